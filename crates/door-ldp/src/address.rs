@@ -13,12 +13,16 @@ use rdf::Iri;
 
 use crate::errors::LdpError;
 use crate::settings::LdpSettings;
+use crate::version_name::VersionName;
 
 /// Prefix of the IRIs of this repository's resources in stored graphs.
 const KEPT: &str = "penates:/";
 
 /// Prefix of reserved names.
 const RESERVED: &str = "fcr:";
+
+/// The name of the list of versions.
+const VERSIONS: &str = "fcr:versions";
 
 /// Characters that are not encoded in a segment of a path (RFC 3986, section 3.3: `pchar`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -57,6 +61,18 @@ pub enum Facet {
     Style,
 }
 
+/// The requested states of a resource in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum At {
+    /// The current one.
+    #[default]
+    Present,
+    /// The list of all, at `fcr:versions`.
+    All,
+    /// One of them, by its name below `fcr:versions`.
+    Version(VersionName),
+}
+
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -64,6 +80,19 @@ pub struct Target {
     pub path: ResourcePath,
     /// The part of it.
     pub facet: Facet,
+    /// The states of that.
+    pub at: At,
+}
+
+impl At {
+    /// The number of names that it takes in a path.
+    fn names(self) -> usize {
+        match self {
+            Self::Present => 0,
+            Self::All => 1,
+            Self::Version(_) => 2,
+        }
+    }
 }
 
 impl Target {
@@ -71,13 +100,19 @@ impl Target {
     pub fn parse(path: &str) -> Result<Self, LdpError> {
         let path = path.strip_prefix('/').unwrap_or(path);
         if path.is_empty() {
-            return Ok(Self { path: ResourcePath::root(), facet: Facet::Itself });
+            return Ok(Self { path: ResourcePath::root(), facet: Facet::Itself, at: At::Present });
         }
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut names = Vec::new();
         for segment in path.split('/') {
             names.push(percent_decode_str(segment).decode_utf8().map_err(|_| LdpError::NotUtf8)?);
         }
+        let at = match &names[..] {
+            [.., list] if list == VERSIONS => At::All,
+            [.., list, name] if list == VERSIONS => At::Version(name.parse()?),
+            _ => At::Present,
+        };
+        names.truncate(names.len() - at.names());
         let facet = match names.last().map(|name| name.strip_prefix(RESERVED)) {
             Some(Some("metadata")) => Facet::Description,
             Some(Some("fixity")) => Facet::Fixity,
@@ -92,7 +127,10 @@ impl Target {
         if let Some(name) = names.iter().find(|name| name.starts_with(RESERVED)) {
             return Err(LdpError::ReservedName(name.to_string()));
         }
-        Ok(Self { path: ResourcePath::of_names(names.iter().map(AsRef::as_ref))?, facet })
+        if at != At::Present && !matches!(facet, Facet::Itself | Facet::Description) {
+            return Err(LdpError::ReservedName(VERSIONS.to_owned()));
+        }
+        Ok(Self { path: ResourcePath::of_names(names.iter().map(AsRef::as_ref))?, facet, at })
     }
 }
 
@@ -161,6 +199,21 @@ impl Site {
         }
     }
 
+    /// The IRI of a target.
+    pub fn iri_of_target(&self, target: &Target) -> String {
+        let mut iri = match target.facet {
+            Facet::Description => self.iri_of(&target.path, "metadata"),
+            _ => self.iri(&target.path),
+        };
+        if target.at != At::Present {
+            iri = format!("{}/{VERSIONS}", iri.trim_end_matches('/'));
+        }
+        if let At::Version(name) = target.at {
+            iri = format!("{iri}/{name}");
+        }
+        iri
+    }
+
     /// The stored IRI of something in this repository; `None` if it is not of this repository.
     pub fn kept(&self, iri: &str) -> Option<String> {
         let rest = match iri.strip_prefix(&self.root) {
@@ -215,7 +268,8 @@ pub fn kept_volume(id: &VolumeId) -> String {
 pub fn path_of_kept(iri: &str) -> Option<ResourcePath> {
     let rest = iri.strip_prefix(KEPT)?;
     let end = rest.find(['#', '?']).unwrap_or(rest.len());
-    Target::parse(&rest[..end]).ok().filter(|target| target.facet == Facet::Itself).map(|target| target.path)
+    let target = Target::parse(&rest[..end]).ok()?;
+    (target.facet == Facet::Itself && target.at == At::Present).then_some(target.path)
 }
 
 /// The names of a path, percent-encoded.
@@ -262,14 +316,44 @@ mod tests {
             ("/a/fcr%3Atombstone", "a", Facet::Tombstone),
             ("/fcr:constraints", "", Facet::Constraints),
         ] {
-            assert_eq!(Target::parse(text).unwrap(), Target { path: path.parse().unwrap(), facet }, "{text}");
+            let target = Target { path: path.parse().unwrap(), facet, at: At::Present };
+            assert_eq!(Target::parse(text).unwrap(), target, "{text}");
         }
     }
 
     #[test]
+    fn a_path_names_the_versions_of_a_resource_or_of_a_description_or_one_of_them() {
+        let version = || At::Version("20250615150640".parse().unwrap());
+        for (text, path, facet, at) in [
+            ("/fcr:versions", "", Facet::Itself, At::All),
+            ("/a/fcr:versions/", "a", Facet::Itself, At::All),
+            ("/a/fcr%3Aversions/20250615150640", "a", Facet::Itself, version()),
+            ("/a/fcr:metadata/fcr:versions", "a", Facet::Description, At::All),
+            ("/a/fcr:metadata/fcr:versions/20250615150640", "a", Facet::Description, version()),
+        ] {
+            assert_eq!(Target::parse(text).unwrap(), Target { path: path.parse().unwrap(), facet, at }, "{text}");
+        }
+        assert_eq!(path_of_kept("penates:/a/fcr:versions/20250615150640"), None);
+    }
+
+    #[test]
     fn path_tricks_are_refused() {
-        for text in ["//", "/a//b", "/a/../b", "/a/%2e%2E/b", "/a%2Fb", "/a/%FF", "/a%00", "/./a", "/fcr:x/a", "/fcr:x"]
-        {
+        for text in [
+            "//",
+            "/a//b",
+            "/a/../b",
+            "/a/%2e%2E/b",
+            "/a%2Fb",
+            "/a/%FF",
+            "/a%00",
+            "/./a",
+            "/fcr:x/a",
+            "/fcr:x",
+            "/a/fcr:versions/x/y",
+            "/a/fcr:versions/x",
+            "/a/fcr:tombstone/fcr:versions",
+            "/fcr:versions/a/b",
+        ] {
             assert!(Target::parse(text).is_err(), "{text}");
         }
     }

@@ -79,7 +79,7 @@ impl LdpRequest {
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         self.describe(container, headers);
-        headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
+        headers.append(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(ZIP));
         let name = if container.path().is_root() { "repository" } else { container.path().name() };

@@ -18,7 +18,7 @@ use ::volumes::Volume;
 use heads::ResourcePath;
 use indexmap::IndexMap;
 use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
-use repository::{Backlinks, Membership, Relation, Resource};
+use repository::{Backlinks, Membership, PastMembers, Relation, Resource};
 
 /// A section of a response.
 pub enum Section {
@@ -26,7 +26,7 @@ pub enum Section {
     Triples(Vec<Triple>),
     /// Statements that follow by a rule, of containment or membership, from the contents of a
     /// container.
-    Children(Membership, Box<Resource>),
+    Children(Membership, Contents),
     /// The descriptions of a container's children.
     ContainedDescriptions(Box<Resource>),
     /// The statements of other resources that refer to one.
@@ -37,6 +37,20 @@ pub enum Section {
     Volumes,
     /// Containment of a volume's pages, from this one on.
     Pages(Box<Volume>, u32),
+}
+
+/// The contents of a container that are listed.
+pub enum Contents {
+    /// The present ones.
+    Now(Box<Resource>),
+    /// Those of a container at a path as of a time.
+    Then(ResourcePath, Box<PastMembers>),
+}
+
+impl From<Resource> for Contents {
+    fn from(container: Resource) -> Self {
+        Self::Now(Box::new(container))
+    }
 }
 
 /// The sections of a response, in order.
@@ -59,7 +73,7 @@ struct Group {
 
 /// Arranges statements, and those that follow by these rules from the contents of containers. The
 /// subject of the first statement is the described resource.
-pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arranged {
+pub fn arranged<C: Into<Contents>>(triples: Graph, listings: Vec<(Membership, C)>) -> Arranged {
     let lists = Lists::of(&triples);
     let mut subjects: IndexMap<NamedOrBlankNode, IndexMap<NamedNode, Group>> = IndexMap::new();
     for triple in triples {
@@ -69,7 +83,7 @@ pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arrang
     let mut of_members = Vec::new();
     for (membership, container) in listings {
         let subject_and_predicate = of_one_subject(&membership);
-        let listing = Section::Children(membership, Box::new(container));
+        let listing = Section::Children(membership, container.into());
         match subject_and_predicate {
             Some((subject, predicate)) => {
                 let groups = subjects.entry(subject.into()).or_default();

@@ -10,11 +10,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rdf::vocab::ldp;
 use repository::ResourceError;
 
-use crate::address::Facet;
+use crate::address::{At, Facet};
 use crate::errors::LdpError;
 use crate::model::Model;
 use crate::request::{LdpRequest, empty, refuse_volumes};
-use crate::{LdpDoor, constraints, links};
+use crate::version_name::VersionName;
+use crate::{LdpDoor, constraints, links, mementos, timemap};
 
 /// Responds to a request.
 pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
@@ -64,6 +65,11 @@ impl LdpRequest {
             refuse_volumes(self.path())?;
             Model::refuse_unknown(&self.headers)?;
         }
+        match self.target.at {
+            At::Present => {}
+            At::All => return self.respond_about_all_versions().await,
+            At::Version(name) => return self.respond_about_version(name).await,
+        }
         match (self.target.facet, self.method.as_str()) {
             (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
             (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
@@ -83,11 +89,29 @@ impl LdpRequest {
         }
     }
 
+    /// The response to a request for `fcr:versions`.
+    async fn respond_about_all_versions(&self) -> Result<Response, LdpError> {
+        match self.method.as_str() {
+            "GET" | "HEAD" => self.get_timemap().await,
+            "OPTIONS" => self.timemap_options().await,
+            _ => Err(self.not_allowed(timemap::ALLOW)),
+        }
+    }
+
+    /// The response to a request for a version, which never changes.
+    async fn respond_about_version(&self, name: VersionName) -> Result<Response, LdpError> {
+        match self.method.as_str() {
+            "GET" | "HEAD" => self.get_memento(name).await,
+            "OPTIONS" => self.memento_options(name).await,
+            _ => Err(self.not_allowed(mementos::ALLOW)),
+        }
+    }
+
     /// The response for an error.
     fn refuse(&self, error: LdpError) -> Response {
         let explained = error.is_explained();
         let tombstone = match &error {
-            LdpError::Resource(ResourceError::Gone { tombstone }) => Some(self.site.iri_of(tombstone, "tombstone")),
+            LdpError::Resource(ResourceError::Gone { tombstone }) => Some(tombstone.clone()),
             _ => None,
         };
         let mut response = self.site.shown_error(error).into_response();
@@ -97,7 +121,10 @@ impl LdpRequest {
             links::append(headers, &page, ldp::CONSTRAINED_BY.as_str());
         }
         if let Some(tombstone) = tombstone {
-            links::append(headers, &tombstone, "hasTombstone");
+            links::append(headers, &self.site.iri_of(&tombstone, "tombstone"), "hasTombstone");
+            if tombstone == *self.path() && self.settings().deleted_versions {
+                self.describe_in_time(headers);
+            }
         }
         response
     }

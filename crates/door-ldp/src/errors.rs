@@ -12,6 +12,7 @@ use repository::UploadError;
 use thiserror::Error;
 
 use crate::links;
+use crate::version_name::VersionName;
 
 /// Media types that a resource accepts for `PATCH` (RFC 5789, section 3.1; LDP 1.0, section 7.1).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
@@ -125,6 +126,24 @@ pub enum LdpError {
     /// A malformed query.
     #[error("{0}")]
     Query(&'static str),
+    /// A name that no version can have.
+    #[error(
+        "`{0}` is no name of a version: names are like 20250615150640, 20250615150640-123 and 20250615150640-123-1"
+    )]
+    VersionName(String),
+    /// A version that there is not, or that is not kept.
+    #[error("/{path} has no version {name}; {list} lists those that there are")]
+    NoVersion {
+        /// The resource.
+        path: ResourcePath,
+        /// The name.
+        name: VersionName,
+        /// The address of the list.
+        list: String,
+    },
+    /// No versions are kept.
+    #[error("this repository keeps no earlier versions (history.resources)")]
+    NoVersions,
     /// An interaction model that is not possible.
     #[error("{0}")]
     Model(String),
@@ -199,6 +218,8 @@ impl LdpError {
             Self::Update(_) | Self::UpdateNotUtf8 => Reason::MALFORMED_UPDATE,
             Self::Header { .. } => Reason::MALFORMED_HEADER,
             Self::Query(_) => Reason::MALFORMED_QUERY,
+            Self::VersionName(_) => Reason::INVALID_PATH,
+            Self::NoVersion { .. } | Self::NoVersions => Reason::ABSENT,
             Self::Model(_) => Reason::INTERACTION_MODEL,
             Self::NotOffered(_) => Reason::NOT_OFFERED,
             Self::Constraint { .. } => Reason::CONSTRAINT,

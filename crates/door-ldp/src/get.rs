@@ -29,6 +29,9 @@ use crate::{digests, files, managed, membership};
 impl LdpRequest {
     /// A representation of a resource, or an archive of it.
     pub async fn get(&self) -> Result<Response, LdpError> {
+        if let Some(elsewhere) = self.negotiate_time().await? {
+            return Ok(elsewhere);
+        }
         let resource = self.resource().await?;
         match is_container(&resource) && Format::negotiated_or_archive(&self.headers)?.is_none() {
             true => self.get_archive(&resource).await,
@@ -89,7 +92,7 @@ impl LdpRequest {
         let headers = response.headers_mut();
         self.describe(resource, headers);
         validators.insert(headers);
-        headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
+        headers.append(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         preferences.confirm(headers);
         if preferences.of_others() {
@@ -166,7 +169,7 @@ impl LdpRequest {
             let statement = |child| membership::statement(&membership, container.path(), child);
             triples.extend(told.children.iter().filter_map(statement));
         }
-        let mut arranged = arranged(triples, Vec::new());
+        let mut arranged = arranged::<Resource>(triples, Vec::new());
         if preferences.contained_descriptions {
             arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children), None));
         }
@@ -177,7 +180,7 @@ impl LdpRequest {
     }
 
     /// The statements about a resource that do not follow from its children.
-    async fn told_of_itself(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
+    pub async fn told_of_itself(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
         let is_wanted = |triple: &Triple| match triple.predicate.as_ref() == ldp::CONTAINS {
             true => preferences.containment,
             false => preferences.managed,
@@ -190,7 +193,8 @@ impl LdpRequest {
         Ok(triples)
     }
 
-    async fn get_binary(&self, resource: &Resource, binary: &Binary) -> Result<Response, LdpError> {
+    /// The bytes of a resource or of a version of it.
+    pub async fn get_binary(&self, resource: &Resource, binary: &Binary) -> Result<Response, LdpError> {
         let validators = match binary.elsewhere() {
             Some(_) => Validators::of_bytes_elsewhere(binary.revision),
             None => Validators::of_bytes(binary.revision),
@@ -282,7 +286,7 @@ impl LdpRequest {
 }
 
 /// The requested statements that follow from the contents of a container.
-fn listings(resource: &Resource, preferences: &Preferences) -> Vec<(Membership, Resource)> {
+pub fn listings(resource: &Resource, preferences: &Preferences) -> Vec<(Membership, Resource)> {
     let Kind::Container { membership, .. } = resource.kind() else { return Vec::new() };
     let containment = preferences.containment.then(|| membership::of_containment(resource.path()));
     let membership = Some(membership.clone()).filter(|it| preferences.membership && it.rule().is_some());

@@ -17,6 +17,8 @@
 //! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
+//! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
+//!   `timegate.rs`, `timemap.rs`, `mementos.rs`.
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
@@ -49,6 +51,7 @@ mod links;
 mod managed;
 mod many;
 mod membership;
+mod mementos;
 mod model;
 mod options;
 mod paging;
@@ -62,7 +65,10 @@ mod settings;
 mod spool;
 mod statements;
 mod stored;
+mod timegate;
+mod timemap;
 mod verify;
+mod version_name;
 mod volume_members;
 mod volumes;
 

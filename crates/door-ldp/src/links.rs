@@ -41,6 +41,17 @@ pub fn append_of(headers: &mut HeaderMap, anchor: &str, target: &str, rel: &str)
     append_value(headers, format!("<{target}>; rel=\"{rel}\"; anchor=\"{anchor}\""));
 }
 
+/// Adds a link with further parameters, whose values need no quoting.
+pub fn append_with(headers: &mut HeaderMap, target: &str, rel: &str, parameters: &[(&str, &str)]) {
+    append_value(headers, link(target, rel, parameters));
+}
+
+/// A link, as in a header and in `application/link-format` (RFC 6690).
+pub fn link(target: &str, rel: &str, parameters: &[(&str, &str)]) -> String {
+    let parameters: String = parameters.iter().map(|(name, value)| format!("; {name}=\"{value}\"")).collect();
+    format!("<{target}>; rel=\"{rel}\"{parameters}")
+}
+
 fn append_value(headers: &mut HeaderMap, value: String) {
     // IRIs are percent-encoded here, so it is a value.
     if let Ok(value) = HeaderValue::try_from(value) {

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use heads::ResourcePath;
+use heads::{ResourcePath, RevisionId};
 use jiff::Timestamp;
 use library::Library;
 use rdf::update::Removal;
@@ -227,6 +227,28 @@ pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Ve
             let Ok(container) = library.repository.resource(&path).await else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
             if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
+                giving.push((membership.clone(), container));
+            }
+        }
+    }
+    Ok(giving)
+}
+
+/// The other containers that gave a resource members when exactly the revisions below `below` had
+/// been made, as they were then.
+pub async fn giving_members_as_of(
+    library: &Library,
+    path: &ResourcePath,
+    below: RevisionId,
+) -> Result<Vec<(Membership, Resource)>, LdpError> {
+    let mut giving = Vec::new();
+    let mut recorded = Backlinks::giving_members_to(path.clone());
+    while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
+        for container in paths {
+            let Ok(versions) = library.repository.versions(&container).await else { continue };
+            let Some(container) = versions.in_force(below).await? else { continue };
+            let Kind::Container { membership, .. } = container.kind() else { continue };
+            if membership.rule().is_some_and(|rule| is_about(rule, path)) {
                 giving.push((membership.clone(), container));
             }
         }

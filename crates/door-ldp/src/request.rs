@@ -17,13 +17,13 @@ use rdf::Syntax;
 use repository::ResourceError;
 use repository::{Kind, Resource};
 
-use crate::address::{Facet, Site, Target};
+use crate::address::{At, Facet, Site, Target};
 use crate::conditions::{self, Validators};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
 use crate::model::Model;
 use crate::settings::LdpSettings;
-use crate::{Encrypted, LdpDoor, links};
+use crate::{Encrypted, LdpDoor, links, mementos};
 
 /// Name of the container of volumes in the root.
 const VOLUMES: &str = heads::VOLUMES;
@@ -136,10 +136,16 @@ impl LdpRequest {
         for class in model.types() {
             links::append(headers, class.as_str(), "type");
         }
+        let beside = |facet| self.site.iri_of_target(&Target { path: resource.path().clone(), facet, ..self.target });
         match (self.target.facet, model) {
-            (Facet::Description, _) => links::append(headers, &self.site.iri(self.path()), "describes"),
-            (_, Model::Binary) => links::append(headers, &self.site.iri_of(resource.path(), "metadata"), "describedby"),
+            (Facet::Description, _) => links::append(headers, &beside(Facet::Itself), "describes"),
+            (_, Model::Binary) => links::append(headers, &beside(Facet::Description), "describedby"),
             _ => {}
+        }
+        self.describe_in_time(headers);
+        if self.target.at != At::Present {
+            headers.insert(header::ALLOW, HeaderValue::from_static(mementos::ALLOW));
+            return;
         }
         headers.insert(header::ALLOW, HeaderValue::from_static(self.allow(resource)));
         if model != Model::Binary {

@@ -6,7 +6,7 @@ use heads::ResourcePath;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use repository::Written;
 
-use crate::address::{Facet, Target};
+use crate::address::{At, Facet, Target};
 use crate::conditions::Validators;
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
@@ -86,7 +86,7 @@ impl LdpRequest {
         for name in ABOUT_THE_CHANGE {
             headers.remove(name);
         }
-        let target = Target { path: path.clone(), facet: self.target.facet };
+        let target = Target { path: path.clone(), facet: self.target.facet, at: At::Present };
         Self {
             door: self.door.clone(),
             party: self.party.clone(),

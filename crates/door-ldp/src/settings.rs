@@ -27,6 +27,9 @@ pub struct LdpSettings {
     pub default_model: DefaultModel,
     /// Whether unconditional replacement is refused (428), including pages and METS of volumes.
     pub require_condition: bool,
+    /// Whether versions of a deleted resource can be read, and those of an earlier one with the same
+    /// path.
+    pub deleted_versions: bool,
     /// Most bytes of a graph or an update in a request.
     pub rdf_bytes_max: usize,
     /// Most statements of a graph in a request.
@@ -52,6 +55,7 @@ impl Default for LdpSettings {
             origin: None,
             default_model: DefaultModel::Container,
             require_condition: false,
+            deleted_versions: true,
             rdf_bytes_max: 4 << 20,
             triples_max: 50_000,
             binary_bytes_max: 0,

@@ -18,7 +18,7 @@ use repository::ResourceError;
 use repository::{Child, Kind, Membership, Resource};
 
 use crate::address::{Site, kept_volume, kept_volumes};
-use crate::arrange::{Arranged, Section};
+use crate::arrange::{Arranged, Contents, Section};
 use crate::errors::LdpError;
 use crate::stored::{kept_description, labelled_apart, mapped, refers_to, replace};
 use crate::{managed, membership};
@@ -96,9 +96,9 @@ impl Statements {
                 }
                 None
             }
-            Section::Children(membership, container) => {
-                let goes_on = self.list(&membership, &container).await?;
-                goes_on.then_some(Section::Children(membership, container))
+            Section::Children(membership, mut contents) => {
+                let goes_on = self.list(&membership, &mut contents).await?;
+                goes_on.then_some(Section::Children(membership, contents))
             }
             Section::ContainedDescriptions(container) => {
                 let page = self.library.repository.children(&container, self.after.as_ref(), PAGE_CHILDREN).await?;
@@ -138,15 +138,24 @@ impl Statements {
 
     /// Writes the statements that follow from some more children. Returns false if these were the
     /// last.
-    async fn list(&mut self, membership: &Membership, container: &Resource) -> Result<bool, LdpError> {
-        let page = self.library.repository.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
-        for child in &page.children {
-            if let Some(triple) = membership::statement(membership, container.path(), child) {
+    async fn list(&mut self, membership: &Membership, contents: &mut Contents) -> Result<bool, LdpError> {
+        let (path, children) = match contents {
+            Contents::Now(container) => {
+                let page = self.library.repository.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
+                self.after = page.next;
+                (container.path(), page.children)
+            }
+            Contents::Then(path, members) => match members.more(PAGE_CHILDREN).await? {
+                Some(children) => (&*path, children),
+                None => return Ok(false),
+            },
+        };
+        for child in &children {
+            if let Some(triple) = membership::statement(membership, path, child) {
                 self.push_with_held(triple)?;
             }
         }
-        self.after = page.next;
-        Ok(self.after.is_some())
+        Ok(matches!(contents, Contents::Then(..)) || self.after.is_some())
     }
 
     /// Writes the descriptions of some resources, or only the statements in them that refer to one.

@@ -20,6 +20,8 @@ mod fixity;
 mod flattened;
 #[path = "door/members.rs"]
 mod members;
+#[path = "door/members_then.rs"]
+mod members_then;
 #[path = "door/reading.rs"]
 mod reading;
 #[path = "door/refusing.rs"]
@@ -28,6 +30,8 @@ mod refusing;
 mod returning;
 #[path = "door/support.rs"]
 mod support;
+#[path = "door/versions.rs"]
+mod versions;
 #[path = "door/vocabularies.rs"]
 mod vocabularies;
 #[path = "door/volumes.rs"]

@@ -125,6 +125,14 @@ impl HeadLog<'_> {
         entries.next().await?.map(|row| head::open(Table::Objects, &row.value)).transpose()
     }
 
+    /// The oldest head from a revision on.
+    pub async fn oldest_from(&self, from: RevisionId) -> ObjectsResult<Option<Head>> {
+        let first = self.page_of(from).await?;
+        let (from, to) = (keys::log(from.min(self.before)), Some(keys::log(self.before)));
+        let scan = Scan { from, to, direction: Direction::Forward, max_bytes: 1 };
+        self.entries(scan, first..self.pages()).next_head().await
+    }
+
     /// All entries, newest first.
     pub async fn newest_first(&self) -> ObjectsResult<Entries<'_>> {
         self.below(self.before, SCAN_BYTES).await

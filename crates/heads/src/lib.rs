@@ -14,15 +14,16 @@
 //!   `surroundings.rs`: what it takes from the machine (time, randomness, threads). `rules.rs`: the
 //!   rules of the protocols by name, so that the simulator can leave one out. `error.rs`: errors.
 //! - `retries.rs`, `read.rs`, `switch.rs`, `head_log.rs`: repeat calls, read heads, change them,
-//!   and keep replaced ones. `history.rs`: which replaced ones are kept. `announce.rs`: announces
-//!   changes for the change feed.
+//!   and keep replaced ones. `history.rs`: which replaced ones are kept. `timeline.rs`: the versions
+//!   in order of time. `announce.rs`: announces changes for the change feed.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
 //! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.
 //! - `sampling.rs`, `past.rs`, `rewrite.rs`, `grow.rs`: how large a container is; its past members;
-//!   a shard without them; more shards.
+//!   a shard without them; more shards. `as_of.rs`: the members as of a time.
 
 pub mod announce;
+pub mod as_of;
 pub mod child;
 pub mod children;
 pub mod chores;
@@ -53,6 +54,7 @@ pub mod rules;
 pub mod sampling;
 pub mod surroundings;
 pub mod switch;
+pub mod timeline;
 pub mod volume_body;
 
 pub use chores::Chore;

@@ -52,6 +52,11 @@ impl Marks {
         }
     }
 
+    /// Whether it was announced.
+    pub fn added(&self) -> bool {
+        self.added
+    }
+
     /// Whether it is gone for good, or was never created.
     pub fn removed(&self) -> bool {
         self.removed

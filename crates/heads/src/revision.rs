@@ -19,11 +19,27 @@ impl RevisionId {
     /// Below every id that is ever minted.
     pub const ZERO: Self = Self([0; 16]);
 
+    /// Above every id that is ever minted.
+    pub const LAST: Self = Self([0xFF; 16]);
+
     /// The smallest id of a millisecond.
     pub fn first_at(moment: UnixMillis) -> Self {
         let mut id = [0; 16];
         id[..6].copy_from_slice(&moment.0.min((1 << 48) - 1).to_be_bytes()[2..]);
         Self(id)
+    }
+
+    /// The smallest id of a millisecond with this counter.
+    pub fn first_with(moment: UnixMillis, counter: u16) -> Self {
+        let mut id = Self::first_at(moment);
+        id.0[6..8].copy_from_slice(&counter.to_be_bytes());
+        id
+    }
+
+    /// Its counter within its millisecond. The ids of one object's heads differ in time or counter,
+    /// because each is minted above the one before.
+    pub fn counter(&self) -> u16 {
+        u16::from_be_bytes([self.0[6], self.0[7]])
     }
 
     /// The next id, in the order of ids.

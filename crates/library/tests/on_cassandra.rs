@@ -29,6 +29,8 @@ mod tree;
 #[path = "resources/work.rs"]
 mod work;
 
+#[path = "resources/as_of.rs"]
+mod as_of;
 #[path = "bulk/audit.rs"]
 mod audit;
 #[path = "bulk/audit_pages.rs"]

@@ -8,7 +8,7 @@
 //!
 //! Files in reading order: `handle.rs` has [`Repository`], the handle for all calls; `resource.rs`
 //! and `error.rs` define what a call returns; `read.rs` (with `describe.rs`) finds and reads
-//! resources; `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves and
+//! resources, `versions.rs` their earlier versions; `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves and
 //! `jobs.rs` for those that run) and `upload.rs` change them; `backlinks.rs` records links to them;
 //! `verify.rs` and `damage.rs` check whether they are sound; `collect.rs` and `history.rs` collect
 //! what nothing names. A writer passes the [`Resource`] that it read, and gets
@@ -31,6 +31,7 @@ mod resource;
 mod update;
 pub mod upload;
 mod verify;
+mod versions;
 
 pub use backlinks::Backlinks;
 pub use create::{NewKind, NewResource};
@@ -46,3 +47,4 @@ pub use resource::{Resource, Written};
 pub use update::Update;
 pub use upload::{DigestAlgorithm, UploadError, Uploaded};
 pub use verify::{DamagedPart, ResourcePage, VerifiedResource};
+pub use versions::{PastMembers, Versions};

@@ -288,7 +288,7 @@ impl Repository {
 }
 
 impl Child {
-    fn of(Found { name, note }: Found) -> Self {
+    pub(super) fn of(Found { name, note }: Found) -> Self {
         let member = (!note.is_empty()).then(|| String::from_utf8_lossy(&note).into_owned());
         Self { name, member }
     }

@@ -49,6 +49,11 @@ impl Resource {
         self.row.head.incarnation
     }
 
+    /// The revision that was read.
+    pub fn revision(&self) -> RevisionId {
+        self.row.head.revision
+    }
+
     /// The revision of its description.
     pub fn description_revision(&self) -> RevisionId {
         match &self.body.kind {

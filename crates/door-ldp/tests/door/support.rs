@@ -36,10 +36,19 @@ pub async fn fixture() -> Fixture {
 }
 
 pub async fn fixture_with(settings: LdpSettings) -> Fixture {
+    fixture_of(settings, LibraryOptions::default()).await
+}
+
+/// The door over a library with other options.
+pub async fn fixture_keeping(options: LibraryOptions) -> Fixture {
+    fixture_of(LdpSettings::default(), options).await
+}
+
+async fn fixture_of(settings: LdpSettings, options: LibraryOptions) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let store = engine(&folder, clock.clone()).await;
-    let library = Library::open(store, clock.clone(), LibraryOptions::default()).await.unwrap();
+    let library = Library::open(store, clock.clone(), options).await.unwrap();
     let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), settings).unwrap()));
     Fixture { router: read.merge(write), library, clock, folder }
 }

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod as_of;
 mod bounds;
 mod broken_pages;
 mod contents;

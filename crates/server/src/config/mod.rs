@@ -282,6 +282,9 @@ pub struct LdpConfig {
     pub default_model: DefaultModel,
     /// Whether unconditional replacement is refused (428), including pages and METS of volumes.
     pub require_condition: bool,
+    /// Whether versions of a deleted resource can be read, and those of an earlier one with the same
+    /// path.
+    pub deleted_versions: bool,
     /// Most bytes of a graph or an update.
     #[serde(with = "text::size")]
     pub rdf_max: u64,
@@ -309,6 +312,7 @@ impl LdpConfig {
                 DefaultModel::RdfSource => door_ldp::DefaultModel::RdfSource,
             },
             require_condition: self.require_condition,
+            deleted_versions: self.deleted_versions,
             rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
             triples_max: self.triples_max,
             binary_bytes_max: self.binary_max,
@@ -337,6 +341,7 @@ impl Default for LdpConfig {
             origin: String::new(),
             default_model: DefaultModel::Container,
             require_condition: door.require_condition,
+            deleted_versions: door.deleted_versions,
             rdf_max: door.rdf_bytes_max as u64,
             triples_max: door.triples_max,
             binary_max: door.binary_bytes_max,

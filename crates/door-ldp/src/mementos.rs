@@ -1,0 +1,125 @@
+//! Mementos: versions of resources at addresses of their own (RFC 7089, section 2.2; Fedora API,
+//! section 4.2). They never change.
+
+use axum::response::Response;
+use heads::RevisionId;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use repository::{Kind, Membership, Versions};
+
+use crate::address::{At, Facet};
+use crate::arrange::{Contents, arranged};
+use crate::conditions::{Reading, Validators};
+use crate::errors::LdpError;
+use crate::format::Format;
+use crate::get::listings;
+use crate::prefer::Preferences;
+use crate::request::{LdpRequest, empty, unsent};
+use crate::statements::Statements;
+use crate::timegate::State;
+use crate::version_name::VersionName;
+use crate::{links, managed};
+
+/// The methods of a memento (Fedora API, section 4.2.2).
+pub const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// RFC 7089, section 2.1.2.
+const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
+
+impl LdpRequest {
+    /// A version, with links to those around it.
+    pub async fn get_memento(&self, name: VersionName) -> Result<Response, LdpError> {
+        let versions = self.versions().await?;
+        let state = self.state(&versions, name).await?;
+        let mut response = match (self.target.facet, state.resource.kind()) {
+            (Facet::Itself, Kind::Binary(binary)) => self.get_binary(&state.resource, binary).await?,
+            _ => self.get_graph_then(&state).await?,
+        };
+        self.describe_memento(&versions, &state, response.headers_mut()).await?;
+        Ok(response)
+    }
+
+    /// The types and methods of a version.
+    pub async fn memento_options(&self, name: VersionName) -> Result<Response, LdpError> {
+        let state = self.state(&self.versions().await?, name).await?;
+        let mut response = empty(StatusCode::OK);
+        self.describe(&state.resource, response.headers_mut());
+        Ok(response)
+    }
+
+    async fn describe_memento(
+        &self,
+        versions: &Versions,
+        state: &State,
+        headers: &mut HeaderMap,
+    ) -> Result<(), LdpError> {
+        if let Ok(value) = HeaderValue::try_from(state.name.second().http()) {
+            headers.insert(MEMENTO_DATETIME, value);
+        }
+        let around = [
+            ("first", versions.oldest_from(RevisionId::ZERO).await?),
+            ("prev", versions.newest_below(state.since).await?),
+            ("next", versions.oldest_from(state.below).await?),
+            ("last", versions.newest_below(RevisionId::LAST).await?),
+        ];
+        for (relation, version) in around {
+            let Some(version) = version else { continue };
+            let name = self.name_of(versions, version.revision()).await?;
+            let datetime = name.second().http();
+            let rel = format!("{relation} memento");
+            links::append_with(headers, &self.iri_at(At::Version(name)), &rel, &[("datetime", &datetime)]);
+        }
+        Ok(())
+    }
+
+    async fn get_graph_then(&self, state: &State) -> Result<Response, LdpError> {
+        let version = &state.resource;
+        let format = Format::negotiated(&self.headers)?;
+        let preferences = Preferences::of(&self.headers).without_others();
+        let variant = format!("{:x}{:x}-{}", format.tag(), preferences.tag(), state.name);
+        let validators = Validators::of_graph(version.description_revision(), None, &variant);
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        self.describe(version, headers);
+        validators.insert(headers);
+        headers.append(header::VARY, HeaderValue::from_static("accept, prefer"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        preferences.confirm(headers);
+        if validators.reading(&self.headers)? == Reading::NotModified {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok(unsent(response));
+        }
+        format.insert(response.headers_mut());
+        if self.method == Method::HEAD {
+            return Ok(unsent(response));
+        }
+        let title = format!("/{}, {}", version.path(), state.name.second().http());
+        let writer = format.writer(&self.site, &title);
+        let told = self.told_of_itself(version, &preferences).await?;
+        let told = arranged(told, self.listings_then(state, &preferences).await?);
+        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);
+        *response.body_mut() = statements.write().await?.into();
+        Ok(response)
+    }
+
+    /// The requested statements that follow from the contents that containers had then.
+    async fn listings_then(
+        &self,
+        state: &State,
+        preferences: &Preferences,
+    ) -> Result<Vec<(Membership, Contents)>, LdpError> {
+        let repository = &self.library().repository;
+        if self.target.facet != Facet::Itself || !repository.knows_members_as_of(state.below) {
+            return Ok(Vec::new());
+        }
+        let mut rules = listings(&state.resource, preferences);
+        if preferences.membership {
+            rules.extend(managed::giving_members_as_of(self.library(), self.path(), state.below).await?);
+        }
+        let mut listed = Vec::new();
+        for (membership, container) in rules {
+            let members = repository.members_as_of(&container, state.below).await?;
+            listed.push((membership, Contents::Then(container.path().clone(), Box::new(members))));
+        }
+        Ok(listed)
+    }
+}

@@ -1,0 +1,152 @@
+//! The versions of an object in order of time: its live heads, in its log and at present.
+//!
+//! A version begins with its revision and is in force until the next head. Each search reads the
+//! head, then a few rows: the page of a revision is found by halving (`head_log.rs`). Entries of
+//! the log are never removed, so what is found at a time stays the same; the rows of a version may
+//! be gone, which [`Timeline::kept_from`] says.
+
+use bytes::Bytes;
+use store::Stamp;
+
+use crate::error::ObjectsResult;
+use crate::handle::Heads;
+use crate::head::{Head, HeadRow, ObjectState};
+use crate::keep::Keep;
+use crate::revision::RevisionId;
+
+/// The versions of an object, as of one strong read of its head.
+pub struct Timeline {
+    heads: Heads,
+    object: Bytes,
+    row: HeadRow,
+    kept_from: RevisionId,
+}
+
+impl Keep {
+    /// Whether a version can be read once it is replaced.
+    pub fn keeps_versions(self) -> bool {
+        !matches!(self, Self::None | Self::Newest(0))
+    }
+}
+
+impl Heads {
+    /// The versions of an object; `None` if it never existed.
+    pub async fn timeline(&self, object: &Bytes, keep: Keep) -> ObjectsResult<Option<Timeline>> {
+        let read = || async {
+            let Some(row) = self.head_at(object).await? else { return Ok(None) };
+            let kept = self.kept_from(object, &row.head, keep).await?.unwrap_or(row.head.revision);
+            Ok(Some((kept.max(row.head.collected.unwrap_or(RevisionId::ZERO)), row)))
+        };
+        let found = self.retry_transient(read).await?;
+        let (heads, object) = (self.clone(), object.clone());
+        Ok(found.map(|(kept_from, row)| Timeline { heads, object, row, kept_from }))
+    }
+}
+
+impl Timeline {
+    /// The head that was read.
+    pub fn stands(&self) -> &HeadRow {
+        &self.row
+    }
+
+    /// The revision from which on versions are kept. Of earlier ones only the times are known.
+    pub fn kept_from(&self) -> RevisionId {
+        self.kept_from
+    }
+
+    /// The newest version below a revision that `is_shown`, kept or not.
+    pub async fn newest_below(&self, below: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
+        let read = || async {
+            let log = self.heads.log_before(&self.object, &self.row.head);
+            let mut below = below;
+            let mut row = match self.row.head.revision < below {
+                true => Some(self.row.clone()),
+                false => log.newest_below(below).await?.map(logged),
+            };
+            while let Some(found) = row {
+                if is_version(&found.head) && is_shown(&found.head) {
+                    return Ok(Some(found));
+                }
+                // All versions of an incarnation are of one kind.
+                below = if is_version(&found.head) { found.head.incarnation } else { found.head.revision };
+                row = log.newest_below(below).await?.map(logged);
+            }
+            Ok(None)
+        };
+        self.heads.retry_transient(read).await
+    }
+
+    /// The version that was in force when exactly the revisions below `below` had been made; `None`
+    /// if there was none, for example because it was deleted.
+    pub async fn in_force(&self, below: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        let read = || async {
+            Ok(match self.row.head.revision < below {
+                true => Some(self.row.clone()),
+                false => self.heads.log_before(&self.object, &self.row.head).newest_below(below).await?.map(logged),
+            })
+        };
+        Ok(self.heads.retry_transient(read).await?.filter(|row| is_version(&row.head)))
+    }
+
+    /// The oldest version from a revision on that `is_shown`, kept or not.
+    pub async fn oldest_from(&self, from: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
+        let is_wanted = |head: &Head| is_version(head) && is_shown(head);
+        let read = || async {
+            let log = self.heads.log_before(&self.object, &self.row.head);
+            if let Some(head) = log.oldest_from(from).await? {
+                if is_wanted(&head) {
+                    return Ok(Some(logged(head)));
+                }
+                let mut entries = log.from(head.revision.successor()).await?;
+                while let Some(head) = entries.next_head().await? {
+                    if is_wanted(&head) {
+                        return Ok(Some(logged(head)));
+                    }
+                }
+            }
+            Ok(Some(&self.row).filter(|row| row.head.revision >= from && is_wanted(&row.head)).cloned())
+        };
+        self.heads.retry_transient(read).await
+    }
+
+    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not,
+    /// oldest first.
+    pub async fn page(
+        &self,
+        from: RevisionId,
+        to: RevisionId,
+        max: usize,
+        is_shown: Shown,
+    ) -> ObjectsResult<Vec<RevisionId>> {
+        let is_wanted = |head: &Head| is_version(head) && is_shown(head) && (from..to).contains(&head.revision);
+        let read = || async {
+            let log = self.heads.log_before(&self.object, &self.row.head);
+            let mut found = Vec::new();
+            let mut entries = log.between(from, to).await?;
+            while found.len() < max
+                && let Some(head) = entries.next_head().await?
+            {
+                found.extend(is_wanted(&head).then_some(head.revision));
+            }
+            if found.len() < max && is_wanted(&self.row.head) {
+                found.push(self.row.head.revision);
+            }
+            Ok(found)
+        };
+        self.heads.retry_transient(read).await
+    }
+}
+
+/// Chooses among versions by what never changes in an incarnation.
+pub type Shown = fn(&Head) -> bool;
+
+/// Whether a head is a version: it can be read.
+fn is_version(head: &Head) -> bool {
+    head.state == ObjectState::Live
+}
+
+/// An entry of the log as a row. Its stamp is that of no head, so a writer that compares with it is
+/// refused.
+fn logged(head: Head) -> HeadRow {
+    HeadRow { head, stamp: Stamp([0; 16]) }
+}

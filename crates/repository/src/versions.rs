@@ -1,0 +1,133 @@
+//! The versions of resources that the history keeps: what was in force at some time, and which
+//! members a container had then.
+
+use heads::as_of::MembersAsOf;
+use heads::containment::Container;
+use heads::keys;
+use heads::path::ResourcePath;
+use heads::revision::RevisionId;
+use heads::timeline::{Shown, Timeline};
+use heads::{Head, Keep};
+
+use crate::error::{ResourceError, ResourceResult};
+use crate::handle::Repository;
+use crate::read::Child;
+use crate::resource::Resource;
+
+/// The versions at a path: of the resource there, of one that was deleted, and of others that were
+/// there before. A version is a [`Resource`] that can be read like the current one. A change that is
+/// based on it fails with [`ResourceError::Moved`].
+pub struct Versions {
+    path: ResourcePath,
+    timeline: Timeline,
+    /// Versions before this one are not shown.
+    from: RevisionId,
+    is_shown: Shown,
+}
+
+/// The members of a container as of a time.
+pub struct PastMembers(MembersAsOf);
+
+impl PastMembers {
+    /// About `max` more members; `None` if there are no more.
+    pub async fn more(&mut self, max: usize) -> ResourceResult<Option<Vec<Child>>> {
+        Ok(self.0.more(max).await?.map(|found| found.into_iter().map(Child::of).collect()))
+    }
+}
+
+impl Repository {
+    /// Whether earlier versions of resources are kept.
+    pub fn keeps_versions(&self) -> bool {
+        self.heads.options().history.resources.keeps_versions()
+    }
+
+    /// Whether the members that containers had when exactly the revisions below `below` had been
+    /// made are all known. If a number of versions is kept, that depends on each member.
+    pub fn knows_members_as_of(&self, below: RevisionId) -> bool {
+        match self.heads.options().history.resources {
+            Keep::All => true,
+            Keep::For(time) => self.heads.now().since(below.time()) < time,
+            Keep::None | Keep::Newest(_) => false,
+        }
+    }
+
+    /// Begins to list the members that a version of a container had when exactly the revisions below
+    /// `below` had been made.
+    pub async fn members_as_of(&self, version: &Resource, below: RevisionId) -> ResourceResult<PastMembers> {
+        let container = Container::At(version.path().clone());
+        Ok(PastMembers(self.heads.members_as_of(&container, version.incarnation(), below).await?))
+    }
+
+    /// The versions at a path, also if what was there is deleted. Fails with
+    /// [`ResourceError::Absent`] if there never was a resource.
+    pub async fn versions(&self, path: &ResourcePath) -> ResourceResult<Versions> {
+        let keep = self.heads.options().history.resources;
+        let timeline = self.heads.timeline(&keys::resource_partition(path), keep).await?;
+        let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
+        let from = timeline.kept_from();
+        Ok(Versions { path: path.clone(), timeline, from, is_shown: |_| true })
+    }
+
+    /// The versions of the resource that exists at a path, since it was created last. Fails like
+    /// [`Repository::resource`].
+    pub async fn versions_of_existing(&self, path: &ResourcePath) -> ResourceResult<Versions> {
+        let resource = self.resource(path).await?;
+        let versions = self.versions(path).await?;
+        Ok(Versions { from: versions.from.max(resource.incarnation()), ..versions })
+    }
+}
+
+impl Versions {
+    /// Only those of binaries, which alone have a description of their own.
+    #[must_use]
+    pub fn of_binaries(self) -> Self {
+        let is_shown = |head: &Head| head.body.resource().is_some_and(|resource| resource.binary().is_some());
+        Self { is_shown, ..self }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &ResourcePath {
+        &self.path
+    }
+
+    /// The first revision whose version is kept.
+    pub fn from(&self) -> RevisionId {
+        self.from
+    }
+
+    /// The revision of the newest head: of the last version, or of a deletion after it.
+    pub fn newest(&self) -> RevisionId {
+        self.timeline.stands().head.revision
+    }
+
+    /// The newest version below a revision.
+    pub async fn newest_below(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
+        let row = self.timeline.newest_below(below, self.is_shown).await?.filter(|row| row.head.revision >= self.from);
+        Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
+    }
+
+    /// The version that was in force when exactly the revisions below `below` had been made.
+    pub async fn in_force(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
+        let row = self.timeline.in_force(below).await?;
+        let row = row.filter(|row| row.head.revision >= self.from && (self.is_shown)(&row.head));
+        Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
+    }
+
+    /// The oldest version from a revision on.
+    pub async fn oldest_from(&self, from: RevisionId) -> ResourceResult<Option<Resource>> {
+        let row = self.timeline.oldest_from(from.max(self.from), self.is_shown).await?;
+        Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
+    }
+
+    /// The revisions of at most `max` versions from a revision on and below another, oldest first.
+    pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<RevisionId>> {
+        Ok(self.timeline.page(from.max(self.from), to, max, self.is_shown).await?)
+    }
+
+    /// The first version from a revision on and below another that there ever was; `None` if there
+    /// was none. It need be neither kept nor of the chosen kind.
+    pub async fn first_ever(&self, from: RevisionId, to: RevisionId) -> ResourceResult<Option<RevisionId>> {
+        let first = self.timeline.oldest_from(from, |_| true).await?;
+        Ok(first.map(|row| row.head.revision).filter(|revision| *revision < to))
+    }
+}
