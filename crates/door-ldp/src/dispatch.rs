@@ -90,10 +90,11 @@ impl LdpRequest {
     }
 
     /// The response to a request for `fcr:versions`.
-    async fn respond_about_all_versions(&self) -> Result<Response, LdpError> {
+    async fn respond_about_all_versions(self: &Arc<Self>) -> Result<Response, LdpError> {
         match self.method.as_str() {
             "GET" | "HEAD" => self.get_timemap().await,
             "OPTIONS" => self.timemap_options().await,
+            "POST" => self.post_version().await,
             _ => Err(self.not_allowed(timemap::ALLOW)),
         }
     }

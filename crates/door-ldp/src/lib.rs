@@ -18,7 +18,7 @@
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
-//!   `timegate.rs`, `timemap.rs`, `mementos.rs`.
+//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions.
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
@@ -60,6 +60,7 @@ mod post;
 mod prefer;
 mod put;
 mod request;
+mod restore;
 mod returned;
 mod settings;
 mod spool;

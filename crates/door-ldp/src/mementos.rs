@@ -23,7 +23,7 @@ use crate::{links, managed};
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// RFC 7089, section 2.1.2.
-const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
+pub const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
 
 impl LdpRequest {
     /// A version, with links to those around it.

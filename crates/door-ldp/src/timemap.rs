@@ -11,14 +11,14 @@ use repository::{ResourceError, Versions};
 
 use crate::address::At;
 use crate::conditions::{Reading, Validators};
-use crate::errors::LdpError;
+use crate::errors::{ACCEPT_POST, LdpError};
 use crate::format::Format;
 use crate::request::{LdpRequest, empty, unsent};
 use crate::version_name::{Second, VersionName};
 use crate::{links, managed};
 
 /// The methods of a TimeMap.
-pub const ALLOW: &str = "GET, HEAD, OPTIONS";
+pub const ALLOW: &str = "GET, HEAD, OPTIONS, POST";
 
 /// RFC 7089, section 5.
 const LINK_FORMAT: &str = "application/link-format";
@@ -149,6 +149,8 @@ impl LdpRequest {
         }
         self.describe_in_time(headers);
         headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        // Any body is ignored.
+        headers.insert(ACCEPT_POST, HeaderValue::from_static("*/*"));
     }
 
     async fn page(&self, versions: &Versions, query: &Query) -> Result<Page, LdpError> {

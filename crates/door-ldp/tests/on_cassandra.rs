@@ -26,6 +26,8 @@ mod members_then;
 mod reading;
 #[path = "door/refusing.rs"]
 mod refusing;
+#[path = "door/restoring.rs"]
+mod restoring;
 #[path = "door/returning.rs"]
 mod returning;
 #[path = "door/support.rs"]

@@ -72,6 +72,17 @@ pub enum Command {
     Rm(commands::rm::RmArgs),
     /// Show the contents of a container of the repository.
     Tree(commands::tree::TreeArgs),
+    /// List the versions of a resource of the repository.
+    ///
+    /// It prints the name and the time of each version, oldest first. `penates cat` prints a
+    /// version if you add `/fcr:versions/` and its name to the path.
+    History(commands::history::HistoryArgs),
+    /// Make an earlier version of a resource the current one, or bring back what was deleted.
+    ///
+    /// The versions since then stay. A deleted container comes back with its contents; the command
+    /// ends when that is done. To continue an interrupted one, name a time before the deletion and
+    /// give --contents.
+    Restore(commands::restore::RestoreArgs),
     /// Copy what can be read of a damaged store into a new one.
     ///
     /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No

@@ -34,6 +34,11 @@ impl BaseArgs {
         let names: Vec<_> = names.map(|name| utf8_percent_encode(name, NAME).to_string()).collect();
         format!("{}/{}", self.base.trim_end_matches('/'), names.join("/"))
     }
+
+    /// The path to request for the list of a resource's versions.
+    pub fn versions(&self, resource: &str) -> String {
+        format!("{}/fcr:versions", self.address(resource).trim_end_matches('/'))
+    }
 }
 
 #[cfg(test)]

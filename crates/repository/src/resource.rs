@@ -56,10 +56,8 @@ impl Resource {
 
     /// The revision of its description.
     pub fn description_revision(&self) -> RevisionId {
-        match &self.body.kind {
-            Kind::Binary(_) => self.body.description.revision,
-            Kind::RdfSource | Kind::Container { .. } => self.row.head.revision,
-        }
+        // A container that the server made has never had one.
+        self.body.description.revision.max(self.row.head.incarnation)
     }
 
     pub(crate) fn head(&self) -> &Head {

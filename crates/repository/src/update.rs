@@ -31,6 +31,21 @@ pub enum Update {
     },
     /// New bytes.
     Binary(Uploaded),
+    /// The state of a version: its description and, of a binary, its bytes.
+    Restored {
+        /// The bytes of a binary, unless it has them now.
+        bytes: Option<Uploaded>,
+        /// As in [`Update::Description`].
+        description: Bytes,
+        /// Likewise.
+        membership: Membership,
+        /// Likewise.
+        members_for: Option<ResourcePath>,
+        /// Likewise.
+        refers_to: Vec<ResourcePath>,
+    },
+    /// The same state as a new version. The resource is not modified by it.
+    Snapshot,
 }
 
 impl Repository {
@@ -44,7 +59,8 @@ impl Repository {
         let mut body = resource.body.clone();
         let mut rows = Vec::new();
         match update {
-            Update::Description { description, membership, members_for, refers_to } => {
+            Update::Description { description, membership, members_for, refers_to }
+            | Update::Restored { description, membership, members_for, refers_to, .. } => {
                 (rows, body.description) = describe::put(&partition, revision, description)?;
                 if let Kind::Container { membership: stands, .. } = &mut body.kind {
                     stands.clone_from(membership);
@@ -52,7 +68,10 @@ impl Repository {
                 }
                 rows.extend(self.refer(&path, refers_to).await?);
             }
-            Update::Binary(uploaded) => body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows)),
+            Update::Binary(_) | Update::Snapshot => {}
+        }
+        if let Update::Binary(uploaded) | Update::Restored { bytes: Some(uploaded), .. } = update {
+            body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows));
         }
         rows.extend(self.superseding(&path, revision));
         let head = Head { revision, body: Body::Resource(body), ..base.clone() };

@@ -14,7 +14,7 @@ use md5::Md5;
 use parking_lot::Mutex;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
-use store::{Class, ContentId, StoreError};
+use store::{Class, ContentId, StoreError, Table};
 use thiserror::Error;
 
 use crate::handle::Repository;
@@ -183,6 +183,27 @@ impl Repository {
             media_type: String::new(),
             disposition: None,
         })
+    }
+
+    /// Stores the bytes of a version once more, so that a new head can name them. Fails like a read
+    /// if they are damaged.
+    pub async fn upload_again(&self, version: &Resource, binary: &Binary) -> ObjectsResult<Uploaded> {
+        let uploaded = match binary.elsewhere() {
+            Some(Elsewhere { url, handling }) => Uploaded::elsewhere(url.clone(), *handling),
+            None => {
+                let content = self.content(version, binary, 0..binary.len_bytes).await?;
+                let uploaded = self.upload(version.path(), content, &[]).await.map_err(|error| match error {
+                    UploadError::Source(error) | UploadError::Objects(error) => error,
+                })?;
+                if uploaded.sha256 != binary.sha256 {
+                    self.discard(&uploaded).await;
+                    return Err(ObjectsError::corrupt(Table::Contents, "the bytes of a version have another digest"));
+                }
+                uploaded
+            }
+        };
+        let (media_type, disposition) = (binary.media_type.clone(), binary.disposition.clone());
+        Ok(Uploaded { media_type, disposition, ..uploaded })
     }
 
     /// Reads bytes to their end without storing them, and returns their digests.

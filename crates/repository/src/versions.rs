@@ -58,6 +58,13 @@ impl Repository {
         Ok(PastMembers(self.heads.members_as_of(&container, version.incarnation(), below).await?))
     }
 
+    /// The revision that ended the incarnation of a version, if it ended.
+    pub async fn end_of(&self, version: &Resource) -> ResourceResult<Option<RevisionId>> {
+        let partition = keys::resource_partition(version.path());
+        let end = || async { self.heads.end_of(&partition, version.incarnation()).await };
+        Ok(self.heads.retry_transient(end).await?.map(|head| head.revision))
+    }
+
     /// The versions at a path, also if what was there is deleted. Fails with
     /// [`ResourceError::Absent`] if there never was a resource.
     pub async fn versions(&self, path: &ResourcePath) -> ResourceResult<Versions> {

@@ -14,6 +14,7 @@ mod members;
 mod members_then;
 mod reading;
 mod refusing;
+mod restoring;
 mod returning;
 mod support;
 mod versions;

@@ -10,6 +10,7 @@ pub mod delete;
 pub mod demo;
 pub mod feed;
 pub mod get;
+pub mod history;
 pub mod home;
 pub mod import;
 pub mod init;
@@ -17,6 +18,7 @@ pub mod ls;
 pub mod man;
 pub mod put;
 pub mod read_only;
+pub mod restore;
 pub mod rm;
 pub mod salvage;
 pub mod serve;
@@ -50,6 +52,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Cat(args) => cat::run(args).await,
         Command::Rm(args) => rm::run(args).await,
         Command::Tree(args) => tree::run(args).await,
+        Command::History(args) => history::run(args).await,
+        Command::Restore(args) => restore::run(args).await,
         Command::Salvage(args) => salvage::run(args).await,
         Command::Copy(args) => copy::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,

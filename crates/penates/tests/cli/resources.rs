@@ -143,7 +143,7 @@ fn bytes_are_not_put_at_an_address_that_ends_with_a_slash() {
 #[test]
 fn absent_and_deleted_resources_are_distinguished() {
     let repository = Repository::new();
-    for command in ["cat", "rm", "tree"] {
+    for command in ["cat", "rm", "tree", "history", "restore"] {
         let absent = repository.run(&[command, "no/where"]).ends_with(1);
         assert!(absent.stderr.contains("there is nothing at /no/where"), "{command}: {}", absent.stderr);
         assert_eq!(absent.text(), "", "{command}");
@@ -416,4 +416,37 @@ fn each_help_has_examples() {
         let help = Ran::of(penates(&[command, "--help"])).ends_with(0);
         assert!(help.text().contains(&format!("\n  penates {command} ")), "{}", help.text());
     }
+}
+
+#[test]
+fn versions_are_listed_and_restored_and_what_was_deleted_comes_back() {
+    let repository = Repository::new();
+    for text in ["first", "second", "third"] {
+        repository.put("letters/note", "note.txt", text.as_bytes()).ends_with(0);
+    }
+    let listed = repository.run(&["history", "letters/note"]).ends_with(0);
+    let versions: Vec<_> = listed.text().lines().map(|line| line.split_once('\t').unwrap().0.to_owned()).collect();
+    assert_eq!(versions.len(), 3, "{}", listed.text());
+    let first = format!("letters/note/fcr:versions/{}", versions[0]);
+    assert_eq!(repository.run(&["cat", &first]).ends_with(0).text(), "first");
+    let json = repository.run(&["history", "letters/note", "--json"]).ends_with(0);
+    let json: serde_json::Value = serde_json::from_str(json.text().lines().next().unwrap()).unwrap();
+    assert_eq!(json["version"], *versions[0]);
+
+    let restored = repository.run(&["restore", "letters/note", "--at", &versions[1]]).ends_with(0);
+    assert_eq!(restored.text(), "restored letters/note\n");
+    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
+    // The first version is in force at a time before all.
+    let restored = repository.run(&["restore", "letters/note", "--at", "2001-01-01T00:00:00Z", "--json"]).ends_with(0);
+    assert_eq!(restored.json()["restored"], true);
+    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "first");
+
+    repository.run(&["rm", "letters"]).ends_with(0);
+    assert_eq!(repository.run(&["history", "letters/note"]).ends_with(0).text().lines().count(), 5);
+    assert_eq!(repository.run(&["restore", "letters"]).ends_with(0).text(), "restored letters\n");
+    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "first");
+
+    let refused = repository.run(&["restore", "letters", "--at", "yesterday"]).ends_with(2);
+    assert!(refused.stderr.contains("2025-06-15T15:06:40Z"), "{}", refused.stderr);
+    repository.run(&["restore", "letters"]).ends_with(1);
 }

@@ -1,0 +1,103 @@
+//! `penates history`
+
+use clap::Args;
+use http::header::{ACCEPT, LINK};
+use http::{HeaderMap, Method};
+use serde_json::json;
+
+use crate::cli::{OutputArgs, ReachArgs};
+use crate::client::{self, Client};
+use crate::output::Output;
+use crate::reach::Reached;
+use crate::resources::BaseArgs;
+
+/// Arguments of `penates history`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates history letters
+  penates history letters/scan.png --json
+  penates cat letters/fcr:versions/20250615150640")]
+pub struct HistoryArgs {
+    /// Path of the resource from the root of the repository. It may be deleted.
+    #[arg(default_value = "")]
+    resource: String,
+    /// Where the repository is.
+    #[command(flatten)]
+    base: BaseArgs,
+    /// The form of the output.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Runs it.
+pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
+    let reached = Reached::open(&args.reach).await?;
+    let outcome = tell(&reached.client, &args).await;
+    reached.close().await?;
+    outcome
+}
+
+async fn tell(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    let list = args.base.versions(&args.resource);
+    let mut page = Some(list.clone());
+    while let Some(address) = page {
+        let request = http::Request::builder().method(Method::GET).header(ACCEPT, "application/link-format");
+        let response = client.ask(&address, request, client::empty()).await?;
+        page = next_query(response.headers()).map(|query| format!("{list}?{query}"));
+        let map = client::whole(response).await?;
+        for (version, datetime) in String::from_utf8_lossy(&map).lines().filter_map(memento) {
+            match args.output.json {
+                true => output.json(&json!({"resource": args.resource, "version": version, "datetime": datetime}))?,
+                false => output.line(format!("{version}\t{datetime}"))?,
+            }
+        }
+    }
+    output.finish()
+}
+
+/// The name and the time of the version in a line of a TimeMap (RFC 7089, section 5).
+fn memento(line: &str) -> Option<(&str, &str)> {
+    let (address, parameters) = line.strip_prefix('<')?.split_once('>')?;
+    let is_memento = parameters.contains("memento\"");
+    let (_, datetime) = parameters.split_once("datetime=\"")?;
+    let (datetime, _) = datetime.split_once('"')?;
+    is_memento.then_some((address.rsplit('/').next()?, datetime))
+}
+
+/// The query of the next page.
+fn next_query(headers: &HeaderMap) -> Option<&str> {
+    let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
+    let next = links.filter(|link| link.ends_with("rel=\"next\"")).find_map(|link| link.split_once('>'))?;
+    next.0.split_once('?').map(|(_, query)| query)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_lines_of_versions_name_one() {
+        let line = "<http://h/rest/a/fcr:versions/20250615150640-007>; rel=\"first memento\"; datetime=\"Sun, 15 Jun 2025 15:06:40 GMT\",";
+        assert_eq!(memento(line), Some(("20250615150640-007", "Sun, 15 Jun 2025 15:06:40 GMT")));
+        for line in ["<http://h/rest/a>; rel=\"original\",", "", "<>", "<http://h/rest/a>; rel=\"memento\""] {
+            assert_eq!(memento(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_next_page_is_found_among_the_links() {
+        let link = |link: &'static str| (LINK, http::HeaderValue::from_static(link));
+        let headers = HeaderMap::from_iter([
+            link("<http://h/rest/a>; rel=\"original\""),
+            link("<http://h/rest/a/fcr:versions?from=20250615150640&limit=3>; rel=\"next\""),
+        ]);
+        // Of equal names the last one stays; both orders are tried.
+        assert_eq!(next_query(&headers), Some("from=20250615150640&limit=3"));
+        assert_eq!(next_query(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! `penates restore`
+
+use clap::Args;
+use http::header::LOCATION;
+use http::{Method, StatusCode};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use crate::cli::{OutputArgs, ReachArgs};
+use crate::client::{self, Client, ClientError};
+use crate::exit::CliError;
+use crate::output::Output;
+use crate::reach::Reached;
+use crate::resources::BaseArgs;
+
+/// Arguments of `penates restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates restore letters/first --at 20250615150640
+  penates restore letters/first --at 2025-06-15T17:06:40+02:00
+  penates restore letters
+  penates restore letters --at 2025-06-15T15:06:40Z --contents")]
+pub struct RestoreArgs {
+    /// Path of the resource from the root of the repository.
+    resource: String,
+    /// The version: its name in `penates history`, or a time (RFC 3339). Not needed for something
+    /// deleted, which comes back as it was last.
+    #[arg(long, value_name = "TIME|VERSION")]
+    at: Option<String>,
+    /// Bring back members that the container had then and has not now. This is done anyway if the
+    /// container itself was deleted.
+    #[arg(long)]
+    contents: bool,
+    /// Where the repository is.
+    #[command(flatten)]
+    base: BaseArgs,
+    /// The form of the output.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Runs it.
+pub async fn run(args: RestoreArgs) -> anyhow::Result<()> {
+    let reached = Reached::open(&args.reach).await?;
+    let outcome = restore(&reached.client, &args).await;
+    reached.close().await?;
+    outcome
+}
+
+async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
+    let version = match &args.at {
+        None => String::new(),
+        Some(at) => match at.parse::<Timestamp>() {
+            Ok(time) => version_at(client, &args.base.address(&args.resource), time).await?,
+            // Names of versions are digits; the server checks the rest.
+            Err(_) if at.starts_with(|first: char| first.is_ascii_digit()) && !at.contains(':') => at.clone(),
+            Err(error) => {
+                let hint = "--at takes the name of a version (20250615150640) or a time (2025-06-15T15:06:40Z)";
+                return Err(CliError::Usage(format!("{hint}: {error}")).into());
+            }
+        },
+    };
+    let contents = if args.contents { "&contents=true" } else { "" };
+    let address = format!("{}?restore={}{contents}", args.base.versions(&args.resource), client::query_value(&version));
+    let request = http::Request::builder().method(Method::POST);
+    let response = client.ask(&address, request, client::empty()).await?;
+    let made = name_in(&response).unwrap_or_default();
+    let mut output = Output::stdout();
+    match args.output.json {
+        true => output.json(&json!({"resource": args.resource, "restored": true, "version": made}))?,
+        false => output.line(format!("restored {}", args.resource))?,
+    }
+    output.finish()
+}
+
+/// The name of the version that was in force at a time, which the resource's TimeGate tells (RFC
+/// 7089, section 4.1.1).
+async fn version_at(client: &Client, address: &str, time: Timestamp) -> anyhow::Result<String> {
+    let datetime = time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let request = http::Request::builder().method(Method::HEAD).header("accept-datetime", datetime);
+    let response = client.send(address, request, client::empty()).await?;
+    match response.status() {
+        StatusCode::FOUND => name_in(&response).ok_or_else(|| anyhow::anyhow!("the server redirects to no version")),
+        status if status.is_success() => {
+            Err(anyhow::anyhow!("the server keeps no earlier versions (history.resources)"))
+        }
+        _ => Err(ClientError::of_response(response).await.into()),
+    }
+}
+
+/// The last name in `Location`.
+fn name_in(response: &http::Response<client::Body>) -> Option<String> {
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    location.rsplit('/').next().map(str::to_owned)
+}
