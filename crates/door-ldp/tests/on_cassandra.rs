@@ -18,6 +18,8 @@ mod elsewhere;
 mod fixity;
 #[path = "door/flattened.rs"]
 mod flattened;
+#[path = "door/instants.rs"]
+mod instants;
 #[path = "door/members.rs"]
 mod members;
 #[path = "door/members_then.rs"]

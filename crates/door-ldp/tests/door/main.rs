@@ -9,6 +9,7 @@ mod deleting;
 mod elsewhere;
 mod fixity;
 mod flattened;
+mod instants;
 mod leaving;
 mod members;
 mod members_then;

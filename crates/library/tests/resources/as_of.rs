@@ -8,7 +8,7 @@ use heads::containment::Container;
 use heads::{History, Keep, LibraryOptions, RevisionId};
 use library::Library;
 use proptest::prelude::*;
-use repository::{PastMembers, ResourceError, Versions};
+use repository::{PastMembers, ResourceError, Update, Versions};
 use store::Clock;
 
 use crate::support::memory::Fault;
@@ -33,6 +33,10 @@ fn options(resources: Keep) -> LibraryOptions {
 enum Op {
     Create(usize, u8),
     Update(usize, u8),
+    /// This version of it becomes the current state.
+    Restore(usize, prop::sample::Index),
+    /// The same state becomes another version.
+    Snapshot(usize),
     Delete(usize),
     Free(usize),
     DeleteContainer,
@@ -47,6 +51,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0..CHILDREN.len(), any::<u8>()).prop_map(|(at, text)| Op::Create(at, text)),
         4 => (0..CHILDREN.len(), any::<u8>()).prop_map(|(at, text)| Op::Update(at, text)),
+        2 => (0..CHILDREN.len(), any::<prop::sample::Index>()).prop_map(|(at, version)| Op::Restore(at, version)),
+        1 => (0..CHILDREN.len()).prop_map(Op::Snapshot),
         4 => (0..CHILDREN.len()).prop_map(Op::Delete),
         4 => (0..CHILDREN.len()).prop_map(Op::Free),
         1 => Just(Op::DeleteContainer),
@@ -63,9 +69,10 @@ struct Then {
     members: BTreeSet<String>,
 }
 
-/// What was there, as the present said it then, after exactly the revisions below each id.
+/// What was there, as the present said it then, after exactly the revisions below each id; and the
+/// texts of the versions of each child, in order.
 #[derive(Default)]
-struct Model(Vec<(RevisionId, Then)>);
+struct Model(Vec<(RevisionId, Then)>, BTreeMap<&'static str, Vec<String>>);
 
 impl Model {
     async fn note(&mut self, library: &Library, clock: &store::ManualClock) {
@@ -77,21 +84,25 @@ impl Model {
         clock.advance(Duration::from_millis(10));
         self.0.push((RevisionId::first_at(clock.now()), then));
     }
-
-    /// The texts of all versions of a resource, in order: each change of what was said.
-    fn versions(&self, at: &str) -> Vec<String> {
-        let mut texts = self.0.iter().map(|(_, then)| then.said.get(at)).collect::<Vec<_>>();
-        texts.dedup();
-        texts.into_iter().flatten().cloned().collect()
-    }
 }
 
-async fn apply(library: &Library, clock: &store::ManualClock, op: &Op, n: usize) {
+async fn apply(library: &Library, clock: &store::ManualClock, op: &Op, n: usize, model: &mut Model) {
     // No two texts are the same, so that each change is seen.
     let text = |text: &u8| format!("{n}: {text}");
+    let made = match op {
+        Op::Create(at, said) | Op::Update(at, said) => Some((CHILDREN[*at], text(said))),
+        Op::Restore(at, which) => {
+            let texts = model.1.get(CHILDREN[*at]).filter(|texts| !texts.is_empty());
+            texts.map(|texts| (CHILDREN[*at], which.get(texts).clone()))
+        }
+        Op::Snapshot(at) => said(library, CHILDREN[*at]).await.map(|said| (CHILDREN[*at], said)),
+        _ => None,
+    };
     let outcome = match op {
         Op::Create(at, said) => create(library, CHILDREN[*at], &text(said)).await,
         Op::Update(at, said) => update(library, CHILDREN[*at], &text(said)).await,
+        Op::Restore(at, which) => restore(library, CHILDREN[*at], *which).await,
+        Op::Snapshot(at) => change(library, CHILDREN[*at], &Update::Snapshot).await,
         Op::Delete(at) => delete(library, CHILDREN[*at]).await,
         Op::Free(at) => library.repository.remove_tombstone(&path(CHILDREN[*at])).await,
         Op::DeleteContainer => {
@@ -106,8 +117,12 @@ async fn apply(library: &Library, clock: &store::ManualClock, op: &Op, n: usize)
         }
     };
     match outcome {
-        Ok(())
-        | Err(
+        Ok(()) => {
+            if let Some((at, text)) = made {
+                model.1.entry(at).or_default().push(text);
+            }
+        }
+        Err(
             ResourceError::Absent(_)
             | ResourceError::Gone { .. }
             | ResourceError::Exists(_)
@@ -116,6 +131,22 @@ async fn apply(library: &Library, clock: &store::ManualClock, op: &Op, n: usize)
         ) => {}
         Err(error) => panic!("{op:?}: {error}"),
     }
+}
+
+async fn change(library: &Library, at: &str, update: &Update) -> Result<(), ResourceError> {
+    let resource = library.repository.resource(&path(at)).await?;
+    library.repository.update(&resource, update).await.map(|_| ())
+}
+
+/// Restores a version of a resource that exists.
+async fn restore(library: &Library, at: &str, which: prop::sample::Index) -> Result<(), ResourceError> {
+    library.repository.resource(&path(at)).await?;
+    let versions = library.repository.versions(&path(at)).await?;
+    let all = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await?;
+    let version = versions.oldest_from(*which.get(&all)).await?.unwrap();
+    let (description, membership) = (library.repository.description(&version).await?, repository::Membership::Basic);
+    let update = Update::Restored { bytes: None, description, membership, members_for: None, refers_to: Vec::new() };
+    change(library, at, &update).await
 }
 
 async fn rewrite(library: &Library) -> Result<(), ResourceError> {
@@ -156,6 +187,24 @@ async fn text_of(library: &Library, version: Option<repository::Resource>) -> Op
     Some(String::from_utf8(description.to_vec()).unwrap())
 }
 
+/// The texts of all versions, read in pages of two.
+async fn texts(library: &Library, at: &str) -> Vec<String> {
+    let Some(versions) = versions(library, at).await else { return Vec::new() };
+    let (mut texts, mut from) = (Vec::new(), RevisionId::ZERO);
+    loop {
+        let page = versions.page(from, RevisionId::LAST, 2).await.unwrap();
+        for revision in &page {
+            let version = versions.oldest_from(*revision).await.unwrap();
+            assert_eq!(version.as_ref().map(repository::Resource::revision), Some(*revision));
+            texts.extend(text_of(library, version).await);
+        }
+        match page.last() {
+            Some(revision) => from = revision.successor(),
+            None => return texts,
+        }
+    }
+}
+
 /// Asserts that everything is found as of every instant as it was then.
 async fn is_found(library: &Library, model: &Model, context: &str) {
     for (below, then) in &model.0 {
@@ -165,7 +214,7 @@ async fn is_found(library: &Library, model: &Model, context: &str) {
     }
     for at in ALL {
         let Some(versions) = versions(library, at).await else { continue };
-        let (mut shown, mut last) = (Vec::new(), None);
+        let mut last = None;
         for (below, then) in &model.0 {
             let in_force = text_of(library, versions.in_force(*below).await.unwrap()).await;
             assert_eq!(in_force.as_ref(), then.said.get(at), "{context}, {at} below {below}");
@@ -173,21 +222,9 @@ async fn is_found(library: &Library, model: &Model, context: &str) {
             let newest = text_of(library, versions.newest_below(*below).await.unwrap()).await;
             assert_eq!(newest, last, "{context}, {at} below {below}");
         }
-        let mut from = RevisionId::ZERO;
-        loop {
-            let page = versions.page(from, RevisionId::LAST, 2).await.unwrap();
-            for revision in &page {
-                let version = versions.oldest_from(*revision).await.unwrap();
-                assert_eq!(version.as_ref().map(repository::Resource::revision), Some(*revision));
-                shown.extend(text_of(library, version).await);
-            }
-            match page.last() {
-                Some(revision) => from = revision.successor(),
-                None => break,
-            }
-        }
         if at != "c" {
-            assert_eq!(shown, model.versions(at), "{context}, {at}");
+            let shown = texts(library, at).await;
+            assert_eq!(shown, model.1.get(at).cloned().unwrap_or_default(), "{context}, {at}");
         }
     }
 }
@@ -200,7 +237,7 @@ async fn lived(faulty: &Faulty, history: &[Op]) -> Model {
     library.repository.create(&path("c"), &container()).await.unwrap();
     model.note(library, clock).await;
     for (n, op) in history.iter().enumerate() {
-        apply(library, clock, op, n).await;
+        apply(library, clock, op, n, &mut model).await;
         model.note(library, clock).await;
     }
     model
@@ -238,14 +275,14 @@ proptest! {
     ) {
         run(async {
             let faulty = faulty_with(options(Keep::All)).await;
-            let model = lived(&faulty, &history).await;
-            let (below, then) = at.get(&model.0);
-            let Some(mut listing) = begin(&faulty.library, *below).await else { return };
+            let mut model = lived(&faulty, &history).await;
+            let (below, then) = at.get(&model.0).clone();
+            let Some(mut listing) = begin(&faulty.library, below).await else { return };
             let mut names = Vec::new();
             for (n, op) in later.iter().enumerate() {
                 names.extend(listing.more(1).await.unwrap().into_iter().flatten().map(|child| child.name));
                 faulty.clock.advance(Duration::from_millis(10));
-                apply(&faulty.library, &faulty.clock, op, 1_000 + n).await;
+                apply(&faulty.library, &faulty.clock, op, 1_000 + n, &mut model).await;
             }
             while let Some(page) = listing.more(1).await.unwrap() {
                 names.extend(page.into_iter().map(|child| child.name));
@@ -272,6 +309,13 @@ proptest! {
             let library = faulty.reopened().await;
             library.repository.resume_deletions(Duration::ZERO).await.unwrap();
             model.note(&library, &faulty.clock).await;
+            // Whether it is a version is what the present says.
+            let before = model.1.get(CHILDREN[0]).cloned().unwrap_or_default();
+            let after = texts(&library, CHILDREN[0]).await;
+            assert!(after == before || !is_delete && after == [&before[..], &["interrupted".to_owned()][..]].concat());
+            if !after.is_empty() {
+                model.1.insert(CHILDREN[0], after);
+            }
             is_found(&library, &model, "interrupted").await;
         });
     }
