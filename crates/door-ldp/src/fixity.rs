@@ -5,6 +5,7 @@
 //! such address here (404), and neither has a description (400, as in Fedora).
 
 use axum::response::Response;
+use budget::Pace;
 use http::{HeaderValue, Method, StatusCode, header};
 use rdf::vocab::rdf::TYPE;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple};
@@ -61,7 +62,7 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         let reading = self.turn_to_read().await?;
-        let verified = self.library().repository.verify_parts(&resource, &[Part::Bytes]).await?;
+        let verified = self.library().repository.verify_parts(&resource, &[Part::Bytes], Pace::unlimited()).await?;
         drop(reading);
         let writer = format.writer(&self.site, &format!("Fixity of /{}", self.path()));
         let told = vec![Section::Triples(statements(&verified, binary))];

@@ -7,6 +7,7 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use budget::Pace;
 use bytes::Bytes;
 use heads::ResourcePath;
 use repository::VerifiedResource;
@@ -100,5 +101,5 @@ impl From<VerifiedResource> for Report {
 /// `POST {base}/fcr:verify?path=`: reads all of a resource again, and reports in JSON.
 async fn verify(State(door): State<Arc<LdpDoor>>, Query(query): Query<VerifyQuery>) -> Result<Response, LdpError> {
     let path: ResourcePath = query.path.parse()?;
-    Ok(Json(Report::from(door.library.repository.verify_at(&path).await?)).into_response())
+    Ok(Json(Report::from(door.library.repository.verify_at(&path, Pace::unlimited()).await?)).into_response())
 }

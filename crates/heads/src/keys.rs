@@ -464,6 +464,43 @@ pub fn feed_dropped() -> Bytes {
     Bytes::from_static(b"dropped")
 }
 
+/// The partition of [`Table::Work`] with the state of the fixity auditor: the present pass, its
+/// readers, and reports on earlier passes.
+pub fn fixity_state() -> Bytes {
+    Bytes::from_static(b"local/fixity")
+}
+
+/// The present pass.
+pub fn fixity_pass() -> Bytes {
+    Bytes::from_static(b"pass")
+}
+
+/// A reader of the present pass.
+pub fn fixity_reader(number: u8) -> Bytes {
+    Bytes::from([&b"reader/"[..], &[number]].concat())
+}
+
+/// The report on an earlier pass.
+pub fn fixity_report(pass: u32) -> Bytes {
+    Bytes::from([&b"report/"[..], &pass.to_be_bytes()].concat())
+}
+
+/// The start of the keys of reports.
+pub fn fixity_report_prefix() -> Bytes {
+    Bytes::from_static(b"report/")
+}
+
+/// The partition of [`Table::Work`] with the findings of a pass. Sort keys are partitions of
+/// objects.
+pub fn fixity_findings(pass: u32) -> Bytes {
+    Bytes::from([&b"local/fixity/"[..], &pass.to_be_bytes()].concat())
+}
+
+/// The pass of such a partition.
+pub fn fixity_pass_of(partition: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(partition.strip_prefix(b"local/fixity/")?.try_into().ok()?))
+}
+
 /// The record that revision `revision` of a volume left rows to collect, or may have left some.
 /// Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {

@@ -72,6 +72,10 @@ pub enum Partition {
     FeedEnds,
     /// The low-water marks of queues.
     LowWater,
+    /// The state of the fixity auditor.
+    Fixity,
+    /// The findings of a pass of the fixity auditor.
+    Findings,
     /// The progress of emptying a container.
     Emptied,
     /// The time since when a partition of marks waits to be dropped.
@@ -104,7 +108,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -126,6 +130,8 @@ impl Partition {
         Self::FeedBuckets,
         Self::FeedEnds,
         Self::LowWater,
+        Self::Fixity,
+        Self::Findings,
         Self::Emptied,
         Self::Dropping,
         Self::Damage,
@@ -181,6 +187,10 @@ impl Partition {
                 _ if *partition == keys::feed_ends() => (Self::FeedEnds, true),
                 _ if partition.starts_with(b"feed\0c") => (Self::Feed, sort.len() == 16),
                 _ if partition.starts_with(b"feed\0b") => (Self::FeedBuckets, sort.len() == 4),
+                _ if *partition == keys::fixity_state() => (Self::Fixity, true),
+                _ if keys::fixity_pass_of(partition).is_some() => {
+                    (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))))
+                }
                 _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
                 _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
                 _ => {
@@ -269,6 +279,16 @@ impl Partition {
                 let marks = Queue::ALL.iter().map(|queue| row_bytes(&keys::low_water(queue.name()), size_of::<u32>()));
                 Largest::Bytes(marks.sum())
             }
+            Self::Fixity => {
+                let readers = FIXITY_READERS * row_bytes(&keys::fixity_reader(0), value);
+                let report = row_bytes(&keys::fixity_report(0), FIXITY_REPORT_BYTES);
+                let pass = row_bytes(&keys::fixity_pass(), PATH_BYTES_MAX + FIXITY_REPORT_BYTES);
+                Largest::Bytes(pass + readers + FIXITY_REPORTS * report)
+            }
+            Self::Findings => {
+                let finding = row_bytes(&keys::resource_partition(&root), FIXITY_FINDING_BYTES) + PATH_BYTES_MAX as u64;
+                Largest::Bytes(FIXITY_READERS * (FIXITY_FINDINGS + 1) * finding)
+            }
             Self::Emptied => Largest::Each(row_bytes(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),
             Self::Dropping => Largest::Each(
                 row_bytes(&keys::dropping(UnixMillis(0)), 0) as f64,
@@ -317,6 +337,18 @@ impl Key {
         }
     }
 }
+
+/// The most servers that check at the same time, the reports that are kept, and the findings that
+/// each of those servers stores in a pass. They are those of the crate `fixity`, which is above.
+const FIXITY_READERS: u64 = 32;
+const FIXITY_REPORTS: u64 = 41;
+const FIXITY_FINDINGS: u64 = 500;
+
+/// The most bytes of a report without its place.
+const FIXITY_REPORT_BYTES: usize = 128;
+
+/// The most bytes of a finding: five parts, each with its name and 200 bytes of what is wrong.
+const FIXITY_FINDING_BYTES: usize = 5 * (200 + 20) + 20;
 
 /// Characters of a selection's id.
 const ID_CHARS: usize = 32;

@@ -58,6 +58,11 @@ pub enum Command {
     /// stored with them. Damage is marked, so that downloads name it; a mark that is no longer true
     /// is cleared. The exit code is 1 if anything is damaged.
     Verify(commands::verify::VerifyArgs),
+    /// Show what the fixity auditor of the servers has checked, or check resources now.
+    ///
+    /// Servers read everything that is stored in turn, at a gentle rate (`fixity.every` and
+    /// `fixity.rate`), and compare it with its digests. Each pass ends with a report.
+    Fixity(commands::fixity::FixityArgs),
     /// Delete volumes.
     ///
     /// A selection that contains a deleted volume stays readable until it ends.

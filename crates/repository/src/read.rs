@@ -18,7 +18,7 @@ use heads::resource_body::Part;
 use heads::resource_body::{Binary, BytesPlace};
 use heads::revision::RevisionId;
 use heads::rules::{Rule, Rules};
-use store::{Class, StoreError, Strength, Table, ValueKind};
+use store::{Call, Class, StoreError, Strength, Table, ValueKind};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -132,7 +132,7 @@ impl Repository {
             self.refuse_marked(resource, Part::Bytes).await?;
         }
         let opened = async {
-            let mut pieces = self.read_content(resource, binary, range).await?;
+            let mut pieces = self.read_content(self.heads.call(Class::Content), resource, binary, range).await?;
             let first = pieces.next().await.transpose()?;
             Ok((first, pieces))
         };
@@ -156,6 +156,7 @@ impl Repository {
 
     pub(super) async fn read_content(
         &self,
+        call: Call,
         resource: &Resource,
         binary: &Binary,
         range: Range<u64>,
@@ -172,11 +173,12 @@ impl Repository {
             }
             BytesPlace::Content(id) => {
                 let read = |call| self.heads.store().read_content(call, *id, range.clone());
-                let stream = match read(self.heads.call(Class::Content)).await {
+                let stream = match read(call).await {
                     Ok(Some(stream)) => Some(stream),
                     // As with rows: the content is read strongly before it counts as damaged.
                     Ok(None) | Err(StoreError::Corrupt { .. }) => {
-                        read(self.heads.call(Class::Content).strong()).await?
+                        let again = Call { deadline: self.heads.call(Class::Content).deadline, ..call };
+                        read(again.strong()).await?
                     }
                     Err(error) => return Err(error.into()),
                 };

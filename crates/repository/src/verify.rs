@@ -1,5 +1,6 @@
 //! Verifies resources: reads them again and compares them with what was written.
 
+use budget::Pace;
 use bytes::Bytes;
 use futures::StreamExt;
 use heads::error::ObjectsResult;
@@ -53,11 +54,11 @@ pub struct ResourcePage {
 }
 
 impl Repository {
-    /// Verifies the resource at a path, like [`Repository::verify`]. An unreadable head is a
-    /// finding, not an error.
-    pub async fn verify_at(&self, path: &ResourcePath) -> ResourceResult<VerifiedResource> {
+    /// Verifies the resource at a path at a pace, like [`Repository::verify`]. An unreadable head is
+    /// a finding, not an error.
+    pub async fn verify_at(&self, path: &ResourcePath, pace: &Pace) -> ResourceResult<VerifiedResource> {
         match self.resource(path).await {
-            Ok(resource) => Ok(self.verify(&resource).await?),
+            Ok(resource) => Ok(self.verify_parts(&resource, &Part::ALL, pace).await?),
             Err(ResourceError::Objects(error)) if error.is_damage() => {
                 let damaged = vec![DamagedPart { part: None, detail: error.to_string() }];
                 Ok(VerifiedResource { path: path.clone(), revision: RevisionId::ZERO, bytes: 0, damaged })
@@ -70,11 +71,16 @@ impl Repository {
     /// each row and block, and against their SHA-256. Marks damage, and removes marks from sound
     /// parts. Passing failures are errors, never damage. Bytes stored elsewhere are not checked.
     pub async fn verify(&self, resource: &Resource) -> ObjectsResult<VerifiedResource> {
-        self.verify_parts(resource, &Part::ALL).await
+        self.verify_parts(resource, &Part::ALL, Pace::unlimited()).await
     }
 
-    /// Does the same with some parts of a resource.
-    pub async fn verify_parts(&self, resource: &Resource, parts: &[Part]) -> ObjectsResult<VerifiedResource> {
+    /// Does the same with some parts of a resource, at a pace.
+    pub async fn verify_parts(
+        &self,
+        resource: &Resource,
+        parts: &[Part],
+        pace: &Pace,
+    ) -> ObjectsResult<VerifiedResource> {
         let mut found = Vec::new();
         let mut bytes = 0;
         let mut add = |part: Part, read: ObjectsResult<(u64, bool)>| {
@@ -88,6 +94,9 @@ impl Repository {
         };
         if parts.contains(&Part::Description) {
             let description = self.heads.retry_transient(|| self.read_description(resource)).await;
+            if let Ok(description) = &description {
+                pace.took(description.len() as u64).await;
+            }
             let of_description = |read: Bytes| {
                 let is_sound = <[u8; 32]>::from(Sha256::digest(&read)) == resource.body.description.sha256;
                 (read.len() as u64, is_sound)
@@ -96,7 +105,7 @@ impl Repository {
         }
         let binary = resource.body.binary().filter(|binary| binary.elsewhere().is_none());
         if let Some(binary) = binary.filter(|_| parts.contains(&Part::Bytes)) {
-            let sha256 = self.sha256_of(resource, binary).await;
+            let sha256 = self.sha256_of(resource, binary, pace).await;
             add(Part::Bytes, sha256.map(|sha256| (binary.len_bytes, sha256 == binary.sha256)))?;
         }
         self.set_marks(resource, parts, &found).await?;
@@ -107,15 +116,17 @@ impl Repository {
 
     /// The SHA-256 of a resource's bytes. After a passing failure, reading continues where it broke
     /// off.
-    async fn sha256_of(&self, resource: &Resource, binary: &Binary) -> ObjectsResult<[u8; 32]> {
+    async fn sha256_of(&self, resource: &Resource, binary: &Binary, pace: &Pace) -> ObjectsResult<[u8; 32]> {
         let (mut hasher, mut at, mut tries) = (Sha256::new(), 0, Tries::default());
         loop {
             let mut read = async || {
-                let mut pieces = self.read_content(resource, binary, at..binary.len_bytes).await?;
+                let call = self.heads.call(Class::Content);
+                let mut pieces = self.read_content(call.once(), resource, binary, at..binary.len_bytes).await?;
                 while let Some(piece) = pieces.next().await {
                     let piece = piece?;
                     hasher.update(&piece);
                     at += piece.len() as u64;
+                    pace.took(piece.len() as u64).await;
                 }
                 Ok(())
             };

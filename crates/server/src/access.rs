@@ -48,6 +48,9 @@ impl Via {
 pub(crate) enum Right {
     Read,
     Write,
+    /// To see what operators see: names of everything that is stored, also of what cannot be
+    /// requested. Whoever may change data has it.
+    Operate,
 }
 
 /// The client: the name of its token, if it sent a valid one.
@@ -67,7 +70,7 @@ impl Policy {
     fn allows(&self, identity: &Identity, right: Right) -> bool {
         let needed = match right {
             Right::Read => self.config.read,
-            Right::Write => self.config.write,
+            Right::Write | Right::Operate => self.config.write,
         };
         self.via.is_admin() || needed == Access::Open || identity.0.is_some()
     }
@@ -142,6 +145,7 @@ fn unauthorized(right: Right) -> Response {
     let what = match right {
         Right::Read => "reading needs",
         Right::Write => "changing needs",
+        Right::Operate => "operating needs",
     };
     let detail =
         format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");

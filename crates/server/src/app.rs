@@ -10,6 +10,7 @@ use axum::routing::get;
 use door_data::DataDoor;
 use door_http::Reason;
 use door_ldp::LdpDoor;
+use fixity::Auditor;
 use http::{HeaderValue, header};
 use library::Library;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -29,7 +30,7 @@ use crate::held;
 use crate::hosts::Hosts;
 use crate::pace::{self, Pace};
 use crate::tokens::{TokenError, Tokens};
-use crate::{cors, page, problem, request_id, stat, telemetry};
+use crate::{cors, fixity_pages, page, problem, request_id, stat, telemetry};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -39,6 +40,7 @@ pub struct App {
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
     tokens: Arc<Tokens>,
+    fixity: Arc<Auditor>,
     hosts: Arc<Hosts>,
     origins: Arc<Origins>,
     metrics: &'static PrometheusHandle,
@@ -58,6 +60,7 @@ impl App {
         let data = DataDoor { library: library.clone(), settings: config.data.settings() };
         let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
             .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
+        let fixity = Auditor::new(library.clone(), config.fixity.options());
         let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
         let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
         Ok(Self {
@@ -67,6 +70,7 @@ impl App {
             data: Arc::new(data),
             ldp: Arc::new(ldp),
             tokens: Arc::new(tokens),
+            fixity,
             hosts,
             origins,
             metrics,
@@ -107,6 +111,7 @@ impl App {
             .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
             .merge(guarded(self.telling_routes(), Right::Read))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
+            .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
             .merge(data())
             .merge(guarded(ldp.read, Right::Read))
             .merge(guarded(members(members_read), Right::Read))
@@ -132,7 +137,9 @@ impl App {
     /// read.
     fn telling_routes(&self) -> Router {
         let handle = self.metrics;
-        let metrics = async move |State(library): State<Library>| telemetry::render(handle, &library).await;
+        let fixity = self.config.fixity.every.map(|_| self.fixity.clone());
+        let metrics =
+            async move |State(library): State<Library>| telemetry::render(handle, &library, fixity.as_deref()).await;
         Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
     }
 
@@ -153,6 +160,10 @@ impl App {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn fixity(&self) -> &Arc<Auditor> {
+        &self.fixity
     }
 
     pub(crate) fn tokens(&self) -> &Arc<Tokens> {

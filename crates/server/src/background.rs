@@ -1,16 +1,19 @@
-//! Work without a request: collecting superseded data, ending selections.
+//! Work without a request: collecting superseded data, ending selections, auditing fixity.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use fixity::{Auditor, Step};
 use heads::ObjectsResult;
 use library::Library;
+use metrics::counter;
 use serde::Serialize;
 use store::{Call, Class, Deadline};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 use volumes::CollectLimits;
 
+use crate::telemetry;
 use crate::tokens::Tokens;
 
 /// The time limit of reclaiming in the store; the next round continues.
@@ -21,6 +24,12 @@ const TOKENS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long another server may work on a deletion before this one continues it.
 const JOB_AGE_MIN: Duration = Duration::from_secs(60);
+
+/// How long after a start the fixity auditor begins.
+const FIXITY_DELAY: Duration = Duration::from_secs(600);
+
+/// How long the fixity auditor waits before it looks again whether there is something to do.
+const FIXITY_PAUSE: Duration = Duration::from_secs(60);
 
 /// Runs until the handle is dropped. Each step may be interrupted: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
@@ -41,6 +50,32 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
                 Ok(swept) => tracing::debug!(?swept, "swept"),
                 Err(error) => tracing::warn!(%error, "sweeping failed; the next pass tries again"),
             }
+        }
+    }))
+}
+
+/// Runs the fixity auditor until the handle is dropped. Each step may be interrupted.
+pub(crate) fn audit_fixity(auditor: Arc<Auditor>) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        // A server that has just started serves first, and its caches fill.
+        tokio::time::sleep(FIXITY_DELAY.min(auditor.options().every)).await;
+        let mut was_prevented = None;
+        loop {
+            match auditor.step().await {
+                Ok(Step::Read(_) | Step::Moved) => continue,
+                Ok(Step::Rests { .. } | Step::OthersRead) => was_prevented = None,
+                Ok(Step::Prevented(why)) => {
+                    if was_prevented.as_ref() != Some(&why) {
+                        tracing::info!(why, "the fixity auditor does not read");
+                    }
+                    was_prevented = Some(why);
+                }
+                Err(error) => {
+                    counter!(telemetry::FIXITY_ERRORS).increment(1);
+                    tracing::warn!(%error, "a fixity pass was interrupted, and is tried again");
+                }
+            }
+            tokio::time::sleep(FIXITY_PAUSE.min(auditor.options().every)).await;
         }
     }))
 }

@@ -40,6 +40,7 @@ async fn serve_app(
     let listeners = Listeners::bind(app.config(), folder.as_deref()).await?;
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
+    let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let addresses = listeners.addresses().clone();
     tracing::info!(http = ?addresses.http, tls = ?addresses.tls, socket = ?addresses.socket, "listening");
     ready(addresses);

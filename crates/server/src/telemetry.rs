@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, response};
 use bytes::Bytes;
+use fixity::Auditor;
 use heads::Chore;
 use http::{Method, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -38,6 +39,13 @@ const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
 const UNKNOWN: &str = "penates_store_unknown_contents";
 const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
+
+pub(crate) const FIXITY_ERRORS: &str = "penates_fixity_errors_total";
+const FIXITY_OLDEST: &str = "penates_fixity_oldest_check_seconds";
+const FIXITY_OBJECTS: &str = "penates_fixity_objects_total";
+const FIXITY_BYTES: &str = "penates_fixity_bytes_total";
+const FIXITY_DAMAGED: &str = "penates_fixity_damaged_total";
+const FIXITY_FAILED: &str = "penates_fixity_failed_total";
 
 /// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -66,11 +74,20 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(FREE, "Free space on the store's disk");
     describe_gauge!(UNKNOWN, "Files of contents that the database does not know, kept for a grace");
     describe_gauge!(REPLICATION_LAG, "Greatest age of what is visible here of another data center");
+    describe_counter!(FIXITY_ERRORS, "How often a fixity pass was interrupted by a failure");
+    describe_gauge!(FIXITY_OLDEST, "Everything that was stored so long ago was checked since; infinite before that");
+    describe_counter!(FIXITY_OBJECTS, "Volumes and resources that this server's fixity auditor has read");
+    describe_counter!(FIXITY_BYTES, "Bytes that this server's fixity auditor has read");
+    describe_counter!(FIXITY_DAMAGED, "Damaged objects that this server's fixity auditor has found");
+    describe_counter!(FIXITY_FAILED, "Objects that this server's fixity auditor could not read");
     Ok(handle)
 }
 
 /// The text of `/metrics`, with the library's present state.
-pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
+pub(crate) async fn render(handle: &PrometheusHandle, library: &Library, fixity: Option<&Auditor>) -> Response {
+    if let Some(auditor) = fixity {
+        tell_fixity(auditor, library).await;
+    }
     tell(library.store().health().await);
     gauge!(AUDIT_LAG).set(library.audit.auditor().lag().as_secs_f64());
     gauge!(MEMORY).set(library.memory.taken_bytes() as f64);
@@ -80,6 +97,20 @@ pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Resp
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (content_type, handle.render()).into_response()
+}
+
+/// Sets the metrics of the fixity auditor. If its state cannot be read now, the last age stays.
+async fn tell_fixity(auditor: &Auditor, library: &Library) {
+    let read = auditor.read_here();
+    counter!(FIXITY_OBJECTS, "kind" => "volume").absolute(read.volumes);
+    counter!(FIXITY_OBJECTS, "kind" => "resource").absolute(read.resources);
+    counter!(FIXITY_BYTES).absolute(read.bytes);
+    counter!(FIXITY_DAMAGED).absolute(read.damaged);
+    counter!(FIXITY_FAILED).absolute(read.failed);
+    if let Ok(status) = auditor.status().await {
+        let age = status.oldest_check(library.heads.now());
+        gauge!(FIXITY_OLDEST).set(age.map_or(f64::INFINITY, |age| age.as_secs_f64()));
+    }
 }
 
 /// Sets the gauges of a store.

@@ -25,6 +25,7 @@ use crate::engine::EmbeddedStore;
 use crate::folder::{io_error, sync_folder};
 use crate::header::{HEADER, corrupt, encode_header, header_in, path};
 use crate::key;
+use crate::once;
 use crate::plan::{Change, Plan, RowAddress};
 use crate::private;
 use crate::reading::Reading;
@@ -122,7 +123,11 @@ impl EmbeddedStore {
             database: Arc::downgrade(&database),
             now: self.now(),
             step: call.deadline.remaining(),
+            is_once: call.is_once,
         };
+        if reading.is_once {
+            once::begin(&reading.file);
+        }
         Ok(Some(reading.pieces()))
     }
 

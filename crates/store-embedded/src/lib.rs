@@ -34,7 +34,7 @@
 //! - `read.rs`: reads;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
-//! - `contents.rs`, `header.rs`, `reading.rs` and `sums.rs`: large contents; `sweep.rs`,
+//! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents; `sweep.rs`,
 //!   `unknown.rs` and `swept.rs`; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
 //!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
@@ -48,6 +48,7 @@ mod expiry;
 mod folder;
 mod header;
 mod key;
+mod once;
 mod opening;
 mod options;
 mod plan;

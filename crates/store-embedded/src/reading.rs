@@ -9,6 +9,7 @@ use futures::StreamExt;
 use store::{ContentId, ContentStream, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::database::{Database, blocking};
+use crate::once;
 use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow, sums_in};
 
 /// Blocks that one read of a file covers.
@@ -29,6 +30,8 @@ pub(crate) struct Reading {
     pub(crate) now: UnixMillis,
     /// The time limit of each piece.
     pub(crate) step: Duration,
+    /// Whether its reader reads everything once: then the system's cache keeps nothing for it.
+    pub(crate) is_once: bool,
 }
 
 impl Reading {
@@ -50,8 +53,14 @@ impl Reading {
         let row_end = (sums.number + 1) * SUMS_OF_A_ROW;
         let end = (first + PIECE_BLOCKS).min(self.left.end.div_ceil(BLOCK_BYTES)).min(row_end);
         let (begins_at, ends_at) = (first * BLOCK_BYTES, (end * BLOCK_BYTES).min(self.len));
-        let (id, file) = (self.id, self.file.clone());
-        let blocks = blocking(deadline, move || sums.read(id, &file, first, (ends_at - begins_at) as usize)).await?;
+        let (id, file, is_once) = (self.id, self.file.clone(), self.is_once);
+        let read = move || match is_once {
+            true => {
+                once::read(&file, begins_at..ends_at, || sums.read(id, &file, first, (ends_at - begins_at) as usize))
+            }
+            false => sums.read(id, &file, first, (ends_at - begins_at) as usize),
+        };
+        let blocks = blocking(deadline, read).await?;
         let until = self.left.end.min(ends_at);
         let piece = blocks.slice((self.left.start - begins_at) as usize..(until - begins_at) as usize);
         self.left.start = until;

@@ -67,17 +67,32 @@ pub struct Call {
     pub is_removal: bool,
     /// What a write must survive, if its tables do not need more.
     pub durability: Durability,
+    /// Whether a read of a content is by one who reads everything once (a check). An engine should
+    /// not let it replace in its caches what others read.
+    pub is_once: bool,
 }
 
 impl Call {
     /// A call of the usual strength.
     pub fn new(class: Class, deadline: Deadline) -> Self {
-        Self { class, strength: Strength::Usual, deadline, is_removal: false, durability: Durability::Written }
+        Self {
+            class,
+            strength: Strength::Usual,
+            deadline,
+            is_removal: false,
+            durability: Durability::Written,
+            is_once: false,
+        }
     }
 
     /// The same call, as a step of a removal.
     pub fn removing(self) -> Self {
         Self { is_removal: true, ..self }
+    }
+
+    /// The same call, by one who reads everything once.
+    pub fn once(self) -> Self {
+        Self { is_once: true, ..self }
     }
 
     /// The same call, strong.

@@ -117,6 +117,12 @@ kinds! {
     Announcement = 47 "announced change",
     /// That a bucket of the feed has changes.
     FeedBucket = 48 "bucket of the feed",
+    /// A pass of the fixity auditor over everything.
+    FixityPass = 49 "fixity pass",
+    /// What a server is checking.
+    FixityReader = 50 "fixity reader",
+    /// What a check found.
+    FixityFinding = 51 "fixity finding",
     /// A value of a test.
     Trial = 255 "trial",
 }
@@ -135,12 +141,12 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();
-        assert_eq!(numbers, (1..=5).chain(16..=48).chain([255]).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=5).chain(16..=51).chain([255]).collect::<Vec<u8>>());
         let digest = ValueKind::ALL.iter().fold(crc32fast::Hasher::new(), |mut hasher, kind| {
             hasher.update(format!("{kind:?}={}\n", kind.number()).as_bytes());
             hasher
         });
-        assert_eq!(digest.finalize(), 1_453_950_351, "append kinds, and change none");
+        assert_eq!(digest.finalize(), 963_236_955, "append kinds, and change none");
         assert!(ValueKind::ALL.iter().all(|kind| ValueKind::of_number(kind.number()) == Some(*kind)));
         assert_eq!((ValueKind::of_number(0), ValueKind::of_number(6)), (None, None));
     }

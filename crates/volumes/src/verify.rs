@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use budget::Pace;
 use bytes::Bytes;
 use hathi::VolumeId;
 use heads::error::ObjectsResult;
@@ -58,6 +59,11 @@ impl Volumes {
     /// members. Passing failures are errors, never damage. An unreadable row, whichever it is, is a
     /// finding and not an error. A damaged head needs no mark, because every reader finds it.
     pub async fn verify(&self, id: &VolumeId) -> ObjectsResult<Verified> {
+        self.verify_at(id, Pace::unlimited()).await
+    }
+
+    /// Does the same at a pace.
+    pub async fn verify_at(&self, id: &VolumeId, pace: &Pace) -> ObjectsResult<Verified> {
         let mut findings = Findings { members: 0, bytes: 0, damaged: Vec::new() };
         let volume = match self.heads.retry_transient(|| self.volume(id)).await {
             Err(error) if error.is_damage() => {
@@ -66,7 +72,7 @@ impl Volumes {
             }
             volume => volume?,
         };
-        match self.verify_pages(&volume, &mut findings).await {
+        match self.verify_pages(&volume, pace, &mut findings).await {
             Err(error) if error.is_damage() => findings.add(WHOLE_VOLUME, error.to_string()),
             done => done?,
         }
@@ -94,7 +100,7 @@ impl Volumes {
     }
 
     /// Verifies pages. Damage of a directory is an error; that of a page is added to the findings.
-    async fn verify_pages(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
+    async fn verify_pages(&self, volume: &Volume, pace: &Pace, findings: &mut Findings) -> ObjectsResult<()> {
         let count = volume.page_count();
         let mut sums = Sums::default();
         let mut crc32 = 0;
@@ -106,7 +112,7 @@ impl Volumes {
                 sums.add(Sums::of(&entry.member));
                 crc32 = pack::crc32_combine(crc32, entry.member.crc32, u64::from(entry.member.size));
             }
-            self.verify_segment(volume, pages, &entries, findings).await?;
+            self.verify_segment(volume, pages, &entries, pace, findings).await?;
         }
         if sums != volume.body.pages || crc32 != volume.body.pages_crc32 {
             return Err(volume.damaged(WHOLE_VOLUME, "its directory does not add up to what its head says"));
@@ -119,6 +125,7 @@ impl Volumes {
         volume: &Volume,
         pages: Range<u32>,
         entries: &[Entry],
+        pace: &Pace,
         findings: &mut Findings,
     ) -> ObjectsResult<()> {
         let fixity =
@@ -142,6 +149,7 @@ impl Volumes {
             let (batch, after) = rest.split_at(batch_len(rest));
             let checked = self.readable(volume, first, batch, findings).await?;
             let checked: Vec<_> = checked.into_iter().zip(fixity.by_ref()).collect();
+            pace.took(batch.iter().map(|entry| u64::from(entry.member.frame_len)).sum()).await;
             findings.members += batch.len() as u64;
             findings.bytes += batch.iter().map(|entry| u64::from(entry.member.size)).sum::<u64>();
             let damaged = self.heads.surroundings().compute.run(move || check_pages(first, checked)).await?;

@@ -115,6 +115,8 @@ async fn whatever_a_library_stores_has_a_rule() {
         (Table::Work, keys::low_water_partition(), keys::low_water("collecting")),
         (Table::Work, keys::emptied_partition(&record), keys::emptied(1)),
         (Table::Work, keys::feed_ends(), keys::feed_newest()),
+        (Table::Work, keys::fixity_state(), keys::fixity_pass()),
+        (Table::Work, keys::fixity_findings(1), Bytes::from_static(b"r/a")),
         (Table::Children, keys::past_index_partition(path, RevisionId::ZERO), keys::past_index(1, 2)),
     ] {
         seen.extend(Partition::of(table, &partition, &sort));

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use budget::Pace;
 use bytes::Bytes;
 use futures::StreamExt;
 use heads::{History, Keep, LibraryOptions, ObjectsError, ObjectsResult, RevisionId, keys};
@@ -59,7 +60,7 @@ fn is_damaged<T>(read: &ObjectsResult<T>, part: Part) -> bool {
 }
 
 async fn verified(library: &Library) -> Vec<(Option<Part>, String)> {
-    let damaged = library.repository.verify_at(&path("a")).await.unwrap().damaged;
+    let damaged = library.repository.verify_at(&path("a"), Pace::unlimited()).await.unwrap().damaged;
     damaged.into_iter().map(|DamagedPart { part, detail }| (part, detail)).collect()
 }
 
@@ -212,7 +213,7 @@ async fn all_resources_that_are_there_are_listed_also_those_whose_head_is_damage
     }
     found.sort();
     assert_eq!(found, ["", "a", "b", "b/c"]);
-    let verified = library.repository.verify_at(&path("a")).await.unwrap();
+    let verified = library.repository.verify_at(&path("a"), Pace::unlimited()).await.unwrap();
     assert_eq!((verified.revision, verified.damaged.len(), verified.damaged[0].part), (RevisionId::ZERO, 1, None));
 }
 

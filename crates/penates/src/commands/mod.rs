@@ -9,6 +9,7 @@ pub mod copy;
 pub mod delete;
 pub mod demo;
 pub mod feed;
+pub mod fixity;
 pub mod get;
 pub mod history;
 pub mod home;
@@ -47,6 +48,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Ls(args) => ls::run(args).await,
         Command::Stat(args) => stat::run(args).await,
         Command::Verify(args) => verify::run(args).await,
+        Command::Fixity(args) => fixity::run(args).await,
         Command::Delete(args) => delete::run(args).await,
         Command::Put(args) => put::run(args).await,
         Command::Cat(args) => cat::run(args).await,

@@ -44,6 +44,19 @@ pub struct VerifyArgs {
     reach: ReachArgs,
 }
 
+impl VerifyArgs {
+    /// The arguments for some resources.
+    pub fn of_resources(
+        resources: Vec<String>,
+        base: BaseArgs,
+        jobs: JobsArgs,
+        output: OutputArgs,
+        reach: ReachArgs,
+    ) -> Self {
+        Self { volumes: IdArgs::default(), resources, base, jobs, output, reach }
+    }
+}
+
 /// Runs it.
 pub async fn run(args: VerifyArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;

@@ -10,6 +10,8 @@ use crate::harness::*;
 
 const LEN: usize = 1_000_000;
 
+const SOUND_VOLUME: &str = "yale.39002015008130";
+
 /// Bytes without repetition.
 fn scan() -> Vec<u8> {
     (0..LEN as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
@@ -124,4 +126,33 @@ fn verify_reads_resources_and_reports_which_are_damaged() {
     store.run(&["put", "letters/scan", file.to_str().unwrap()]).ends_with(0);
     store.run(&["verify"]).ends_with(0);
     assert_eq!(store.run(&["stat", "--json"]).ends_with(0).json()["damaged_resources"], json!(0));
+}
+
+#[test]
+fn the_servers_auditor_reads_everything_and_its_report_names_the_damage() {
+    let store = TestStore::with(&[SOUND_VOLUME]);
+    put(&store, "letters/scan");
+    let none = store.run(&["fixity", "report"]).ends_with(1);
+    assert!(none.stderr.contains("no fixity pass has ended yet"), "{}", none.stderr);
+    flip(&store, 700_000);
+    let served = store.serve(&["--set", "fixity.every=100ms"]);
+    let passes = || {
+        let status = store.run(&["fixity", "status", "--json"]).ends_with(0).json();
+        status["passes"].as_array().unwrap().len()
+    };
+    wait_until(|| passes() > 0);
+    let report = store.run(&["fixity", "report", "1", "--json"]).ends_with(1).json();
+    assert_eq!((&report["volumes"], &report["damaged"], &report["failed"]), (&json!(1), &json!(1), &json!(0)));
+    assert_eq!(report["findings"][0]["name"], "/letters/scan");
+    assert_eq!(report["findings"][0]["parts"][0]["part"], "bytes");
+    let told = store.run(&["fixity", "report", "1"]).ends_with(1);
+    assert!(told.text().contains("\ndamaged /letters/scan: bytes: "), "{}", told.text());
+    let page = store.run(&["fixity", "report", "1", "--html"]).ends_with(1);
+    assert!(page.text().contains("<td>/letters/scan</td>"), "{}", page.text());
+    store.run(&["fixity", "check", "letters"]).ends_with(0);
+    store.run(&["fixity", "check", "letters", "letters/scan"]).ends_with(1);
+    let (_, _, metrics) = get(&served, "/metrics", &[]);
+    let metrics = String::from_utf8(metrics).unwrap();
+    assert!(!metrics.contains("penates_fixity_damaged_total 0\n"), "{metrics}");
+    assert!(!metrics.contains("penates_fixity_oldest_check_seconds inf"), "{metrics}");
 }

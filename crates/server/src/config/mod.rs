@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use door_data::DataSettings;
 use door_ldp::{ExternalPrefix, LdpSettings};
+use fixity::FixityOptions;
 use heads::{History, Keep, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -39,6 +40,8 @@ pub struct Config {
     pub feed: FeedConfig,
     /// The audit.
     pub audit: AuditConfig,
+    /// The fixity auditor.
+    pub fixity: FixityConfig,
     /// Log lines.
     pub log: LogConfig,
     /// What clients may take of the server.
@@ -324,8 +327,19 @@ impl LdpConfig {
         check_path("ldp.base", base)?;
         self.settings()?;
         let first = base.split('/').nth(1).unwrap_or_default();
-        let taken =
-            ["", "volumes", "pages", "tokencount", "selections", "stat", "metrics", "healthz", "readyz", "admin"];
+        let taken = [
+            "",
+            "volumes",
+            "pages",
+            "tokencount",
+            "selections",
+            "stat",
+            "metrics",
+            "healthz",
+            "readyz",
+            "admin",
+            "fixity",
+        ];
         if taken.contains(&first) || base == data_prefix {
             return Err(refused(format!("ldp.base `{base}` is the path of another route")));
         }
@@ -379,6 +393,34 @@ pub struct AuditConfig {
 impl Default for AuditConfig {
     fn default() -> Self {
         Self { max_lag: LibraryOptions::default().audit_max_lag }
+    }
+}
+
+/// `[fixity]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FixityConfig {
+    /// Time from the beginning of a pass, which reads everything, to that of the next one, or
+    /// `off`.
+    #[serde(with = "text::period")]
+    pub every: Option<Duration>,
+    /// Most bytes per second that this server reads in a pass; 0: no limit.
+    #[serde(with = "text::size")]
+    pub rate: u64,
+}
+
+impl Default for FixityConfig {
+    fn default() -> Self {
+        let options = FixityOptions::default();
+        Self { every: Some(options.every), rate: options.bytes_per_second }
+    }
+}
+
+impl FixityConfig {
+    /// What the auditor needs to know.
+    pub(crate) fn options(&self) -> FixityOptions {
+        let default = FixityOptions::default();
+        FixityOptions { every: self.every.unwrap_or(default.every), bytes_per_second: self.rate, ..default }
     }
 }
 

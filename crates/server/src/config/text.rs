@@ -26,6 +26,45 @@ pub(crate) mod size {
     }
 }
 
+/// A time between two runs of something, or `off`.
+pub(crate) mod period {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const OFF: &str = "off";
+
+    /// Seconds of a day.
+    const DAY_S: u64 = 24 * 3_600;
+
+    pub(crate) fn serialize<S: Serializer>(period: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        match period {
+            // `humantime` would write 90 days as months, days and hours.
+            Some(period) if period.as_secs().is_multiple_of(DAY_S) && period.subsec_nanos() == 0 => {
+                serializer.serialize_str(&format!("{}days", period.as_secs() / DAY_S))
+            }
+            Some(period) => humantime_serde::serialize(period, serializer),
+            None => serializer.serialize_str(OFF),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == OFF {
+            return Ok(None);
+        }
+        let period: humantime_serde::Serde<Duration> =
+            Deserialize::deserialize(serde::de::value::StrDeserializer::<D::Error>::new(&text))?;
+        let period = period.into_inner();
+        if period.is_zero() {
+            Err(Error::custom("write a time above zero, such as `90days`, or `off`"))
+        } else {
+            Ok(Some(period))
+        }
+    }
+}
+
 /// An address to listen on, or `off`.
 pub(crate) mod address {
     use std::net::SocketAddr;

@@ -81,6 +81,24 @@ async fn changing_needs_a_valid_token() {
 }
 
 #[tokio::test]
+async fn reports_of_the_fixity_auditor_name_what_is_stored_and_need_the_right_to_change() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let token = server.token("operator").await;
+    for path in ["/fixity", "/fixity/1"] {
+        assert_eq!(server.get(path).await.status, StatusCode::UNAUTHORIZED, "{path}");
+    }
+    let json = server.ask(Method::GET, "/fixity", &[("authorization", &bearer(&token))]).await;
+    assert_eq!(json.status, StatusCode::OK, "{}", json.text());
+    assert!(json.text().contains("\"passes\":[]"), "{}", json.text());
+    let html = [("authorization", &*bearer(&token)), ("accept", "text/html")];
+    let page = server.ask(Method::GET, "/fixity", &html).await;
+    assert!(page.status == StatusCode::OK && page.text().contains("No pass has begun yet"), "{}", page.text());
+    let absent = server.ask(Method::GET, "/fixity/1", &html).await;
+    assert_eq!(absent.status, StatusCode::NOT_FOUND);
+    assert!(server.get("/metrics").await.text().contains("penates_fixity_oldest_check_seconds inf"));
+}
+
+#[tokio::test]
 async fn changing_needs_no_token_if_it_is_open() {
     let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
     let answer = server.ask(Method::DELETE, &format!("/volumes/{VOLUME}"), &[]).await;

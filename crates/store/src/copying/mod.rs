@@ -39,6 +39,10 @@ use patience::call;
 
 use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
 
+/// Partitions of [`Table::Work`] whose keys begin with this are about one store (what of it was
+/// checked, say). They are not copied.
+pub const LOCAL_PREFIX: &[u8] = b"local/";
+
 /// Partitions that are copied at the same time.
 const AT_ONCE: usize = 8;
 
@@ -333,7 +337,9 @@ impl Copier {
 
 /// Whether a partition holds copied data, and not the state of the copy itself.
 fn is_copied(table: Table, partition: &Bytes) -> bool {
-    table != Table::Work || (*partition != read_only::PARTITION && *partition != POSITION_PARTITION)
+    let is_local =
+        *partition == read_only::PARTITION || *partition == POSITION_PARTITION || partition.starts_with(LOCAL_PREFIX);
+    table != Table::Work || !is_local
 }
 
 async fn walk(

@@ -1,0 +1,9 @@
+//! Passes of the auditor, by one server and by several.
+#![allow(clippy::unwrap_used)]
+
+#[path = "auditing/passes.rs"]
+mod passes;
+#[path = "auditing/sharing.rs"]
+mod sharing;
+#[path = "auditing/support.rs"]
+mod support;

@@ -1,0 +1,141 @@
+//! A pass reads everything once, reports damage, and is followed by the next one in time.
+
+use std::io::{Cursor, Write};
+
+use fixity::{Status, Step, Tally};
+use hathi::{VolumeId, VolumeParts};
+use md5::{Digest, Md5};
+use repository::Part;
+use store::copying::{Copier, Patience};
+use store::{FormatLevel, Store};
+use store_embedded::EmbeddedOptions;
+use volumes::Unchanged;
+
+use crate::support::{EVERY, Fixture, all_steps, embedded, fixture, fixture_alone, quick};
+
+/// Imports a volume of one page.
+async fn import(fixture: &Fixture, id: &str, text: &str) {
+    let id = VolumeId::parse(id).unwrap();
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default();
+    zip.start_file(format!("{}/00000001.txt", id.cleaned_local()), options).unwrap();
+    zip.write_all(text.as_bytes()).unwrap();
+    let md5 = hex::encode(Md5::digest(text));
+    let len = text.len();
+    let mets = format!(
+        r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap></METS:mets>"#
+    );
+    let parts = VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None };
+    fixture.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
+}
+
+async fn ended(fixture: &Fixture) -> (u32, Tally) {
+    let server = fixture.server(quick()).await;
+    let complete = server.status().await.unwrap().complete.expect("a pass has ended");
+    (complete.number, complete.found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_reads_every_volume_description_and_content_once() {
+    let fixture = fixture().await;
+    fixture.make(20).await;
+    import(&fixture, "t.a", "one page").await;
+    fixture.put_bytes("large", 300_000).await;
+    let server = fixture.server(quick()).await;
+    assert_eq!(server.status().await.unwrap(), Status::default(), "there was no pass yet");
+    assert_eq!(all_steps(&server).await, Step::Rests { until: fixture.library.heads.now().plus(EVERY) });
+    let (number, found) = ended(&fixture).await;
+    // The root is a resource too.
+    assert_eq!((number, found.volumes, found.resources), (1, 1, 22));
+    assert_eq!((found.damaged, found.failed), (0, 0));
+    let descriptions: u64 = (0..20).map(|number| format!("number {number}").len() as u64).sum();
+    assert!(found.bytes >= 300_000 + descriptions + "one page".len() as u64, "{found:?}");
+    assert_eq!(server.read_here(), found);
+    let (report, findings) = server.report(1).await.unwrap();
+    assert_eq!((report.found, findings.len()), (found, 0));
+    assert!(server.report(2).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_is_marked_and_named_in_the_report_of_its_pass_alone() {
+    let fixture = fixture().await;
+    fixture.make(3).await;
+    let id = fixture.put_bytes("large", 300_000).await;
+    fixture.flip_bit(id, 200_000).await;
+    let server = fixture.server(quick()).await;
+    all_steps(&server).await;
+    let (report, findings) = server.report(1).await.unwrap();
+    assert_eq!((report.found.damaged, report.found.failed), (1, 0));
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((finding.kind, &*finding.name, finding.is_damaged), ("resource", "/large", true));
+    let [(part, detail)] = &finding.parts[..] else { panic!("{finding:?}") };
+    assert!(part == "bytes" && detail.contains("checksum"), "{finding:?}");
+    let resource = fixture.library.repository.resource(&"large".parse().unwrap()).await.unwrap();
+    assert_eq!(fixture.library.repository.damaged_parts(&resource).await.unwrap(), [Part::Bytes]);
+
+    fixture.flip_bit(id, 200_000).await;
+    fixture.clock.advance(EVERY);
+    all_steps(&server).await;
+    let (report, findings) = server.report(2).await.unwrap();
+    assert_eq!((report.found.damaged, findings.len()), (0, 0));
+    assert_eq!(fixture.library.repository.damaged_parts(&resource).await.unwrap(), [], "it is sound again");
+    assert_eq!(server.report(1).await.unwrap().1.len(), 1, "earlier reports stay");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_age_of_the_oldest_check_is_that_of_the_beginning_of_the_last_complete_pass() {
+    let fixture = fixture().await;
+    fixture.make(3).await;
+    let server = fixture.server(quick()).await;
+    let age = async || server.status().await.unwrap().oldest_check(fixture.library.heads.now());
+    assert_eq!(age().await, None);
+    all_steps(&server).await;
+    fixture.clock.advance(EVERY / 2);
+    assert_eq!(age().await, Some(EVERY / 2));
+    fixture.clock.advance(EVERY / 2);
+    assert_eq!(server.step().await.unwrap(), Step::Moved, "the next pass begins");
+    assert_eq!(age().await, Some(EVERY), "it has not read everything yet");
+    all_steps(&server).await;
+    assert_eq!(age().await, Some(std::time::Duration::ZERO));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_before_it_is_read_is_no_failure() {
+    let fixture = fixture().await;
+    fixture.make(5).await;
+    let resource = fixture.library.repository.resource(&"r002".parse().unwrap()).await.unwrap();
+    fixture.library.repository.delete(&resource).await.unwrap();
+    all_steps(&*fixture.server(quick()).await).await;
+    let (_, found) = ended(&fixture).await;
+    assert_eq!((found.resources, found.damaged, found.failed), (5, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_an_earlier_level_works_on_without_the_auditor_which_says_what_to_do() {
+    let options = EmbeddedOptions { newest_level: FormatLevel::KINDS, ..EmbeddedOptions::default() };
+    let fixture = fixture_alone(options).await;
+    fixture.make(1).await;
+    let server = fixture.server(quick()).await;
+    let Step::Prevented(why) = server.step().await.unwrap() else { panic!("it reads") };
+    assert!(why.contains("penates upgrade"), "{why}");
+    assert_eq!(server.status().await.unwrap(), Status::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_store_begins_its_own_first_pass() {
+    let fixture = fixture_alone(EmbeddedOptions::default()).await;
+    fixture.make(3).await;
+    all_steps(&*fixture.server(quick()).await).await;
+    let folder = tempfile::tempdir().unwrap();
+    let target = embedded(&folder, &fixture.clock, EmbeddedOptions::default());
+    let copier = Copier::begin(fixture.store.clone(), target.clone(), "the source", Patience::default()).await.unwrap();
+    copier.pass().await.unwrap();
+    copier.verify().await.unwrap();
+    copier.end().await.unwrap();
+    let copy = Fixture { store: target.clone(), ..fixture };
+    let server = copy.server(quick()).await;
+    assert_eq!(server.status().await.unwrap(), Status::default(), "nothing of the copy was checked");
+    all_steps(&server).await;
+    assert_eq!(ended(&copy).await.1.resources, 4);
+    target.close().await.unwrap();
+}

@@ -1,0 +1,85 @@
+//! Several servers share a pass, and finish what a dead one has left.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fixity::{Auditor, FixityOptions, Step};
+use store_embedded::EmbeddedOptions;
+
+use crate::support::{Fixture, LAPSED, all_steps, fixture, fixture_alone, quick};
+
+/// The time limit of every wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that takes objects and dies before it has read the first of them: it reads a byte per
+/// second.
+async fn die_reading(fixture: &Fixture) {
+    let slow = FixityOptions { bytes_per_second: 1, ..quick() };
+    let server = fixture.server(slow).await;
+    let reading = tokio::spawn({
+        let server = server.clone();
+        async move { while server.step().await.unwrap() == Step::Moved {} }
+    });
+    let deadline = Instant::now() + PATIENCE;
+    while server.status().await.unwrap().readers == 0 {
+        assert!(Instant::now() < deadline && !reading.is_finished(), "it takes nothing");
+        tokio::task::yield_now().await;
+    }
+    reading.abort();
+    assert!(reading.await.unwrap_err().is_cancelled());
+}
+
+async fn complete(server: &Arc<Auditor>) -> u64 {
+    server.status().await.unwrap().complete.expect("the pass has ended").found.resources
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_read_everything_and_nothing_twice() {
+    let fixture = fixture().await;
+    fixture.make(60).await;
+    let servers = [fixture.server(quick()).await, fixture.server(quick()).await];
+    let [one, other] = servers.clone().map(|server| {
+        tokio::spawn(async move {
+            let deadline = Instant::now() + PATIENCE;
+            // Until the other one has finished what it took, too.
+            while matches!(all_steps(&server).await, Step::OthersRead) {
+                assert!(Instant::now() < deadline, "the other server does not finish");
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    one.await.unwrap();
+    other.await.unwrap();
+    let read = servers.each_ref().map(|server| server.read_here().resources);
+    assert_eq!(read.iter().sum::<u64>(), 61, "{read:?}");
+    assert_eq!(complete(&servers[0]).await, 61);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_server_has_taken_is_read_by_another_once_its_lease_has_ended() {
+    let fixture = fixture().await;
+    fixture.make(20).await;
+    die_reading(&fixture).await;
+    let server = fixture.server(quick()).await;
+    assert_eq!(all_steps(&server).await, Step::OthersRead);
+    assert!(server.read_here().resources < 21, "the dead server has taken some");
+    fixture.clock.advance(LAPSED);
+    assert!(matches!(all_steps(&server).await, Step::Rests { .. }));
+    assert_eq!((server.read_here().resources, complete(&server).await), (21, 21));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_restarts_alone_continues_at_once_where_it_was() {
+    let fixture = fixture_alone(EmbeddedOptions::default()).await;
+    fixture.make(20).await;
+    let server = fixture.server(quick()).await;
+    while server.read_here().resources == 0 {
+        server.step().await.unwrap();
+    }
+    let before = server.read_here().resources;
+    die_reading(&fixture).await;
+    let restarted = fixture.server(quick()).await;
+    assert!(matches!(all_steps(&restarted).await, Step::Rests { .. }));
+    assert_eq!(before + restarted.read_here().resources, 21, "what was read before is read again");
+    assert_eq!(complete(&restarted).await, 21);
+}

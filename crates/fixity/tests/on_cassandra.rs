@@ -1,0 +1,9 @@
+//! The same tests over a real Cassandra node that they share.
+#![allow(clippy::unwrap_used)]
+
+#[path = "auditing/passes.rs"]
+mod passes;
+#[path = "auditing/sharing.rs"]
+mod sharing;
+#[path = "auditing/support.rs"]
+mod support;
