@@ -8,20 +8,38 @@
 use bytes::Bytes;
 use heads::announce::{FEED_SHARDS, LISTED_BUCKETS, feed_bucket_of, open_bucket};
 use heads::rewrite::DROPPED_ROWS_MAX;
-use heads::{Heads, ObjectsResult, RevisionId, keys};
+use heads::{Heads, ObjectsError, ObjectsResult, RevisionId, keys};
 use store::{
-    Class, Direction, Expect, Guard, Outcome, Removal, Step, StoreError, Table, UnixMillis, ValueKind, envelope,
+    Class, Direction, Expect, FormatLevel, Guard, Outcome, Removal, Step, StoreError, Table, UnixMillis, ValueKind,
+    envelope,
 };
 
 use crate::buckets::next_listed;
 use crate::reader::Feed;
 
+/// Buckets below the mark that a pass looks at: two months.
+const LOOKED_BACK: u32 = 8 * LISTED_BUCKETS;
+
 impl Feed {
+    /// Refuses all cursors before the present bucket from now on, because some changes may be lost.
+    pub async fn forget(&self) -> ObjectsResult<()> {
+        let heads = &self.heads;
+        if heads.store().level() < FormatLevel::ARCHIVE {
+            return Ok(());
+        }
+        let now = feed_bucket_of(RevisionId::first_at(heads.now()));
+        let (mark, stands) = read_mark(heads).await?;
+        if mark < now && !set_mark(heads, now, stands).await? {
+            return Err(ObjectsError::Conflict("another server drops changes of the feed".to_owned()));
+        }
+        Ok(())
+    }
+
     /// Drops the buckets whose changes are all older than `feed_keep`. Returns how many. A pass
     /// drops a bounded number of changes; the next one continues.
     pub async fn drop_old(&self) -> ObjectsResult<u64> {
         let heads = &self.heads;
-        if heads.store().level() < store::FormatLevel::ARCHIVE || !heads.is_home() {
+        if heads.store().level() < FormatLevel::ARCHIVE || !heads.is_home() {
             return Ok(0);
         }
         let keep = u64::try_from(heads.options().feed_keep.as_millis()).unwrap_or(u64::MAX);
@@ -38,7 +56,9 @@ impl Feed {
             (mark, stands) = read_mark(heads).await?;
         }
         let (mut dropped, mut rows_left) = (0, DROPPED_ROWS_MAX);
-        let mut from = mark.saturating_sub(1) / LISTED_BUCKETS * LISTED_BUCKETS;
+        // Besides the bucket of a pass that died, there may be older ones that were forgotten.
+        let from = mark.min(end).saturating_sub(1 + LOOKED_BACK);
+        let mut from = from / LISTED_BUCKETS * LISTED_BUCKETS;
         while let Some(bucket) = next_listed(heads, from..end, Direction::Forward).await? {
             if bucket >= mark {
                 if !set_mark(heads, bucket + 1, stands).await? {

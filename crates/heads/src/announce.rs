@@ -259,12 +259,18 @@ impl Heads {
     async fn above_earlier_positions(&self) -> ObjectsResult<()> {
         let newest = Scan::prefix(keys::feed_newest(), 1);
         let rows = self.first_rows(Table::Work, &keys::feed_ends(), newest).await?;
-        let Some(bucket) = rows.first().map(|row| open_bucket(&row.value)).transpose()? else { return Ok(()) };
-        for shard in 0..FEED_SHARDS {
-            let last = Scan { direction: Direction::Backward, ..Scan::prefix(Bytes::new(), 1) };
-            let rows = self.first_rows(Table::Work, &keys::feed(bucket, shard), last).await?;
-            if let Some(row) = rows.first() {
-                self.inner.feed_clock.mint_above(position_of(&row.sort)?);
+        let newest = rows.first().map(|row| open_bucket(&row.value)).transpose()?;
+        // A copy of a store of several processes does not say which bucket is the newest, and their
+        // clocks may have been ahead of this one.
+        let now = self.now();
+        let ahead = bucket_of(now)..=bucket_of(now.plus(self.inner.options.clock_skew_max));
+        for bucket in ahead.chain(newest) {
+            for shard in 0..FEED_SHARDS {
+                let last = Scan { direction: Direction::Backward, ..Scan::prefix(Bytes::new(), 1) };
+                let rows = self.first_rows(Table::Work, &keys::feed(bucket, shard), last).await?;
+                if let Some(row) = rows.first() {
+                    self.inner.feed_clock.mint_above(position_of(&row.sort)?);
+                }
             }
         }
         Ok(())

@@ -76,6 +76,10 @@ impl Library {
         mut progress: impl FnMut(u64, u64),
     ) -> ObjectsResult<SetRight> {
         let mut found = SetRight::default();
+        if is_text_incomplete {
+            // Changes may be among what is lost. Readers are told, rather than miss them.
+            self.feed.forget().await?;
+        }
         self.list_generations().await?;
         let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
         self.remove_the_headless(&mut found).await?;

@@ -294,6 +294,23 @@ async fn positions_rise_although_the_clock_was_set_back_before_a_restart() {
     assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_salvaged_store_that_lacks_rows_refuses_earlier_cursors() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let earlier = events(&faulty.library, 10).await[0].cursor;
+    faulty.clock.advance(Duration::from_secs(600));
+    faulty.library.set_right(false, |_, _| {}).await.unwrap();
+    assert_eq!(faulty.library.feed.after(earlier, 10).await.unwrap().events.len(), 1, "nothing is lost");
+    faulty.library.set_right(true, |_, _| {}).await.unwrap();
+    assert!(matches!(faulty.library.feed.after(earlier, 10).await, Err(FeedError::Dropped { .. })));
+    create(&faulty.library, "b", "").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let read = events(&faulty.library, 10).await;
+    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+}
+
 /// On a store of one process the feed does not wait for the horizon.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_whose_request_was_cancelled_half_way_holds_nothing_up() {
