@@ -17,5 +17,5 @@ mod reader;
 
 pub use event::{Cursor, Event, FeedError, Subject};
 pub use heads::announce::{Change, ObjectKind};
-pub use live::Consumer;
+pub use live::{Consumer, Events};
 pub use reader::{Feed, Page};

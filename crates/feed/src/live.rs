@@ -21,21 +21,52 @@ const BATCHES: usize = 16;
 /// Consumers that read pages by themselves at the same time.
 const CATCHING_UP_AT_ONCE: usize = 4;
 
+/// Events that a consumer reads by itself at once.
+const CAUGHT_UP_EVENTS: usize = 100;
+
 /// How long changes are gathered before they are read.
 const GATHERED: Duration = Duration::from_millis(20);
+
+/// How long a consumer waits for a batch. There is one in each pause.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// The pause between two reads if no switch of this process ends: others may write too.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Some events in a row.
-#[derive(Clone, Debug)]
-pub(crate) struct Batch {
+/// Some events in a row, which all consumers share.
+struct Batch {
     /// The events are all that come after this.
     after: Cursor,
     /// The events, oldest first; none if there was nothing new.
-    pub events: Vec<Event>,
+    events: Vec<Event>,
     /// Where a consumer that has these events resumes.
-    pub end: Cursor,
+    end: Cursor,
+}
+
+/// The events that a consumer gets at once, oldest first.
+pub struct Events {
+    batch: Arc<Batch>,
+    /// The events of the batch that it got, or had before.
+    taken: usize,
+}
+
+impl Events {
+    /// No events.
+    fn none(end: Cursor) -> Self {
+        Self { batch: Arc::new(Batch { after: end, events: Vec::new(), end }), taken: 0 }
+    }
+
+    /// Takes the next event.
+    pub fn take_next(&mut self) -> Option<&Event> {
+        let next = self.batch.events.get(self.taken)?;
+        self.taken += 1;
+        Some(next)
+    }
+
+    /// The events that were not taken.
+    pub fn as_slice(&self) -> &[Event] {
+        &self.batch.events[self.taken..]
+    }
 }
 
 /// What the consumers of this server share.
@@ -127,34 +158,37 @@ impl Consumer {
         self.cursor
     }
 
-    /// The next events; may be none, after about a second without a change. It can be dropped at
-    /// any point and called again.
+    /// The next events; may be none, after a few seconds without a change. It can be dropped at any
+    /// point and called again.
     ///
     /// Errors: as of [`Feed::after`]. A later call tries again.
-    pub async fn next(&mut self) -> Result<Vec<Event>, FeedError> {
+    pub async fn next(&mut self) -> Result<Events, FeedError> {
         loop {
             let Some(batches) = &mut self.batches else {
                 // Before the page is read: so the batches begin at its end or before.
                 let receiver = self.feed.subscribe();
                 let page = {
                     let _turn = self.feed.live.catching_up.acquire().await;
-                    self.feed.after(self.cursor, PAGE_EVENTS_MAX).await?
+                    self.feed.after(self.cursor, CAUGHT_UP_EVENTS).await?
                 };
-                self.cursor = page.end.unwrap_or(self.cursor).max(self.cursor);
+                let (after, end) = (self.cursor, page.end.unwrap_or(self.cursor).max(self.cursor));
+                self.cursor = end;
                 if page.is_last {
                     self.batches = Some(receiver);
                 }
-                return Ok(page.events);
+                return Ok(Events { batch: Arc::new(Batch { after, events: page.events, end }), taken: 0 });
             };
-            match batches.recv().await {
-                Ok(batch) if batch.end < self.cursor => {}
-                Ok(batch) if batch.after <= self.cursor => {
-                    let events = batch.events.iter().filter(|event| event.cursor > self.cursor).cloned().collect();
+            match tokio::time::timeout(QUIET, batches.recv()).await {
+                // The store may be out of reach.
+                Err(_) => return Ok(Events::none(self.cursor)),
+                Ok(Ok(batch)) if batch.end < self.cursor => {}
+                Ok(Ok(batch)) if batch.after <= self.cursor => {
+                    let taken = batch.events.partition_point(|event| event.cursor <= self.cursor);
                     self.cursor = batch.end;
-                    return Ok(events);
+                    return Ok(Events { batch, taken });
                 }
                 // It missed some.
-                Ok(_) | Err(RecvError::Lagged(_) | RecvError::Closed) => self.batches = None,
+                Ok(Ok(_) | Err(RecvError::Lagged(_) | RecvError::Closed)) => self.batches = None,
             }
         }
     }

@@ -149,6 +149,7 @@ impl App {
             feed: self.library.feed.clone(),
             ldp: self.ldp.clone(),
             consumers: self.consumers.clone(),
+            memory: self.library.memory.clone(),
             stopping: self.stopping.clone(),
         };
         feed::routes(door).layer(from_fn_with_state((policy.clone(), Right::Read), keep_standing))

@@ -363,7 +363,7 @@ async fn a_hundred_consumers_cost_the_store_about_as_much_as_one() {
     for (consumer, read) in consumers.iter_mut().zip(&mut read) {
         // The root, and what was created since.
         while read.len() < 51 {
-            read.extend(consumer.next().await.unwrap());
+            read.extend_from_slice(consumer.next().await.unwrap().as_slice());
         }
     }
     assert!(read.iter().all(|events| events == &read[0]));

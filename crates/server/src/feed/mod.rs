@@ -16,10 +16,12 @@ use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use budget::{Party, Shares};
+use budget::{Memory, Party, Shares};
 use door_http::accept::{Offer, media_type};
 use door_http::{Problem, Reason};
 use door_ldp::{Encrypted, LdpDoor, Site};
+use heads::ObjectsError;
+use heads::path::PATH_BYTES_MAX;
 use http::header;
 use parking_lot::Mutex;
 use store::UnixMillis;
@@ -36,12 +38,17 @@ const PAGE_EVENTS: usize = 100;
 /// The most events of a page.
 const PAGE_EVENTS_MAX: usize = 1_000;
 
+/// Bytes that an event of a page takes at most: its path twice, as read and percent-encoded, and the
+/// rest.
+const EVENT_BYTES_MAX: usize = 4 * PATH_BYTES_MAX + (1 << 10);
+
 /// The feed, and what its routes need besides.
 pub(crate) struct FeedDoor {
     pub(crate) feed: Feed,
     /// Has the addresses of what events are about.
     pub(crate) ldp: Arc<LdpDoor>,
     pub(crate) consumers: Arc<Consumers>,
+    pub(crate) memory: Memory,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -82,6 +89,12 @@ struct Refused(Reason, String);
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         Problem::new(self.0, &self.1, false).into_response()
+    }
+}
+
+impl From<ObjectsError> for Refused {
+    fn from(error: ObjectsError) -> Self {
+        FeedError::from(error).into()
     }
 }
 
@@ -202,6 +215,8 @@ async fn respond(
             Err(Refused(Reason::NOT_ACCEPTABLE, detail.to_owned()))
         }
         Some(Form::Collection(content_type)) => {
+            let bytes = wanted.limit.unwrap_or(PAGE_EVENTS) * EVENT_BYTES_MAX;
+            let _held = door.memory.reserve(&requester.party(), bytes as u64).await.map_err(ObjectsError::from)?;
             let body = collection::body(&door.feed, &site, &wanted).await?;
             let headers = [(header::CONTENT_TYPE, *content_type), (header::CACHE_CONTROL, "private, no-cache")];
             Ok((headers, [(header::VARY, "Accept")], body.to_string()).into_response())

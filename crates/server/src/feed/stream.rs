@@ -2,13 +2,14 @@
 //!
 //! The id of each event is the cursor of a reader that has it, so `Last-Event-ID` resumes the
 //! stream on any server. A consumer that takes nothing of its response is cut off like every other
-//! client (`limits.stall`), and resumes. What it holds meanwhile is its cursor and one batch.
+//! client (`limits.stall`), and resumes. What it holds meanwhile is its cursor and
+//! one batch, which it shares with the others.
 
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::time::Duration;
 
-use ::feed::{Consumer, Cursor, FeedError};
+use ::feed::{Consumer, Cursor, Events, FeedError};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use budget::Party;
@@ -34,14 +35,14 @@ const STANDING: Duration = Duration::from_secs(2);
 /// After how many milliseconds a client connects again.
 const RETRY_MS: u32 = 3_000;
 
-/// Events of one piece of the response.
-const PIECE_EVENTS: usize = 100;
+/// Bytes of one piece of the response, and of an event more.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// A response that is under way.
 struct Following {
     consumer: Consumer,
-    /// Read, and not sent yet.
-    waiting: std::vec::IntoIter<::feed::Event>,
+    /// Read, and not all sent yet.
+    waiting: Option<Events>,
     site: Site,
     standing: Standing,
     stopping: CancellationToken,
@@ -79,7 +80,7 @@ pub(super) async fn respond(
     })?;
     let following = Following {
         consumer: door.feed.follow(cursor).await?,
-        waiting: Vec::new().into_iter(),
+        waiting: None,
         site,
         standing,
         stopping: door.stopping.clone(),
@@ -128,9 +129,8 @@ impl Following {
             }
             tokio::select! {
                 () = self.stopping.cancelled() => return None,
-                () = tokio::time::sleep(STANDING) => {}
                 events = self.consumer.next() => match events {
-                    Ok(events) => self.waiting = events.into_iter(),
+                    Ok(events) => self.waiting = Some(events),
                     Err(error) => return self.ended_by(&error),
                 },
             }
@@ -140,9 +140,11 @@ impl Following {
     /// Some of the events that wait.
     fn piece(&mut self) -> Option<Bytes> {
         let mut text = String::new();
-        for event in self.waiting.by_ref().take(PIECE_EVENTS) {
+        while text.len() < PIECE_BYTES
+            && let Some(event) = self.waiting.as_mut()?.take_next()
+        {
             // Writing into a string never fails; JSON has no line feeds.
-            let _ = write!(text, "id: {}\ndata: {}\n\n", event.cursor, with_context(&event, &self.site));
+            let _ = write!(text, "id: {}\ndata: {}\n\n", event.cursor, with_context(event, &self.site));
         }
         (!text.is_empty()).then(|| text.into())
     }
