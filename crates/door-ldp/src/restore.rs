@@ -29,8 +29,8 @@ use crate::version_name::VersionName;
 
 /// Members that are read together.
 const PAGE_MEMBERS: usize = 128;
-/// Members that are restored at the same time.
-const RESTORED_AT_ONCE: usize = 16;
+/// Members that are restored at the same time. Each description may be as large as a body.
+const RESTORED_AT_ONCE: usize = 4;
 
 /// What a query asks to restore.
 struct Restoring {

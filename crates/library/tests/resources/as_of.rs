@@ -21,7 +21,7 @@ const ALL: [&str; 6] = ["c", "c/a", "c/b", "c/d", "c/e", "c/f"];
 fn options(resources: Keep) -> LibraryOptions {
     LibraryOptions {
         resource_shards: 2,
-        shard_bytes_max: 500,
+        shard_bytes_max: 100,
         sample_one_of: 1,
         rewrite_dead_rows_min: 1,
         history: History { resources, ..History::default() },
@@ -318,6 +318,31 @@ proptest! {
             }
             is_found(&library, &model, "interrupted").await;
         });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_past_member_that_is_moved_while_it_is_listed_is_listed_once() {
+    for (op, read_before) in [(Op::Rewrite, 0), (Op::Rewrite, 1), (Op::Grow, 0), (Op::Grow, 1)] {
+        let faulty = faulty_with(LibraryOptions { resource_shards: 1, ..options(Keep::All) }).await;
+        let mut model = lived(&faulty, &[Op::Create(0, 0), Op::Create(1, 0), Op::Create(2, 0), Op::Create(3, 0)]).await;
+        let below = model.0.last().unwrap().0;
+        apply(&faulty.library, &faulty.clock, &Op::Delete(0), 10, &mut model).await;
+        apply(&faulty.library, &faulty.clock, &Op::Delete(1), 11, &mut model).await;
+        let mut listing = begin(&faulty.library, below).await.unwrap();
+        let mut names = Vec::new();
+        for _ in 0..read_before {
+            names.extend(listing.more(1).await.unwrap().into_iter().flatten().map(|child| child.name));
+        }
+        let epoch = async || faulty.library.heads.parent(&Container::At(path("c"))).await.unwrap().epochs(0).current;
+        let before = epoch().await;
+        apply(&faulty.library, &faulty.clock, &op, 12, &mut model).await;
+        assert_ne!(epoch().await, before, "{op:?} moves the past members");
+        while let Some(page) = listing.more(1).await.unwrap() {
+            names.extend(page.into_iter().map(|child| child.name));
+        }
+        names.sort();
+        assert_eq!(names, ["a", "b", "d", "e"], "{op:?} after {read_before}");
     }
 }
 
