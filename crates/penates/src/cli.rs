@@ -88,6 +88,10 @@ pub enum Command {
     /// ends when that is done. To continue an interrupted one, name a time before the deletion and
     /// give --contents.
     Restore(commands::restore::RestoreArgs),
+    /// Export a tree of resources as a bag, with the bytes, descriptions and types of each.
+    ///
+    /// The bag has its name only when it is whole. Until then it is in a folder `….unfinished`.
+    Export(commands::export::ExportArgs),
     /// Copy what can be read of a damaged store into a new one.
     ///
     /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No

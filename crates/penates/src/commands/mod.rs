@@ -8,6 +8,7 @@ pub mod config;
 pub mod copy;
 pub mod delete;
 pub mod demo;
+pub mod export;
 pub mod feed;
 pub mod fixity;
 pub mod get;
@@ -49,6 +50,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Stat(args) => stat::run(args).await,
         Command::Verify(args) => verify::run(args).await,
         Command::Fixity(args) => fixity::run(args).await,
+        Command::Export(args) => export::run(args).await,
         Command::Delete(args) => delete::run(args).await,
         Command::Put(args) => put::run(args).await,
         Command::Cat(args) => cat::run(args).await,

@@ -110,12 +110,12 @@ async fn tell(client: &Client, args: &TreeArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-fn is_away(error: &ClientError) -> bool {
+pub(super) fn is_away(error: &ClientError) -> bool {
     matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::GONE))
 }
 
 /// Uses OPTIONS, because its refusals have a body with the reason, and those of HEAD have none.
-async fn is_container(client: &Client, address: &str) -> Result<bool, ClientError> {
+pub(super) async fn is_container(client: &Client, address: &str) -> Result<bool, ClientError> {
     let request = http::Request::builder().method(Method::OPTIONS);
     let response = client.ask(address, request, client::empty()).await?;
     let links = response.headers().get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
@@ -123,7 +123,7 @@ async fn is_container(client: &Client, address: &str) -> Result<bool, ClientErro
 }
 
 /// The addresses of a container's children.
-async fn children(client: &Client, address: &str) -> Result<Vec<String>, ClientError> {
+pub(super) async fn children(client: &Client, address: &str) -> Result<Vec<String>, ClientError> {
     let lines = client.get_lines(address, "application/n-triples").await?;
     lines.try_filter_map(async |line| Ok(contained(&line))).try_collect().await
 }

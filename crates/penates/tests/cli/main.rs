@@ -10,6 +10,7 @@ mod copy;
 mod crash;
 mod damage;
 mod documentation;
+mod export;
 mod feed;
 mod fixtures;
 mod get;
