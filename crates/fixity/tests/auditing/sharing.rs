@@ -14,6 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server that takes objects and dies before it has read the first of them: it reads a byte per
 /// second.
 async fn die_reading(fixture: &Fixture) {
+    if fixture.server(quick()).await.status().await.unwrap().present.is_none() {
+        assert_eq!(fixture.server(quick()).await.step().await.unwrap(), Step::Moved, "a pass begins");
+    }
+    let before = fixture.pass_row().await;
     let slow = FixityOptions { bytes_per_second: 1, ..quick() };
     let server = fixture.server(slow).await;
     let reading = tokio::spawn({
@@ -21,7 +25,8 @@ async fn die_reading(fixture: &Fixture) {
         async move { while server.step().await.unwrap() == Step::Moved {} }
     });
     let deadline = Instant::now() + PATIENCE;
-    while server.status().await.unwrap().readers == 0 {
+    // Before the pass has moved on, the objects are not taken: they would be read twice.
+    while fixture.pass_row().await == before {
         assert!(Instant::now() < deadline && !reading.is_finished(), "it takes nothing");
         tokio::task::yield_now().await;
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fixity::{Auditor, FixityOptions, Step};
-use heads::LibraryOptions;
+use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{BytesPlace, NewKind, NewResource};
-use store::{Capabilities, ContentId, ManualClock, Store, UnixMillis, Wrapper};
+use store::{Call, Capabilities, Class, ContentId, Deadline, ManualClock, Store, Table, UnixMillis, Wrapper};
 use store_cassandra::testing::{damage, shared_options, shared_store};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -74,6 +74,13 @@ impl Fixture {
     pub async fn server(&self, options: FixityOptions) -> Arc<Auditor> {
         let library = Library::open(self.store.clone(), self.clock.clone(), LibraryOptions::default()).await.unwrap();
         Auditor::new(library, options)
+    }
+
+    /// The stored value of the present pass.
+    pub async fn pass_row(&self) -> Bytes {
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(30))).strong();
+        let row = self.store.get(call, Table::Work, &keys::fixity_state(), &keys::fixity_pass()).await.unwrap();
+        row.expect("a pass has begun").value
     }
 
     /// Makes resources `r000`, `r001` and so on.
