@@ -13,9 +13,9 @@ use repository::ResourceError;
 use crate::address::{At, Facet};
 use crate::errors::LdpError;
 use crate::model::Model;
-use crate::request::{LdpRequest, empty, refuse_volumes};
+use crate::request::{LdpRequest, MEMENTO_METHODS, empty, refuse_volumes};
 use crate::version_name::VersionName;
-use crate::{LdpDoor, constraints, links, mementos, timemap};
+use crate::{LdpDoor, constraints, links, timemap};
 
 /// Responds to a request.
 pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
@@ -104,7 +104,7 @@ impl LdpRequest {
         match self.method.as_str() {
             "GET" | "HEAD" => self.get_memento(name).await,
             "OPTIONS" => self.memento_options(name).await,
-            _ => Err(self.not_allowed(mementos::ALLOW)),
+            _ => Err(self.not_allowed(MEMENTO_METHODS)),
         }
     }
 

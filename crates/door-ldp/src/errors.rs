@@ -12,7 +12,7 @@ use repository::UploadError;
 use thiserror::Error;
 
 use crate::links;
-use crate::version_name::VersionName;
+use crate::version_name::{InvalidVersionName, VersionName};
 
 /// Media types that a resource accepts for `PATCH` (RFC 5789, section 3.1; LDP 1.0, section 7.1).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
@@ -127,10 +127,8 @@ pub enum LdpError {
     #[error("{0}")]
     Query(&'static str),
     /// A name that no version can have.
-    #[error(
-        "`{0}` is no name of a version: names are like 20250615150640, 20250615150640-123 and 20250615150640-123-1"
-    )]
-    VersionName(String),
+    #[error(transparent)]
+    VersionName(#[from] InvalidVersionName),
     /// A version that there is not, or that is not kept.
     #[error("/{path} has no version {name}; {list} lists those that there are")]
     NoVersion {

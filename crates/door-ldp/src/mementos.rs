@@ -19,9 +19,6 @@ use crate::timegate::State;
 use crate::version_name::VersionName;
 use crate::{links, managed};
 
-/// The methods of a memento (Fedora API, section 4.2.2).
-pub const ALLOW: &str = "GET, HEAD, OPTIONS";
-
 /// RFC 7089, section 2.1.2.
 pub const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
 

@@ -23,10 +23,13 @@ use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
 use crate::model::Model;
 use crate::settings::LdpSettings;
-use crate::{Encrypted, LdpDoor, links, mementos};
+use crate::{Encrypted, LdpDoor, links};
 
 /// Name of the container of volumes in the root.
 const VOLUMES: &str = heads::VOLUMES;
+
+/// The methods of a memento (Fedora API, section 4.2.2).
+pub const MEMENTO_METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Memory that a reading of bytes takes: a few pieces of them.
 const READING_BYTES: u64 = 1 << 20;
@@ -144,7 +147,7 @@ impl LdpRequest {
         }
         self.describe_in_time(headers);
         if self.target.at != At::Present {
-            headers.insert(header::ALLOW, HeaderValue::from_static(mementos::ALLOW));
+            headers.insert(header::ALLOW, HeaderValue::from_static(MEMENTO_METHODS));
             return;
         }
         headers.insert(header::ALLOW, HeaderValue::from_static(self.allow(resource)));

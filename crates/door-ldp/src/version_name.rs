@@ -13,13 +13,17 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use store::UnixMillis;
-
-use crate::errors::LdpError;
+use thiserror::Error;
 
 const SECOND: &str = "%Y%m%d%H%M%S";
 
 /// RFC 7089, section 2.1.1.1: the fixed form of RFC 1123.
 const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
+
+/// A name that no version can have.
+#[derive(Debug, Error)]
+#[error("`{0}` is no name of a version: names are like 20250615150640, 20250615150640-123 and 20250615150640-123-1")]
+pub struct InvalidVersionName(String);
 
 /// The name of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,10 +145,10 @@ impl fmt::Display for VersionName {
 }
 
 impl FromStr for VersionName {
-    type Err = LdpError;
+    type Err = InvalidVersionName;
 
-    fn from_str(text: &str) -> Result<Self, LdpError> {
-        let invalid = || LdpError::VersionName(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidVersionName> {
+        let invalid = || InvalidVersionName(text.to_owned());
         let mut fields = text.split('-');
         let second = DateTime::strptime(SECOND, fields.next().unwrap_or_default()).map_err(|_| invalid())?;
         let second = second.to_zoned(TimeZone::UTC).map_err(|_| invalid())?.timestamp().as_second();

@@ -6,16 +6,17 @@
 //! the order of changes for each object.
 //!
 //! Files in reading order: `event.rs` has events and cursors; `reader.rs` reads pages, forward and
-//! back; `buckets.rs` finds the buckets of time that have any; `keep.rs` drops old ones; `live.rs`
-//! lets many consumers follow with one reader.
+//! back; `buckets.rs` finds the buckets of time that have any; `keep.rs` drops old ones; `follow.rs`
+//! lets many consumers follow with one reader, by what they share (`live.rs`).
 
 mod buckets;
 mod event;
+mod follow;
 mod keep;
 mod live;
 mod reader;
 
 pub use event::{Cursor, Event, FeedError, Subject};
+pub use follow::{Consumer, Events};
 pub use heads::announce::{Change, ObjectKind};
-pub use live::{Consumer, Events};
 pub use reader::{Feed, Page};

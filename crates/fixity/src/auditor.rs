@@ -16,9 +16,6 @@ use crate::check::{self, Checked};
 use crate::shared::{self, Known, Place, Shared};
 use crate::state::{Next, Pass, Reader, Tally};
 
-/// How long a server that saves nothing keeps what it has taken.
-pub(crate) const LEASE: Duration = Duration::from_secs(60);
-
 /// How often a server saves its progress, which extends its lease.
 const SAVE_EVERY: Duration = Duration::from_secs(15);
 

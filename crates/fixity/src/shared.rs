@@ -1,5 +1,7 @@
 //! What servers share: the present pass and its readers, changed by compare-and-write.
 
+use std::time::Duration;
+
 use heads::head::{open, seal};
 use heads::{Heads, ObjectsError, ObjectsResult, keys};
 use store::{
@@ -7,6 +9,9 @@ use store::{
 };
 
 use crate::state::{Finding, Pass, Reader};
+
+/// How long a server that saves nothing keeps what it has taken.
+const LEASE: Duration = Duration::from_secs(60);
 
 /// The number of readers: the most servers that read at the same time.
 pub(crate) const READERS: u8 = 32;
@@ -161,5 +166,5 @@ impl Place {
 
 /// The time until which a lease lasts.
 pub(crate) fn lease(now: UnixMillis) -> UnixMillis {
-    now.plus(crate::auditor::LEASE)
+    now.plus(LEASE)
 }

@@ -20,23 +20,20 @@
 //! Announcements are in partitions of a *bucket* of time and a shard of objects, so no partition
 //! grows without bound. A list of the buckets that have any spares readers the empty ones.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use store::{Direction, FormatLevel, NewRow, Scan, Step, Stored, Table, UnixMillis, ValueKind, envelope};
-use tokio::sync::{Notify, OnceCell};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{self, Body, Head, HeadRow, ObjectState};
 use crate::keys;
+use crate::positions::{Announcing, Open};
 use crate::queue::bucket_of;
 use crate::resource_body::{Kind, Membership};
 use crate::revision::RevisionId;
-use crate::switch::Switched;
 
 /// The partitions of one bucket.
 pub const FEED_SHARDS: u8 = 16;
@@ -98,67 +95,6 @@ impl Stored for Announcement {
     const KIND: ValueKind = ValueKind::Announcement;
 }
 
-/// The positions of the feed, as far as this process announces changes.
-#[derive(Default)]
-pub(crate) struct Positions {
-    /// Switches that are at work, and those that ended and may still be applied.
-    open: Mutex<BTreeMap<RevisionId, Open>>,
-    /// The newest bucket that is in its list, acknowledged.
-    listed: AtomicU32,
-    /// Set once positions are above all that earlier processes gave.
-    caught_up: OnceCell<()>,
-    /// Notified when a switch has ended.
-    ended: Notify,
-}
-
-/// A switch that may still be applied.
-#[derive(Clone)]
-struct Open {
-    object: Bytes,
-    revision: RevisionId,
-    /// Whether its writer tries no more.
-    is_left: bool,
-}
-
-/// The announcement of a switch that is at work.
-pub(crate) struct Announcing<'a> {
-    positions: &'a Positions,
-    /// Its position.
-    pub(crate) position: RevisionId,
-    /// The steps that announce the change.
-    pub(crate) steps: Vec<Step>,
-    is_settled: bool,
-}
-
-impl Announcing<'_> {
-    /// Notes how the switch ended.
-    pub(crate) fn ended(mut self, switched: &ObjectsResult<Switched>) {
-        self.is_settled = match switched {
-            Ok(Switched::Required { unsure }) => !unsure,
-            Ok(Switched::Applied | Switched::Moved | Switched::Fenced) => true,
-            Err(ObjectsError::Unknown(_)) => false,
-            Err(_) => true,
-        };
-        if matches!(switched, Ok(Switched::Applied)) {
-            self.positions.listed.fetch_max(feed_bucket_of(self.position), Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Announcing<'_> {
-    /// A switch that is dropped half way may still be applied.
-    fn drop(&mut self) {
-        let mut open = self.positions.open.lock();
-        if self.is_settled {
-            open.remove(&self.position);
-        } else if let Some(open) = open.get_mut(&self.position) {
-            open.is_left = true;
-        }
-        drop(open);
-        self.positions.ended.notify_one();
-    }
-}
-
 /// What a switch does to its object, for the feed; `None` if clients see nothing of it.
 fn change_of(base: Option<&Head>, head: &Head) -> Option<Change> {
     let was_live = base.is_some_and(|base| base.state == ObjectState::Live);
@@ -216,8 +152,8 @@ impl Heads {
         let position = self.inner.feed_clock.mint_above(floor);
         open.insert(position, Open { object: object.clone(), revision: head.revision, is_left: false });
         drop(open);
-        let mut announcing = Announcing { positions, position, steps: Vec::new(), is_settled: true };
         let bucket = feed_bucket_of(position);
+        let mut announcing = Announcing { positions, position, bucket, steps: Vec::new(), is_settled: true };
         if positions.listed.load(Ordering::Relaxed) < bucket {
             let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());
             let sort = keys::feed_bucket(bucket);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use store::{Call, Class, Clock, Deadline, Stamp, Store, UnixMillis};
 
-use crate::announce::Positions;
 use crate::chores::Failures;
 use crate::options::LibraryOptions;
+use crate::positions::Positions;
 use crate::revision::RevisionClock;
 use crate::rules::{Rule, Rules};
 use crate::sampling::Sampling;

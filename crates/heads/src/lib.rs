@@ -15,7 +15,8 @@
 //!   rules of the protocols by name, so that the simulator can leave one out. `error.rs`: errors.
 //! - `retries.rs`, `read.rs`, `switch.rs`, `head_log.rs`: repeat calls, read heads, change them,
 //!   and keep replaced ones. `history.rs`: which replaced ones are kept. `timeline.rs`: the versions
-//!   in order of time. `announce.rs`: announces changes for the change feed.
+//!   in order of time. `announce.rs` and `positions.rs`: announce changes for the
+//!   change feed.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
 //! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.
@@ -44,6 +45,7 @@ pub mod options;
 mod passes;
 pub mod past;
 pub mod path;
+mod positions;
 pub mod queue;
 mod read;
 pub mod resource_body;

@@ -10,11 +10,11 @@
 use bytes::Bytes;
 use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis};
 
-use crate::announce::Announcing;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{Body, Head, HeadRow, ObjectState};
 use crate::keys;
+use crate::positions::Announcing;
 use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
@@ -53,6 +53,16 @@ pub enum Switched {
     /// Certainly never applied: the revision was fenced, while the state that clients see stayed
     /// the same. The change can be repeated with a new revision and new rows.
     Fenced,
+}
+
+/// Whether no try of the switch can still arrive.
+fn is_settled(switched: &ObjectsResult<Switched>) -> bool {
+    match switched {
+        Ok(Switched::Required { unsure }) => !unsure,
+        Ok(Switched::Applied | Switched::Moved | Switched::Fenced) => true,
+        Err(ObjectsError::Unknown(_)) => false,
+        Err(_) => true,
+    }
 }
 
 impl Switch {
@@ -109,7 +119,7 @@ impl Heads {
         let announcing = self.announce(&switch.partition, switch.base.as_ref(), &switch.head).await?;
         let switched = self.try_until(switch, until, announcing.as_ref()).await;
         if let Some(announcing) = announcing {
-            announcing.ended(&switched);
+            announcing.ended(is_settled(&switched), matches!(switched, Ok(Switched::Applied)));
         }
         switched
     }
