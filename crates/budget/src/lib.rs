@@ -1,8 +1,8 @@
 //! Shares of scarce resources, so that no client is left without because another has taken all.
 //!
 //! Files in reading order: `shares.rs` divides an amount among parties; `memory.rs` is the budget
-//! of memory that clients make the server hold; `turns.rs` says whose turn is next; `pace.rs` limits
-//! what background work reads.
+//! of memory that clients make the server hold; `turns.rs` says whose turn is next; `pace.rs`
+//! limits what background work reads.
 
 mod memory;
 mod pace;

@@ -1,5 +1,6 @@
-//! `fcr:fixity` of a binary: its bytes are read again and compared with the stored SHA-256. Fedora's
-//! address, and Fedora's statements in the vocabulary of PREMIS, so that its clients work unchanged.
+//! `fcr:fixity` of a binary: its bytes are read again and compared with the stored SHA-256.
+//! Fedora's address, and Fedora's statements in the vocabulary of PREMIS, so that its clients work
+//! unchanged.
 //!
 //! The Fedora API (section 7) defines fixity for binaries only. So a container or a graph has no
 //! such address here (404), and neither has a description (400, as in Fedora).

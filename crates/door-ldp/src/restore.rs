@@ -241,8 +241,8 @@ impl LdpRequest {
         done
     }
 
-    /// Brings back what was in a container and is not there now. What is there stays as it is, so an
-    /// interrupted call can be repeated.
+    /// Brings back what was in a container and is not there now. What is there stays as it is, so
+    /// an interrupted call can be repeated.
     async fn restore_contents(&self, state: &State) -> Result<(), LdpError> {
         let repository = &self.library().repository;
         let members = repository.members_as_of(&state.resource, state.below).await?;

@@ -117,8 +117,8 @@ impl LdpRequest {
         Second::of(self.library().clock().now()).before()
     }
 
-    /// The state with a name: a version or, of a container, also its state at the end of a second in
-    /// which no version begins.
+    /// The state with a name: a version or, of a container, also its state at the end of a second
+    /// in which no version begins.
     pub async fn state(&self, versions: &Versions, name: VersionName) -> Result<State, LdpError> {
         let absent = || LdpError::NoVersion { path: self.path().clone(), name, list: self.iri_at(At::All) };
         let Some(first) = versions.first_ever(name.first(), name.end()).await? else {

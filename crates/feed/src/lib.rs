@@ -6,8 +6,8 @@
 //! the order of changes for each object.
 //!
 //! Files in reading order: `event.rs` has events and cursors; `reader.rs` reads pages, forward and
-//! back; `buckets.rs` finds the buckets of time that have any; `keep.rs` drops old ones; `follow.rs`
-//! lets many consumers follow with one reader, by what they share (`live.rs`).
+//! back; `buckets.rs` finds the buckets of time that have any; `keep.rs` drops old ones;
+//! `follow.rs` lets many consumers follow with one reader, by what they share (`live.rs`).
 
 mod buckets;
 mod event;

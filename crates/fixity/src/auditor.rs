@@ -22,8 +22,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(15);
 /// Bytes of the keys of objects that are taken at once: they are stored in one value.
 const TAKEN_BYTES_MAX: usize = 32 << 10;
 
-/// A step ends after so many consecutive objects could not be read: then the store fails, and not an
-/// object.
+/// A step ends after so many consecutive objects could not be read: then the store fails, and not
+/// an object.
 const FAILED_IN_A_ROW_MAX: u32 = 8;
 
 /// Findings that one reader stores in a pass. Further ones are only counted; the marks on damage
@@ -307,8 +307,8 @@ impl Auditor {
         }
     }
 
-    /// An object that cannot be read is reported. If many cannot be read, the error ends the step, so
-    /// that the next step tries the same object again.
+    /// An object that cannot be read is reported. If many cannot be read, the error ends the step,
+    /// so that the next step tries the same object again.
     fn failed(&self, object: &Bytes, error: ObjectsError) -> ObjectsResult<Checked> {
         let in_a_row = self.failed_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if in_a_row >= FAILED_IN_A_ROW_MAX {

@@ -1,5 +1,5 @@
-//! The fixity auditor: reads everything that is stored in turn, compares it with the stored digests,
-//! marks damage, and reports what it found.
+//! The fixity auditor: reads everything that is stored in turn, compares it with the stored
+//! digests, marks damage, and reports what it found.
 //!
 //! The auditor works in *passes*. A pass walks once over all objects: volumes, and resources with
 //! their descriptions and bytes. A new pass begins a set time after the last one began. Any number

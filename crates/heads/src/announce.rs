@@ -1,10 +1,10 @@
 //! Announces changes of heads, for the change feed.
 //!
 //! A switch of a head puts an *announcement* into the feed in the same list of steps, before the
-//! head. It lies at a *position*, an id that the switch mints when it begins. So whatever happens to
-//! the writer, a change that was applied is announced. An announcement whose change was not applied
-//! may stay behind, and is no event. A reader finds out by the head: a head that was switched in
-//! carries the position of its announcement, also in the head log.
+//! head. It lies at a *position*, an id that the switch mints when it begins. So whatever happens
+//! to the writer, a change that was applied is announced. An announcement whose change was not
+//! applied may stay behind, and is no event. A reader finds out by the head: a head that was
+//! switched in carries the position of its announcement, also in the head log.
 //!
 //! Positions of one object rise, because a position is minted above the one in the head that is
 //! replaced. So the order of positions is the order of changes for each object.

@@ -432,8 +432,8 @@ pub fn low_water(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
-/// The partition of [`Table::Work`] with the announced changes of one shard of a bucket of the feed.
-/// Sort keys are positions.
+/// The partition of [`Table::Work`] with the announced changes of one shard of a bucket of the
+/// feed. Sort keys are positions.
 pub fn feed(bucket: u32, shard: u8) -> Bytes {
     Bytes::from([&b"feed\0c"[..], &bucket.to_be_bytes(), &[shard]].concat())
 }

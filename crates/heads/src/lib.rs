@@ -14,9 +14,9 @@
 //!   `surroundings.rs`: what it takes from the machine (time, randomness, threads). `rules.rs`: the
 //!   rules of the protocols by name, so that the simulator can leave one out. `error.rs`: errors.
 //! - `retries.rs`, `read.rs`, `switch.rs`, `head_log.rs`: repeat calls, read heads, change them,
-//!   and keep replaced ones. `history.rs`: which replaced ones are kept. `timeline.rs`: the versions
-//!   in order of time. `announce.rs` and `positions.rs`: announce changes for the
-//!   change feed.
+//!   and keep replaced ones. `history.rs`: which replaced ones are kept. `timeline.rs`: the
+//!   versions in order of time. `announce.rs` and `positions.rs`: announce changes for the change
+//!   feed.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
 //! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.

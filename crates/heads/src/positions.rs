@@ -45,7 +45,8 @@ pub(crate) struct Announcing<'a> {
 }
 
 impl Announcing<'_> {
-    /// Notes how the switch ended: whether a try of it may still arrive, and whether it was applied.
+    /// Notes how the switch ended: whether a try of it may still arrive, and whether it was
+    /// applied.
     pub(crate) fn ended(mut self, is_settled: bool, is_applied: bool) {
         self.is_settled = is_settled;
         if is_applied {

@@ -1,7 +1,7 @@
 //! Writes a bag: BagIt 1.0 (RFC 8493), with manifests of SHA-256 and SHA-512.
 //!
-//! A bag is written into a folder beside its place, `NAME.unfinished`, and gets its name when all of
-//! it is synced. So an export that was interrupted is never mistaken for a whole one.
+//! A bag is written into a folder beside its place, `NAME.unfinished`, and gets its name when all
+//! of it is synced. So an export that was interrupted is never mistaken for a whole one.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -174,7 +174,8 @@ impl BagWriter {
         fs::remove_dir_all(&self.folder).map_err(|error| failed(&self.folder, error))
     }
 
-    /// Finishes the bag. `info` has further lines of `bag-info.txt`: labels, and values on one line.
+    /// Finishes the bag. `info` has further lines of `bag-info.txt`: labels, and values on one
+    /// line.
     pub fn finish(self, info: &[(&str, String)]) -> BagResult<()> {
         let Self { place, folder, payload, bytes, files } = self;
         let manifests = payload.finish()?;

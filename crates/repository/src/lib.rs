@@ -8,12 +8,12 @@
 //!
 //! Files in reading order: `handle.rs` has [`Repository`], the handle for all calls; `resource.rs`
 //! and `error.rs` define what a call returns; `read.rs` (with `describe.rs`) finds and reads
-//! resources, `versions.rs` their earlier versions; `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves and
-//! `jobs.rs` for those that run) and `upload.rs` change them; `backlinks.rs` records links to them;
-//! `verify.rs` and `damage.rs` check whether they are sound; `collect.rs` and `history.rs` collect
-//! what nothing names. A writer passes the [`Resource`] that it read, and gets
-//! [`ResourceError::Moved`] if another writer changed it meanwhile. So a condition that was checked
-//! beforehand still holds.
+//! resources, `versions.rs` their earlier versions; `create.rs`, `update.rs`, `delete.rs` (with
+//! `empty.rs` for what a deletion leaves and `jobs.rs` for those that run) and `upload.rs` change
+//! them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs` check whether they are
+//! sound; `collect.rs` and `history.rs` collect what nothing names. A writer passes the
+//! [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer changed it
+//! meanwhile. So a condition that was checked beforehand still holds.
 
 pub mod backlinks;
 mod collect;

@@ -54,8 +54,8 @@ pub struct ResourcePage {
 }
 
 impl Repository {
-    /// Verifies the resource at a path at a pace, like [`Repository::verify`]. An unreadable head is
-    /// a finding, not an error.
+    /// Verifies the resource at a path at a pace, like [`Repository::verify`]. An unreadable head
+    /// is a finding, not an error.
     pub async fn verify_at(&self, path: &ResourcePath, pace: &Pace) -> ResourceResult<VerifiedResource> {
         match self.resource(path).await {
             Ok(resource) => Ok(self.verify_parts(&resource, &Part::ALL, pace).await?),

@@ -15,8 +15,8 @@ use crate::read::Child;
 use crate::resource::Resource;
 
 /// The versions at a path: of the resource there, of one that was deleted, and of others that were
-/// there before. A version is a [`Resource`] that can be read like the current one. A change that is
-/// based on it fails with [`ResourceError::Moved`].
+/// there before. A version is a [`Resource`] that can be read like the current one. A change that
+/// is based on it fails with [`ResourceError::Moved`].
 pub struct Versions {
     path: ResourcePath,
     timeline: Timeline,
@@ -51,8 +51,8 @@ impl Repository {
         }
     }
 
-    /// Begins to list the members that a version of a container had when exactly the revisions below
-    /// `below` had been made.
+    /// Begins to list the members that a version of a container had when exactly the revisions
+    /// below `below` had been made.
     pub async fn members_as_of(&self, version: &Resource, below: RevisionId) -> ResourceResult<PastMembers> {
         let container = Container::At(version.path().clone());
         Ok(PastMembers(self.heads.members_as_of(&container, version.incarnation(), below).await?))

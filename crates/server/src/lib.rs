@@ -9,8 +9,8 @@
 //!   `tokens.rs` keeps the tokens. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify
 //!   requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response,
 //!   `pace.rs` ends slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
-//!   `stat.rs`, `fixity_pages.rs`, `admin.rs` and `page.rs` are the server's own routes; so is `feed/`,
-//!   the change feed over HTTP.
+//!   `stat.rs`, `fixity_pages.rs`, `admin.rs` and `page.rs` are the server's own routes; so is
+//!   `feed/`, the change feed over HTTP.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate, `peer.rs` the client's address, `background.rs` collects and sweeps,
 //!   `systemd.rs` notifies the service manager.

@@ -34,8 +34,8 @@
 //! - `read.rs`: reads;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
-//! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents; `sweep.rs`,
-//!   `unknown.rs` and `swept.rs`; `salvage/`;
+//! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
+//!   `sweep.rs`, `unknown.rs` and `swept.rs`; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
 //!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 

@@ -66,8 +66,8 @@ impl Model {
         self.versions.push(Version { millis, title, members });
     }
 
-    /// What the TimeGate leads to for a second: a title and members. A second that is not over shows
-    /// what the one before it does.
+    /// What the TimeGate leads to for a second: a title and members. A second that is not over
+    /// shows what the one before it does.
     fn at(&self, second: u64, now: u64) -> (usize, BTreeSet<&'static str>) {
         let before = |second: u64| self.versions.iter().rfind(|version| version.millis / 1_000 <= second);
         let version = before(second).unwrap_or(&self.versions[0]);

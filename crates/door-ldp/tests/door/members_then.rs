@@ -26,8 +26,8 @@ async fn delete(fixture: &Fixture, path: &str) {
     }
 }
 
-/// A container at 15:06:40 that gets `a` at 15:07:40 and `b` at 15:08:40, loses `a` at 15:09:40, and
-/// gets another `a` at 15:10:40. It is 15:11:40 then.
+/// A container at 15:06:40 that gets `a` at 15:07:40 and `b` at 15:08:40, loses `a` at 15:09:40,
+/// and gets another `a` at 15:10:40. It is 15:11:40 then.
 async fn lived(fixture: &Fixture) {
     fixture.make("/rest/c", "BasicContainer", "<> <http://purl.org/dc/terms/title> \"C\" .").await;
     minute(fixture).await;

@@ -31,8 +31,8 @@ const OWN_STATEMENTS: &str = "return=representation; omit=\"http://www.w3.org/ns
   penates export letters letters-2026 --as bagit
   penates export \"\" everything --as bagit")]
 pub struct ExportArgs {
-    /// Path of the resource from the root of the repository, with all that is in it. Volumes are not
-    /// exported: `penates get` downloads them.
+    /// Path of the resource from the root of the repository, with all that is in it. Volumes are
+    /// not exported: `penates get` downloads them.
     resource: String,
     /// The folder to make; nothing may be there.
     destination: PathBuf,

@@ -285,8 +285,8 @@ pub struct LdpConfig {
     pub default_model: DefaultModel,
     /// Whether unconditional replacement is refused (428), including pages and METS of volumes.
     pub require_condition: bool,
-    /// Whether versions of a deleted resource can be read, and those of an earlier one with the same
-    /// path.
+    /// Whether versions of a deleted resource can be read, and those of an earlier one with the
+    /// same path.
     pub deleted_versions: bool,
     /// Most bytes of a graph or an update.
     #[serde(with = "text::size")]

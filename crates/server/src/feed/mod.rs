@@ -38,8 +38,8 @@ const PAGE_EVENTS: usize = 100;
 /// The most events of a page.
 const PAGE_EVENTS_MAX: usize = 1_000;
 
-/// Bytes that an event of a page takes at most: its path twice, as read and percent-encoded, and the
-/// rest.
+/// Bytes that an event of a page takes at most: its path twice, as read and percent-encoded, and
+/// the rest.
 const EVENT_BYTES_MAX: usize = 4 * PATH_BYTES_MAX + (1 << 10);
 
 /// The feed, and what its routes need besides.

@@ -1,5 +1,5 @@
-//! Consumers of the change feed: they follow it on any server, stop, and resume at their cursors. At
-//! the end each has seen what happened to each object, all of it, once and in order.
+//! Consumers of the change feed: they follow it on any server, stop, and resume at their cursors.
+//! At the end each has seen what happened to each object, all of it, once and in order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
