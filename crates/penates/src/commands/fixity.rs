@@ -39,6 +39,8 @@ enum FixityCommand {
 
 /// Arguments of `penates fixity status`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates fixity status --json")]
 struct StatusArgs {
     /// The form of the output.
     #[command(flatten)]
@@ -50,6 +52,9 @@ struct StatusArgs {
 
 /// Arguments of `penates fixity report`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates fixity report
+  penates fixity report 3 --html > fixity-3.html")]
 struct ReportArgs {
     /// The number of the pass; by default the last one that has ended.
     pass: Option<u32>,
@@ -66,6 +71,8 @@ struct ReportArgs {
 
 /// Arguments of `penates fixity check`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates fixity check letters/1.tiff")]
 struct CheckArgs {
     /// Paths of resources from the root of the repository.
     #[arg(required = true, value_name = "PATH")]
