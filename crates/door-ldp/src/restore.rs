@@ -2,8 +2,8 @@
 //! deleted that becomes the current state again. Both are a POST to `fcr:versions` (Fedora API,
 //! section 4.3.3); the second one has `restore` in its query.
 //!
-//! What is restored is written anew, with its bytes, because versions that are not kept are removed
-//! with all rows that a later version does not name.
+//! A restored state is a new version with rows and bytes of its own. Rows of an earlier version
+//! cannot be shared: the collector deletes them when that version is no longer kept.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@
 //!
 //! Files in reading order: `state.rs` has the stored values; `auditor.rs` has [`Auditor`], which
 //! does one step at a time; `shared.rs` reads and changes what servers share; `check.rs` checks one
-//! object; `report.rs` tells what was found.
+//! object; `report.rs` has the reports on passes.
 
 mod auditor;
 mod check;

@@ -147,7 +147,7 @@ impl Heads {
         let is_certain = self.inner.store.capabilities().has_atomic_lists;
         positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
         let floor = base.map_or(RevisionId::ZERO, |base| base.announced.max(base.revision));
-        // Minted under the lock: whoever mints a position later sees this switch.
+        // Minted under the lock, so that a later position finds this switch in the list.
         let mut open = positions.open.lock();
         let position = self.inner.feed_clock.mint_above(floor);
         open.insert(position, Open { object: object.clone(), revision: head.revision, is_left: false });

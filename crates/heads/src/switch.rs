@@ -107,7 +107,7 @@ impl Heads {
     /// [`LibraryOptions::switch_within`]: crate::LibraryOptions::switch_within
     pub async fn switch(&self, switch: Switch) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
-        // Before a position is minted: whoever reads past the position knows that no try begins.
+        // Before a position is minted, so that no try begins once readers may pass the position.
         let until = self.now().plus(self.inner.options.switch_within);
         if floor_of(switch.base.as_ref()) >= revision && self.keeps(Rule::CondCas) {
             // The base was read again after the revision was minted (a deleted head was made free),

@@ -77,7 +77,8 @@ impl Library {
     ) -> ObjectsResult<SetRight> {
         let mut found = SetRight::default();
         if is_text_incomplete {
-            // Changes may be among what is lost. Readers are told, rather than miss them.
+            // Changes may be among what is lost. Earlier cursors are refused, so that no reader
+            // misses one unnoticed.
             self.feed.forget().await?;
         }
         self.list_generations().await?;

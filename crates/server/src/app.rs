@@ -143,7 +143,7 @@ impl App {
         Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
     }
 
-    /// `/feed`: whoever may read all volumes and resources may follow their changes.
+    /// `/feed`: the right to read includes the changes.
     fn feed_routes(&self, policy: &Arc<Policy>) -> Router {
         let door = feed::FeedDoor {
             feed: self.library.feed.clone(),

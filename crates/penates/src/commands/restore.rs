@@ -77,8 +77,8 @@ async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// The name of the version that was in force at a time, which the resource's TimeGate tells (RFC
-/// 7089, section 4.1.1).
+/// The name of the version that was in force at a time, from the resource's TimeGate (RFC 7089,
+/// section 4.1.1).
 async fn version_at(client: &Client, address: &str, time: Timestamp) -> anyhow::Result<String> {
     let datetime = time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let request = http::Request::builder().method(Method::HEAD).header("accept-datetime", datetime);

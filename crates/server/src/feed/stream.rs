@@ -149,7 +149,7 @@ impl Following {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// The client connects again, and is told then.
+    /// The client connects again and gets the reason as a problem.
     fn ended_by(&self, error: &FeedError) -> Option<Bytes> {
         tracing::warn!(%error, cursor = %self.consumer.cursor(), "a stream of the feed ends");
         None
