@@ -12,7 +12,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::Value;
 
-use super::{ORIGIN, Outcome, choices, kill_a_server, look, outcome};
+use super::{Lost, ORIGIN, Outcome, POLL, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
 /// The default number of rounds.
@@ -47,13 +47,34 @@ impl Made {
     }
 }
 
-async fn exists(client: &Client, name: &str) -> bool {
+/// The state of a name.
+async fn status(client: &Client, name: &str) -> StatusCode {
     let got = client.send(&format!("/rest/{name}"), Request::builder(), empty()).await.unwrap();
-    match got.status() {
-        StatusCode::OK => true,
-        StatusCode::NOT_FOUND | StatusCode::GONE => false,
-        status => panic!("{name}: {status}"),
-    }
+    let status = got.status();
+    let known = [StatusCode::OK, StatusCode::NOT_FOUND, StatusCode::GONE];
+    assert!(known.contains(&status), "{name}: {status}");
+    status
+}
+
+/// Deletes the tombstone of a name, which is then free. A server refuses this while it is busy, and
+/// while it finishes the deletion that a killed server began.
+async fn free(client: &Client, killing: &AtomicBool, name: &str) -> Result<(), Lost> {
+    let tombstone = format!("/rest/{name}/fcr:tombstone");
+    let freed = async {
+        loop {
+            let freed = client.ask(&tombstone, Request::builder().method(Method::DELETE), empty()).await;
+            if freed.as_ref().is_err_and(|error| error.status() == Some(StatusCode::CONFLICT)) {
+                tokio::time::sleep(POLL).await;
+                continue;
+            }
+            match outcome(freed, killing) {
+                Outcome::Done(_) => return Ok(()),
+                Outcome::NotDone => tokio::time::sleep(POLL).await,
+                Outcome::Lost => return Err(Lost),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.unwrap_or_else(|_| panic!("{name} is never free"))
 }
 
 /// Changes a name until the server is killed.
@@ -78,13 +99,9 @@ async fn change(client: &Client, killing: &AtomicBool, name: &str, made: &mut Ma
                 made.events.push((kind, true));
                 made.is_there = Some(!deletes);
                 // Its name is used again.
-                if deletes {
-                    let tombstone = format!("/rest/{name}/fcr:tombstone");
-                    let free = client.ask(&tombstone, Request::builder().method(Method::DELETE), empty()).await;
-                    if let Outcome::Lost = outcome(free, killing) {
-                        made.is_there = None;
-                        return;
-                    }
+                if deletes && free(client, killing, name).await.is_err() {
+                    made.is_there = None;
+                    return;
                 }
             }
             Outcome::NotDone => {}
@@ -123,10 +140,13 @@ async fn every_acknowledged_change_is_an_event_and_a_consumer_that_resumes_misse
     for _ in 0..rounds {
         look(&store, async |client| {
             for (name, made) in &mut names {
-                made.is_there = Some(exists(client, name).await);
+                let status = status(client, name).await;
+                made.is_there = Some(status == StatusCode::OK);
                 // A tombstone keeps its name.
-                let tombstone = format!("/rest/{name}/fcr:tombstone");
-                let _ = client.ask(&tombstone, Request::builder().method(Method::DELETE), empty()).await;
+                if status == StatusCode::GONE {
+                    let freed = free(client, &AtomicBool::new(false), name).await;
+                    assert!(freed.is_ok(), "{name}: its tombstone's deletion has no outcome");
+                }
             }
         })
         .await;
@@ -158,7 +178,7 @@ async fn every_acknowledged_change_is_an_event_and_a_consumer_that_resumes_misse
             let of_it: Vec<String> = of_it.map(|event| event["type"].as_str().unwrap().to_owned()).collect();
             assert!(made.is_shown_by(&of_it), "{name}: {made:?} is not\n{of_it:?}");
             let is_there = of_it.last().is_some_and(|last| last != "Delete");
-            assert_eq!(exists(client, name).await, is_there, "{name}: {of_it:?}");
+            assert_eq!(status(client, name).await == StatusCode::OK, is_there, "{name}: {of_it:?}");
         }
         // What came by the streams is the beginning of it, each event once.
         assert!(!seen.is_empty(), "no consumer saw anything");

@@ -22,6 +22,8 @@ use crate::harness::TestStore;
 
 /// The life of a plan: a stream that takes longer is cut.
 const PLAN_LIFE: Duration = Duration::from_secs(3);
+/// The pause between two polls.
+const POLL: Duration = Duration::from_millis(5);
 /// The origin of resources, whatever port a server gets.
 const ORIGIN: &str = "http://crash.test";
 /// Superseded data is collected soon.

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -17,7 +16,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements};
-use super::{Lost, ORIGIN, Outcome, choices, kill_a_server, look, outcome};
+use super::{Lost, ORIGIN, Outcome, POLL, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
 /// The default number of rounds.
@@ -37,9 +36,6 @@ const READ_AT_ONCE: usize = 16;
 /// How often a listed resource is looked for before it counts as unreachable: it may be deleted and
 /// created again meanwhile.
 const LOOKS: u32 = 5;
-
-/// The pause between two polls.
-const POLL: Duration = Duration::from_millis(5);
 
 /// A change whose response was lost.
 enum Pending {
