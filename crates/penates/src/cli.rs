@@ -92,6 +92,12 @@ pub enum Command {
     ///
     /// The bag has its name only when it is whole. Until then it is in a folder `….unfinished`.
     Export(commands::export::ExportArgs),
+    /// Load what `penates export` wrote: each resource with its bytes, description and type.
+    ///
+    /// All of it is checked before anything is loaded. What is there already stays, and is compared;
+    /// so the same command continues an interrupted load. The exit code is 1 if something could not
+    /// be loaded, for example because the repository has a resource with other bytes there.
+    Load(commands::load::LoadArgs),
     /// Copy what can be read of a damaged store into a new one.
     ///
     /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No

@@ -2,7 +2,11 @@
 //! HTTP.
 //!
 //! - `names.rs`: names of any characters and length as names of files, and back.
-//! - `bagit.rs`: writes a bag (BagIt 1.0, RFC 8493).
+//! - `about.rs`: what an export says about a resource.
+//! - `bagit/`: bags (BagIt 1.0, RFC 8493).
+//! - `bagged.rs`: resources in the payload of a bag.
 
+pub mod about;
+pub mod bagged;
 pub mod bagit;
 pub mod names;

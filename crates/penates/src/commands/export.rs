@@ -10,20 +10,15 @@ use heads::VOLUMES;
 use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
+use preservation::about::{ABOUT, About, DESCRIPTION};
 use preservation::bagit::{BagWriter, PayloadFile};
-use serde_json::json;
 
 use crate::cli::ReachArgs;
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::tree::{children, is_away, is_container};
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
-use crate::resources::BaseArgs;
-
-/// Asks for the statements of clients alone.
-const OWN_STATEMENTS: &str = "return=representation; omit=\"http://www.w3.org/ns/ldp#PreferContainment \
-                              http://www.w3.org/ns/ldp#PreferMembership \
-                              http://fedora.info/definitions/v4/repository#ServerManaged\"";
+use crate::resources::{BaseArgs, OWN_STATEMENTS, repository};
 
 /// Arguments of `penates export`.
 #[derive(Debug, Args)]
@@ -92,9 +87,10 @@ async fn fill(args: &ExportArgs, client: &Client, bag: &mut BagWriter) -> anyhow
     let resource = args.resource.trim_matches('/');
     let names: Vec<String> = resource.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let (mut resources, mut bytes) = (0_u64, 0_u64);
+    let repository = repository(client, &args.base).await?;
     let mut waiting = vec![(args.base.address(resource), names)];
     while let Some((address, names)) = waiting.pop() {
-        let exported = one(client, &address, &names, bag).await;
+        let exported = one(client, &repository, &address, &names, bag).await;
         let is_top = resources == 0;
         let (is_container, len_bytes) = match exported {
             // It was deleted since it was listed.
@@ -124,7 +120,13 @@ async fn fill(args: &ExportArgs, client: &Client, bag: &mut BagWriter) -> anyhow
 }
 
 /// Exports one resource. Returns whether it is a container, and how many bytes it has.
-async fn one(client: &Client, address: &str, names: &[String], bag: &mut BagWriter) -> anyhow::Result<(bool, u64)> {
+async fn one(
+    client: &Client,
+    repository: &str,
+    address: &str,
+    names: &[String],
+    bag: &mut BagWriter,
+) -> anyhow::Result<(bool, u64)> {
     let is_container = is_container(client, address).await?;
     // A redirection is one to bytes that are stored elsewhere. They are not fetched.
     let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples, */*;q=0.9");
@@ -135,16 +137,18 @@ async fn one(client: &Client, address: &str, names: &[String], bag: &mut BagWrit
     }
     let headers = response.headers().clone();
     let is_binary = links(&headers).any(|link| link.starts_with("<http://www.w3.org/ns/ldp#NonRDFSource>"));
-    let about = json!({
-        "path": names.join("/"),
-        "types": types(&headers),
-        "content_type": text(&headers, header::CONTENT_TYPE).filter(|_| is_binary),
-        "content_disposition": text(&headers, header::CONTENT_DISPOSITION),
-        "last_modified": text(&headers, header::LAST_MODIFIED),
-        "stored_at": text(&headers, header::LOCATION),
-    });
-    let mut file = bag.file(names.iter().map(String::as_str), "=about.json")?;
-    file.write(format!("{about}\n").as_bytes())?;
+    let about = About {
+        repository: repository.to_owned(),
+        path: names.join("/"),
+        types: types(&headers).into_iter().map(str::to_owned).collect(),
+        content_type: text(&headers, header::CONTENT_TYPE).filter(|_| is_binary),
+        content_disposition: text(&headers, header::CONTENT_DISPOSITION),
+        last_modified: text(&headers, header::LAST_MODIFIED),
+        stored_at: text(&headers, header::LOCATION),
+    };
+    let mut file = bag.file(names.iter().map(String::as_str), ABOUT)?;
+    file.write(&serde_json::to_vec(&about)?)?;
+    file.write(b"\n")?;
     bag.finish_file(file)?;
     let mut len_bytes = 0;
     let graph = match is_binary {
@@ -164,7 +168,7 @@ async fn one(client: &Client, address: &str, names: &[String], bag: &mut BagWrit
             client.ask(&format!("{}/fcr:metadata", address.trim_end_matches('/')), request, client::empty()).await?
         }
     };
-    let file = bag.file(names.iter().map(String::as_str), "=description.nt")?;
+    let file = bag.file(names.iter().map(String::as_str), DESCRIPTION)?;
     let (file, _) = received(graph, file).await?;
     bag.finish_file(file)?;
     Ok((is_container, len_bytes))

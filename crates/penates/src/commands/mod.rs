@@ -16,6 +16,7 @@ pub mod history;
 pub mod home;
 pub mod import;
 pub mod init;
+pub mod load;
 pub mod ls;
 pub mod man;
 pub mod put;
@@ -51,6 +52,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Verify(args) => verify::run(args).await,
         Command::Fixity(args) => fixity::run(args).await,
         Command::Export(args) => export::run(args).await,
+        Command::Load(args) => load::run(args).await,
         Command::Delete(args) => delete::run(args).await,
         Command::Put(args) => put::run(args).await,
         Command::Cat(args) => cat::run(args).await,

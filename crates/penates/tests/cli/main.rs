@@ -16,6 +16,7 @@ mod fixtures;
 mod get;
 mod harness;
 mod import;
+mod load;
 mod proofs;
 mod proxy;
 mod reach;

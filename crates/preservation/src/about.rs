@@ -1,0 +1,48 @@
+//! What an export says about a resource beside its statements and bytes: `…=about.json`.
+
+use serde::{Deserialize, Serialize};
+
+/// The ending of the name of the file that says it.
+pub const ABOUT: &str = "=about.json";
+/// The ending of the name of the file with the statements of clients, as N-Triples.
+pub const DESCRIPTION: &str = "=description.nt";
+
+/// The most bytes of such a file.
+pub const ABOUT_BYTES_MAX: u64 = 1 << 20;
+
+/// What is said about a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The address of the repository that it was exported from, with a slash at its end. The
+    /// statements name resources of the repository by addresses that begin with it.
+    pub repository: String,
+    /// The path of the resource from the root of the repository.
+    pub path: String,
+    /// The classes that the server names: those of LDP, Fedora and Memento.
+    pub types: Vec<String>,
+    /// The media type of bytes.
+    pub content_type: Option<String>,
+    /// The `Content-Disposition` of bytes.
+    pub content_disposition: Option<String>,
+    /// When it changed last (RFC 9110, section 5.6.7).
+    pub last_modified: Option<String>,
+    /// The address of bytes that are stored elsewhere.
+    pub stored_at: Option<String>,
+}
+
+impl About {
+    /// Whether it has bytes, here or elsewhere.
+    pub fn is_binary(&self) -> bool {
+        self.types.iter().any(|class| class == "http://www.w3.org/ns/ldp#NonRDFSource")
+    }
+
+    /// Whether its bytes are in the export.
+    pub fn has_bytes(&self) -> bool {
+        self.is_binary() && self.stored_at.is_none()
+    }
+
+    /// The names in its path.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.path.split('/').filter(|name| !name.is_empty())
+    }
+}

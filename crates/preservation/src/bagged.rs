@@ -1,0 +1,75 @@
+//! Resources in the payload of a bag, as `penates export` writes them: which file is which.
+
+use std::path::PathBuf;
+
+use crate::about::{ABOUT, ABOUT_BYTES_MAX, About, DESCRIPTION};
+use crate::bagit::{Bag, BagReadError};
+use crate::names;
+
+/// A resource in a bag.
+#[derive(Clone, Debug)]
+pub struct Bagged {
+    /// What is said about it.
+    pub about: About,
+    /// Its path in the bag without the endings of names of its files.
+    stem: String,
+}
+
+fn invalid(name: &str, why: impl Into<String>) -> BagReadError {
+    BagReadError::Invalid { name: name.to_owned(), why: why.into() }
+}
+
+/// The path in a bag of a resource's bytes, by the names in its path.
+fn stem<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    format!("data/{}", names.map(names::encoded).collect::<Vec<_>>().join("/"))
+}
+
+impl Bagged {
+    /// Reads what is said about a resource, from a file of the payload with the ending
+    /// [`ABOUT`].
+    fn read(bag: &Bag, name: &str, own_stem: &str) -> Result<Self, BagReadError> {
+        let text = bag.read(name, ABOUT_BYTES_MAX)?;
+        let about: About = serde_json::from_slice(&text).map_err(|error| invalid(name, error.to_string()))?;
+        // Two files never speak about one resource, and none about one elsewhere.
+        if stem(about.names()) != own_stem || about.names().collect::<Vec<_>>().join("/") != about.path {
+            return Err(invalid(name, format!("it speaks about another resource: {:?}", about.path)));
+        }
+        let this = Self { about, stem: own_stem.to_owned() };
+        if bag.sha256(&this.description()).is_none() {
+            return Err(invalid(name, "the statements about this resource are missing"));
+        }
+        if bag.sha256(&this.stem).is_some() != this.about.has_bytes() {
+            return Err(invalid(name, "whether this resource has bytes is not what the bag has"));
+        }
+        Ok(this)
+    }
+
+    /// Calls `each` with each resource, a container before the resources in it. Refuses files that
+    /// belong to no resource.
+    ///
+    /// # Errors
+    /// The first one of `each`, or [`BagReadError`] that names a file.
+    pub fn each(bag: &Bag, each: &mut dyn FnMut(Self) -> Result<(), BagReadError>) -> Result<(), BagReadError> {
+        bag.each_payload_file(&mut |name| {
+            if let Some(stem) = name.strip_suffix(ABOUT) {
+                return each(Self::read(bag, name, stem)?);
+            }
+            let stem = name.strip_suffix(DESCRIPTION).unwrap_or(name);
+            match bag.sha256(&format!("{stem}{ABOUT}")) {
+                Some(_) => Ok(()),
+                None => Err(invalid(name, format!("it belongs to no resource: there is no {stem}{ABOUT}"))),
+            }
+        })
+    }
+
+    /// The file of the statements of clients about it.
+    pub fn description(&self) -> String {
+        format!("{}{DESCRIPTION}", self.stem)
+    }
+
+    /// The file of its bytes: its name in the bag, its place, and its SHA-256.
+    pub fn bytes(&self, bag: &Bag) -> Option<(PathBuf, [u8; 32])> {
+        let sha256 = bag.sha256(&self.stem).filter(|_| self.about.has_bytes())?;
+        Some((bag.place(&self.stem), sha256))
+    }
+}
