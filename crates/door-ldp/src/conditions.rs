@@ -62,11 +62,16 @@ impl Validators {
 
     /// Sets their headers.
     pub fn insert(&self, headers: &mut HeaderMap) {
+        self.insert_tag(headers);
+        headers.typed_insert(LastModified::from(self.time()));
+    }
+
+    /// Sets only the tag: the time would also be that of a later state.
+    pub fn insert_tag(&self, headers: &mut HeaderMap) {
         // Digits, letters and quotes.
         if let Ok(value) = HeaderValue::try_from(&self.etag) {
             headers.insert(header::ETAG, value);
         }
-        headers.typed_insert(LastModified::from(self.time()));
     }
 
     /// Evaluates the conditions of a GET or HEAD, in the order of section 13.2.2.

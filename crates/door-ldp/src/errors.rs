@@ -139,6 +139,19 @@ pub enum LdpError {
         /// The address of the list.
         list: String,
     },
+    /// A container that is being deleted.
+    #[error("/{0} is still being deleted; try again later")]
+    BeingDeleted(ResourcePath),
+    /// Some members of a container could not be brought back.
+    #[error("/{path} is restored, but {count} of what was in it cannot come back: {}", first.join("; "))]
+    NotAllRestored {
+        /// The container.
+        path: ResourcePath,
+        /// How many.
+        count: u64,
+        /// The first ones, with the reasons.
+        first: Vec<String>,
+    },
     /// No versions are kept.
     #[error("this repository keeps no earlier versions (history.resources)")]
     NoVersions,
@@ -195,7 +208,8 @@ impl LdpError {
             Self::Resource(ResourceError::Gone { .. }) => Reason::GONE,
             Self::Resource(ResourceError::Exists(_)) => Reason::EXISTS,
             Self::Resource(ResourceError::NotAContainer(_)) => Reason::NOT_A_CONTAINER,
-            Self::Resource(ResourceError::Moved(_)) => Reason::CHANGED_MEANWHILE,
+            Self::Resource(ResourceError::Moved(_)) | Self::BeingDeleted(_) => Reason::CHANGED_MEANWHILE,
+            Self::NotAllRestored { .. } => Reason::CONFLICT,
             Self::Resource(ResourceError::Objects(error)) => error.into(),
             Self::PreconditionFailed(_) => Reason::PRECONDITION_FAILED,
             Self::PreconditionRequired => Reason::PRECONDITION_REQUIRED,
@@ -226,6 +240,11 @@ impl LdpError {
             Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
             Self::Internal(_) => Reason::INTERNAL,
         }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_passing(&self) -> bool {
+        self.reason().status == StatusCode::SERVICE_UNAVAILABLE || self.reason() == Reason::UNKNOWN_OUTCOME
     }
 
     /// Whether the client gets the details of an internal error: of damaged data it may have a

@@ -11,7 +11,7 @@ use library::Library;
 use rdf::update::Removal;
 use rdf::vocab::{ldp, xsd};
 use rdf::{Graph, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, Triple};
-use repository::{Backlinks, Binary, Kind, MemberRule, Membership, Resource};
+use repository::{Backlinks, Binary, Kind, MemberRule, Membership, Resource, ResourceError, ResourceResult};
 use store::UnixMillis;
 
 use crate::address::{kept_iri, kept_volumes, path_of_kept};
@@ -224,7 +224,7 @@ pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Ve
         for path in paths {
             // A deleted container, or one that now gives its members to another resource, gives
             // none.
-            let Ok(container) = library.repository.resource(&path).await else { continue };
+            let Some(container) = unless_gone(library.repository.resource(&path).await)? else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
             if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
                 giving.push((membership.clone(), container));
@@ -245,7 +245,7 @@ pub async fn giving_members_as_of(
     let mut recorded = Backlinks::giving_members_to(path.clone());
     while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
         for container in paths {
-            let Ok(versions) = library.repository.versions(&container).await else { continue };
+            let Some(versions) = unless_gone(library.repository.versions(&container).await)? else { continue };
             let Some(container) = versions.in_force(below).await? else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
             if membership.rule().is_some_and(|rule| is_about(rule, path)) {
@@ -254,6 +254,19 @@ pub async fn giving_members_as_of(
         }
     }
     Ok(giving)
+}
+
+/// `None` for what does not exist, or cannot be read for ever.
+fn unless_gone<T>(read: ResourceResult<T>) -> ResourceResult<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
+        Err(ResourceError::Objects(error)) if error.is_damage() => {
+            tracing::warn!(%error, "a container that may give members cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn is_about(rule: &MemberRule, path: &ResourcePath) -> bool {

@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
+use heads::retries::Tries;
 use heads::{ResourcePath, RevisionId};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use repository::{
-    Kind, Membership, NewKind, NewResource, Resource, ResourceError, Update, Uploaded, Versions, Written,
+    Kind, Membership, NewKind, NewResource, PastMembers, Resource, ResourceError, Update, Uploaded, Versions, Written,
 };
 
 use crate::address::{At, Facet};
@@ -24,38 +25,75 @@ use crate::model::Model;
 use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, empty};
 use crate::statements::is_container;
 use crate::stored::{kept_description, references};
-use crate::timegate::State;
-use crate::version_name::VersionName;
+use crate::timegate;
+use crate::version_name::{Second, VersionName};
 
 /// Members that are read together.
 const PAGE_MEMBERS: usize = 128;
+/// Members that could not be restored and are named.
+const SKIPPED_NAMED_MAX: usize = 10;
 /// Members that are restored at the same time. Each description may be as large as a body.
 const RESTORED_AT_ONCE: usize = 4;
 
-/// What a query asks to restore.
+/// What a request asks to restore.
 struct Restoring {
-    /// The version; `None`: what was deleted, as it was last.
-    name: Option<VersionName>,
+    which: Which,
     /// Whether to bring back members that a container had then and has not now; `None`: if the
     /// container itself is brought back.
     contents: Option<bool>,
 }
 
+/// Which state to restore.
+#[derive(Clone, Copy)]
+enum Which {
+    /// That with a name.
+    Named(VersionName),
+    /// That which was in force at a time.
+    At(Second),
+    /// What was deleted, as it was last.
+    Last,
+}
+
+/// What to bring back of a container's members.
+#[derive(Clone, Copy)]
+enum Contents {
+    /// Those that it had when exactly the revisions below this one had been made, as they were
+    /// then.
+    AsOf(RevisionId),
+    /// Those that it had when it was deleted by this revision, as they were last.
+    Last(RevisionId),
+}
+
+/// What to restore.
+struct Found {
+    /// The version.
+    version: Resource,
+    contents: Contents,
+}
+
+/// The member that was looked at, and whether it could be brought back.
+enum Member {
+    /// It is there, or was brought back as this version.
+    There(Resource),
+    /// It cannot come back. The others can.
+    Skipped(String),
+}
+
 impl Restoring {
-    /// `None` if the query does not ask for it.
-    fn of(query: Option<&str>) -> Result<Option<Self>, LdpError> {
-        let (mut name, mut contents) = (None, None);
+    /// `None` if the request does not ask for it.
+    fn of(query: Option<&str>, headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
+        let (mut which, mut contents) = (None, None);
         for (field, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match (&*field, &*value) {
-                ("restore", "") => name = Some(None),
-                ("restore", version) => name = Some(Some(version.parse()?)),
+                ("restore", "") => which = Some(timegate::wanted(headers)?.map_or(Which::Last, Which::At)),
+                ("restore", version) => which = Some(Which::Named(version.parse()?)),
                 ("contents", "true") => contents = Some(true),
                 ("contents", "false") => contents = Some(false),
                 ("contents", _) => return Err(LdpError::Query("contents is true or false")),
                 _ => {}
             }
         }
-        Ok(name.map(|name| Self { name, contents }))
+        Ok(which.map(|which| Self { which, contents }))
     }
 }
 
@@ -71,7 +109,7 @@ impl LdpRequest {
                 "a version has the time at which it is made: leave out `Memento-Datetime`".to_owned(),
             ));
         }
-        let restoring = Restoring::of(self.query.as_deref())?;
+        let restoring = Restoring::of(self.query.as_deref(), &self.headers)?;
         let asked = self.clone();
         // The change is completed when the client leaves.
         let change = tokio::spawn(async move {
@@ -114,10 +152,9 @@ impl LdpRequest {
 
     async fn restore(&self, restoring: Restoring) -> Result<Written, LdpError> {
         let repository = &self.library().repository;
-        let versions = repository.versions(self.path()).await?;
         let is_description = self.target.facet == Facet::Description;
-        let versions = if is_description { versions.of_binaries() } else { versions };
-        for _ in 0..TRIES_MAX {
+        let mut tries = Tries::default();
+        loop {
             let current = match repository.resource(self.path()).await {
                 Ok(current) => Some(current),
                 Err(ResourceError::Absent(_)) => None,
@@ -128,15 +165,39 @@ impl LdpRequest {
                 Some(current) => self.may_change(current)?,
                 None => conditions::creating(&self.headers)?,
             }
-            let state = match (restoring.name, &current) {
-                (Some(name), _) => self.state(&versions, name).await?,
-                (None, None) => self.last_state(&versions).await?,
-                (None, Some(_)) => {
-                    return Err(LdpError::Query("name the version to restore, as in `restore=20250615150640`"));
+            // They are read after the current state, so that a last state is not that before it.
+            let versions = self.versions().await?;
+            if versions.is_being_deleted() {
+                return Err(LdpError::BeingDeleted(self.path().clone()));
+            }
+            let found = match (restoring.which, &current) {
+                (Which::Named(name), _) => {
+                    let state = self.state(&versions, name).await?;
+                    Found { version: state.resource, contents: Contents::AsOf(state.below) }
+                }
+                (Which::At(second), _) => {
+                    let (name, list) = (VersionName::of_second(second), self.iri_at(At::All));
+                    let absent = || LdpError::NoVersion { path: self.path().clone(), name, list };
+                    let version = versions.in_force(second.end()).await?.ok_or_else(absent)?;
+                    Found { version, contents: Contents::AsOf(second.end()) }
+                }
+                (Which::Last, None) => self.last(&versions, RevisionId::LAST).await?,
+                // What an interrupted request left out is brought back.
+                (Which::Last, Some(current)) if restoring.contents == Some(true) => {
+                    let found = self.last(&versions, current.incarnation()).await?;
+                    self.restore_contents(&found).await?;
+                    return Ok(Written { path: self.path().clone(), revision: current.revision() });
+                }
+                (Which::Last, Some(_)) => {
+                    return Err(LdpError::Query(
+                        "there is something: name the version to restore, as in `restore=20250615150640`; or bring \
+                         back what was in a deleted container and is missing, by `restore=&contents=true`",
+                    ));
                 }
             };
-            let with_contents = is_container(&state.resource) && restoring.contents.unwrap_or(current.is_none());
-            if with_contents && !repository.knows_members_as_of(state.below) {
+            let with_contents = is_container(&found.version) && restoring.contents.unwrap_or(current.is_none());
+            let (Contents::AsOf(below) | Contents::Last(below)) = found.contents;
+            if with_contents && !repository.knows_members_as_of(below) {
                 return Err(LdpError::NotOffered(
                     "it is not known which members it had then (history.resources): restore it without them, by \
                      `contents=false`"
@@ -144,30 +205,31 @@ impl LdpRequest {
                 ));
             }
             let written = match &current {
-                Some(current) => self.revert(current, &state.resource, is_description).await,
-                None => self.bring_back(&state.resource).await,
+                Some(current) => self.revert(current, &found.version, is_description).await,
+                None => self.bring_back(&found.version).await,
             };
             match written {
                 Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))) => {}
                 Err(error) => return Err(error),
                 Ok(written) => {
                     if with_contents {
-                        self.restore_contents(&state).await?;
+                        self.restore_contents(&found).await?;
                     }
                     return Ok(written);
                 }
             }
+            if !tries.again().await {
+                return Err(changes_all_the_time(self.path()));
+            }
         }
-        Err(changes_all_the_time(self.path()))
     }
 
-    /// The state of something deleted just before that.
-    async fn last_state(&self, versions: &Versions) -> Result<State, LdpError> {
+    /// The last state of what was deleted last, before a revision.
+    async fn last(&self, versions: &Versions, before: RevisionId) -> Result<Found, LdpError> {
         let absent = || ResourceError::Absent(self.path().clone());
-        let resource = versions.newest_below(RevisionId::LAST).await?.ok_or_else(absent)?;
-        let below = self.library().repository.end_of(&resource).await?.unwrap_or(RevisionId::LAST);
-        let name = self.name_of(versions, resource.revision()).await?;
-        Ok(State { since: resource.revision(), resource, name, below })
+        let version = versions.newest_below(before).await?.ok_or_else(absent)?;
+        let deleted = self.library().repository.end_of(&version).await?.unwrap_or(RevisionId::LAST);
+        Ok(Found { version, contents: Contents::Last(deleted) })
     }
 
     /// Makes a version the current state of a resource, or only its description.
@@ -194,16 +256,18 @@ impl LdpRequest {
         self.unless_done(bytes.as_ref(), done).await
     }
 
-    /// Creates a resource that is a version of one that was deleted.
+    /// Creates a resource that is a version of one that was deleted. Its tombstone goes only once
+    /// everything of the version could be read.
     async fn bring_back(&self, version: &Resource) -> Result<Written, LdpError> {
         let (repository, path) = (&self.library().repository, version.path());
-        match repository.remove_tombstone(path).await {
-            Ok(()) | Err(ResourceError::Absent(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
         let graph = kept_description(self.library(), version).await?;
         let above = match path.parent() {
-            Some(above) => repository.resource(&above).await.ok(),
+            Some(above) => match repository.resource(&above).await {
+                Ok(above) => Some(above),
+                // Creating it fails, then.
+                Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => None,
+                Err(error) => return Err(error.into()),
+            },
             None => None,
         };
         let member = above.and_then(|above| membership::member_named(&membership_of(&above), &graph, path));
@@ -225,7 +289,11 @@ impl LdpRequest {
             members_for,
             refers_to: references(&graph, path).into_iter().collect(),
         };
-        let done = repository.create(path, &new).await.map_err(LdpError::from);
+        let done = match repository.remove_tombstone(path).await {
+            Ok(()) | Err(ResourceError::Absent(_)) => repository.create(path, &new).await,
+            Err(error) => Err(error),
+        };
+        let done = done.map_err(LdpError::from);
         self.unless_done(bytes.as_ref(), done).await
     }
 
@@ -242,49 +310,92 @@ impl LdpRequest {
     }
 
     /// Brings back what was in a container and is not there now. What is there stays as it is, so
-    /// an interrupted call can be repeated.
-    async fn restore_contents(&self, state: &State) -> Result<(), LdpError> {
-        let repository = &self.library().repository;
-        let members = repository.members_as_of(&state.resource, state.below).await?;
-        let mut open = vec![(state.resource.path().clone(), members)];
+    /// an interrupted call can be repeated. What cannot come back is left out, and named by an error
+    /// at the end.
+    async fn restore_contents(&self, found: &Found) -> Result<(), LdpError> {
+        let contents = found.contents;
+        let mut skipped = Vec::new();
+        let mut skipped_count = 0;
+        let mut open = vec![(found.version.path().clone(), self.members_of(&found.version, contents).await?)];
         while let Some((path, members)) = open.last_mut() {
-            let Some(page) = members.more(PAGE_MEMBERS).await? else {
+            let Some(page) = members.more_incarnations(PAGE_MEMBERS).await? else {
                 open.pop();
                 continue;
             };
             let path = path.clone();
-            let containers: Vec<_> = stream::iter(page)
-                .map(|child| {
-                    let child = path.child(&child.name);
-                    async move { self.restore_child(&child.map_err(ResourceError::from)?, state.below).await }
+            let restored: Vec<_> = stream::iter(page)
+                .map(|(name, incarnation)| {
+                    let child = path.child(&name);
+                    async move {
+                        let child = child.map_err(ResourceError::from)?;
+                        self.restore_child(&child, incarnation, contents).await
+                    }
                 })
                 .buffer_unordered(RESTORED_AT_ONCE)
-                .try_filter_map(|child| std::future::ready(Ok(child.filter(is_container))))
-                .try_collect()
-                .await?;
-            for container in containers {
-                let members = repository.members_as_of(&container, state.below).await?;
-                open.push((container.path().clone(), members));
+                .collect()
+                .await;
+            for member in restored {
+                match member? {
+                    Some(Member::There(version)) if is_container(&version) => {
+                        open.push((version.path().clone(), self.members_of(&version, contents).await?));
+                    }
+                    Some(Member::Skipped(why)) => {
+                        skipped_count += 1;
+                        if skipped.len() < SKIPPED_NAMED_MAX {
+                            skipped.push(why);
+                        }
+                    }
+                    Some(Member::There(_)) | None => {}
+                }
             }
         }
-        Ok(())
+        match skipped_count {
+            0 => Ok(()),
+            count => Err(LdpError::NotAllRestored { path: found.version.path().clone(), count, first: skipped }),
+        }
     }
 
-    /// Brings back what was at a path, unless something is there. Returns its version.
-    async fn restore_child(&self, path: &ResourcePath, below: RevisionId) -> Result<Option<Resource>, LdpError> {
+    async fn members_of(&self, version: &Resource, contents: Contents) -> Result<PastMembers, LdpError> {
         let repository = &self.library().repository;
-        let version = repository.versions(path).await?.in_force(below).await?;
+        Ok(match contents {
+            Contents::AsOf(below) => repository.members_as_of(version, below).await?,
+            Contents::Last(deleted) => repository.last_members(version, deleted).await?,
+        })
+    }
+
+    /// Brings back what was at a path, unless something is there. `None` if there was nothing.
+    async fn restore_child(
+        &self,
+        path: &ResourcePath,
+        incarnation: RevisionId,
+        contents: Contents,
+    ) -> Result<Option<Member>, LdpError> {
+        let repository = &self.library().repository;
+        let versions = repository.versions(path).await?;
+        let version = match contents {
+            Contents::AsOf(below) => versions.in_force(below).await?,
+            Contents::Last(_) => versions.newest_of(incarnation).await?,
+        };
         let Some(version) = version else { return Ok(None) };
-        for _ in 0..TRIES_MAX {
-            if repository.resource(path).await.is_ok() {
-                return Ok(Some(version));
+        let mut tries = Tries::default();
+        loop {
+            match repository.resource(path).await {
+                Ok(there) if is_container(&there) || !is_container(&version) => {
+                    return Ok(Some(Member::There(version)));
+                }
+                Ok(_) => return Ok(Some(Member::Skipped(format!("/{path} is something else now, and no container")))),
+                Err(_) => {}
             }
             match self.bring_back(&version).await {
                 Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))) => {}
-                done => return done.map(|_| Some(version)),
+                // Its bytes or its description are damaged, for example.
+                Err(error) if !error.is_passing() => return Ok(Some(Member::Skipped(format!("/{path}: {error}")))),
+                done => return done.map(|_| Some(Member::There(version))),
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(path));
             }
         }
-        Err(changes_all_the_time(path))
     }
 }
 

@@ -31,20 +31,25 @@ pub struct State {
     pub below: RevisionId,
 }
 
+/// The time of `Accept-Datetime`, if a request has it.
+pub fn wanted(headers: &HeaderMap) -> Result<Option<Second>, LdpError> {
+    let malformed = || LdpError::Header {
+        name: "accept-datetime",
+        why: "it has a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date".to_owned(),
+    };
+    let wanted = headers.get(ACCEPT_DATETIME);
+    wanted.map(|wanted| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(malformed)).transpose()
+}
+
 impl LdpRequest {
     /// Redirects a request with `Accept-Datetime` to the version that was in force then: to the
     /// first one if that is earlier, to the last one if it is later. `None` if the request names no
     /// time, or there is no version.
     pub async fn negotiate_time(&self) -> Result<Option<Response>, LdpError> {
-        let Some(wanted) = self.headers.get(ACCEPT_DATETIME) else { return Ok(None) };
         if !self.library().repository.keeps_versions() {
             return Ok(None);
         }
-        let malformed = || LdpError::Header {
-            name: "accept-datetime",
-            why: "it has a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date".to_owned(),
-        };
-        let second = wanted.to_str().ok().and_then(Second::of_http).ok_or_else(malformed)?;
+        let Some(second) = wanted(&self.headers)? else { return Ok(None) };
         let versions = match self.versions().await {
             // The response says what became of the resource.
             Err(LdpError::Resource(ResourceError::Absent(_) | ResourceError::Gone { .. })) => return Ok(None),

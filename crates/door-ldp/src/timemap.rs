@@ -1,15 +1,22 @@
 //! TimeMaps: the versions of a resource as a list, in pages (RFC 7089, sections 2.2.3 and 5; Fedora
 //! API, section 4.3).
 
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use door_http::accept::{self, Offer};
+use futures::stream;
 use heads::RevisionId;
+use heads::timeline::Version;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
-use rdf::{NamedNode, NamedNodeRef, Syntax, Term, Triple};
+use rdf::{NamedNode, NamedNodeRef, Syntax, Term, Triple, Writer};
 use repository::{ResourceError, Versions};
 
-use crate::address::At;
+use crate::address::{At, Site, Target};
 use crate::conditions::{Reading, Validators};
 use crate::errors::{ACCEPT_POST, LdpError};
 use crate::format::Format;
@@ -27,6 +34,8 @@ const LINK_FORMAT: &str = "application/link-format";
 const PAGE_VERSIONS: usize = 1_000;
 /// Most versions on a page.
 const PAGE_VERSIONS_MAX: usize = 10_000;
+/// Bytes of links that are sent together.
+const PIECE_BYTES: usize = 16 << 10;
 
 const TIME_MAP: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://mementoweb.org/ns#TimeMap");
 const MEMENTO: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://mementoweb.org/ns#Memento");
@@ -105,7 +114,11 @@ impl LdpRequest {
         let format_tag = format.map_or(Syntax::ALL.len() + 1, Format::tag);
         let variant = format!("{}-{format_tag:x}", page.ends[0]);
         let validators = Validators::of_graph(versions.newest(), None, &variant);
-        validators.insert(headers);
+        // Another version may follow within the same second.
+        match self.library().repository.is_settled(Second::of(versions.newest().time()).end()) {
+            true => validators.insert(headers),
+            false => validators.insert_tag(headers),
+        }
         let list = self.iri_at(At::All);
         if let Some(next) = page.next {
             links::append(headers, &format!("{list}{}", query.written(Some(next))), "next");
@@ -121,15 +134,12 @@ impl LdpRequest {
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
+        let at = Addresses { site: self.site.clone(), target: self.target.clone() };
         *response.body_mut() = match format {
-            None => self.link_format(&query, &page).into(),
+            None => in_pieces(Links { rest: links_of(at, &query, page).peekable() })?,
             Some(format) => {
-                let mut writer = format.writer(&self.site, &list);
-                for triple in self.statements_of(&page) {
-                    let written = writer.push(triple.as_ref());
-                    written.map_err(|error| LdpError::NotAcceptable(error.to_string()))?;
-                }
-                writer.finish().into()
+                let writer = Some(format.writer(&self.site, &list));
+                in_pieces(Statements { writer, rest: statements_of(at, page) })?
             }
         };
         Ok(response)
@@ -161,72 +171,142 @@ impl LdpRequest {
         let to = query.until.map_or(RevisionId::LAST, VersionName::end);
         let limit = query.limit.unwrap_or(PAGE_VERSIONS);
         let mut found = Vec::new();
-        let mut earlier = None;
-        for revision in versions.page(from, to.max(from), limit + 1).await? {
-            let second = Second::of(revision.time());
-            let name = match earlier {
-                // The one before it on the page says whether it is the first of its second.
-                Some(earlier) => VersionName::of(revision, earlier != second),
-                None => self.name_of(versions, revision).await?,
+        let mut earlier: Option<Version> = None;
+        for version in versions.page(from, to.max(from), limit + 1).await? {
+            let second = |version: &Version| Second::of(version.revision.time());
+            let name = match &earlier {
+                // The one before it on the page says whether it is the first of its second. One of
+                // an incarnation that the list does not show may be between.
+                Some(earlier) if second(earlier) == second(&version) => VersionName::of(version.revision, false),
+                Some(earlier) if earlier.incarnation == version.incarnation => VersionName::of(version.revision, true),
+                _ => self.name_of(versions, version.revision).await?,
             };
-            earlier = Some(second);
-            found.push((name, revision));
+            earlier = Some(version);
+            found.push((name, version.revision));
         }
         let next = (found.len() > limit).then(|| found.pop()).flatten().map(|(name, _)| name);
         Ok(Page { versions: found, next, ends: [first, last] })
     }
+}
 
-    /// The page as links (RFC 7089, sections 5 and 5.1.2).
-    fn link_format(&self, query: &Query, page: &Page) -> String {
-        let (original, list) = (self.iri_at(At::Present), self.iri_at(At::All));
-        let http = |(_, revision): &(VersionName, RevisionId)| Second::of(revision.time()).http();
-        let mut own = vec![("type", LINK_FORMAT.to_owned())];
-        own.extend(page.versions.first().map(|first| ("from", http(first))));
-        own.extend(page.versions.last().map(|last| ("until", http(last))));
-        let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let mut lines = vec![
-            links::link(&original, "original", &[]),
-            links::link(&original, "timegate", &[]),
-            links::link(&format!("{list}{}", query.written(query.from)), "self", &own),
-        ];
-        if let Some(next) = page.next {
-            let next_page = format!("{list}{}", query.written(Some(next)));
-            let from = next.second().http();
-            lines.push(links::link(&next_page, "timemap", &[("type", LINK_FORMAT), ("from", &from)]));
-        }
-        for (name, revision) in &page.versions {
-            let rel = match page.ends.map(|end| end == *revision) {
-                [true, true] => "first last memento",
-                [true, false] => "first memento",
-                [false, true] => "last memento",
-                [false, false] => "memento",
-            };
-            let datetime = name.second().http();
-            lines.push(links::link(&self.iri_at(At::Version(*name)), rel, &[("datetime", &datetime)]));
-        }
-        lines.join(",\n") + "\n"
+/// The addresses of a resource at different times.
+struct Addresses {
+    site: Site,
+    target: Target,
+}
+
+impl Addresses {
+    fn at(&self, at: At) -> String {
+        self.site.iri_of_target(&Target { at, ..self.target.clone() })
     }
+}
 
-    /// The page as statements.
-    fn statements_of(&self, page: &Page) -> Vec<Triple> {
-        let list = NamedNode::new_unchecked(self.iri_at(At::All));
-        let say = |subject: &NamedNode, predicate: NamedNodeRef<'_>, object: Term| {
-            Triple::new(subject.clone(), predicate.into_owned(), object)
+/// The page as links, one after the other (RFC 7089, sections 5 and 5.1.2).
+fn links_of(address: Addresses, query: &Query, page: Page) -> impl Iterator<Item = String> + Send + use<> {
+    let (original, list) = (address.at(At::Present), address.at(At::All));
+    let http = |(_, revision): &(VersionName, RevisionId)| Second::of(revision.time()).http();
+    let mut own = vec![("type", LINK_FORMAT.to_owned())];
+    own.extend(page.versions.first().map(|first| ("from", http(first))));
+    own.extend(page.versions.last().map(|last| ("until", http(last))));
+    let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut links = vec![
+        links::link(&original, "original", &[]),
+        links::link(&original, "timegate", &[]),
+        links::link(&format!("{list}{}", query.written(query.from)), "self", &own),
+    ];
+    if let Some(next) = page.next {
+        let next_page = format!("{list}{}", query.written(Some(next)));
+        let from = next.second().http();
+        links.push(links::link(&next_page, "timemap", &[("type", LINK_FORMAT), ("from", &from)]));
+    }
+    let mementos = page.versions.into_iter().map(move |(name, revision)| {
+        let rel = match page.ends.map(|end| end == revision) {
+            [true, true] => "first last memento",
+            [true, false] => "first memento",
+            [false, true] => "last memento",
+            [false, false] => "memento",
         };
-        let types = [TIME_MAP, ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER];
-        let mut triples: Vec<_> =
-            types.map(|class| say(&list, rdf::vocab::rdf::TYPE, class.into_owned().into())).into();
-        triples.push(say(&list, ORIGINAL, NamedNode::new_unchecked(self.iri_at(At::Present)).into()));
-        let mementos: Vec<_> = page
-            .versions
-            .iter()
-            .map(|(name, revision)| (NamedNode::new_unchecked(self.iri_at(At::Version(*name))), revision.time()))
-            .collect();
-        triples.extend(mementos.iter().map(|(memento, _)| say(&list, ldp::CONTAINS, memento.clone().into())));
-        for (memento, time) in mementos {
-            triples.push(say(&memento, rdf::vocab::rdf::TYPE, MEMENTO.into_owned().into()));
-            triples.push(say(&memento, CREATED, managed::time(time)));
+        let datetime = name.second().http();
+        links::link(&address.at(At::Version(name)), rel, &[("datetime", &datetime)])
+    });
+    links.into_iter().chain(mementos)
+}
+
+/// The page as statements.
+fn statements_of(address: Addresses, page: Page) -> impl Iterator<Item = Triple> + Send + use<> {
+    let list = NamedNode::new_unchecked(address.at(At::All));
+    let say = |subject: &NamedNode, predicate: NamedNodeRef<'_>, object: Term| {
+        Triple::new(subject.clone(), predicate.into_owned(), object)
+    };
+    let types = [TIME_MAP, ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER];
+    let mut of_list: Vec<_> = types.map(|class| say(&list, rdf::vocab::rdf::TYPE, class.into_owned().into())).into();
+    of_list.push(say(&list, ORIGINAL, NamedNode::new_unchecked(address.at(At::Present)).into()));
+    let address = Arc::new(address);
+    let memento = move |name| NamedNode::new_unchecked(address.at(At::Version(name)));
+    let contained = {
+        let memento = memento.clone();
+        page.versions.clone().into_iter().map(move |(name, _)| say(&list, ldp::CONTAINS, memento(name).into()))
+    };
+    let described = page.versions.into_iter().flat_map(move |(name, revision)| {
+        let memento = memento(name);
+        [
+            say(&memento, rdf::vocab::rdf::TYPE, MEMENTO.into_owned().into()),
+            say(&memento, CREATED, managed::time(revision.time())),
+        ]
+    });
+    of_list.into_iter().chain(contained).chain(described)
+}
+
+/// Pieces of statements in a syntax.
+struct Statements<I> {
+    /// `None` at the end.
+    writer: Option<Writer>,
+    rest: I,
+}
+
+impl<I: Iterator<Item = Triple>> Iterator for Statements<I> {
+    type Item = Result<Bytes, LdpError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let writer = self.writer.as_mut()?;
+        for triple in self.rest.by_ref() {
+            if let Err(error) = writer.push(triple.as_ref()) {
+                return Some(Err(LdpError::NotAcceptable(error.to_string())));
+            }
+            if let Some(piece) = writer.chunk() {
+                return Some(Ok(piece));
+            }
         }
-        triples
+        self.writer.take().map(|writer| Ok(writer.finish()))
     }
+}
+
+/// Pieces of links.
+struct Links<I: Iterator> {
+    rest: Peekable<I>,
+}
+
+impl<I: Iterator<Item = String>> Iterator for Links<I> {
+    type Item = Result<Bytes, LdpError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut piece = String::new();
+        while piece.len() < PIECE_BYTES
+            && let Some(link) = self.rest.next()
+        {
+            piece += &link;
+            piece += if self.rest.peek().is_some() { ",\n" } else { "\n" };
+        }
+        (!piece.is_empty()).then(|| Ok(piece.into()))
+    }
+}
+
+/// A body of pieces that are made while it is sent. If there is only one, its length is known.
+fn in_pieces(pieces: impl Iterator<Item = Result<Bytes, LdpError>> + Send + 'static) -> Result<Body, LdpError> {
+    let mut pieces = pieces.fuse();
+    let first = pieces.next().transpose()?.unwrap_or_default();
+    Ok(match pieces.next() {
+        None => first.into(),
+        Some(second) => Body::from_stream(stream::iter([Ok(first), second].into_iter().chain(pieces))),
+    })
 }

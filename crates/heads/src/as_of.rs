@@ -35,9 +35,20 @@ pub struct MembersAsOf {
     incarnation: RevisionId,
     /// The time: all revisions below this one.
     below: RevisionId,
+    /// Whether children also count that were created later.
+    counts_later: bool,
     /// The shards when the listing began.
     began: ContainerBody,
     place: Place,
+}
+
+/// A member as of a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastMember {
+    /// Its name and note.
+    pub found: Found,
+    /// The incarnation that was the member.
+    pub incarnation: RevisionId,
 }
 
 /// Where a listing continues.
@@ -62,7 +73,20 @@ impl Heads {
     ) -> ObjectsResult<MembersAsOf> {
         let (heads, container) = (self.clone(), container.clone());
         let began = shards_of(self, &container, incarnation).await?;
-        Ok(MembersAsOf { heads, container, incarnation, below, began, place: Place::Shard(0, None) })
+        let place = Place::Shard(0, None);
+        Ok(MembersAsOf { heads, container, incarnation, below, counts_later: false, began, place })
+    }
+
+    /// Begins to list the members that an incarnation of a container had when it was deleted:
+    /// `deleted` is the revision of that. The clock of a server that created one of them may have
+    /// been ahead of the clock by which the container was deleted. That child counts too.
+    pub async fn last_members(
+        &self,
+        container: &Container,
+        incarnation: RevisionId,
+        deleted: RevisionId,
+    ) -> ObjectsResult<MembersAsOf> {
+        Ok(MembersAsOf { counts_later: true, ..self.members_as_of(container, incarnation, deleted).await? })
     }
 }
 
@@ -76,7 +100,7 @@ async fn shards_of(heads: &Heads, container: &Container, incarnation: RevisionId
 impl MembersAsOf {
     /// About `max` more members; `None` if there are no more. In each page and each shard they are
     /// in the order of names.
-    pub async fn more(&mut self, max: usize) -> ObjectsResult<Option<Vec<Found>>> {
+    pub async fn more(&mut self, max: usize) -> ObjectsResult<Option<Vec<PastMember>>> {
         loop {
             let found = match std::mem::replace(&mut self.place, Place::End) {
                 Place::Shard(shard, after) if shard < self.began.shards => self.of_shard(shard, after, max).await?,
@@ -94,7 +118,7 @@ impl MembersAsOf {
         }
     }
 
-    async fn of_shard(&mut self, shard: u16, after: Option<String>, max: usize) -> ObjectsResult<Vec<Found>> {
+    async fn of_shard(&mut self, shard: u16, after: Option<String>, max: usize) -> ObjectsResult<Vec<PastMember>> {
         // The shards may have been rewritten meanwhile.
         let stands = shards_of(&self.heads, &self.container, self.incarnation).await?;
         let places = stands.places(shard, self.began.shards).into_iter();
@@ -120,7 +144,7 @@ impl MembersAsOf {
         from: Bytes,
         rest: Option<Scan>,
         max: usize,
-    ) -> ObjectsResult<Vec<Found>> {
+    ) -> ObjectsResult<Vec<PastMember>> {
         let Some(partition) = partitions.front().cloned() else {
             let Some(scan) = rest else { return Ok(Vec::new()) };
             let (listed, rest) = self.heads.past_partitions(&self.container, self.incarnation, Some(scan)).await?;
@@ -174,7 +198,11 @@ impl MembersAsOf {
 
     /// Some members among these children, and the name after which to continue if there may be
     /// more.
-    async fn members_among(&self, mut children: Children, max: usize) -> ObjectsResult<(Vec<Found>, Option<String>)> {
+    async fn members_among(
+        &self,
+        mut children: Children,
+        max: usize,
+    ) -> ObjectsResult<(Vec<PastMember>, Option<String>)> {
         let mut candidates: Vec<Child> = Vec::new();
         let mut last = None;
         while let Some(child) = children.next(&self.heads).await? {
@@ -192,13 +220,13 @@ impl MembersAsOf {
     fn may_be_member(&self, child: &Child) -> bool {
         let marked = &child.marked;
         // Without the intent they are a repetition of marks that are elsewhere.
-        marked.incarnation < self.below
+        (self.counts_later || marked.incarnation < self.below)
             && marked.marks.added()
             && (!marked.marks.removed() || marked.removed_by.is_some_and(|by| by >= self.below))
     }
 
     /// Those children that were members.
-    async fn members_of(&self, candidates: Vec<Child>) -> ObjectsResult<Vec<Found>> {
+    async fn members_of(&self, candidates: Vec<Child>) -> ObjectsResult<Vec<PastMember>> {
         let is_unsettled = |child: &Child| child.marked.marks.settled() == Settled::Unsettled;
         let asked = candidates.iter().filter(|child| is_unsettled(child));
         let asked: Vec<_> = asked.map(|child| self.container.child_partition(&child.name)).collect();
@@ -212,7 +240,8 @@ impl MembersAsOf {
             if is_unsettled(&child) && !self.was_member(&child, heads.next()).await? {
                 continue;
             }
-            found.push(Found { name: child.name, note: child.marked.note });
+            let incarnation = child.marked.incarnation;
+            found.push(PastMember { found: Found { name: child.name, note: child.marked.note }, incarnation });
         }
         Ok(found)
     }

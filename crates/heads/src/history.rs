@@ -8,9 +8,8 @@ use store::UnixMillis;
 
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
-use crate::head::{Condemned, Head};
+use crate::head::{Condemned, Head, ObjectState};
 use crate::keep::Keep;
-use crate::keys;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
@@ -28,10 +27,13 @@ impl Heads {
                 let log = self.log_before(partition, stands);
                 let mut newest_first = log.newest_first().await?;
                 while left > 0
-                    && let Some(entry) = newest_first.next().await?
+                    && let Some(head) = newest_first.next_head().await?
                 {
-                    from = keys::revision_of(&entry.sort);
-                    left -= 1;
+                    // The entries of a deletion are no versions.
+                    if head.state == ObjectState::Live {
+                        from = Some(head.revision);
+                        left -= 1;
+                    }
                 }
                 Ok(from)
             }

@@ -14,6 +14,10 @@ use crate::head::{Head, HeadRow, ObjectState};
 use crate::keep::Keep;
 use crate::revision::RevisionId;
 
+/// Entries of the log that are read one after the other although none of them is wanted: a page of
+/// it. After so many the next wanted one is found by skipping incarnations.
+const HIDDEN_MAX: u32 = 1_024;
+
 /// The versions of an object, as of one strong read of its head.
 pub struct Timeline {
     heads: Heads,
@@ -76,6 +80,24 @@ impl Timeline {
         self.heads.retry_transient(read).await
     }
 
+    /// The newest version of an incarnation, kept or not.
+    pub async fn newest_of(&self, incarnation: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        let read = || async {
+            let log = self.heads.log_before(&self.object, &self.row.head);
+            let mut row = Some(self.row.clone());
+            while let Some(found) = row.take_if(|row| row.head.incarnation >= incarnation) {
+                if found.head.incarnation == incarnation && is_version(&found.head) {
+                    return Ok(Some(found));
+                }
+                let is_other = found.head.incarnation != incarnation;
+                let below = if is_other { found.head.incarnation } else { found.head.revision };
+                row = log.newest_below(below).await?.map(logged);
+            }
+            Ok(None)
+        };
+        self.heads.retry_transient(read).await
+    }
+
     /// The version that was in force when exactly the revisions below `below` had been made; `None`
     /// if there was none, for example because it was deleted.
     pub async fn in_force(&self, below: RevisionId) -> ObjectsResult<Option<HeadRow>> {
@@ -90,23 +112,47 @@ impl Timeline {
 
     /// The oldest version from a revision on that `is_shown`, kept or not.
     pub async fn oldest_from(&self, from: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
+        self.heads.retry_transient(|| self.oldest_shown(from, is_shown)).await
+    }
+
+    async fn oldest_shown(&self, from: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
         let is_wanted = |head: &Head| is_version(head) && is_shown(head);
-        let read = || async {
-            let log = self.heads.log_before(&self.object, &self.row.head);
-            if let Some(head) = log.oldest_from(from).await? {
+        let log = self.heads.log_before(&self.object, &self.row.head);
+        if let Some(first) = log.oldest_from(from).await? {
+            if is_wanted(&first) {
+                return Ok(Some(logged(first)));
+            }
+            let mut entries = log.from(first.revision.successor()).await?;
+            let mut hidden = 0;
+            while let Some(head) = entries.next_head().await? {
                 if is_wanted(&head) {
                     return Ok(Some(logged(head)));
                 }
-                let mut entries = log.from(head.revision.successor()).await?;
-                while let Some(head) = entries.next_head().await? {
-                    if is_wanted(&head) {
-                        return Ok(Some(logged(head)));
-                    }
+                hidden += 1;
+                if hidden > HIDDEN_MAX {
+                    return self.first_of_oldest(head.revision, is_shown).await;
                 }
             }
-            Ok(Some(&self.row).filter(|row| row.head.revision >= from && is_wanted(&row.head)).cloned())
-        };
-        self.heads.retry_transient(read).await
+        }
+        Ok(Some(&self.row).filter(|row| row.head.revision >= from && is_wanted(&row.head)).cloned())
+    }
+
+    /// The same from the newest version back, which skips each incarnation at once.
+    async fn first_of_oldest(&self, from: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
+        let log = self.heads.log_before(&self.object, &self.row.head);
+        let mut row = Some(self.row.clone());
+        let mut oldest = None;
+        while let Some(found) = row.take_if(|row| row.head.revision >= from) {
+            let is_version = is_version(&found.head);
+            let below = if is_version { found.head.incarnation } else { found.head.revision };
+            if is_version && is_shown(&found.head) {
+                oldest = Some(found);
+            }
+            row = log.newest_below(below).await?.map(logged);
+        }
+        let Some(oldest) = oldest else { return Ok(None) };
+        let first = log.oldest_from(oldest.head.incarnation.max(from)).await?;
+        Ok(Some(first.map_or(oldest, logged)))
     }
 
     /// At most `max` versions from a revision on and below another that `is_shown`, kept or not,
@@ -117,23 +163,49 @@ impl Timeline {
         to: RevisionId,
         max: usize,
         is_shown: Shown,
-    ) -> ObjectsResult<Vec<RevisionId>> {
+    ) -> ObjectsResult<Vec<Version>> {
         let is_wanted = |head: &Head| is_version(head) && is_shown(head) && (from..to).contains(&head.revision);
         let read = || async {
             let log = self.heads.log_before(&self.object, &self.row.head);
             let mut found = Vec::new();
             let mut entries = log.between(from, to).await?;
+            let mut hidden = 0;
             while found.len() < max
                 && let Some(head) = entries.next_head().await?
             {
-                found.extend(is_wanted(&head).then_some(head.revision));
+                if is_wanted(&head) {
+                    found.push(Version::of(&head));
+                    hidden = 0;
+                } else {
+                    hidden += 1;
+                }
+                if hidden > HIDDEN_MAX {
+                    let next = self.first_of_oldest(head.revision, is_shown).await?;
+                    entries = log.between(next.map_or(to, |row| row.head.revision), to).await?;
+                    hidden = 0;
+                }
             }
             if found.len() < max && is_wanted(&self.row.head) {
-                found.push(self.row.head.revision);
+                found.push(Version::of(&self.row.head));
             }
             Ok(found)
         };
         self.heads.retry_transient(read).await
+    }
+}
+
+/// A version in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Its revision.
+    pub revision: RevisionId,
+    /// The incarnation that it is of.
+    pub incarnation: RevisionId,
+}
+
+impl Version {
+    fn of(head: &Head) -> Self {
+        Self { revision: head.revision, incarnation: head.incarnation }
     }
 }
 

@@ -77,7 +77,7 @@ impl Repository {
         if !self.heads.keeps(Rule::ScanAfter)
             && let Some(parent) = Parent::of(&Container::At(path.clone()), &resource.row, self.heads.rules())
         {
-            self.end_children(path, &parent).await?;
+            self.end_children(path, &parent, revision).await?;
         }
         let mut tries = Tries::default();
         let mut unsure = false;
@@ -199,7 +199,7 @@ impl Repository {
                     return Ok(());
                 };
                 if self.heads.keeps(Rule::ScanAfter) {
-                    self.end_children(path, &parent).await?;
+                    self.end_children(path, &parent, row.head.revision).await?;
                 }
                 let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
                 let switch = Switch {
@@ -223,8 +223,9 @@ impl Repository {
         .boxed()
     }
 
-    /// Deletes all children of a container that can get no new ones.
-    async fn end_children(&self, path: &ResourcePath, parent: &Parent) -> ObjectsResult<()> {
+    /// Deletes all children of a container that can get no new ones. `by` is the revision by which
+    /// it was deleted.
+    async fn end_children(&self, path: &ResourcePath, parent: &Parent, by: RevisionId) -> ObjectsResult<()> {
         for shard in 0..parent.shards() {
             let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
             loop {
@@ -240,7 +241,7 @@ impl Repository {
                 }
                 let nested: Vec<_> = stream::iter(ends)
                     .map(|(child, incarnation)| async move {
-                        Ok::<_, ObjectsError>((self.end_child(&child, incarnation).await?, child, incarnation))
+                        Ok::<_, ObjectsError>((self.end_child(&child, incarnation, by).await?, child, incarnation))
                     })
                     .buffer_unordered(DELETED_AT_ONCE)
                     .try_filter(|(end, ..)| std::future::ready(*end == ChildEnd::Begun))
@@ -258,14 +259,14 @@ impl Repository {
 
     /// Makes sure that one incarnation of a child is deleted and can never be created. For a
     /// container, makes sure that its deletion has begun.
-    async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<ChildEnd> {
+    async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId, by: RevisionId) -> ObjectsResult<ChildEnd> {
         let partition = keys::resource_partition(path);
         let mut tries = Tries::default();
         loop {
             let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
             match row {
                 Some(row) if row.head.incarnation == incarnation => match row.head.state {
-                    ObjectState::Live => self.begin_end(path, row).await?,
+                    ObjectState::Live => self.begin_end(path, row, by).await?,
                     ObjectState::Deleting => return Ok(ChildEnd::Begun),
                     ObjectState::Deleted | ObjectState::Free => return Ok(ChildEnd::Over),
                 },
@@ -282,9 +283,10 @@ impl Repository {
     }
 
     /// Takes one step towards deleting a live child: a container is then being deleted, any other
-    /// resource is deleted.
-    async fn begin_end(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<()> {
-        let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
+    /// resource is deleted. This is later than the deletion of its container, whichever server does
+    /// it: so the container's last members are those that it had just before.
+    async fn begin_end(&self, path: &ResourcePath, row: HeadRow, by: RevisionId) -> ObjectsResult<()> {
+        let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor).max(by));
         let head = match row.head.body.container() {
             Some(_) => Head { state: ObjectState::Deleting, revision, ..row.head.clone() },
             None => deleted(&row.head, revision),

@@ -1,12 +1,13 @@
 //! The versions of resources that the history keeps: what was in force at some time, and which
 //! members a container had then.
 
-use heads::as_of::MembersAsOf;
+use heads::as_of::{MembersAsOf, PastMember};
 use heads::containment::Container;
+use heads::head::ObjectState;
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::revision::RevisionId;
-use heads::timeline::{Shown, Timeline};
+use heads::timeline::{Shown, Timeline, Version};
 use heads::{Head, Keep};
 
 use crate::error::{ResourceError, ResourceResult};
@@ -31,7 +32,14 @@ pub struct PastMembers(MembersAsOf);
 impl PastMembers {
     /// About `max` more members; `None` if there are no more.
     pub async fn more(&mut self, max: usize) -> ResourceResult<Option<Vec<Child>>> {
-        Ok(self.0.more(max).await?.map(|found| found.into_iter().map(Child::of).collect()))
+        let members = self.0.more(max).await?;
+        Ok(members.map(|members| members.into_iter().map(|member| Child::of(member.found)).collect()))
+    }
+
+    /// The same, with the incarnations that were the members.
+    pub async fn more_incarnations(&mut self, max: usize) -> ResourceResult<Option<Vec<(String, RevisionId)>>> {
+        let named = |PastMember { found, incarnation }| (found.name, incarnation);
+        Ok(self.0.more(max).await?.map(|members| members.into_iter().map(named).collect()))
     }
 }
 
@@ -56,6 +64,18 @@ impl Repository {
     pub async fn members_as_of(&self, version: &Resource, below: RevisionId) -> ResourceResult<PastMembers> {
         let container = Container::At(version.path().clone());
         Ok(PastMembers(self.heads.members_as_of(&container, version.incarnation(), below).await?))
+    }
+
+    /// Begins to list the members that a container had when it was deleted: `version` is a version
+    /// of it, and `deleted` the revision of that.
+    pub async fn last_members(&self, version: &Resource, deleted: RevisionId) -> ResourceResult<PastMembers> {
+        let container = Container::At(version.path().clone());
+        Ok(PastMembers(self.heads.last_members(&container, version.incarnation(), deleted).await?))
+    }
+
+    /// Whether nothing can happen any more that has a revision below `below`.
+    pub fn is_settled(&self, below: RevisionId) -> bool {
+        below.time() <= self.heads.horizon()
     }
 
     /// The revision that ended the incarnation of a version, if it ended.
@@ -113,6 +133,18 @@ impl Versions {
         Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
     }
 
+    /// Whether a container is there that is being deleted.
+    pub fn is_being_deleted(&self) -> bool {
+        self.timeline.stands().head.state == ObjectState::Deleting
+    }
+
+    /// The newest version of an incarnation.
+    pub async fn newest_of(&self, incarnation: RevisionId) -> ResourceResult<Option<Resource>> {
+        let row = self.timeline.newest_of(incarnation).await?;
+        let row = row.filter(|row| row.head.revision >= self.from && (self.is_shown)(&row.head));
+        Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
+    }
+
     /// The version that was in force when exactly the revisions below `below` had been made.
     pub async fn in_force(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.in_force(below).await?;
@@ -126,8 +158,8 @@ impl Versions {
         Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
     }
 
-    /// The revisions of at most `max` versions from a revision on and below another, oldest first.
-    pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<RevisionId>> {
+    /// At most `max` versions from a revision on and below another, oldest first.
+    pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Version>> {
         Ok(self.timeline.page(from.max(self.from), to, max, self.is_shown).await?)
     }
 

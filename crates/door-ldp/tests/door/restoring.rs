@@ -1,11 +1,15 @@
 //! New versions by request: snapshots, and earlier versions and deleted resources that come back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use door_ldp::LdpSettings;
 use heads::{History, Keep, LibraryOptions};
 use http::{Method, StatusCode};
+use library::Library;
+use store::{Clock, ManualClock};
 
-use crate::support::{Fixture, LDP, ROOT, Reply, fixture, fixture_keeping};
+use crate::support::{Fixture, LDP, ROOT, Reply, fixture, fixture_keeping, fixture_with};
 
 const TITLE: &str = "http://purl.org/dc/terms/title";
 
@@ -276,7 +280,14 @@ async fn put_after_tombstone(fixture: &Fixture, path: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_past_members_are_not_all_kept_a_container_comes_back_only_without_them() {
-    let history = History { resources: Keep::Newest(5), ..History::default() };
+    // The two entries of the deletion are no versions.
+    for count in [1, 5] {
+        comes_back_without_members(Keep::Newest(count)).await;
+    }
+}
+
+async fn comes_back_without_members(resources: Keep) {
+    let history = History { resources, ..History::default() };
     let fixture = fixture_keeping(LibraryOptions { history, ..LibraryOptions::default() }).await;
     fixture.make("/rest/c", "BasicContainer", &format!("<> <{TITLE}> \"C\" .")).await;
     fixture.put("/rest/c/a", "").answer().await;
@@ -287,4 +298,126 @@ async fn where_past_members_are_not_all_kept_a_container_comes_back_only_without
     assert_eq!(fixture.get("/rest/c").await.status, StatusCode::GONE, "nothing is changed");
     restored(&fixture, "/rest/c/fcr:versions?restore=&contents=false").await;
     assert!(fixture.get("/rest/c").await.says("<c> dc:title \"C\" ."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_restore_left_out_comes_back_by_repeating_it_with_contents() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    for path in ["/rest/c/a", "/rest/c/d/e"] {
+        titled(&fixture, path, path).await;
+    }
+    delete(&fixture, "/rest/c").await;
+    // It stops before the contents.
+    restored(&fixture, "/rest/c/fcr:versions?restore=&contents=false").await;
+    minute(&fixture).await;
+    let unclear = post(&fixture, "/rest/c/fcr:versions?restore=").await;
+    assert_eq!(unclear.status, StatusCode::BAD_REQUEST);
+    assert!(unclear.detail().contains("contents=true"), "{}", unclear.detail());
+    for _ in 0..2 {
+        let again = post(&fixture, "/rest/c/fcr:versions?restore=&contents=true").await;
+        assert_eq!(again.status, StatusCode::CREATED, "{}", again.text());
+        for path in ["/rest/c/a", "/rest/c/d/e"] {
+            assert!(fixture.get(path).await.text().contains(path), "{path}");
+        }
+    }
+    assert_eq!(versions(&fixture, "/rest/c").await, 2, "the container itself is there already");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_cannot_come_back_are_named_and_do_not_stop_the_others() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    for path in ["/rest/c/a", "/rest/c/s/x", "/rest/c/z"] {
+        titled(&fixture, path, path).await;
+    }
+    put_bytes(&fixture, "/rest/c/damaged", vec![7; 300_000]).await;
+    minute(&fixture).await;
+    fixture.flip_bit("c/damaged", 200_000).await;
+    for path in ["/rest/c/a", "/rest/c/s", "/rest/c/z", "/rest/c/damaged"] {
+        delete(&fixture, path).await;
+    }
+    put_after_tombstone(&fixture, "/rest/c/s").await;
+    // It is 15:16:40; at 15:11:10 everything was there.
+    let partly = post(&fixture, "/rest/c/fcr:versions?restore=20250615151110&contents=true").await;
+    assert_eq!(partly.status, StatusCode::CONFLICT, "{}", partly.text());
+    for named in ["2 of what was in it", "/c/s is something else now", "/c/damaged"] {
+        assert!(partly.detail().contains(named), "{named}: {}", partly.detail());
+    }
+    for path in ["/rest/c/a", "/rest/c/z"] {
+        assert!(fixture.get(path).await.text().contains(path), "{path}");
+    }
+    assert_eq!(fixture.get("/rest/c/damaged").await.status, StatusCode::GONE, "its tombstone still keeps the name");
+    let alone = post(&fixture, "/rest/c/damaged/fcr:versions?restore=").await;
+    assert_eq!(alone.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(fixture.get("/rest/c/damaged").await.status, StatusCode::GONE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_in_force_at_a_time_is_restored_and_nothing_else() {
+    let fixture = fixture().await;
+    titled(&fixture, "/rest/a", "first").await;
+    titled(&fixture, "/rest/a", "second").await;
+    delete(&fixture, "/rest/a").await;
+    minute(&fixture).await;
+    // It was created at 15:06:40, changed at 15:07:40 and deleted at 15:08:40.
+    for (time, title) in [
+        ("15:06:39", None),
+        ("15:06:40", Some("first")),
+        ("15:07:50", Some("second")),
+        ("15:09:00", None),
+        ("15:07:39", Some("first")),
+    ] {
+        let posted = fixture
+            .ask(Method::POST, "/rest/a/fcr:versions?restore=")
+            .header("accept-datetime", &format!("Sun, 15 Jun 2025 {time} GMT"))
+            .answer()
+            .await;
+        match title {
+            None => assert_eq!(posted.status, StatusCode::NOT_FOUND, "{time}: {}", posted.text()),
+            Some(title) => {
+                assert_eq!(posted.status, StatusCode::CREATED, "{time}: {}", posted.text());
+                assert!(fixture.get("/rest/a").await.says(&format!("<a> dc:title \"{title}\" .")), "{time}");
+            }
+        }
+        minute(&fixture).await;
+    }
+    let malformed =
+        fixture.ask(Method::POST, "/rest/a/fcr:versions?restore=").header("accept-datetime", "now").answer().await;
+    assert_eq!(malformed.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_that_are_hidden_cannot_be_restored_either() {
+    let fixture = fixture_with(LdpSettings { deleted_versions: false, ..LdpSettings::default() }).await;
+    titled(&fixture, "/rest/a", "secret").await;
+    delete(&fixture, "/rest/a").await;
+    assert_eq!(post(&fixture, "/rest/a/fcr:versions?restore=").await.status, StatusCode::GONE);
+    put_after_tombstone(&fixture, "/rest/a").await;
+    for path in ["/rest/a/fcr:versions/20250615150640", "/rest/a/fcr:versions?restore=20250615150640"] {
+        let method = if path.contains('?') { Method::POST } else { Method::GET };
+        assert_eq!(fixture.ask(method, path).answer().await.status, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_a_slower_clock_deleted_comes_back_with_what_was_newer_by_a_faster_one() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    titled(&fixture, "/rest/c/changed", "first").await;
+    titled(&fixture, "/rest/c/gone", "gone").await;
+    delete(&fixture, "/rest/c/gone").await;
+    let slower = Arc::new(ManualClock::new(fixture.clock.now()));
+    minute(&fixture).await;
+    titled(&fixture, "/rest/c/new/inside", "inside").await;
+    titled(&fixture, "/rest/c/changed", "second").await;
+    let other = Library::open(fixture.library.store().clone(), slower, LibraryOptions::default()).await.unwrap();
+    let container = other.repository.resource(&"c".parse().unwrap()).await.unwrap();
+    other.repository.delete(&container).await.unwrap();
+    minute(&fixture).await;
+
+    restored(&fixture, "/rest/c/fcr:versions?restore=").await;
+    assert!(fixture.get("/rest/c/changed").await.says("<c/changed> dc:title \"second\" ."));
+    assert!(fixture.get("/rest/c/new/inside").await.says("<c/new/inside> dc:title \"inside\" ."));
+    assert_eq!(fixture.get("/rest/c/gone").await.status, StatusCode::NOT_FOUND);
 }

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use repository::{PastMembers, ResourceError, Update, Versions};
 use store::Clock;
 
+use crate::contents;
 use crate::support::memory::Fault;
 use crate::support::{Faulty, ON_CASSANDRA, faulty_with};
 use crate::tree::{container, create, delete, path, said, update};
@@ -143,7 +144,7 @@ async fn restore(library: &Library, at: &str, which: prop::sample::Index) -> Res
     library.repository.resource(&path(at)).await?;
     let versions = library.repository.versions(&path(at)).await?;
     let all = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await?;
-    let version = versions.oldest_from(*which.get(&all)).await?.unwrap();
+    let version = versions.oldest_from(which.get(&all).revision).await?.unwrap();
     let (description, membership) = (library.repository.description(&version).await?, repository::Membership::Basic);
     let update = Update::Restored { bytes: None, description, membership, members_for: None, refers_to: Vec::new() };
     change(library, at, &update).await
@@ -193,13 +194,13 @@ async fn texts(library: &Library, at: &str) -> Vec<String> {
     let (mut texts, mut from) = (Vec::new(), RevisionId::ZERO);
     loop {
         let page = versions.page(from, RevisionId::LAST, 2).await.unwrap();
-        for revision in &page {
-            let version = versions.oldest_from(*revision).await.unwrap();
-            assert_eq!(version.as_ref().map(repository::Resource::revision), Some(*revision));
+        for listed in &page {
+            let version = versions.oldest_from(listed.revision).await.unwrap();
+            assert_eq!(version.as_ref().map(repository::Resource::revision), Some(listed.revision));
             texts.extend(text_of(library, version).await);
         }
         match page.last() {
-            Some(revision) => from = revision.successor(),
+            Some(listed) => from = listed.revision.successor(),
             None => return texts,
         }
     }
@@ -411,4 +412,36 @@ async fn a_version_is_found_by_a_few_reads_among_thousands() {
         assert!(scanned <= 6, "{scanned} scans");
         assert_eq!(text_of(&faulty.library, found).await, Some(n.to_string()));
     }
+}
+
+#[test]
+fn the_versions_of_binaries_are_found_beyond_any_number_of_others() {
+    run(async {
+        let faulty = faulty_with(options(Keep::All)).await;
+        let library = &faulty.library;
+        let binary = async || {
+            contents::put(library, "a", contents::upload(library, "a", 1).await).await;
+            library.repository.resource(&path("a")).await.unwrap().revision()
+        };
+        let free = async || {
+            delete(library, "a").await.unwrap();
+            library.repository.remove_tombstone(&path("a")).await.unwrap();
+        };
+        let first = binary().await;
+        free().await;
+        create(library, "a", "a graph").await.unwrap();
+        for _ in 0..1_200 {
+            change(library, "a", &Update::Snapshot).await.unwrap();
+        }
+        let of_binaries = async || library.repository.versions(&path("a")).await.unwrap().of_binaries();
+        let revision = |found: Option<repository::Resource>| found.map(|found| found.revision());
+        assert_eq!(revision(of_binaries().await.oldest_from(first.successor()).await.unwrap()), None);
+        free().await;
+        let last = binary().await;
+        let versions = of_binaries().await;
+        assert_eq!(revision(versions.oldest_from(RevisionId::ZERO).await.unwrap()), Some(first));
+        assert_eq!(revision(versions.oldest_from(first.successor()).await.unwrap()), Some(last));
+        let all = versions.page(RevisionId::ZERO, RevisionId::LAST, 10).await.unwrap();
+        assert_eq!(all.iter().map(|version| version.revision).collect::<Vec<_>>(), [first, last]);
+    });
 }

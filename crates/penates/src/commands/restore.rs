@@ -1,14 +1,14 @@
 //! `penates restore`
 
 use clap::Args;
+use http::Method;
 use http::header::LOCATION;
-use http::{Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
-use crate::client::{self, Client, ClientError};
+use crate::client::{self, Client};
 use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach::Reached;
@@ -52,12 +52,12 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<()> {
 }
 
 async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
-    let version = match &args.at {
-        None => String::new(),
+    let (version, time) = match &args.at {
+        None => (String::new(), None),
         Some(at) => match at.parse::<Timestamp>() {
-            Ok(time) => version_at(client, &args.base.address(&args.resource), time).await?,
+            Ok(time) => (String::new(), Some(time)),
             // Names of versions are digits; the server checks the rest.
-            Err(_) if at.starts_with(|first: char| first.is_ascii_digit()) && !at.contains(':') => at.clone(),
+            Err(_) if at.starts_with(|first: char| first.is_ascii_digit()) && !at.contains(':') => (at.clone(), None),
             Err(error) => {
                 let hint = "--at takes the name of a version (20250615150640) or a time (2025-06-15T15:06:40Z)";
                 return Err(CliError::Usage(format!("{hint}: {error}")).into());
@@ -66,7 +66,11 @@ async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
     };
     let contents = if args.contents { "&contents=true" } else { "" };
     let address = format!("{}?restore={}{contents}", args.base.versions(&args.resource), client::query_value(&version));
-    let request = http::Request::builder().method(Method::POST);
+    let mut request = http::Request::builder().method(Method::POST);
+    if let Some(time) = time {
+        let datetime = time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        request = request.header("accept-datetime", datetime);
+    }
     let response = client.ask(&address, request, client::empty()).await?;
     let made = name_in(&response).unwrap_or_default();
     let mut output = Output::stdout();
@@ -75,21 +79,6 @@ async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
         false => output.line(format!("restored {}", args.resource))?,
     }
     output.finish()
-}
-
-/// The name of the version that was in force at a time, from the resource's TimeGate (RFC 7089,
-/// section 4.1.1).
-async fn version_at(client: &Client, address: &str, time: Timestamp) -> anyhow::Result<String> {
-    let datetime = time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    let request = http::Request::builder().method(Method::HEAD).header("accept-datetime", datetime);
-    let response = client.send(address, request, client::empty()).await?;
-    match response.status() {
-        StatusCode::FOUND => name_in(&response).ok_or_else(|| anyhow::anyhow!("the server redirects to no version")),
-        status if status.is_success() => {
-            Err(anyhow::anyhow!("the server keeps no earlier versions (history.resources)"))
-        }
-        _ => Err(ClientError::of_response(response).await.into()),
-    }
 }
 
 /// The last name in `Location`.

@@ -436,15 +436,16 @@ fn versions_are_listed_and_restored_and_what_was_deleted_comes_back() {
     let restored = repository.run(&["restore", "letters/note", "--at", &versions[1]]).ends_with(0);
     assert_eq!(restored.text(), "restored letters/note\n");
     assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
-    // The first version is in force at a time before all.
-    let restored = repository.run(&["restore", "letters/note", "--at", "2001-01-01T00:00:00Z", "--json"]).ends_with(0);
+    let too_early = repository.run(&["restore", "letters/note", "--at", "2001-01-01T00:00:00Z"]).ends_with(1);
+    assert!(too_early.stderr.contains("has no version 20010101000000"), "{}", too_early.stderr);
+    let restored = repository.run(&["restore", "letters/note", "--at", "2101-01-01T00:00:00Z", "--json"]).ends_with(0);
     assert_eq!(restored.json()["restored"], true);
-    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "first");
+    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
 
     repository.run(&["rm", "letters"]).ends_with(0);
     assert_eq!(repository.run(&["history", "letters/note"]).ends_with(0).text().lines().count(), 5);
     assert_eq!(repository.run(&["restore", "letters"]).ends_with(0).text(), "restored letters\n");
-    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "first");
+    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
 
     let refused = repository.run(&["restore", "letters", "--at", "yesterday"]).ends_with(2);
     assert!(refused.stderr.contains("2025-06-15T15:06:40Z"), "{}", refused.stderr);
