@@ -88,9 +88,10 @@ pub enum Command {
     /// ends when that is done. To continue an interrupted one, name a time before the deletion and
     /// give --contents.
     Restore(commands::restore::RestoreArgs),
-    /// Export a tree of resources as a bag, with the bytes, descriptions and types of each.
+    /// Export a tree of resources, with the bytes, descriptions and types of each: as a bag, or with
+    /// all versions as OCFL.
     ///
-    /// The bag has its name only when it is whole. Until then it is in a folder `….unfinished`.
+    /// The folder has its name only when it is whole. Until then it is named `….unfinished`.
     Export(commands::export::ExportArgs),
     /// Load what `penates export` wrote: each resource with its bytes, description and type.
     ///

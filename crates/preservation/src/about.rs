@@ -18,7 +18,7 @@ pub struct About {
     pub repository: String,
     /// The path of the resource from the root of the repository.
     pub path: String,
-    /// The classes that the server names: those of LDP, Fedora and Memento.
+    /// The classes that the server names: those of LDP and of Fedora.
     pub types: Vec<String>,
     /// The media type of bytes.
     pub content_type: Option<String>,
@@ -39,6 +39,14 @@ impl About {
     /// Whether its bytes are in the export.
     pub fn has_bytes(&self) -> bool {
         self.is_binary() && self.stored_at.is_none()
+    }
+
+    /// As a file.
+    pub fn written(&self) -> Vec<u8> {
+        // Texts are written without an error.
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
+        text.push(b'\n');
+        text
     }
 
     /// The names in its path.

@@ -3,10 +3,16 @@
 //!
 //! - `names.rs`: names of any characters and length as names of files, and back.
 //! - `about.rs`: what an export says about a resource.
+//! - `write.rs`: writing files so that they last.
 //! - `bagit/`: bags (BagIt 1.0, RFC 8493).
 //! - `bagged.rs`: resources in the payload of a bag.
+//! - `archived.rs`: resources as objects of OCFL.
+//! - `ocfl/`: storage roots of OCFL 1.1, with the versions of each object.
 
 pub mod about;
+pub mod archived;
 pub mod bagged;
 pub mod bagit;
 pub mod names;
+pub mod ocfl;
+pub mod write;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use preservation::bagit::{BagError, BagWriter};
+use preservation::bagit::BagWriter;
+use preservation::write::WriteError;
 use sha2::{Digest, Sha256};
 
 fn add(bag: &mut BagWriter, names: &[&str], suffix: &str, bytes: &[u8]) {
@@ -51,12 +52,12 @@ fn an_interrupted_bag_is_not_at_its_place_and_another_export_is_refused() {
     drop(bag);
     assert_eq!(names(folder.path()), ["bag.unfinished".to_owned()].into());
     assert!(!place.join("bagit.txt").exists() && !folder.path().join("bag.unfinished/bagit.txt").exists());
-    let Err(BagError::Unfinished(there)) = BagWriter::create(&place) else { panic!("it is written over") };
+    let Err(WriteError::Unfinished(there)) = BagWriter::create(&place) else { panic!("it is written over") };
     fs::remove_dir_all(there).unwrap();
     BagWriter::create(&place).unwrap().abandon().unwrap();
     assert_eq!(names(folder.path()), [].into());
     BagWriter::create(&place).unwrap().finish(&[]).unwrap();
-    assert!(matches!(BagWriter::create(&place), Err(BagError::Exists(_))), "a bag is written over");
+    assert!(matches!(BagWriter::create(&place), Err(WriteError::Exists(_))), "a bag is written over");
 }
 
 #[test]

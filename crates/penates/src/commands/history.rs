@@ -69,7 +69,7 @@ fn memento(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The query of the next page.
-fn next_query(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn next_query(headers: &HeaderMap) -> Option<&str> {
     let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
     let next = links.filter(|link| link.ends_with("rel=\"next\"")).find_map(|link| link.split_once('>'))?;
     next.0.split_once('?').map(|(_, query)| query)

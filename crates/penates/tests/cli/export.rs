@@ -1,23 +1,27 @@
-//! Exports of trees of resources, checked by the validator of the Library of Congress.
+//! Exports of trees of resources, checked by the validators of others: of the Library of Congress
+//! for bags, and ocfl-py for objects of OCFL.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::*;
+use crate::load;
 
-/// The validator, as its registry names it.
+/// The validators, as their registry names them.
 const BAGIT: &str = "bagit==1.9.0";
+const OCFL: &str = "ocfl-py==2.1.0";
 
-/// A Python with the validator, which is fetched once and kept from run to run.
-fn python() -> Result<PathBuf, String> {
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(BAGIT.replace("==", "-"));
-    let python = kept.join("bin/python3");
-    if run(Command::new(&python).args(["-c", "import bagit"])).is_err() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&kept))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", BAGIT]))?;
+/// A folder of programs with a validator, which is fetched once and kept from run to run.
+fn programs(validator: &str) -> Result<PathBuf, String> {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(validator.replace("==", "-"));
+    let programs = kept.join("bin");
+    if !kept.join("fetched").exists() {
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&kept))?;
+        run(Command::new(programs.join("python3")).args(["-m", "pip", "install", "--quiet", validator]))?;
+        fs::write(kept.join("fetched"), "").map_err(|error| error.to_string())?;
     }
-    Ok(python)
+    Ok(programs)
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
@@ -30,7 +34,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 
 /// Whether the validator finds a bag valid; an error if it cannot run.
 fn is_valid(bag: &Path) -> Result<bool, String> {
-    let python = python()?;
+    let python = programs(BAGIT)?.join("python3");
     Ok(run(Command::new(python).args(["-m", "bagit", "--validate", "--quiet"]).arg(bag)).is_ok())
 }
 
@@ -92,4 +96,112 @@ fn an_export_of_damaged_bytes_fails_and_leaves_nothing_that_looks_whole() {
     fs::create_dir(&unfinished).unwrap();
     let refused = export();
     assert!(refused.code != 0 && refused.stderr.contains("delete it and export again"), "{}", refused.stderr);
+}
+
+/// The folders of all objects in a storage root.
+fn objects(root: &Path) -> Vec<PathBuf> {
+    let declarations = load::files(root).into_keys().filter(|name| name.ends_with("0=ocfl_object_1.1"));
+    declarations.map(|name| root.join(name).parent().unwrap().to_owned()).collect()
+}
+
+/// Whether the validator finds a storage root and each of its objects valid, without a warning.
+fn is_valid_ocfl(root: &Path) -> Result<bool, String> {
+    let programs = programs(OCFL)?;
+    let python = || Command::new(programs.join("python3"));
+    let of_root = python().arg(programs.join("ocfl-root.py")).args(["validate", "--root"]).arg(root).output();
+    let of_root = of_root.map_err(|error| error.to_string())?;
+    let of_objects = python().arg(programs.join("ocfl-validate.py")).arg("-v").args(objects(root)).output();
+    let of_objects = of_objects.map_err(|error| error.to_string())?;
+    let told = String::from_utf8_lossy(&of_objects.stdout);
+    println!("{}{}{told}", String::from_utf8_lossy(&of_root.stdout), String::from_utf8_lossy(&of_root.stderr));
+    let is_root_valid = String::from_utf8_lossy(&of_root.stdout).contains("is VALID");
+    let found = told.lines().filter(|line| line.ends_with(" is VALID")).count();
+    Ok(is_root_valid && of_objects.status.success() && found == objects(root).len() && !told.contains("[W"))
+}
+
+/// The inventory of the object for a resource.
+fn inventory(root: &Path, path: &str) -> serde_json::Value {
+    let names = path.split('/').filter(|name| !name.is_empty());
+    let place = preservation::ocfl::layout::place(&preservation::archived::id(names));
+    serde_json::from_slice(&fs::read(root.join(place).join("inventory.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_tree_is_exported_with_all_versions_as_objects_that_their_validator_finds_valid_until_a_byte_changes() {
+    let store = load::tree();
+    let put = |path: &str, content: &str| {
+        let file = store.beside("file.ttl");
+        fs::write(&file, content).unwrap();
+        let media_type = if path.ends_with(".txt") { "text/plain" } else { "text/turtle" };
+        store.run(&["put", path, file.to_str().unwrap(), "--type", media_type]).ends_with(0);
+    };
+    put("letters/1.txt", "a longer letter");
+    put("letters/1.txt/fcr:metadata", "<> <http://purl.org/dc/terms/title> \"Two\" .");
+    put("letters/1.txt", "a letter");
+    let root = store.beside("archive");
+    let export = || store.run(&["export", "letters", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    assert!(export().text().starts_with("exported 8 resources"));
+    assert!(!store.beside("archive.unfinished").exists());
+
+    let about_one = inventory(&root, "letters/1.txt");
+    assert_eq!((&about_one["id"], &about_one["head"]), (&"penates:/letters/1.txt".into(), &"v5".into()));
+    // The bytes of the first and the last version are stored once.
+    let contents: Vec<&str> =
+        about_one["manifest"].as_object().unwrap().values().map(|paths| paths[0].as_str().unwrap()).collect();
+    assert_eq!(contents.iter().filter(|path| path.ends_with("content/bytes/1.txt")).count(), 2, "{contents:?}");
+    let history = store.run(&["history", "letters/1.txt"]).ends_with(0).text().to_owned();
+    for (n, line) in history.lines().enumerate() {
+        let version = &about_one["versions"][format!("v{}", n + 1)];
+        let name = line.split('\t').next().unwrap();
+        assert_eq!(version["message"], format!("version {name}"));
+        let second = version["created"].as_str().unwrap().replace(['-', ':', 'T'], "");
+        assert!(second.starts_with(&name[..14]) && second.len() > 15, "{second}");
+    }
+
+    // Whatever an interrupted export of a new version left is replaced; what was whole is not touched.
+    let place = root.join(preservation::ocfl::layout::place("penates:/letters/1.txt"));
+    let before = load::files(&place);
+    put("letters/1.txt", "one more");
+    fs::rename(&root, store.beside("archive.unfinished")).unwrap();
+    let stray = store.beside("archive.unfinished").join(place.strip_prefix(&root).unwrap()).join("v6/content/bytes");
+    fs::create_dir_all(&stray).unwrap();
+    fs::write(stray.join("1.txt"), "one mo").unwrap();
+    export();
+    let after = load::files(&place);
+    assert_eq!(inventory(&root, "letters/1.txt")["head"], "v6");
+    assert_eq!(after["v6/content/bytes/1.txt"], b"one more");
+    for (name, bytes) in before.iter().filter(|(name, _)| name.starts_with('v')) {
+        assert_eq!(after.get(name), Some(bytes), "{name}");
+    }
+    // Without changes an export changes nothing.
+    let whole = load::files(&root);
+    assert!(export().text().contains("(0 B of bytes)"));
+    assert_eq!(load::files(&root), whole);
+
+    match is_valid_ocfl(&root) {
+        Ok(is_valid) => assert!(is_valid),
+        Err(reason) => return store_cassandra::testing::not_run(&format!("a validator of OCFL: {reason}")),
+    }
+    fs::write(place.join("v6/content/bytes/1.txt"), "One more").unwrap();
+    assert_eq!(is_valid_ocfl(&root), Ok(false), "the validator finds nothing");
+}
+
+#[test]
+fn an_export_into_a_folder_of_something_else_or_beside_another_export_is_refused() {
+    let store = tree();
+    let export = |place: &str| store.run(&["export", "letters", store.beside(place).to_str().unwrap(), "--as", "ocfl"]);
+    fs::create_dir(store.beside("mine")).unwrap();
+    fs::write(store.beside("mine/file"), "kept").unwrap();
+    assert!(export("mine").ends_with(1).stderr.contains("exists already"));
+    assert_eq!(fs::read(store.beside("mine/file")).unwrap(), b"kept");
+    fs::create_dir(store.beside("bag.unfinished")).unwrap();
+    fs::write(store.beside("bag.unfinished/manifest-sha256.txt"), "").unwrap();
+    assert!(export("bag").ends_with(1).stderr.contains("delete it and export again"));
+    export("archive").ends_with(0);
+    fs::rename(store.beside("archive"), store.beside("archive.unfinished")).unwrap();
+    let other = fs::File::open(store.beside("archive.unfinished")).unwrap();
+    other.try_lock().unwrap();
+    assert!(export("archive").ends_with(1).stderr.contains("another export is at work"));
+    drop(other);
+    export("archive").ends_with(0);
 }

@@ -9,4 +9,4 @@ pub mod text;
 mod writer;
 
 pub use reader::{Bag, BagReadError};
-pub use writer::{BagError, BagResult, BagWriter, PayloadFile};
+pub use writer::{BagWriter, PayloadFile};

@@ -7,44 +7,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256, Sha512};
-use thiserror::Error;
-
 use crate::names;
-
-/// Why a bag cannot be written.
-#[derive(Debug, Error)]
-pub enum BagError {
-    /// There is something at its place.
-    #[error("{0} exists already: name another place")]
-    Exists(PathBuf),
-    /// An earlier export was interrupted, or another one is at work.
-    #[error(
-        "{0} is there: another export is at work, or one was interrupted; if none is at work, delete it and export again"
-    )]
-    Unfinished(PathBuf),
-    /// The disk is full.
-    #[error("no room on the disk for {0}; nothing was exported: make room, and export again")]
-    Full(PathBuf),
-    /// Another failure of the operating system.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-}
-
-/// The result of an operation on a bag.
-pub type BagResult<T> = Result<T, BagError>;
-
-fn failed(path: &Path, source: io::Error) -> BagError {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BagError::Full(path.to_owned()),
-        _ => BagError::Io { path: path.to_owned(), source },
-    }
-}
+use crate::write::{WriteError, WriteResult, failed, named, synced, unfinished};
+use sha2::{Digest, Sha256, Sha512};
 
 /// A bag that is being written.
 #[derive(Debug)]
@@ -93,75 +58,64 @@ impl Sums {
 }
 
 impl Manifests {
-    fn create(folder: &Path, kind: &str) -> BagResult<Self> {
+    fn create(folder: &Path, kind: &str) -> WriteResult<Self> {
         let create = |algorithm: &str| {
             let path = folder.join(format!("{kind}-{algorithm}.txt"));
-            let file = File::create_new(&path).map_err(|error| failed(&path, error))?;
+            let file = File::create_new(&path).map_err(failed(&path))?;
             Ok((path, BufWriter::new(file)))
         };
         Ok(Self { sha256: create("sha256")?, sha512: create("sha512")? })
     }
 
-    fn add(&mut self, name: &str, sums: Sums) -> BagResult<()> {
+    fn add(&mut self, name: &str, sums: Sums) -> WriteResult<()> {
         let (sha256, sha512) = sums.hex();
         for ((path, file), sum) in [(&mut self.sha256, sha256), (&mut self.sha512, sha512)] {
-            writeln!(file, "{sum}  {name}").map_err(|error| failed(path, error))?;
+            writeln!(file, "{sum}  {name}").map_err(failed(path))?;
         }
         Ok(())
     }
 
-    fn finish(self) -> BagResult<[PathBuf; 2]> {
+    fn finish(self) -> WriteResult<[PathBuf; 2]> {
         let finish = |(path, file): (PathBuf, BufWriter<File>)| {
             synced(&path, file)?;
-            Ok::<_, BagError>(path)
+            Ok::<_, WriteError>(path)
         };
         Ok([finish(self.sha256)?, finish(self.sha512)?])
     }
 }
 
-fn synced(path: &Path, file: BufWriter<File>) -> BagResult<()> {
-    let file = file.into_inner().map_err(|error| failed(path, error.into_error()))?;
-    file.sync_all().map_err(|error| failed(path, error))
-}
-
-fn sync_folder(path: &Path) -> BagResult<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| failed(path, error))
-}
-
 impl BagWriter {
     /// Begins a bag at a place where nothing is yet.
-    pub fn create(place: &Path) -> BagResult<Self> {
-        let mut unfinished = place.as_os_str().to_owned();
-        unfinished.push(".unfinished");
-        let folder = PathBuf::from(unfinished);
+    pub fn create(place: &Path) -> WriteResult<Self> {
+        let folder = unfinished(place);
         if fs::symlink_metadata(place).is_ok() {
-            return Err(BagError::Exists(place.to_owned()));
+            return Err(WriteError::Exists(place.to_owned()));
         }
         fs::create_dir(&folder).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => BagError::Unfinished(folder.clone()),
-            _ => failed(&folder, error),
+            io::ErrorKind::AlreadyExists => WriteError::Unfinished(folder.clone()),
+            _ => failed(&folder)(error),
         })?;
         let data = folder.join("data");
-        fs::create_dir(&data).map_err(|error| failed(&data, error))?;
+        fs::create_dir(&data).map_err(failed(&data))?;
         let payload = Manifests::create(&folder, "manifest")?;
         Ok(Self { place: place.to_owned(), folder, payload, bytes: 0, files: 0 })
     }
 
     /// Begins a file of the payload, in folders with these names. The names may be any; `suffix`
     /// follows the last one and is `=` with small letters, or empty.
-    pub fn file<'a>(&self, names: impl IntoIterator<Item = &'a str>, suffix: &str) -> BagResult<PayloadFile> {
+    pub fn file<'a>(&self, names: impl IntoIterator<Item = &'a str>, suffix: &str) -> WriteResult<PayloadFile> {
         let names: Vec<_> = names.into_iter().map(names::encoded).collect();
         let name = format!("data/{}{suffix}", names.join("/"));
         let path = self.folder.join(&name);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+            fs::create_dir_all(parent).map_err(failed(parent))?;
         }
-        let file = File::create_new(&path).map_err(|error| failed(&path, error))?;
+        let file = File::create_new(&path).map_err(failed(&path))?;
         Ok(PayloadFile { name, path, file: BufWriter::new(file), sums: Sums::default(), bytes: 0 })
     }
 
     /// Finishes a file.
-    pub fn finish_file(&mut self, file: PayloadFile) -> BagResult<()> {
+    pub fn finish_file(&mut self, file: PayloadFile) -> WriteResult<()> {
         let PayloadFile { name, path, file, sums, bytes } = file;
         synced(&path, file)?;
         self.bytes += bytes;
@@ -170,13 +124,13 @@ impl BagWriter {
     }
 
     /// Deletes what was written.
-    pub fn abandon(self) -> BagResult<()> {
-        fs::remove_dir_all(&self.folder).map_err(|error| failed(&self.folder, error))
+    pub fn abandon(self) -> WriteResult<()> {
+        fs::remove_dir_all(&self.folder).map_err(failed(&self.folder))
     }
 
     /// Finishes the bag. `info` has further lines of `bag-info.txt`: labels, and values on one
     /// line.
-    pub fn finish(self, info: &[(&str, String)]) -> BagResult<()> {
+    pub fn finish(self, info: &[(&str, String)]) -> WriteResult<()> {
         let Self { place, folder, payload, bytes, files } = self;
         let manifests = payload.finish()?;
         let mut tags = Manifests::create(&folder, "tagmanifest")?;
@@ -185,8 +139,8 @@ impl BagWriter {
         let declaration = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n";
         for (name, text) in [("bag-info.txt", lines.concat()), ("bagit.txt", declaration.to_owned())] {
             let path = folder.join(name);
-            let mut file = BufWriter::new(File::create_new(&path).map_err(|error| failed(&path, error))?);
-            file.write_all(text.as_bytes()).map_err(|error| failed(&path, error))?;
+            let mut file = BufWriter::new(File::create_new(&path).map_err(failed(&path))?);
+            file.write_all(text.as_bytes()).map_err(failed(&path))?;
             synced(&path, file)?;
             let mut sums = Sums::default();
             sums.update(text.as_bytes());
@@ -194,37 +148,20 @@ impl BagWriter {
         }
         for path in manifests {
             let mut sums = Sums::default();
-            let mut file = File::open(&path).map_err(|error| failed(&path, error))?;
+            let mut file = File::open(&path).map_err(failed(&path))?;
             let copied = io::copy(&mut file, &mut Summing(&mut sums));
-            copied.map_err(|error| failed(&path, error))?;
+            copied.map_err(failed(&path))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             tags.add(&name, sums)?;
         }
         tags.finish()?;
-        sync_folders(&folder)?;
-        fs::rename(&folder, &place).map_err(|error| failed(&place, error))?;
-        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        sync_folder(parent)
+        named(&folder, &place)
     }
 }
 
 /// A line of `bag-info.txt`. Line breaks in a value would begin another one.
 fn info_line(label: &str, value: &str) -> String {
     format!("{label}: {}\n", value.replace(['\r', '\n'], " "))
-}
-
-/// Makes the names of all files durable.
-fn sync_folders(folder: &Path) -> BagResult<()> {
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
-            let entry = entry.map_err(|error| failed(&folder, error))?;
-            let is_folder = entry.file_type().map_err(|error| failed(&folder, error))?.is_dir();
-            waiting.extend(is_folder.then(|| entry.path()));
-        }
-        sync_folder(&folder)?;
-    }
-    Ok(())
 }
 
 struct Summing<'a>(&'a mut Sums);
@@ -242,8 +179,8 @@ impl Write for Summing<'_> {
 
 impl PayloadFile {
     /// Writes more of it.
-    pub fn write(&mut self, bytes: &[u8]) -> BagResult<()> {
-        self.file.write_all(bytes).map_err(|error| failed(&self.path, error))?;
+    pub fn write(&mut self, bytes: &[u8]) -> WriteResult<()> {
+        self.file.write_all(bytes).map_err(failed(&self.path))?;
         self.sums.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(())

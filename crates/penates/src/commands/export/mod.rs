@@ -1,0 +1,68 @@
+//! `penates export`
+
+mod bag;
+mod ocfl;
+mod source;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::ReachArgs;
+use crate::output::{Output, human_bytes};
+use crate::reach::Reached;
+use crate::resources::BaseArgs;
+
+/// Arguments of `penates export`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates export letters letters-2026 --as bagit
+  penates export letters archive --as ocfl
+  penates export \"\" everything --as bagit")]
+pub struct ExportArgs {
+    /// Path of the resource from the root of the repository, with all that is in it. Volumes are
+    /// not exported: `penates get` downloads them.
+    resource: String,
+    /// The folder to make. A bag needs a place where nothing is. A storage root gets what is new
+    /// since it was made.
+    destination: PathBuf,
+    /// The form.
+    #[arg(long = "as", value_enum)]
+    form: Form,
+    /// Where the repository is.
+    #[command(flatten)]
+    base: BaseArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    /// A bag of the current state (BagIt 1.0, RFC 8493).
+    Bagit,
+    /// Objects with all of their versions (OCFL 1.1, storage layout 0003).
+    Ocfl,
+}
+
+/// What was exported.
+struct Exported {
+    resources: u64,
+    bytes: u64,
+}
+
+/// Runs it.
+pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
+    let reached = Reached::open(&args.reach).await?;
+    let exported = match args.form {
+        Form::Bagit => bag::export(&args, &reached.client).await,
+        Form::Ocfl => ocfl::export(&args, &reached.client).await,
+    };
+    reached.close().await?;
+    let Exported { resources, bytes } = exported?;
+    let mut output = Output::stdout();
+    let (size, place) = (human_bytes(bytes), args.destination.display());
+    output.line(format!("exported {resources} resources ({size} of bytes) to {place}"))?;
+    output.finish()
+}

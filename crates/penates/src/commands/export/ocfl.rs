@@ -1,0 +1,90 @@
+//! Exports a tree as objects of an OCFL storage root, with the versions of each.
+
+use std::collections::HashSet;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use preservation::archived::{self, ABOUT, DESCRIPTION};
+use preservation::ocfl::inventory::User;
+use preservation::ocfl::{ObjectWriter, RootWriter};
+
+use super::source::{Node, Source, State, compare, received};
+use super::{ExportArgs, Exported};
+use crate::client::Client;
+
+/// Exports a tree into a new storage root, or adds what is new to one.
+pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Exported> {
+    let source = Source::open(client, &args.base).await?;
+    let agent = format!("penates {}", env!("CARGO_PKG_VERSION"));
+    let user = User { name: agent, address: Some(source.repository().to_owned()) };
+    let root = RootWriter::begin(&args.destination, user)?;
+    let resource = args.resource.trim_matches('/');
+    let exported = source.each(&args.base, resource, async |node| one(&source, node, &root).await).await;
+    let unfinished = || format!("the same command continues {}.unfinished", args.destination.display());
+    let (resources, bytes) = exported.with_context(unfinished)?;
+    root.finish().with_context(unfinished)?;
+    Ok(Exported { resources, bytes })
+}
+
+/// Exports the versions of a resource that the object has not yet. Returns how many bytes were
+/// fetched.
+async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Result<u64> {
+    let versions = source.versions(node).await?;
+    let mut object = root.object(&archived::id(node.names.iter().map(String::as_str)))?;
+    let mut len_bytes = 0;
+    let Some(versions) = versions else {
+        let state = source.state(node, None).await?;
+        let created = state.about.last_modified.as_deref().and_then(time_of_http).unwrap_or_default();
+        len_bytes += add(state, &mut object).await?;
+        if !object.is_same_as_newest() {
+            object.finish_version(created.to_string(), "the current state".to_owned())?;
+        }
+        object.finish()?;
+        return Ok(len_bytes);
+    };
+    let known: HashSet<_> = object.inventory().versions.values().filter_map(|known| known.message.clone()).collect();
+    let newest = object.inventory().newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
+    for (name, created) in versions {
+        let message = format!("version {name}");
+        let time: Timestamp = created.parse().context("the time of a version")?;
+        // A version is named once. Anything older than the newest one was exported, and may be
+        // removed from the repository since.
+        if known.contains(&message) || newest.is_some_and(|newest| time < newest) {
+            continue;
+        }
+        len_bytes += add(source.state(node, Some(&name)).await?, &mut object).await?;
+        object.finish_version(created, message)?;
+    }
+    object.finish()?;
+    Ok(len_bytes)
+}
+
+/// Adds a state to the version of an object that is being written. Returns how many bytes were
+/// fetched.
+async fn add(state: State, object: &mut ObjectWriter) -> anyhow::Result<u64> {
+    let State { mut about, bytes, statements } = state;
+    // It is the time of the version.
+    about.last_modified = None;
+    let mut file = object.file(ABOUT)?;
+    file.write(&about.written())?;
+    object.finish_file(file)?;
+    let mut file = object.file(DESCRIPTION)?;
+    received(statements, |piece| file.write(piece)).await?;
+    object.finish_file(file)?;
+    let Some((response, promised)) = bytes else { return Ok(0) };
+    let logical = archived::bytes(&about);
+    // A version of the description has the bytes of the version before.
+    if promised.is_some_and(|sha256| object.reuse(&logical, &sha256)) {
+        return Ok(0);
+    }
+    let mut file = object.file(&logical)?;
+    let len_bytes = received(response, |piece| file.write(piece)).await?;
+    compare(promised, file.sha256())?;
+    object.finish_file(file)?;
+    Ok(len_bytes)
+}
+
+/// A time in a header (RFC 9110, section 5.6.7).
+fn time_of_http(text: &str) -> Option<Timestamp> {
+    jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp())
+}

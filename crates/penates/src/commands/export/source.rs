@@ -1,0 +1,227 @@
+//! What is exported: the resources of a tree, and their states.
+
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use heads::VOLUMES;
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
+use preservation::about::About;
+use preservation::write::WriteResult;
+
+use crate::client::{self, Body, Client, ClientError};
+use crate::commands::history::next_query;
+use crate::commands::tree::{children, is_away, is_container};
+use crate::resources::{BaseArgs, OWN_STATEMENTS, repository};
+
+/// The time of a version in a graph of versions.
+const CREATED: &str = "<http://purl.org/dc/terms/created>";
+
+/// Namespaces of the classes that are exported. Those of Memento depend on the request.
+const CLASSES: [&str; 2] = ["http://www.w3.org/ns/ldp#", "http://fedora.info/definitions/v4/repository#"];
+
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+
+/// A repository that is exported.
+pub struct Source<'a> {
+    client: &'a Client,
+    /// The address that its statements have for its root.
+    repository: String,
+}
+
+/// A resource of the tree.
+pub struct Node {
+    /// The path to request.
+    pub address: String,
+    /// The names in its path.
+    pub names: Vec<String>,
+}
+
+/// A state of a resource, as the server sends it.
+pub struct State {
+    /// What is said about it.
+    pub about: About,
+    /// The response with its bytes, and their SHA-256 if the server says it.
+    pub bytes: Option<(Response<Body>, Option<[u8; 32]>)>,
+    /// The response with the statements of clients.
+    pub statements: Response<Body>,
+}
+
+impl<'a> Source<'a> {
+    pub async fn open(client: &'a Client, base: &BaseArgs) -> anyhow::Result<Self> {
+        Ok(Self { client, repository: repository(client, base).await? })
+    }
+
+    /// The address that its statements have for its root.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// Calls `export` with each resource of a tree, a container before the resources in it. It
+    /// returns a number of bytes. Returns the number of resources, and of bytes. Volumes are left
+    /// out.
+    pub async fn each(
+        &self,
+        base: &BaseArgs,
+        resource: &str,
+        mut export: impl AsyncFnMut(&Node) -> anyhow::Result<u64>,
+    ) -> anyhow::Result<(u64, u64)> {
+        let names = resource.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let (mut resources, mut bytes) = (0, 0);
+        let mut waiting = vec![Node { address: base.address(resource), names }];
+        while let Some(node) = waiting.pop() {
+            let exported = async { Ok((is_container(self.client, &node.address).await?, export(&node).await?)) }.await;
+            let (is_container, len_bytes) = match exported {
+                // It was deleted since it was listed.
+                Err(error) if resources > 0 && is_gone(&error) => continue,
+                exported => exported.with_context(|| format!("/{}", node.names.join("/")))?,
+            };
+            resources += 1;
+            bytes += len_bytes;
+            let is_volumes = node.names.len() == 1 && node.names[0] == VOLUMES;
+            if !is_container || is_volumes {
+                continue;
+            }
+            for child in children(self.client, &node.address).await? {
+                let name = child.rsplit('/').next().unwrap_or_default();
+                let name = percent_decode_str(name).decode_utf8().context("a name of a resource")?.into_owned();
+                if node.names.is_empty() && name == VOLUMES {
+                    continue;
+                }
+                let names = node.names.iter().cloned().chain([name]).collect();
+                waiting.push(Node { address: child, names });
+            }
+        }
+        Ok((resources, bytes))
+    }
+
+    /// The names and times of a resource's versions, oldest first; `None` if the server keeps none.
+    pub async fn versions(&self, node: &Node) -> anyhow::Result<Option<Vec<(String, String)>>> {
+        let list = format!("{}/fcr:versions", node.address.trim_end_matches('/'));
+        let mut versions = Vec::new();
+        let mut page = Some(list.clone());
+        while let Some(address) = page {
+            let response = match self.client.get(&address, "application/n-triples").await {
+                Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(None),
+                response => response?,
+            };
+            page = next_query(response.headers()).map(|query| format!("{list}?{query}"));
+            let map = client::whole(response).await?;
+            versions.extend(String::from_utf8_lossy(&map).lines().filter_map(version));
+        }
+        Ok(Some(versions))
+    }
+
+    /// The state of a resource at its address, or at that of a version.
+    pub async fn state(&self, node: &Node, version: Option<&str>) -> anyhow::Result<State> {
+        let address = match version {
+            Some(version) => format!("{}/fcr:versions/{version}", node.address.trim_end_matches('/')),
+            None => node.address.clone(),
+        };
+        // A redirection is one to bytes that are stored elsewhere. They are not fetched.
+        let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples, */*;q=0.9");
+        let response = self.client.send(&address, request.header("prefer", OWN_STATEMENTS), client::empty()).await?;
+        if !response.status().is_success() && !response.status().is_redirection() {
+            return Err(ClientError::of_response(response).await.into());
+        }
+        let headers = response.headers();
+        let types = linked(headers, "type").filter(|class| CLASSES.iter().any(|known| class.starts_with(known)));
+        let mut about = About {
+            repository: self.repository.clone(),
+            path: node.names.join("/"),
+            types: types.map(str::to_owned).collect(),
+            content_type: None,
+            content_disposition: text(headers, header::CONTENT_DISPOSITION),
+            last_modified: text(headers, header::LAST_MODIFIED),
+            stored_at: text(headers, header::LOCATION),
+        };
+        if !about.is_binary() {
+            return Ok(State { about, bytes: None, statements: response });
+        }
+        about.content_type = text(headers, header::CONTENT_TYPE);
+        let description = linked(headers, "describedby").next().context("the bytes have no description")?;
+        // The server's own name does not matter: the path is enough.
+        let path = description.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default();
+        let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
+        let request = request.header("prefer", OWN_STATEMENTS);
+        let statements = self.client.ask(self.client.relative(&path), request, client::empty()).await?;
+        let bytes = about.has_bytes().then(|| {
+            let sha256 = text(response.headers(), REPR_DIGEST).as_deref().and_then(sha256);
+            (response, sha256)
+        });
+        Ok(State { about, bytes, statements })
+    }
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(is_away)
+}
+
+/// Writes a response with `write`. Returns its length.
+pub async fn received(
+    response: Response<Body>,
+    mut write: impl FnMut(&[u8]) -> WriteResult<()>,
+) -> anyhow::Result<u64> {
+    let (mut body, mut len_bytes) = (response.into_body(), 0);
+    while let Some(frame) = body.frame().await {
+        if let Ok(piece) = frame.map_err(|error| ClientError::Broken(error.into()))?.into_data() {
+            write(&piece)?;
+            len_bytes += piece.len() as u64;
+        }
+    }
+    Ok(len_bytes)
+}
+
+/// Refuses bytes that are not those that the server promised.
+pub fn compare(promised: Option<[u8; 32]>, received: [u8; 32]) -> anyhow::Result<()> {
+    ensure!(promised.is_none_or(|promised| promised == received), "its bytes have another digest");
+    Ok(())
+}
+
+/// The SHA-256 in a `Repr-Digest` (RFC 9530, section 3).
+fn sha256(value: &str) -> Option<[u8; 32]> {
+    let value = value.split(',').find_map(|field| field.trim().strip_prefix("sha-256=:")?.strip_suffix(':'))?;
+    BASE64.decode(value).ok()?.try_into().ok()
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
+}
+
+/// The targets of links with a relation.
+fn linked<'a>(headers: &'a HeaderMap, relation: &'a str) -> impl Iterator<Item = &'a str> {
+    let links = headers.get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
+    links.filter_map(move |link| {
+        let (target, parameters) = link.strip_prefix('<')?.split_once('>')?;
+        parameters.contains(&format!("rel=\"{relation}\"")).then_some(target)
+    })
+}
+
+/// The name and the time of the version in a statement of a graph of versions.
+fn version(line: &str) -> Option<(String, String)> {
+    let (memento, said) = line.strip_prefix('<')?.split_once("> ")?;
+    let (created, _) = said.strip_prefix(CREATED)?.trim_start().strip_prefix('"')?.split_once('"')?;
+    Some((memento.rsplit('/').next()?.to_owned(), created.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_version_is_in_its_statement() {
+        let line = "<http://h/rest/a/fcr:versions/20250615150640-007> <http://purl.org/dc/terms/created> \
+                    \"2025-06-15T15:06:40.007Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime> .";
+        let expected = ("20250615150640-007".to_owned(), "2025-06-15T15:06:40.007Z".to_owned());
+        assert_eq!(version(line), Some(expected));
+        assert_eq!(version("<http://h/a> <http://www.w3.org/ns/ldp#contains> <http://h/b> ."), None);
+    }
+
+    #[test]
+    fn the_digest_of_a_representation_is_read() {
+        let header = "sha-512=:AA==:, sha-256=:mOpuTyFvL7S2n/+bOkSELDhobKaF8/VdxIxdP7EQe+Q=:";
+        assert_eq!(sha256(header).map(|digest| digest[0]), Some(0x98));
+        assert_eq!(sha256("sha-256=:AA==:"), None);
+    }
+}

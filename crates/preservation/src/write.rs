@@ -1,0 +1,90 @@
+//! Writing files so that they last: errors, and syncing.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why an export cannot be written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// There is something at its place.
+    #[error("{0} exists already: name another place")]
+    Exists(PathBuf),
+    /// An earlier export was interrupted, or another one is at work.
+    #[error(
+        "{0} is there: another export is at work, or one was interrupted; if none is at work, delete it and export again"
+    )]
+    Unfinished(PathBuf),
+    /// Another export is at work.
+    #[error("another export is at work on {0}")]
+    Busy(PathBuf),
+    /// The disk is full.
+    #[error("no room on the disk for {0}: make room, and export again")]
+    Full(PathBuf),
+    /// A file of an earlier export is not what was written.
+    #[error("{path} is damaged: {why}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another failure of the operating system.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+/// The result of writing.
+pub type WriteResult<T> = Result<T, WriteError>;
+
+pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> WriteError {
+    |source| match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full(path.to_owned()),
+        _ => WriteError::Io { path: path.to_owned(), source },
+    }
+}
+
+/// The place of an export that is being written to `place`.
+pub(crate) fn unfinished(place: &Path) -> PathBuf {
+    let mut unfinished = place.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    PathBuf::from(unfinished)
+}
+
+pub(crate) fn synced(path: &Path, file: BufWriter<File>) -> WriteResult<()> {
+    let file = file.into_inner().map_err(|error| failed(path)(error.into_error()))?;
+    file.sync_all().map_err(failed(path))
+}
+
+/// Makes the names of the files in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> WriteResult<()> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))
+}
+
+/// Makes the names of all files below a folder durable.
+pub(crate) fn sync_folders(folder: &Path) -> WriteResult<()> {
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
+            let entry = entry.map_err(failed(&folder))?;
+            let is_folder = entry.file_type().map_err(failed(&folder))?.is_dir();
+            waiting.extend(is_folder.then(|| entry.path()));
+        }
+        sync_folder(&folder)?;
+    }
+    Ok(())
+}
+
+/// Gives a finished export its name.
+pub(crate) fn named(folder: &Path, place: &Path) -> WriteResult<()> {
+    sync_folders(folder)?;
+    fs::rename(folder, place).map_err(failed(place))?;
+    sync_folder(place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
