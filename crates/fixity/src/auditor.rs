@@ -1,5 +1,6 @@
 //! The auditor of one server: one step at a time.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,25 +11,14 @@ use heads::{Heads, ObjectsError, ObjectsResult};
 use library::Library;
 use parking_lot::Mutex;
 use store::{Class, Expect, FormatLevel, StoreError, Table, UnixMillis};
-use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::check::{self, Checked};
+use crate::check;
+use crate::reading::Held;
 use crate::shared::{self, Known, Place, Shared};
 use crate::state::{Next, Pass, Reader, Tally};
 
-/// How often a server saves its progress, which extends its lease.
-const SAVE_EVERY: Duration = Duration::from_secs(15);
-
 /// Bytes of the keys of objects that are taken at once: they are stored in one value.
 const TAKEN_BYTES_MAX: usize = 32 << 10;
-
-/// A step ends after so many consecutive objects could not be read: then the store fails, and not
-/// an object.
-const FAILED_IN_A_ROW_MAX: u32 = 8;
-
-/// Findings that one reader stores in a pass. Further ones are only counted; the marks on damage
-/// and the log have all.
-const FINDINGS_MAX: u64 = 500;
 
 /// Reports that are kept.
 const REPORTS_KEPT: u32 = 40;
@@ -70,21 +60,19 @@ pub enum Step {
 
 /// The auditor of one server.
 pub struct Auditor {
-    library: Library,
+    pub(crate) library: Library,
     options: FixityOptions,
     /// The number of this server.
-    server: [u8; 16],
-    pace: Pace,
-    failed_in_a_row: AtomicU32,
+    pub(crate) server: [u8; 16],
+    pub(crate) pace: Pace,
+    /// Objects of what was taken last that could not be read and are tried once more.
+    pub(crate) put_off: Mutex<HashSet<Bytes>>,
+    /// The last pass of which this server has written the report.
+    reported: AtomicU32,
     /// What this server has read since it started.
-    read: Mutex<Tally>,
-}
-
-/// A reader that this server has.
-struct Held {
-    number: u8,
-    reader: Reader,
-    expect: Expect,
+    pub(crate) read: Mutex<Tally>,
+    /// When the last complete pass began, as this server last knew.
+    pub(crate) complete_since: Mutex<Option<UnixMillis>>,
 }
 
 impl Auditor {
@@ -92,8 +80,16 @@ impl Auditor {
     pub fn new(library: Library, options: FixityOptions) -> Arc<Self> {
         let server = library.heads.surroundings().random.bytes();
         let pace = Pace::new(options.bytes_per_second);
-        let (failed_in_a_row, read) = (AtomicU32::new(0), Mutex::new(Tally::default()));
-        Arc::new(Self { library, options, server, pace, failed_in_a_row, read })
+        Arc::new(Self {
+            library,
+            options,
+            server,
+            pace,
+            put_off: Mutex::default(),
+            reported: AtomicU32::new(0),
+            read: Mutex::default(),
+            complete_since: Mutex::default(),
+        })
     }
 
     /// What this server has read since it started.
@@ -122,10 +118,15 @@ impl Auditor {
         }
         let now = self.heads().now();
         let Shared { pass, places } = shared::read(self.heads()).await?;
-        let Some(Known { value: pass, expect }) = pass else { return self.begin(1, Expect::Absent).await };
+        if pass.is_damaged() || places.iter().any(|place| place.known.is_damaged()) {
+            return self.replace_damaged(&pass, &places).await;
+        }
+        let Known { value: Some(pass), expect } = pass else {
+            self.begin(self.last_number(&places).await? + 1, Expect::Absent).await?;
+            return Ok(Step::Moved);
+        };
         if pass.ended.is_some() {
-            let due = pass.begun.plus(self.options.every);
-            return if now >= due { self.begin(pass.number + 1, expect).await } else { Ok(Step::Rests { until: due }) };
+            return self.rest_or_begin(&pass, expect).await;
         }
         let is_free = |place: &&Place| place.is_free(|reader| self.may_take(reader, now));
         if let Some(place) = places.iter().filter(is_free).find(|place| place.pending(pass.number).is_some()) {
@@ -133,10 +134,7 @@ impl Auditor {
         }
         match &pass.next {
             Next::From(from) => match places.iter().find(is_free) {
-                Some(place) => {
-                    let from = from.clone();
-                    self.take_next(&Known { value: pass, expect }, from, place).await
-                }
+                Some(place) => self.take_next(&pass, expect, from.clone(), place).await,
                 None => Ok(Step::OthersRead),
             },
             Next::End if places.iter().any(|place| place.pending(pass.number).is_some()) => Ok(Step::OthersRead),
@@ -144,7 +142,7 @@ impl Auditor {
         }
     }
 
-    fn heads(&self) -> &Heads {
+    pub(crate) fn heads(&self) -> &Heads {
         &self.library.heads
     }
 
@@ -157,22 +155,63 @@ impl Auditor {
             || now > reader.leased_until.plus(skew)
     }
 
-    async fn begin(&self, number: u32, expect: Expect) -> ObjectsResult<Step> {
+    /// Begins a pass; `false`: another server was faster.
+    async fn begin(&self, number: u32, expect: Expect) -> ObjectsResult<bool> {
         let pass = Pass { number, begun: self.heads().now(), next: Next::From(None), ended: None };
-        if shared::write_pass(self.heads(), &pass, expect).await?.is_some() {
+        let is_begun = shared::write_pass(self.heads(), &pass, expect).await?.is_some();
+        if is_begun {
             tracing::info!(pass = number, "a fixity pass begins");
         }
+        Ok(is_begun)
+    }
+
+    /// Replaces damaged rows of the auditor's own. A damaged reader may have had objects of the
+    /// present pass, so that a new pass begins before it is replaced.
+    async fn replace_damaged(&self, pass: &Known<Pass>, places: &[Place]) -> ObjectsResult<Step> {
+        if pass.value.as_ref().is_none_or(|pass| pass.ended.is_none()) {
+            let number = match &pass.value {
+                Some(pass) => pass.number,
+                None => self.last_number(places).await?,
+            };
+            tracing::error!(pass = number, "the state of the fixity auditor is damaged; it begins a new pass");
+            if !self.begin(number + 1, pass.expect).await? {
+                return Ok(Step::Moved);
+            }
+        }
+        for place in places.iter().filter(|place| place.known.is_damaged()) {
+            let (server, pending, found) = (self.server, Vec::new(), Tally::default());
+            let unused = Reader { server, leased_until: UnixMillis(0), pass: 0, pending, found };
+            shared::write_reader(self.heads(), place.number, &unused, place.known.expect).await?;
+        }
+        Ok(Step::Moved)
+    }
+
+    /// The last pass that a reader or a report names.
+    async fn last_number(&self, places: &[Place]) -> ObjectsResult<u32> {
+        let reports = shared::reports(self.heads()).await?.values;
+        let readers = places.iter().filter_map(|place| place.known.value.as_ref());
+        Ok(reports.iter().map(|pass| pass.number).chain(readers.map(|reader| reader.pass)).max().unwrap_or_default())
+    }
+
+    /// After a pass has ended: writes its report, and begins the next one when it is due.
+    async fn rest_or_begin(&self, pass: &Pass, expect: Expect) -> ObjectsResult<Step> {
+        // The server that has ended the pass may have died before it wrote the report.
+        if self.reported.load(Ordering::Relaxed) != pass.number {
+            shared::put_report(self.heads(), pass, pass.number.checked_sub(REPORTS_KEPT)).await?;
+            self.reported.store(pass.number, Ordering::Relaxed);
+        }
+        let until = pass.begun.plus(self.options.every);
+        if self.heads().now() < until {
+            return Ok(Step::Rests { until });
+        }
+        self.begin(pass.number + 1, expect).await?;
         Ok(Step::Moved)
     }
 
     /// Ends a pass that all readers have finished.
     async fn end(&self, mut pass: Pass, expect: Expect, places: &[Place]) -> ObjectsResult<Step> {
-        let mut found = Tally::default();
-        let readers = places.iter().filter_map(|place| place.known.value.as_ref());
-        readers.filter(|reader| reader.pass == pass.number).for_each(|reader| found.add(&reader.found));
+        let found = shared::found(pass.number, places);
         pass.ended = Some((self.heads().now(), found));
-        // The report comes first, so that none is missing.
-        shared::put_report(self.heads(), &pass, pass.number.checked_sub(REPORTS_KEPT)).await?;
         if shared::write_pass(self.heads(), &pass, expect).await?.is_some() {
             let Tally { volumes, resources, bytes, damaged, failed } = found;
             tracing::info!(pass = pass.number, volumes, resources, bytes, damaged, failed, "a fixity pass has ended");
@@ -191,7 +230,8 @@ impl Auditor {
     }
 
     /// Takes the next objects of a pass, and reads them.
-    async fn take_next(&self, pass: &Known<Pass>, from: Option<Bytes>, place: &Place) -> ObjectsResult<Step> {
+    async fn take_next(&self, pass: &Pass, expect: Expect, from: Option<Bytes>, place: &Place) -> ObjectsResult<Step> {
+        self.put_off.lock().clear();
         let (objects, next) = match self.walk(from).await {
             // The place is one of another engine, or damaged.
             Err(ObjectsError::Store(StoreError::Invalid(why))) => {
@@ -200,15 +240,15 @@ impl Auditor {
             }
             walked => walked?,
         };
-        let number = pass.value.number;
+        let number = pass.number;
         let found = place.known.value.as_ref().filter(|reader| reader.pass == number);
         let found = found.map(|reader| reader.found).unwrap_or_default();
         let leased_until = shared::lease(self.heads().now());
         let reader = Reader { server: self.server, leased_until, pass: number, pending: objects, found };
         let held = Held { number: place.number, reader, expect: place.known.expect };
         let Some(mut held) = self.saved(held).await? else { return Ok(Step::Moved) };
-        let moved = Pass { next, ..pass.value.clone() };
-        if shared::write_pass(self.heads(), &moved, pass.expect).await?.is_none() {
+        let moved = Pass { next, ..pass.clone() };
+        if shared::write_pass(self.heads(), &moved, expect).await?.is_none() {
             // Another server has taken them.
             held.reader.pending.clear();
             self.saved(held).await?;
@@ -234,93 +274,6 @@ impl Auditor {
             objects.reverse();
             return Ok((objects, page.next.map_or(Next::End, |next| Next::From(Some(next)))));
         }
-    }
-
-    /// Saves a reader and extends its lease; `None`: another server has it.
-    async fn saved(&self, held: Held) -> ObjectsResult<Option<Held>> {
-        let Held { number, mut reader, expect } = held;
-        reader.server = self.server;
-        reader.leased_until = shared::lease(self.heads().now());
-        let expect = shared::write_reader(self.heads(), number, &reader, expect).await?;
-        Ok(expect.map(|expect| Held { number, reader, expect }))
-    }
-
-    /// Reads what a reader has left. If another server takes it meanwhile, this one stops.
-    async fn read_pending(&self, mut held: Held) -> ObjectsResult<Step> {
-        let mut read = Tally::default();
-        let mut saved = Instant::now();
-        while let Some(object) = held.reader.pending.last().cloned() {
-            let checked;
-            (checked, held) = match self.check_while_saving(&object, held).await? {
-                Some(checked) => checked,
-                None => return Ok(Step::Moved),
-            };
-            if let Some(Checked { tally, finding }) = checked {
-                let stored = held.reader.found.damaged + held.reader.found.failed;
-                if let Some(finding) = finding.filter(|_| stored < FINDINGS_MAX) {
-                    shared::put_finding(self.heads(), held.reader.pass, &object, &finding).await?;
-                }
-                held.reader.found.add(&tally);
-                self.read.lock().add(&tally);
-                read.add(&tally);
-            }
-            held.reader.pending.pop();
-            if held.reader.pending.is_empty() || saved.elapsed() >= SAVE_EVERY {
-                saved = Instant::now();
-                held = match self.saved(held).await? {
-                    Some(held) => held,
-                    None => return Ok(Step::Moved),
-                };
-            }
-        }
-        Ok(Step::Read(read))
-    }
-
-    /// Checks an object, and extends the lease meanwhile; `None`: another server has the reader.
-    async fn check_while_saving(
-        &self,
-        object: &Bytes,
-        mut held: Held,
-    ) -> ObjectsResult<Option<(Option<Checked>, Held)>> {
-        let mut checking = std::pin::pin!(check::check(&self.library, object, &self.pace));
-        let mut ticks = tokio::time::interval_at(Instant::now() + SAVE_EVERY, SAVE_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                checked = &mut checking => {
-                    let checked = match checked {
-                        Err(error) => Some(self.failed(object, error)?),
-                        Ok(checked) => {
-                            self.failed_in_a_row.store(0, Ordering::Relaxed);
-                            checked
-                        }
-                    };
-                    return Ok(Some((checked, held)));
-                }
-                _ = ticks.tick() => {
-                    held = match self.saved(held).await? {
-                        Some(held) => held,
-                        None => return Ok(None),
-                    };
-                }
-            }
-        }
-    }
-
-    /// An object that cannot be read is reported. If many cannot be read, the error ends the step,
-    /// so that the next step tries the same object again.
-    fn failed(&self, object: &Bytes, error: ObjectsError) -> ObjectsResult<Checked> {
-        let in_a_row = self.failed_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        if in_a_row >= FAILED_IN_A_ROW_MAX {
-            return Err(error);
-        }
-        tracing::warn!(object = %object.escape_ascii(), %error, "an object could not be checked");
-        Ok(Checked::failed(&self.library, &error))
-    }
-
-    /// The library.
-    pub(crate) fn library(&self) -> &Library {
-        &self.library
     }
 
     /// The present time.

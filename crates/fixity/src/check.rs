@@ -48,7 +48,11 @@ pub(crate) async fn check(library: &Library, partition: &Bytes, pace: &Pace) -> 
     let tally = Tally { resources: 1, bytes: verified.bytes, ..Tally::default() };
     let name = |part: Option<repository::Part>| part.map(|part| part.name().to_owned()).unwrap_or_default();
     let parts = verified.damaged.into_iter().map(|damaged| (name(damaged.part), damaged.detail)).collect();
-    Ok(Some(Checked::of(library, tally, parts)))
+    Ok(Some(match verified.unreachable_below {
+        // That container is an object with a finding of its own.
+        Some(above) => Checked::failed(library, format!("the head of /{above}, which is above it, is damaged")),
+        None => Checked::of(library, tally, parts),
+    }))
 }
 
 async fn verified_resource(
@@ -73,8 +77,8 @@ impl Checked {
     }
 
     /// An object that could not be read.
-    pub(crate) fn failed(library: &Library, error: &ObjectsError) -> Self {
-        let finding = finding(library, false, vec![(String::new(), error.to_string())]);
+    pub(crate) fn failed(library: &Library, why: String) -> Self {
+        let finding = finding(library, false, vec![(String::new(), why)]);
         Self { tally: Tally { failed: 1, ..Tally::default() }, finding: Some(finding) }
     }
 }

@@ -11,20 +11,22 @@
 //!   its progress there, which also extends its lease. So no two servers read the same objects.
 //! - If a server dies, its lease ends, and another server finishes what is left in the reader.
 //! - When the walk has ended and no reader has anything left, the pass is over. Its report stays.
+//! - If one of these rows is damaged, objects may be missing, and a new pass begins.
 //!
 //! A server that dies between two of these steps leaves objects to be read twice, and never any to
 //! be left out.
 //!
 //! Files in reading order: `state.rs` has the stored values; `auditor.rs` has [`Auditor`], which
-//! does one step at a time; `shared.rs` reads and changes what servers share; `check.rs` checks one
-//! object; `report.rs` has the reports on passes.
+//! does one step at a time; `reading.rs` reads what a step has taken; `shared.rs` reads and changes
+//! what servers share; `check.rs` checks one object; `report.rs` has the reports on passes.
 
 mod auditor;
 mod check;
+mod reading;
 mod report;
 mod shared;
 mod state;
 
 pub use auditor::{Auditor, FixityOptions, Step};
-pub use report::{PassReport, ReportedFinding, Status};
+pub use report::{PassReport, ReportedFinding, Reports, Status};
 pub use state::Tally;

@@ -6,7 +6,7 @@ use heads::{ObjectsError, ObjectsResult, keys};
 use store::UnixMillis;
 
 use crate::auditor::Auditor;
-use crate::shared::{self, Shared};
+use crate::shared::{self, Place, Readable, Shared};
 use crate::state::{Finding, Next, Pass, Tally};
 
 /// The most findings that a report lists.
@@ -32,10 +32,19 @@ pub struct PassReport {
 pub struct Status {
     /// The present pass, or the last one; `None`: there was none yet.
     pub present: Option<PassReport>,
-    /// The last pass that has ended.
+    /// The last pass that has ended and could read everything.
     pub complete: Option<PassReport>,
     /// Servers that are reading now.
     pub readers: usize,
+}
+
+/// The passes that have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// Those that can be read, in order.
+    pub passes: Vec<PassReport>,
+    /// How many reports are damaged.
+    pub unreadable: usize,
 }
 
 /// What is wrong with an object.
@@ -73,44 +82,58 @@ impl PassReport {
             found: pass.ended.map_or(found, |(_, found)| found),
         }
     }
+
+    /// Whether it has ended and could read everything.
+    fn is_complete(&self) -> bool {
+        self.ended.is_some() && self.found.failed == 0
+    }
 }
 
 impl Auditor {
     /// The state of the auditor.
     pub async fn status(&self) -> ObjectsResult<Status> {
-        let heads = &self.library().heads;
-        let Shared { pass, places } = shared::read(heads).await?;
-        let Some(pass) = pass.map(|known| known.value) else { return Ok(Status::default()) };
-        let mut found = Tally::default();
-        let readers = places.iter().filter_map(|place| place.known.value.as_ref());
-        readers.filter(|reader| reader.pass == pass.number).for_each(|reader| found.add(&reader.found));
-        let present = PassReport::of(&pass, found);
-        let complete = match present.ended {
-            Some(_) => Some(present.clone()),
-            None => self.reports().await?.pop(),
+        let Shared { pass, places } = shared::read(self.heads()).await?;
+        let number = pass.value.as_ref().map(|pass| pass.number);
+        let present = pass.value.map(|pass| PassReport::of(&pass, shared::found(pass.number, &places)));
+        let complete = match &present {
+            Some(present) if present.is_complete() => Some(present.clone()),
+            _ => self.reports().await?.passes.into_iter().rfind(PassReport::is_complete),
         };
-        let readers = places.iter().filter(|place| place.pending(pass.number).is_some()).count();
-        Ok(Status { present: Some(present), complete, readers })
+        let is_reading = |place: &&Place| number.is_some_and(|number| place.pending(number).is_some());
+        Ok(Status { present, complete, readers: places.iter().filter(is_reading).count() })
     }
 
-    /// The passes that have ended, in order.
-    pub async fn reports(&self) -> ObjectsResult<Vec<PassReport>> {
-        let reports = shared::reports(&self.library().heads).await?;
-        let ended = reports.iter().filter(|pass| pass.ended.is_some());
-        Ok(ended.map(|pass| PassReport::of(pass, Tally::default())).collect())
+    /// The age of the oldest check for a client that waits for it `at_most` so long. If the state
+    /// cannot be read, the age that was last known grows.
+    pub async fn oldest_check_within(&self, at_most: Duration) -> Option<Duration> {
+        match tokio::time::timeout(at_most, self.status()).await {
+            Ok(Ok(status)) => *self.complete_since.lock() = status.complete.map(|pass| pass.begun),
+            Ok(Err(error)) => tracing::warn!(%error, "the state of the fixity auditor cannot be read"),
+            Err(_) => tracing::warn!("the state of the fixity auditor cannot be read in time"),
+        }
+        let begun = *self.complete_since.lock();
+        begun.map(|begun| self.now().since(begun))
     }
 
-    /// The report on a pass with its findings: on the present one, or on an earlier one.
+    /// The passes that have ended.
+    pub async fn reports(&self) -> ObjectsResult<Reports> {
+        let Readable { values, unreadable } = shared::reports(self.heads()).await?;
+        let ended = values.iter().filter(|pass| pass.ended.is_some());
+        Ok(Reports { passes: ended.map(|pass| PassReport::of(pass, Tally::default())).collect(), unreadable })
+    }
+
+    /// The report on a pass with its findings: on the present one, or on an earlier one. Damaged
+    /// findings are missing.
     pub async fn report(&self, number: u32) -> ObjectsResult<(PassReport, Vec<ReportedFinding>)> {
         let present = self.status().await?.present.filter(|pass| pass.number == number);
         let report = match present {
             Some(present) => present,
             None => {
-                let earlier = self.reports().await?.into_iter().find(|pass| pass.number == number);
+                let earlier = self.reports().await?.passes.into_iter().find(|pass| pass.number == number);
                 earlier.ok_or_else(|| ObjectsError::Absent(format!("a report on fixity pass {number}")))?
             }
         };
-        let findings = shared::findings(&self.library().heads, number, LISTED_MAX).await?;
+        let findings = shared::findings(self.heads(), number, LISTED_MAX).await?.values;
         Ok((report, findings.into_iter().map(|(object, finding)| ReportedFinding::of(&object, finding)).collect()))
     }
 }

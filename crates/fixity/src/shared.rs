@@ -1,14 +1,16 @@
 //! What servers share: the present pass and its readers, changed by compare-and-write.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use heads::head::{open, seal};
 use heads::{Heads, ObjectsError, ObjectsResult, keys};
 use store::{
     Class, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Stamp, Step, StoreError, Stored, Table, UnixMillis,
 };
 
-use crate::state::{Finding, Pass, Reader};
+use crate::state::{Finding, Pass, Reader, Tally};
 
 /// How long a server that saves nothing keeps what it has taken.
 const LEASE: Duration = Duration::from_secs(60);
@@ -19,55 +21,65 @@ pub(crate) const READERS: u8 = 32;
 /// Bytes of one page of a scan over reports or findings.
 const SCAN_BYTES: usize = 256 << 10;
 
-/// A value of a guarded row, and what the next change of the row must find.
+/// A guarded row, and what its next change must find.
 #[derive(Clone, Debug)]
 pub(crate) struct Known<T> {
-    pub(crate) value: T,
+    /// `None` if there is no row, or if its value is damaged.
+    pub(crate) value: Option<T>,
     pub(crate) expect: Expect,
 }
 
-/// A reader as it was read; `value` is `None` if nobody ever had it.
+/// A reader as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) number: u8,
-    pub(crate) known: Known<Option<Reader>>,
+    pub(crate) known: Known<Reader>,
 }
 
 /// The present state.
 pub(crate) struct Shared {
-    pub(crate) pass: Option<Known<Pass>>,
+    pub(crate) pass: Known<Pass>,
     pub(crate) places: Vec<Place>,
 }
 
-/// Reads everything that servers share.
+/// What could be read of some rows.
+pub(crate) struct Readable<T> {
+    pub(crate) values: Vec<T>,
+    /// How many rows are damaged.
+    pub(crate) unreadable: usize,
+}
+
+/// Reads everything that servers share: the pass, and afterwards its readers. A server that moves
+/// the pass on writes its reader before. So the readers show everything that was taken until the
+/// pass was read. (An engine may read the rows of one call at different times.)
 pub(crate) async fn read(heads: &Heads) -> ObjectsResult<Shared> {
-    let partition = keys::fixity_state();
-    let sorts = std::iter::once(keys::fixity_pass()).chain((0..READERS).map(keys::fixity_reader));
-    let rows: Vec<_> = sorts.map(|sort| (partition.clone(), sort)).collect();
+    let pass = guarded(heads, vec![keys::fixity_pass()]).await?.pop().unwrap_or_default();
+    let readers = guarded(heads, (0..READERS).map(keys::fixity_reader).collect()).await?;
+    let places = (0..READERS).zip(readers).map(|(number, row)| Ok(Place { number, known: known(row)? }));
+    Ok(Shared { pass: known(pass)?, places: places.collect::<ObjectsResult<_>>()? })
+}
+
+async fn guarded(heads: &Heads, sorts: Vec<Bytes>) -> ObjectsResult<Vec<Option<Row>>> {
+    let rows: Vec<_> = sorts.into_iter().map(|sort| (keys::fixity_state(), sort)).collect();
     let read = async || {
         let call = heads.call(Class::Description).strong();
         Ok(heads.store().get_many(call, Table::Work, rows.clone()).await?)
     };
-    let mut rows = heads.retry_transient(read).await?.into_iter();
-    let pass = rows.next().flatten().map(known).transpose()?;
-    let mut places = Vec::with_capacity(usize::from(READERS));
-    for (number, row) in (0..READERS).zip(rows) {
-        let known = match row {
-            Some(row) => {
-                let Known { value, expect } = known(row)?;
-                Known { value: Some(value), expect }
-            }
-            None => Known { value: None, expect: Expect::Absent },
-        };
-        places.push(Place { number, known });
-    }
-    Ok(Shared { pass, places })
+    heads.retry_transient(read).await
 }
 
-fn known<T: Stored>(row: Row) -> ObjectsResult<Known<T>> {
+fn known<T: Stored>(row: Option<Row>) -> ObjectsResult<Known<T>> {
+    let Some(row) = row else { return Ok(Known { value: None, expect: Expect::Absent }) };
     let guard =
         row.guard.as_ref().ok_or_else(|| ObjectsError::corrupt(Table::Work, "a guarded row without a guard"))?;
-    Ok(Known { expect: Expect::Stamp(guard.stamp), value: open(Table::Work, &row.value)? })
+    Ok(Known { value: open(Table::Work, &row.value).ok(), expect: Expect::Stamp(guard.stamp) })
+}
+
+impl<T> Known<T> {
+    /// Whether there is a row whose value cannot be read.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.value.is_none() && self.expect != Expect::Absent
+    }
 }
 
 /// Writes the present pass; `None`: another server has changed it.
@@ -85,26 +97,35 @@ pub(crate) async fn write_reader(
     write(heads, keys::fixity_reader(number), reader, expect).await
 }
 
-async fn write<T: Stored>(
-    heads: &Heads,
-    sort: bytes::Bytes,
-    value: &T,
-    expect: Expect,
-) -> ObjectsResult<Option<Expect>> {
+/// Writes a row until there is an answer. The stamp shows whether an earlier try was applied.
+async fn write<T: Stored>(heads: &Heads, sort: Bytes, value: &T, expect: Expect) -> ObjectsResult<Option<Expect>> {
     let stamp: Stamp = heads.stamp();
-    let guard = Guard { stamp, tag: bytes::Bytes::new() };
+    let guard = Guard { stamp, tag: Bytes::new() };
     let (table, partition, value) = (Table::Work, keys::fixity_state(), seal(value)?);
     let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value };
-    match heads.store().run(heads.call(Class::Description), vec![step]).await? {
-        Outcome::Applied => Ok(Some(Expect::Stamp(stamp))),
-        Outcome::Refused { .. } => Ok(None),
-        // The next step reads what is there.
-        Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason).into()),
-    }
+    let is_unsure = AtomicBool::new(false);
+    let attempt = async || match heads.store().run(heads.call(Class::Description), vec![step.clone()]).await {
+        Ok(Outcome::Applied) => Ok(Some(Expect::Stamp(stamp))),
+        Ok(Outcome::Refused { stands, .. }) => {
+            let is_own = stands.and_then(|row| row.guard).is_some_and(|guard| guard.stamp == stamp);
+            match is_own {
+                true => Ok(Some(Expect::Stamp(stamp))),
+                false if !is_unsure.load(Ordering::Relaxed) => Ok(None),
+                // An earlier try may have been applied, and then another server has followed it.
+                false => Err(ObjectsError::Unknown("the state of the fixity auditor was changed".to_owned())),
+            }
+        }
+        Ok(Outcome::Unknown { reason }) => {
+            is_unsure.store(true, Ordering::Relaxed);
+            Err(StoreError::Unavailable(reason).into())
+        }
+        Err(error) => Err(error.into()),
+    };
+    heads.retry_transient(attempt).await
 }
 
 /// Stores what is wrong with an object.
-pub(crate) async fn put_finding(heads: &Heads, pass: u32, object: &bytes::Bytes, found: &Finding) -> ObjectsResult<()> {
+pub(crate) async fn put_finding(heads: &Heads, pass: u32, object: &Bytes, found: &Finding) -> ObjectsResult<()> {
     let rows = vec![NewRow::new(object.clone(), seal(found)?)];
     let step = Step::Put { table: Table::Work, partition: keys::fixity_findings(pass), rows };
     heads.put_acknowledged(Class::Description, vec![step]).await
@@ -116,7 +137,7 @@ pub(crate) async fn put_report(heads: &Heads, pass: &Pass, drop: Option<u32>) ->
     let rows = vec![NewRow::new(keys::fixity_report(pass.number), seal(pass)?)];
     let mut steps = vec![Step::Put { table, partition: partition.clone(), rows }];
     if let Some(old) = drop {
-        let findings = Removal::Range(bytes::Bytes::new(), None);
+        let findings = Removal::Range(Bytes::new(), None);
         steps.push(Step::Remove { table, partition: keys::fixity_findings(old), rows: findings });
         let report = Removal::Rows(vec![keys::fixity_report(old)]);
         steps.push(Step::Remove { table, partition, rows: report });
@@ -125,30 +146,56 @@ pub(crate) async fn put_report(heads: &Heads, pass: &Pass, drop: Option<u32>) ->
 }
 
 /// The reports on earlier passes, in order.
-pub(crate) async fn reports(heads: &Heads) -> ObjectsResult<Vec<Pass>> {
+pub(crate) async fn reports(heads: &Heads) -> ObjectsResult<Readable<Pass>> {
     let rows = rows(heads, keys::fixity_state(), keys::fixity_report_prefix(), usize::MAX).await?;
-    rows.iter().map(|row| open(Table::Work, &row.value)).collect()
+    Ok(rows.opened(|row| open(Table::Work, &row.value)))
 }
 
 /// The findings of a pass, at most `max`.
-pub(crate) async fn findings(heads: &Heads, pass: u32, max: usize) -> ObjectsResult<Vec<(bytes::Bytes, Finding)>> {
-    let rows = rows(heads, keys::fixity_findings(pass), bytes::Bytes::new(), max).await?;
-    rows.into_iter().map(|row| Ok((row.sort, open(Table::Work, &row.value)?))).collect()
+pub(crate) async fn findings(heads: &Heads, pass: u32, max: usize) -> ObjectsResult<Readable<(Bytes, Finding)>> {
+    let rows = rows(heads, keys::fixity_findings(pass), Bytes::new(), max).await?;
+    Ok(rows.opened(|row| Ok((row.sort.clone(), open(Table::Work, &row.value)?))))
 }
 
-async fn rows(heads: &Heads, partition: bytes::Bytes, prefix: bytes::Bytes, max: usize) -> ObjectsResult<Vec<Row>> {
-    let (mut found, mut scan) = (Vec::new(), Some(Scan::prefix(prefix, SCAN_BYTES)));
-    while let Some(range) = scan.filter(|_| found.len() < max) {
+/// Rows in order. A damaged page of them counts as one row, and hides what is behind it.
+async fn rows(heads: &Heads, partition: Bytes, prefix: Bytes, max: usize) -> ObjectsResult<Readable<Row>> {
+    let mut found = Readable { values: Vec::new(), unreadable: 0 };
+    let mut scan = Some(Scan::prefix(prefix, SCAN_BYTES));
+    while let Some(range) = scan.filter(|_| found.values.len() < max) {
         let read = async || {
             let call = heads.call(Class::Description);
             Ok(heads.store().scan(call, Table::Work, &partition, range.clone()).await?)
         };
-        let page = heads.retry_transient(read).await?;
-        found.extend(page.rows);
+        let page = match heads.retry_transient(read).await {
+            Err(error) if error.is_damage() => {
+                tracing::error!(%error, "reports of the fixity auditor cannot be read");
+                found.unreadable += 1;
+                break;
+            }
+            page => page?,
+        };
+        found.values.extend(page.rows);
         scan = range.resumed(page.next);
     }
-    found.truncate(max);
+    found.values.truncate(max);
     Ok(found)
+}
+
+impl Readable<Row> {
+    /// Decodes the rows, and counts those that are damaged.
+    fn opened<T>(self, open: impl Fn(&Row) -> ObjectsResult<T>) -> Readable<T> {
+        let rows = self.values.len();
+        let values: Vec<_> = self.values.iter().filter_map(|row| open(row).ok()).collect();
+        Readable { unreadable: self.unreadable + rows - values.len(), values }
+    }
+}
+
+/// What all readers have found in a pass.
+pub(crate) fn found(pass: u32, places: &[Place]) -> Tally {
+    let mut found = Tally::default();
+    let readers = places.iter().filter_map(|place| place.known.value.as_ref());
+    readers.filter(|reader| reader.pass == pass).for_each(|reader| found.add(&reader.found));
+    found
 }
 
 impl Place {

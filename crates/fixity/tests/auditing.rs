@@ -1,6 +1,8 @@
 //! Passes of the auditor, by one server and by several.
 #![allow(clippy::unwrap_used)]
 
+#[path = "auditing/failures.rs"]
+mod failures;
 #[path = "auditing/passes.rs"]
 mod passes;
 #[path = "auditing/sharing.rs"]

@@ -1,6 +1,8 @@
 //! The same tests over a real Cassandra node that they share.
 #![allow(clippy::unwrap_used)]
 
+#[path = "auditing/failures.rs"]
+mod failures;
 #[path = "auditing/passes.rs"]
 mod passes;
 #[path = "auditing/sharing.rs"]

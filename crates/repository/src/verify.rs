@@ -31,6 +31,8 @@ pub struct VerifiedResource {
     pub bytes: u64,
     /// The damaged parts. They are marked now.
     pub damaged: Vec<DamagedPart>,
+    /// The container above it whose damaged head hides it, if its own head is sound.
+    pub unreachable_below: Option<ResourcePath>,
 }
 
 /// A damaged part of a resource.
@@ -61,10 +63,22 @@ impl Repository {
             Ok(resource) => Ok(self.verify_parts(&resource, &Part::ALL, pace).await?),
             Err(ResourceError::Objects(error)) if error.is_damage() => {
                 let damaged = vec![DamagedPart { part: None, detail: error.to_string() }];
-                Ok(VerifiedResource { path: path.clone(), revision: RevisionId::ZERO, bytes: 0, damaged })
+                let (path, revision) = (path.clone(), RevisionId::ZERO);
+                let unreachable_below = self.damaged_above(&path).await?;
+                Ok(VerifiedResource { path, revision, bytes: 0, damaged, unreachable_below })
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The first container above a resource with a damaged head, unless its own head is damaged.
+    async fn damaged_above(&self, path: &ResourcePath) -> ObjectsResult<Option<ResourcePath>> {
+        let chain: Vec<_> = path.chain().collect();
+        let partitions: Vec<_> = chain.iter().map(keys::resource_partition).collect();
+        let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
+        let is_sound = heads.last().is_some_and(|own| own.is_ok());
+        let damaged = chain.into_iter().zip(heads).find(|(_, head)| head.is_err());
+        Ok(damaged.filter(|_| is_sound).map(|(above, _)| above))
     }
 
     /// Reads all of a resource again: checks its description and its bytes against the checksum of
@@ -111,7 +125,7 @@ impl Repository {
         self.set_marks(resource, parts, &found).await?;
         let damaged = found.into_iter().map(|(part, detail)| DamagedPart { part: Some(part), detail });
         let (path, revision) = (resource.path.clone(), resource.head().revision);
-        Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect() })
+        Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect(), unreachable_below: None })
     }
 
     /// The SHA-256 of a resource's bytes. After a passing failure, reading continues where it broke

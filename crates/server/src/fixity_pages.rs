@@ -57,6 +57,8 @@ struct Overview {
     present: Option<ShownPass>,
     /// The passes that have ended, the last one first.
     passes: Vec<ShownPass>,
+    /// How many reports are damaged and therefore missing here.
+    unreadable_reports: usize,
 }
 
 /// A report, in JSON.
@@ -65,7 +67,7 @@ struct Report {
     #[serde(flatten)]
     pass: ShownPass,
     findings: Vec<ShownFinding>,
-    /// How many more findings there are.
+    /// How many more findings there are: too many, or damaged themselves.
     unlisted: u64,
 }
 
@@ -132,7 +134,8 @@ async fn overview(State(auditor): State<Arc<Auditor>>, headers: HeaderMap) -> Re
         oldest_check_seconds: status.oldest_check(auditor.now()).map(|age| age.as_secs()),
         readers: status.readers,
         present: status.present.as_ref().map(ShownPass::from),
-        passes: reports.iter().rev().map(ShownPass::from).collect(),
+        passes: reports.passes.iter().rev().map(ShownPass::from).collect(),
+        unreadable_reports: reports.unreadable,
     };
     Ok(if html { page("Fixity", &overview_page(&overview)) } else { sent(Json(overview)) })
 }
@@ -195,6 +198,9 @@ fn overview_page(overview: &Overview) -> String {
     };
     let running = overview.present.iter().filter(|pass| pass.ended.is_none());
     html += &table(&HEADINGS, running.chain(&overview.passes).map(pass_cells));
+    if overview.unreadable_reports > 0 {
+        let _ = writeln!(html, "<p>Reports that are damaged: {}.</p>", overview.unreadable_reports);
+    }
     html
 }
 

@@ -47,6 +47,9 @@ const FIXITY_BYTES: &str = "penates_fixity_bytes_total";
 const FIXITY_DAMAGED: &str = "penates_fixity_damaged_total";
 const FIXITY_FAILED: &str = "penates_fixity_failed_total";
 
+/// How long a scrape waits for the state of the fixity auditor.
+const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
@@ -86,7 +89,7 @@ fn install() -> Result<PrometheusHandle, String> {
 /// The text of `/metrics`, with the library's present state.
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library, fixity: Option<&Auditor>) -> Response {
     if let Some(auditor) = fixity {
-        tell_fixity(auditor, library).await;
+        tell_fixity(auditor).await;
     }
     tell(library.store().health().await);
     gauge!(AUDIT_LAG).set(library.audit.auditor().lag().as_secs_f64());
@@ -99,18 +102,16 @@ pub(crate) async fn render(handle: &PrometheusHandle, library: &Library, fixity:
     (content_type, handle.render()).into_response()
 }
 
-/// Sets the metrics of the fixity auditor. If its state cannot be read now, the last age stays.
-async fn tell_fixity(auditor: &Auditor, library: &Library) {
+/// Sets the metrics of the fixity auditor.
+async fn tell_fixity(auditor: &Auditor) {
     let read = auditor.read_here();
     counter!(FIXITY_OBJECTS, "kind" => "volume").absolute(read.volumes);
     counter!(FIXITY_OBJECTS, "kind" => "resource").absolute(read.resources);
     counter!(FIXITY_BYTES).absolute(read.bytes);
     counter!(FIXITY_DAMAGED).absolute(read.damaged);
     counter!(FIXITY_FAILED).absolute(read.failed);
-    if let Ok(status) = auditor.status().await {
-        let age = status.oldest_check(library.heads.now());
-        gauge!(FIXITY_OLDEST).set(age.map_or(f64::INFINITY, |age| age.as_secs_f64()));
-    }
+    let age = auditor.oldest_check_within(FIXITY_PATIENCE).await;
+    gauge!(FIXITY_OLDEST).set(age.map_or(f64::INFINITY, |age| age.as_secs_f64()));
 }
 
 /// Sets the gauges of a store.

@@ -21,7 +21,7 @@ use store::{ContentId, NewRow, StoreError, StoreResult, Table, UnixMillis, Value
 
 use crate::header::corrupt;
 use crate::read;
-use crate::tables::View;
+use crate::tables::{View, is_unreadable};
 
 /// Bytes of each block but the last.
 pub(crate) const BLOCK_BYTES: u64 = 64 << 10;
@@ -156,10 +156,9 @@ impl SumsRow {
 
 /// A file that ends too early, or that the disk cannot read, is damaged.
 fn of_reading(id: ContentId, error: io::Error) -> StoreError {
-    let is_unreadable = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
     match error.kind() {
         io::ErrorKind::UnexpectedEof => corrupt(id, "its file is truncated"),
-        _ if is_unreadable => corrupt(id, "the disk cannot read its file"),
+        _ if is_unreadable(&error) => corrupt(id, "the disk cannot read its file"),
         _ => StoreError::Io { context: format!("reading content {id}"), source: error },
     }
 }

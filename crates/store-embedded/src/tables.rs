@@ -359,7 +359,8 @@ fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOp
         .with_kv_separation(None)
 }
 
-/// Maps a failed read: everything but an error of the operating system is damage.
+/// Maps a failed read: everything is damage but an error of the operating system that does not come
+/// from the bytes or from the disk.
 fn read_error(space: Space, error: fjall::Error) -> StoreError {
     let table = match space {
         Space::Rows(table) => table,
@@ -377,10 +378,19 @@ fn read_error(space: Space, error: fjall::Error) -> StoreError {
     }
 }
 
-/// Whether an error of a read comes from the bytes that were read: invalid lengths and positions
-/// lead beyond a file's end.
+/// Whether an error of a read comes from the bytes that were read, because invalid lengths and
+/// positions lead beyond a file's end, or from a disk that cannot read them.
 fn is_damage(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+    is_unreadable(error)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
+        )
+}
+
+/// Whether the disk could not read the bytes (`EIO`).
+pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 fn open_error(folder: &Path, error: fjall::Error) -> StoreError {
@@ -403,4 +413,22 @@ fn open_error(folder: &Path, error: fjall::Error) -> StoreError {
 
 pub(crate) fn unreadable(folder: &Path, detail: String) -> StoreError {
     StoreError::Unreadable { location: folder.display().to_string(), detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_the_disk_cannot_read_are_damage_and_a_lack_of_memory_is_not() {
+        let error = |errno: rustix::io::Errno| {
+            read_error(
+                Space::Rows(Table::Objects),
+                fjall::Error::Io(io::Error::from_raw_os_error(errno.raw_os_error())),
+            )
+        };
+        let unreadable = error(rustix::io::Errno::IO);
+        assert!(matches!(unreadable, StoreError::Corrupt { table: Table::Objects, .. }), "{unreadable}");
+        assert!(matches!(error(rustix::io::Errno::NOMEM), StoreError::Io { .. }));
+    }
 }

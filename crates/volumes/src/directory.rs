@@ -79,6 +79,14 @@ pub struct PageFixity {
 /// Bytes of the three digests at the end of a [`PageFixity`].
 const DIGESTS_BYTES: usize = 16 + 32 + 32;
 
+impl PageFixity {
+    /// The bytes that it takes in its segment, without the lengths of its texts.
+    pub fn stored_bytes(&self) -> u64 {
+        let texts = self.features.iter().map(String::len).sum::<usize>() + self.label.as_ref().map_or(0, String::len);
+        (self.file_name.len() + texts + DIGESTS_BYTES) as u64
+    }
+}
+
 /// Decodes the fixity of some pages of a segment, which is a `Vec<PageFixity>` in postcard's
 /// format. The range is cut at the segment's end. Earlier pages are skipped, because a reader
 /// usually wants one of 64.

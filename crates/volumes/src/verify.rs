@@ -13,7 +13,7 @@ use pack::Sums;
 use sha2::{Digest, Sha256};
 
 use crate::damage::WHOLE_VOLUME;
-use crate::directory::{FIXITY_SEGMENT_PAGES, PageFixity};
+use crate::directory::{ENTRY_BYTES, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::handle::Volumes;
 use crate::read::Volume;
 
@@ -77,9 +77,9 @@ impl Volumes {
             done => done?,
         }
         let body = &volume.body;
-        self.verify_member(&volume, volume.mets_index(), body.mets, body.mets_sha256, &mut findings).await?;
+        self.verify_member(&volume, volume.mets_index(), body.mets, body.mets_sha256, pace, &mut findings).await?;
         if let (Some(record), Some(sha256)) = (body.record, body.record_sha256) {
-            self.verify_member(&volume, volume.record_index(), record, sha256, &mut findings).await?;
+            self.verify_member(&volume, volume.record_index(), record, sha256, pace, &mut findings).await?;
         }
         self.mark_findings(&volume, &mut findings).await?;
         Ok(findings.of(id, volume.revision))
@@ -108,6 +108,7 @@ impl Volumes {
             let pages = start..count.min(start + FIXITY_SEGMENT_PAGES);
             let entries =
                 self.heads.retry_transient(|| self.entries(&volume.id, volume.body.generation, pages.clone())).await?;
+            pace.took(directory_bytes(count)).await;
             for entry in &entries {
                 sums.add(Sums::of(&entry.member));
                 crc32 = pack::crc32_combine(crc32, entry.member.crc32, u64::from(entry.member.size));
@@ -142,6 +143,7 @@ impl Volumes {
             }
             Err(error) => return Err(error),
         };
+        pace.took(fixity.iter().map(PageFixity::stored_bytes).sum()).await;
         let mut first = pages.start;
         let mut rest: &[Entry] = entries;
         let mut fixity = fixity.into_iter();
@@ -160,7 +162,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// The frames of some pages with their entries; `None` and a finding for each that cannot be
+    /// The frames of some members with their entries; `None` and a finding for each that cannot be
     /// read.
     async fn readable(
         &self,
@@ -197,11 +199,14 @@ impl Volumes {
         index: u32,
         entry: Entry,
         sha256: [u8; 32],
+        pace: &Pace,
         findings: &mut Findings,
     ) -> ObjectsResult<()> {
         findings.members += 1;
         findings.bytes += u64::from(entry.member.size);
-        for (frame, index) in self.readable(volume, index, &[entry], findings).await?.into_iter().zip(index..) {
+        let read = self.readable(volume, index, &[entry], findings).await?;
+        pace.took(u64::from(entry.member.frame_len)).await;
+        for (frame, index) in read.into_iter().zip(index..) {
             let Some((entry, frame)) = frame else { continue };
             match pack::inflate(&frame, entry.member.size, entry.member.crc32) {
                 Ok(text) if <[u8; 32]>::from(Sha256::digest(&text)) == sha256 => {}
@@ -222,6 +227,11 @@ impl Findings {
     fn add(&mut self, member: u32, detail: String) {
         self.damaged.push(DamagedMember { member, detail });
     }
+}
+
+/// Bytes of the directory segment that is read for pages of a volume with so many pages.
+fn directory_bytes(pages: u32) -> u64 {
+    u64::from(pages.min(SEGMENT_PAGES)) * ENTRY_BYTES as u64
 }
 
 /// How many of the first entries to read at once: at least one.

@@ -1,20 +1,24 @@
 //! A pass reads everything once, reports damage, and is followed by the next one in time.
 
 use std::io::{Cursor, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use budget::Pace;
 use fixity::{Status, Step, Tally};
 use hathi::{VolumeId, VolumeParts};
 use md5::{Digest, Md5};
 use repository::Part;
 use store::copying::{Copier, Patience};
+use store::read_only::{self, ReadOnlyGate};
 use store::{FormatLevel, Store};
 use store_embedded::EmbeddedOptions;
 use volumes::Unchanged;
 
 use crate::support::{EVERY, Fixture, all_steps, embedded, fixture, fixture_alone, quick};
 
-/// Imports a volume of one page.
-async fn import(fixture: &Fixture, id: &str, text: &str) {
+/// Imports a volume of one page, with a note in its METS.
+async fn import(fixture: &Fixture, id: &str, text: &str, note: &str) {
     let id = VolumeId::parse(id).unwrap();
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default();
@@ -23,7 +27,7 @@ async fn import(fixture: &Fixture, id: &str, text: &str) {
     let md5 = hex::encode(Md5::digest(text));
     let len = text.len();
     let mets = format!(
-        r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap></METS:mets>"#
+        r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap><!-- {note} --></METS:mets>"#
     );
     let parts = VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None };
     fixture.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
@@ -39,7 +43,7 @@ async fn ended(fixture: &Fixture) -> (u32, Tally) {
 async fn a_pass_reads_every_volume_description_and_content_once() {
     let fixture = fixture().await;
     fixture.make(20).await;
-    import(&fixture, "t.a", "one page").await;
+    import(&fixture, "t.a", "one page", "").await;
     fixture.put_bytes("large", 300_000).await;
     let server = fixture.server(quick()).await;
     assert_eq!(server.status().await.unwrap(), Status::default(), "there was no pass yet");
@@ -54,6 +58,32 @@ async fn a_pass_reads_every_volume_description_and_content_once() {
     let (report, findings) = server.report(1).await.unwrap();
     assert_eq!((report.found, findings.len()), (found, 0));
     assert!(server.report(2).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mets_of_a_volume_is_read_at_the_pace_too() {
+    let fixture = fixture().await;
+    // Each digest takes 16 bytes, however well it is compressed.
+    let note: String = (0..6_000_u32).map(|number| hex::encode(Md5::digest(number.to_be_bytes()))).collect();
+    import(&fixture, "t.a", "one page", &note).await;
+    let (pace, begun) = (Pace::new(6_000 * 16 * 5), Instant::now());
+    fixture.library.volumes.verify_at(&VolumeId::parse("t.a").unwrap(), &pace).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_read_only_is_not_audited_until_it_takes_changes_again() {
+    let fixture = fixture_alone(EmbeddedOptions::default()).await;
+    fixture.make(1).await;
+    let gate = Arc::new(ReadOnlyGate::new(fixture.store.clone()).await.unwrap());
+    let fixture = Fixture { store: gate, ..fixture };
+    let server = fixture.server(quick()).await;
+    read_only::set(&*fixture.store, Some("it is copied")).await.unwrap();
+    let Step::Prevented(why) = server.step().await.unwrap() else { panic!("it reads") };
+    assert!(why.contains("it is copied"), "{why}");
+    read_only::set(&*fixture.store, None).await.unwrap();
+    all_steps(&server).await;
+    assert_eq!(ended(&fixture).await.1.resources, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

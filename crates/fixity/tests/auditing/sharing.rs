@@ -1,10 +1,16 @@
 //! Several servers share a pass, and finish what a dead one has left.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use fixity::{Auditor, FixityOptions, Step};
+use heads::{LibraryOptions, keys};
+use library::Library;
+use store::{Call, Row, Store, StoreResult, Table, Wrapper};
 use store_embedded::EmbeddedOptions;
+use tokio::sync::Notify;
 
 use crate::support::{Fixture, LAPSED, all_steps, fixture, fixture_alone, quick};
 
@@ -58,6 +64,61 @@ async fn two_servers_read_everything_and_nothing_twice() {
     let read = servers.each_ref().map(|server| server.read_here().resources);
     assert_eq!(read.iter().sum::<u64>(), 61, "{read:?}");
     assert_eq!(complete(&servers[0]).await, 61);
+}
+
+/// A store that reads the rows of one call one after the other, the first one last. The first time,
+/// the row `late` is read only when that is allowed.
+struct OneByOne {
+    inner: Arc<dyn Store>,
+    late: Bytes,
+    was_late: AtomicBool,
+    waits: Notify,
+    is_allowed: Notify,
+}
+
+impl Wrapper for OneByOne {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let mut rows = Vec::new();
+        for (partition, sort) in keys.iter().rev() {
+            let is_late = *partition == keys::fixity_state() && *sort == self.late;
+            if is_late && !self.was_late.swap(true, Ordering::SeqCst) {
+                self.waits.notify_one();
+                self.is_allowed.notified().await;
+            }
+            rows.push(self.inner.get(call, table, partition, sort).await?);
+        }
+        rows.reverse();
+        Ok(rows)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_waits_for_what_another_server_takes_while_its_rows_are_read() {
+    for late in [keys::fixity_pass(), keys::fixity_reader(0)] {
+        let fixture = fixture().await;
+        fixture.make(3).await;
+        assert_eq!(fixture.server(quick()).await.step().await.unwrap(), Step::Moved, "a pass begins");
+        let (was_late, waits, is_allowed) = Default::default();
+        let store = Arc::new(OneByOne { inner: fixture.store.clone(), late, was_late, waits, is_allowed });
+        let library = Library::open(store.clone(), fixture.clock.clone(), LibraryOptions::default()).await.unwrap();
+        let server = Auditor::new(library, quick());
+        let reading = tokio::spawn({
+            let server = server.clone();
+            async move { all_steps(&server).await }
+        });
+        store.waits.notified().await;
+        // It takes all objects.
+        die_reading(&fixture).await;
+        store.is_allowed.notify_one();
+        assert_eq!(reading.await.unwrap(), Step::OthersRead);
+        fixture.clock.advance(LAPSED);
+        assert!(matches!(all_steps(&server).await, Step::Rests { .. }));
+        assert_eq!(complete(&server).await, 4);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

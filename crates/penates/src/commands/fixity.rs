@@ -97,6 +97,7 @@ struct Overview {
     oldest_check_seconds: Option<u64>,
     present: Option<Pass>,
     passes: Vec<Pass>,
+    unreadable_reports: usize,
 }
 
 /// A pass.
@@ -170,6 +171,9 @@ async fn status(args: &StatusArgs, client: &Client) -> anyhow::Result<()> {
     let running = overview.present.iter().filter(|pass| pass.ended.is_none());
     for pass in running.chain(&overview.passes) {
         output.line(pass.told())?;
+    }
+    if overview.unreadable_reports > 0 {
+        output.line(format!("reports that are damaged: {}", overview.unreadable_reports))?;
     }
     match (overview.present, overview.oldest_check_seconds) {
         (None, _) => output.line("no fixity pass has begun yet; servers begin one (`fixity.every`)")?,
