@@ -7,7 +7,7 @@ use anyhow::Result;
 use benches::machine::Machine;
 use benches::repository_door::bench::{Bench, Settings};
 use benches::repository_door::subject::Kind;
-use benches::repository_door::{arrivals, ingest, large, members, quads, reading};
+use benches::repository_door::{arrivals, feed, fixity, ingest, large, members, quads, reading, versions};
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
 use benches::rig::report::Report;
@@ -66,10 +66,16 @@ enum What {
     Reading,
     /// A large binary up and down, beside plain copying
     Large,
-    /// A container of a million: creating in it, listing it
+    /// A container of a million: creating in it, listing it, listing it as of an earlier time
     Members,
     /// Many resources in one request
     Quads,
+    /// Updates that keep versions, and finding a version among very many
+    Versions,
+    /// The change feed: what it costs writers, many consumers, and how late events come
+    Feed,
+    /// The auditor: how fast it reads, and what it costs readers
+    Fixity,
 }
 
 impl Benchmarks for What {
@@ -85,6 +91,9 @@ impl Benchmarks for What {
             Self::Large => large::run(bench),
             Self::Members => members::run(bench),
             Self::Quads => quads::run(bench),
+            Self::Versions => versions::run(bench),
+            Self::Feed => feed::run(bench),
+            Self::Fixity => fixity::run(bench),
         }
     }
 

@@ -80,6 +80,13 @@ impl Bench {
         penates::start(&self.penates, folder)
     }
 
+    /// The same with more settings, such as `feed.keep=0s`.
+    pub fn penates_with(&self, more: &[&str]) -> Result<Subject> {
+        let folder = self.fresh_folder()?;
+        let store = folder.path().join("data");
+        penates::over(&self.penates, store.as_os_str(), folder, more)
+    }
+
     /// A fresh server of a kind; `None`: it is not available, and the reason was recorded.
     pub fn start(&mut self, kind: Kind) -> Result<Option<Subject>> {
         let folder = self.fresh_folder()?;

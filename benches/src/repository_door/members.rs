@@ -1,7 +1,8 @@
-//! A container with very many members: creating in it, compared with an empty one, and listing it.
+//! A container with very many members: creating in it, compared with an empty one, listing it, and
+//! listing it as of a time before the latest changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, ensure};
 
@@ -19,6 +20,9 @@ const SLICES: u32 = 24;
 /// The additional memory that a listing may take.
 const MEMORY_MB: Goal = Goal::AtMost(16.0);
 
+/// The predicate of a member.
+const CONTAINS: &[u8] = b" <http://www.w3.org/ns/ldp#contains> ";
+
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
@@ -26,11 +30,15 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let rate = fill(&subject, "big", bench.settings.members)?;
     figures.tell("filling it by N-Quads", "resources/s", rate);
     Client::connect(subject.address)?.fetch(&subject.make_container("empty"))?;
+    // The next second begins after the container is full. Everything that follows is later.
+    let full = SystemTime::now() + Duration::from_secs(1);
+    std::thread::sleep(Duration::from_secs(2));
     let next = AtomicU64::new(0);
     for _ in 0..bench.settings.repetitions {
         create_in_both(&subject, &next, bench.duration(), &mut figures)?;
         let rate = list(&subject, bench.settings.members, &mut figures)?;
         figures.hold("listing as N-Triples", "members/s", Goal::AtLeast(500_000.0), rate);
+        list_then(&subject, bench.settings.members, full, &mut figures)?;
     }
     Ok(figures)
 }
@@ -89,4 +97,32 @@ pub fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<f6
     let grown = subject.process.memory()?.peak_mb - before.resident_mb;
     figures.hold("memory of listing", "MB", MEMORY_MB, grown);
     Ok(listed as f64 / received.whole.as_secs_f64())
+}
+
+/// Lists the container as of a time at which it had this number of members.
+fn list_then(subject: &Subject, members: u64, then: SystemTime, figures: &mut Figures) -> Result<()> {
+    subject.process.settle()?;
+    subject.process.reset_peak()?;
+    let before = subject.process.memory()?;
+    let mut client = Client::connect(subject.address)?;
+    let then = Request::get(&subject.container("big")).with("accept-datetime", &httpdate::fmt_http_date(then));
+    let memento = client.redirected(&then)?;
+    let (mut listed, mut line) = (0, Vec::new());
+    let received = client.fetch_into(&Request::get(&memento).with("accept", "application/n-triples"), |bytes| {
+        for byte in bytes {
+            line.push(*byte);
+            if *byte == b'\n' {
+                let subject = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
+                listed += u64::from(line[subject..].starts_with(CONTAINS));
+                line.clear();
+            }
+        }
+        Ok(())
+    })?;
+    ensure!(listed == members, "{listed} of {members} members were listed");
+    let rate = members as f64 / received.whole.as_secs_f64();
+    figures.hold("listing as of an earlier time", "members/s", Goal::AtLeast(300_000.0), rate);
+    let grown = subject.process.memory()?.peak_mb - before.resident_mb;
+    figures.hold("memory of listing as of an earlier time", "MB", MEMORY_MB, grown);
+    Ok(())
 }

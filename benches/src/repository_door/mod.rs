@@ -7,13 +7,15 @@
 //!   measures the disk alone.
 //! - [`open_loop`] sends requests at the times when they are due.
 //! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying;
-//!   [`members`] and [`quads`] have targets only.
+//!   [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only.
 //!
 //! `benches/README.md` explains the figures.
 
 pub mod arrivals;
 pub mod bench;
 pub mod fedora;
+pub mod feed;
+pub mod fixity;
 pub mod ingest;
 pub mod large;
 pub mod members;
@@ -24,3 +26,4 @@ pub mod reading;
 pub mod solid;
 pub mod subject;
 pub mod sync;
+pub mod versions;

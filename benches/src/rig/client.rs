@@ -228,6 +228,17 @@ impl<S: Read + Write> Client<S> {
         Ok((received.head, String::from_utf8(body)?))
     }
 
+    /// Sends a request that must be redirected. Returns the path to which it is.
+    pub fn redirected(&mut self, request: &Request) -> Result<String> {
+        self.stream.write_all(&request.bytes())?;
+        let head = self.head()?;
+        let target = head.header("location").filter(|_| (300..400).contains(&head.status));
+        let target = target.with_context(|| format!("no redirect but status {}", head.status))?.to_owned();
+        self.exactly(head.content_length().context("a redirect without a length")?, &mut |_| Ok(()))?;
+        let target: http::Uri = target.parse()?;
+        Ok(target.path().to_owned())
+    }
+
     /// Sends a request, waits for the first byte of the body, and closes the connection.
     pub fn first_byte(mut self, request: &Request) -> Result<(Head, Duration)> {
         let begun = Instant::now();

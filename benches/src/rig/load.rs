@@ -50,7 +50,7 @@ struct Connection {
 }
 
 /// Sends requests for a while. `next` returns the bytes of the next request on the connection of a
-/// given number. Every response must be a success.
+/// given number. Every response must be a success or a redirect.
 pub fn closed<B: AsRef<[u8]>>(
     address: SocketAddr,
     connections: usize,
@@ -134,7 +134,7 @@ fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>> {
     let mut response = httparse::Response::new(&mut fields);
     let httparse::Status::Complete(head_bytes) = response.parse(bytes)? else { return Ok(None) };
     let status = response.code.unwrap_or_default();
-    ensure!((200..300).contains(&status), "status {status}");
+    ensure!((200..400).contains(&status), "status {status}");
     let field = |name: &str| response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
     if let Some(len) = field("content-length") {
         return Ok(Some(head_bytes + std::str::from_utf8(len.value)?.parse::<usize>()?));

@@ -1,0 +1,171 @@
+//! The change feed: what recording events costs writers, how fast many consumers get them, and how
+//! late they come.
+
+use std::net::TcpStream;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::bench::Bench;
+use super::open_loop::open;
+use super::quads::fill;
+use super::subject::Subject;
+use super::versions::change;
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Goal};
+use crate::rig::load::closed;
+
+/// Connections that create at the same time.
+const CONNECTIONS: usize = 32;
+/// The number of time slices in which the two servers get new resources.
+const SLICES: u32 = 24;
+/// Events that many consumers read.
+const EVENTS: u64 = 20_000;
+/// The consumers.
+const CONSUMERS: usize = 100;
+/// Changes per second while one consumer follows.
+const RATE: f64 = 1_000.0;
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for _ in 0..bench.settings.repetitions {
+        create(bench, &mut figures)?;
+        let subject = bench.penates()?;
+        let rate = fill(&subject, "many", EVENTS)?;
+        figures.hold("N-Quads: events written", "events/s", Goal::AtLeast(10_000.0), rate);
+        consume(&subject, &mut figures)?;
+        follow(&subject, bench.duration(), &mut figures)?;
+    }
+    Ok(figures)
+}
+
+/// Creates with and without the feed, in turn in short slices.
+fn create(bench: &Bench, figures: &mut Figures) -> Result<()> {
+    let (recorded, not_recorded) = (bench.penates()?, bench.penates_with(&["feed.keep=0s"])?);
+    let (next, slice) = (AtomicU64::new(0), 2 * bench.duration() / SLICES);
+    // Responses and seconds, with the feed and without.
+    let mut sums = [(0, 0.0); 2];
+    for number in 0..SLICES {
+        // Each is the first of a pair as often as the other.
+        let which = usize::from(matches!(number % 4, 1 | 2));
+        let subject = [&recorded, &not_recorded][which];
+        let request = |_| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            change(subject, &subject.path(&format!("c{number}")), number).bytes()
+        };
+        let load = closed(subject.address, CONNECTIONS, slice, request)?;
+        sums[which].0 += load.answers;
+        sums[which].1 += load.seconds;
+    }
+    let [with, without] = sums.map(|(answers, seconds)| answers as f64 / seconds);
+    figures.tell("creating with the feed", "requests/s", with);
+    figures.tell("creating without the feed", "requests/s", without);
+    figures.hold("rate with the feed, of that without", "times", Goal::AtLeast(0.9), with / without);
+    Ok(())
+}
+
+/// Reads a stream of events until `take` has had enough. It gets the bytes of each event's data.
+fn stream(subject: &Subject, after: &str, mut take: impl FnMut(&str) -> bool) -> Result<()> {
+    let request = Request::get(&format!("/feed?after={after}")).with("accept", "text/event-stream");
+    let mut rest = Vec::new();
+    let mut client: Client<TcpStream> = Client::connect(subject.address)?;
+    // A stream has no end: the client leaves by an error of its own.
+    let mut is_done = false;
+    let left = client.fetch_into(&request, |bytes| {
+        rest.extend_from_slice(bytes);
+        let mut begin = 0;
+        while let Some(end) = rest[begin..].iter().position(|byte| *byte == b'\n') {
+            let line = std::str::from_utf8(&rest[begin..begin + end])?;
+            begin += end + 1;
+            if line.strip_prefix("data:").is_some_and(&mut take) {
+                is_done = true;
+                bail!("it has all events");
+            }
+        }
+        rest.drain(..begin);
+        Ok(())
+    });
+    match left {
+        Err(_) if is_done => Ok(()),
+        left => left.map(|_| ()).context("the stream ended too early"),
+    }
+}
+
+/// Many consumers read all events from the start.
+fn consume(subject: &Subject, figures: &mut Figures) -> Result<()> {
+    subject.process.settle()?;
+    subject.process.reset_peak()?;
+    let before = subject.process.memory()?;
+    let begun = Instant::now();
+    std::thread::scope(|scope| -> Result<()> {
+        let consumers: Vec<_> = (0..CONSUMERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut events = 0;
+                    stream(subject, "start", |_| {
+                        events += 1;
+                        // The container is an event, too.
+                        events == EVENTS + 1
+                    })
+                })
+            })
+            .collect();
+        for consumer in consumers {
+            consumer.join().map_err(|_| anyhow::anyhow!("a consumer panicked"))??;
+        }
+        Ok(())
+    })?;
+    let rate = (CONSUMERS as u64 * (EVENTS + 1)) as f64 / begun.elapsed().as_secs_f64();
+    let name = |figure: &str| format!("{CONSUMERS} consumers from the start: {figure}");
+    figures.hold(name("rate"), "events/s", Goal::AtLeast(100_000.0), rate);
+    figures.tell(name("memory"), "MB", subject.process.memory()?.peak_mb - before.resident_mb);
+    Ok(())
+}
+
+/// One consumer follows an open loop of changes. The time counts from when a change was due.
+fn follow(subject: &Subject, duration: Duration, figures: &mut Figures) -> Result<()> {
+    subject.process.settle()?;
+    let count = (RATE * duration.as_secs_f64()) as u64;
+    let mut late_us = hdrhistogram::Histogram::<u64>::new(3)?;
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let begun = OnceLock::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let (late_us, begun) = (&mut late_us, &begun);
+        let consumer = scope.spawn(move || {
+            let mut seen = 0;
+            stream(subject, "now", |event| {
+                let Some((_, number)) = event.split_once("/followed-") else {
+                    // The first change says that the stream has begun.
+                    return !event.contains("/begin") || ready.send(()).is_err();
+                };
+                let number: u64 = number.split(['"', '/']).next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
+                let due = Duration::from_secs_f64(number as f64 / RATE);
+                let late = begun.get().map_or(Duration::MAX, |begun: &Instant| begun.elapsed().saturating_sub(due));
+                let _ = late_us.record(late.as_micros() as u64);
+                seen += 1;
+                seen == count
+            })
+        });
+        // The consumer has connected once it sees a change.
+        let mut client = Client::connect(subject.address)?;
+        for number in 0.. {
+            ensure!(number < 1_000, "the stream does not begin");
+            client.fetch(&change(subject, &subject.path(&format!("begin-{number}")), number))?;
+            if is_ready.recv_timeout(Duration::from_millis(20)).is_ok() {
+                break;
+            }
+        }
+        let request = |number| change(subject, &subject.path(&format!("followed-{number}")), number);
+        let _ = begun.set(Instant::now());
+        let arrivals = open(subject.address, CONNECTIONS, RATE, duration, request)?;
+        ensure!(arrivals.errors == 0, "{} changes failed", arrivals.errors);
+        figures.tell("1,000 changes/s: p99 of the change", "ms", arrivals.load.quantile_ms(0.99));
+        consumer.join().map_err(|_| anyhow::anyhow!("the consumer panicked"))?
+    })?;
+    let p99_ms = late_us.value_at_quantile(0.99) as f64 / 1e3;
+    figures.hold("1,000 changes/s: p99 from change to consumer", "ms", Goal::AtMost(200.0), p99_ms);
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! The auditor: how fast it reads, beside the digest that it computes, and what it costs readers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::bench::Bench;
+use super::subject::Subject;
+use super::{penates, versions};
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Goal};
+use crate::rig::load::closed;
+use crate::rig::page_cache;
+
+/// The binaries that are audited.
+const BINARIES: usize = 64;
+/// Resources that are read meanwhile.
+const RESOURCES: usize = 1_000;
+/// Connections that read them.
+const CONNECTIONS: usize = 8;
+/// How long a pass may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The pause between two looks at the auditor.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Turns passes of the auditor off.
+const OFF: &str = "fixity.every=off";
+/// Begins the first pass at once.
+const AT_ONCE: &str = "fixity.every=1s";
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let folder = tempfile::Builder::new().prefix("audited-").tempdir_in(bench.folder())?;
+    let piece: Vec<u8> = (0..256 << 10).map(|n| (n % 251) as u8).collect();
+    let pieces = (bench.settings.large_bytes as usize / BINARIES / piece.len()).max(1);
+    let bytes = (BINARIES * pieces * piece.len()) as f64;
+    {
+        let subject = over(bench, &folder, &[OFF])?;
+        let mut client = Client::connect(subject.address)?;
+        for n in 0..BINARIES {
+            client.upload(&subject.path(&format!("binary-{n}")), "application/x-bytes", &piece, pieces)?;
+        }
+        for n in 0..RESOURCES {
+            client.fetch(&versions::change(&subject, &subject.path(&format!("r{n}")), 0))?;
+        }
+    }
+    for _ in 0..bench.settings.repetitions {
+        let digest = digest_rate(&piece, pieces * BINARIES / 4);
+        let disk = disk_rate(&folder)?;
+        let rate = bytes / pass_seconds(&over(bench, &folder, &[AT_ONCE, "fixity.rate=0B"])?)?;
+        figures.tell("SHA-256 alone", "MB/s", digest / 1e6);
+        figures.tell("the disk alone", "MB/s", disk / 1e6);
+        figures.tell("the auditor without a limit", "MB/s", rate / 1e6);
+        let share = rate / digest.min(disk);
+        figures.hold("the auditor, of the slower of both", "times", Goal::AtLeast(0.7), share);
+
+        let at_rest = read(&over(bench, &folder, &[OFF])?, bench.duration())?;
+        figures.tell("reading at rest: p99", "ms", at_rest);
+        for (what, limit) in [("at its default rate", "fixity.rate=8MiB"), ("without a limit", "fixity.rate=0B")] {
+            let subject = over(bench, &folder, &[AT_ONCE, limit])?;
+            wait(&subject, |metrics| metric(metrics, "penates_fixity_bytes_total").is_some_and(|bytes| bytes > 0.0))?;
+            let audited = read(&subject, bench.duration())?;
+            figures.tell(format!("reading beside the auditor {what}: p99"), "ms", audited);
+            let name = format!("p99 beside the auditor {what}, of that at rest");
+            match limit {
+                "fixity.rate=0B" => figures.tell(name, "times", audited / at_rest),
+                _ => figures.hold(name, "times", Goal::AtMost(1.5), audited / at_rest),
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// A server over the store that was filled, with an empty page cache.
+fn over(bench: &Bench, folder: &TempDir, more: &[&str]) -> Result<Subject> {
+    let store = folder.path().join("data");
+    if store.exists() {
+        page_cache::forget(&store)?;
+    }
+    let log = tempfile::Builder::new().prefix("log-").tempdir_in(bench.folder())?;
+    penates::over(&bench.penates, store.as_os_str(), log, more)
+}
+
+/// Bytes per second of the digest over data in memory.
+fn digest_rate(piece: &[u8], pieces: usize) -> f64 {
+    let begun = Instant::now();
+    let mut digest = Sha256::new();
+    (0..pieces).for_each(|_| digest.update(piece));
+    std::hint::black_box(digest.finalize());
+    (pieces * piece.len()) as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Bytes per second of reading the store's files in order, with an empty page cache.
+fn disk_rate(folder: &TempDir) -> Result<f64> {
+    let store = folder.path().join("data");
+    page_cache::forget(&store)?;
+    let begun = Instant::now();
+    let mut bytes = 0;
+    for file in page_cache::files(&store) {
+        bytes += std::io::copy(&mut file?, &mut std::io::sink())?;
+    }
+    Ok(bytes as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// How long the auditor reads in one pass.
+fn pass_seconds(subject: &Subject) -> Result<f64> {
+    wait(subject, |metrics| metric(metrics, "penates_fixity_bytes_total").is_some_and(|bytes| bytes > 0.0))?;
+    let begun = Instant::now();
+    wait(subject, |metrics| metric(metrics, "penates_fixity_oldest_check_seconds").is_some_and(f64::is_finite))?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+fn wait(subject: &Subject, mut is_so: impl FnMut(&str) -> bool) -> Result<()> {
+    let begun = Instant::now();
+    let mut client = Client::connect(subject.address)?;
+    while !is_so(&client.text(&Request::get("/metrics"))?.1) {
+        ensure!(begun.elapsed() < PATIENCE, "the auditor does not get on");
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn metric(metrics: &str, name: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// Reads small resources. Returns the p99 in milliseconds.
+fn read(subject: &Subject, duration: Duration) -> Result<f64> {
+    let next = AtomicUsize::new(0);
+    let request = |_| {
+        let n = next.fetch_add(1, Ordering::Relaxed) % RESOURCES;
+        Request::get(&subject.path(&format!("r{n}"))).bytes()
+    };
+    let load = closed(subject.address, CONNECTIONS, duration, request).context("reading")?;
+    Ok(load.quantile_ms(0.99))
+}

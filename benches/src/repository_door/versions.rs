@@ -1,0 +1,98 @@
+//! Versions: updates that keep them, beside updates that do not; and finding the version of a time
+//! among very many.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use rand::Rng;
+
+use super::bench::Bench;
+use super::subject::Subject;
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Goal};
+use crate::rig::load::closed;
+
+/// Connections that update at the same time.
+const CONNECTIONS: usize = 32;
+/// Resources that are updated.
+const RESOURCES: u64 = 1_000;
+/// The number of time slices in which the two servers get updates.
+const SLICES: u32 = 24;
+/// Versions of the resource in which one is looked for.
+const VERSIONS: u64 = 10_000;
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for _ in 0..bench.settings.repetitions {
+        update(bench, &mut figures)?;
+        find(bench, &mut figures)?;
+    }
+    Ok(figures)
+}
+
+/// Makes or changes an RDF source.
+pub fn change(subject: &Subject, path: &str, number: u64) -> Request {
+    let text = format!("<> <http://purl.org/dc/terms/title> \"{number}\" .");
+    subject.authorized(Request::sending("PUT", path, "text/turtle", text.as_bytes()))
+}
+
+/// Updates with and without versions, in turn in short slices.
+fn update(bench: &Bench, figures: &mut Figures) -> Result<()> {
+    let kept = bench.penates()?;
+    let not_kept = bench.penates_with(&["history.resources=none"])?;
+    for subject in [&kept, &not_kept] {
+        let mut client = Client::connect(subject.address)?;
+        for n in 0..RESOURCES {
+            client.fetch(&change(subject, &subject.path(&format!("r{n}")), 0))?;
+        }
+    }
+    let (next, slice) = (AtomicU64::new(1), 2 * bench.duration() / SLICES);
+    // Responses and seconds, with versions and without.
+    let mut sums = [(0, 0.0); 2];
+    for number in 0..SLICES {
+        // Each is the first of a pair as often as the other.
+        let which = usize::from(matches!(number % 4, 1 | 2));
+        let subject = [&kept, &not_kept][which];
+        let request = |_| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            change(subject, &subject.path(&format!("r{}", number % RESOURCES)), number).bytes()
+        };
+        let load = closed(subject.address, CONNECTIONS, slice, request)?;
+        sums[which].0 += load.answers;
+        sums[which].1 += load.seconds;
+    }
+    let [with, without] = sums.map(|(answers, seconds)| answers as f64 / seconds);
+    figures.tell("updates that keep versions", "requests/s", with);
+    figures.tell("updates that keep none", "requests/s", without);
+    figures.hold("rate with versions, of that without", "times", Goal::AtLeast(0.9), with / without);
+    Ok(())
+}
+
+/// Asks for versions of random times.
+fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
+    let subject = bench.penates()?;
+    let path = subject.path("changed");
+    let mut client = Client::connect(subject.address)?;
+    let (begun, at) = (Instant::now(), SystemTime::now());
+    for number in 0..VERSIONS {
+        client.fetch(&change(&subject, &path, number))?;
+    }
+    let seconds = begun.elapsed().as_secs().max(1);
+    subject.process.settle()?;
+    let request = |_| {
+        let at = at + Duration::from_secs(1 + rand::rng().random_range(0..seconds));
+        subject.authorized(Request::get(&path).with("accept-datetime", &httpdate::fmt_http_date(at))).bytes()
+    };
+    for (connections, target) in [(1, Some(Goal::AtMost(2.0))), (CONNECTIONS, None)] {
+        let load = closed(subject.address, connections, bench.duration(), request)?;
+        let name = |figure: &str| format!("TimeGate of {VERSIONS} versions, {connections} connections: {figure}");
+        figures.tell(name("rate"), "requests/s", load.rate());
+        match target {
+            Some(target) => figures.hold(name("p99"), "ms", target, load.quantile_ms(0.99)),
+            None => figures.tell(name("p99"), "ms", load.quantile_ms(0.99)),
+        }
+    }
+    Ok(())
+}
