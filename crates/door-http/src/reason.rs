@@ -152,7 +152,7 @@ impl From<&StoreError> for Reason {
             StoreError::Overloaded(_) => Self::OVERLOADED,
             StoreError::DeadlinePassed => Self::DEADLINE_PASSED,
             StoreError::Unavailable(_) => Self::UNAVAILABLE,
-            StoreError::Poisoned(_) | StoreError::NotDurable { .. } => Self::REFUSES_WRITES,
+            StoreError::Poisoned(_) | StoreError::NotDurable { .. } | StoreError::Level { .. } => Self::REFUSES_WRITES,
             StoreError::ReadOnly(_) => Self::READ_ONLY,
             StoreError::Full(_) => Self::FULL,
             StoreError::Corrupt { .. } => Self::DAMAGED,

@@ -201,7 +201,7 @@ impl Partition {
                     }
                 }
             },
-            Table::Tokens | Table::Contents => return None,
+            Table::Tokens | Table::Contents | Table::Records => return None,
         };
         is_ok.then_some(key)
     }

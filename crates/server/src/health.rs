@@ -35,15 +35,15 @@ async fn ready(State(readiness): State<Readiness>) -> Response {
         return problem::respond(Reason::STOPPING, "the server is stopping");
     }
     let refusing = readiness.store.health().await.refusing_writes;
-    match (refusing.get(&Lane::Service), refusing.get(&Lane::Text)) {
-        (Some(reason), _) => {
-            let detail =
-                format!("writes that serving needs, such as the audit (lane {}), are refused: {reason}", Lane::Service);
-            problem::respond(Reason::REFUSES_WRITES, &detail)
-        }
-        (None, Some(reason)) => {
-            format!("ready to read; changes of volumes (lane {}) are refused: {reason}\n", Lane::Text).into_response()
-        }
-        (None, None) => "ready\n".into_response(),
+    if let Some(reason) = refusing.get(&Lane::Service) {
+        let detail =
+            format!("writes that serving needs, such as the audit (lane {}), are refused: {reason}", Lane::Service);
+        return problem::respond(Reason::REFUSES_WRITES, &detail);
     }
+    for (lane, what) in [(Lane::Text, "volumes"), (Lane::Records, "records")] {
+        if let Some(reason) = refusing.get(&lane) {
+            return format!("ready to read; changes of {what} (lane {lane}) are refused: {reason}\n").into_response();
+        }
+    }
+    "ready\n".into_response()
 }

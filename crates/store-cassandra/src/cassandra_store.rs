@@ -57,7 +57,7 @@ impl CassandraStore {
         };
         home.iter().try_for_each(|home| home.check_serial(options.levels.serial))?;
         let home = KnownHome::new(options.levels.serial, connected.datacenter.clone(), home);
-        let statements = Statements::prepare(&connected.session, address.keyspace()).await?;
+        let statements = Statements::prepare(&connected.session, address.keyspace(), level).await?;
         let routes = Routes::new(&connected.datacenter, options.speculative_after);
         let lag = Lag::new(connected.datacenter, others);
         let engine = Engine {
@@ -73,7 +73,7 @@ impl CassandraStore {
             swept_until: Mutex::new(None),
             level: Mutex::new(level),
             lease: Lease::new(options.newest_level),
-            keyspace: address.to_string(),
+            address: address.clone(),
             clock,
         };
         engine.renew_lease().await?;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use store::{Clock, FormatLevel, UnixMillis};
 
+use crate::address::Address;
 use crate::home::KnownHome;
 use crate::lag::Lag;
 use crate::lease::Lease;
@@ -32,8 +33,7 @@ pub(crate) struct Engine {
     pub(crate) swept_until: Mutex<Option<Bytes>>,
     pub(crate) level: Mutex<FormatLevel>,
     pub(crate) lease: Lease,
-    /// Its address, for messages.
-    pub(crate) keyspace: String,
+    pub(crate) address: Address,
     pub(crate) clock: Arc<dyn Clock>,
 }
 

@@ -1,7 +1,7 @@
 //! The raising of a store's level. The protocol is in `lease.rs`.
 
 use scylla::statement::{Consistency, SerialConsistency};
-use store::{Clock, FormatLevel, StoreError, StoreResult, UnixMillis};
+use store::{Clock, FormatLevel, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::cassandra_store::CassandraStore;
 use crate::connect::{self, Connected};
@@ -80,6 +80,16 @@ impl Connected {
         answer.map(drop).map_err(|error| Failure::from(error).of_read())
     }
 
+    /// Creates the tables that the next level brings. A server prepares its statements for them
+    /// when it learns of the level.
+    async fn add_tables(&self, options: &CassandraOptions, from: FormatLevel) -> StoreResult<()> {
+        for table in Table::ALL.into_iter().filter(|table| table.is_in(from.next()) && !table.is_in(from)) {
+            let made = self.run_schema(&schema::create_table(options.address.keyspace(), table)).await;
+            made.map_err(|error| StoreError::Unavailable(format!("the table {table} cannot be created: {error}")))?;
+        }
+        Ok(())
+    }
+
     /// Records the next level, if the level is still `from`.
     async fn record_level(&self, options: &CassandraOptions, from: FormatLevel) -> StoreResult<bool> {
         let keyspace = options.address.keyspace();
@@ -117,7 +127,11 @@ impl CassandraStore {
         }
         connected.intend(options, Some(next)).await?;
         let found = connected.upgrading(options, clock.now()).await?;
-        if found.level == level && found.hindering(next).is_empty() && !connected.record_level(options, level).await? {
+        let may_rise = found.level == level && found.hindering(next).is_empty();
+        if may_rise {
+            connected.add_tables(options, level).await?;
+        }
+        if may_rise && !connected.record_level(options, level).await? {
             return Err(StoreError::Unavailable("another process has raised the level: look with --check".to_owned()));
         }
         connected.intend(options, None).await?;

@@ -37,7 +37,7 @@ impl Engine {
         partition: &[u8],
         sort: &Bytes,
     ) -> StoreResult<Option<Row>> {
-        let statement = &self.statements.of(table).get;
+        let statement = &self.statements.of(table)?.get;
         let rows = self.requests.rows(deadline, level, statement, (stored_partition(partition), sort)).await?;
         match readable(rows.maybe_first_row::<CellsOfKey>())? {
             Some((value, stamp, tag)) => row_of(table, sort.clone(), Cells { value, stamp, tag }, self.now()),
@@ -111,7 +111,7 @@ impl Engine {
         scan: &Scan,
         page: (i32, PagingState),
     ) -> StoreResult<(scylla::response::query_result::QueryRowsResult, Option<PagingState>)> {
-        let statement = self.statements.of(table).scan(scan.direction, scan.to.is_some());
+        let statement = self.statements.of(table)?.scan(scan.direction, scan.to.is_some());
         let level = self.levels.read(table.class(), call.strength).consistency();
         let partition = stored_partition(partition);
         match &scan.to {
@@ -164,7 +164,7 @@ impl Engine {
         max: usize,
         tokens: &mut u64,
     ) -> StoreResult<(Vec<First>, Option<RowPlace>)> {
-        let statement = &self.statements.of(table).walk;
+        let statement = &self.statements.of(table)?.walk;
         let level = self.levels.read(table.class(), call.strength).consistency();
         // The read begins with the partition of the place again, and others that share its token.
         let first_token = from.map_or(i64::MIN, |place| place.token);

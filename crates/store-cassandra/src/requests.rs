@@ -73,6 +73,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    /// The session, to prepare statements.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     pub(crate) fn new(session: Session, routes: Routes, requests_max: usize) -> Self {
         Self { session, routes, permits: Semaphore::new(requests_max.max(1)) }
     }

@@ -88,6 +88,8 @@ fn storage(table: Table) -> Storage {
         Table::Contents => (ADDED_TO, COMPRESSED, usual, "headers of large contents"),
         Table::Damage => (ADDED_TO, COMPRESSED, usual, "marks on what is damaged"),
         Table::Pins => (ADDED_TO, COMPRESSED, usual, "what selections keep from being collected"),
+        // A record is read as a whole, and one that is changed often should lie in few files.
+        Table::Records => (ADDED_TO, COMPRESSED, usual, "records that expire"),
     };
     Storage { compaction, compression, gc_grace_s, comment }
 }
@@ -97,6 +99,15 @@ fn options(storage: &Storage) -> String {
     format!(
         "compaction = {compaction} AND compression = {compression} AND gc_grace_seconds = {gc_grace_s} \
          AND speculative_retry = '{ASKED_ONCE_MORE}' AND comment = '{comment}'"
+    )
+}
+
+/// The statement that creates a table, if there is none.
+pub(crate) fn create_table(keyspace: &str, table: Table) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.{table} (partition blob, sort blob, value blob, stamp blob, tag blob, \
+         PRIMARY KEY (partition, sort)) WITH {}",
+        options(&storage(table))
     )
 }
 
@@ -167,13 +178,8 @@ impl SchemaPlan {
         let mut statements = vec![format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {{'class': 'NetworkTopologyStrategy'{replicas}}}"
         )];
-        statements.extend(Table::ALL.map(|table| {
-            format!(
-                "CREATE TABLE IF NOT EXISTS {keyspace}.{table} (partition blob, sort blob, value blob, stamp blob, tag blob, \
-                 PRIMARY KEY (partition, sort)) WITH {}",
-                options(&storage(table))
-            )
-        }));
+        let tables = Table::ALL.into_iter().filter(|table| table.is_in(level));
+        statements.extend(tables.map(|table| create_table(keyspace, table)));
         let chunks = Storage {
             compaction: WRITTEN_ONCE,
             compression: UNCOMPRESSED,

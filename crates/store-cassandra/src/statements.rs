@@ -4,13 +4,15 @@ use futures::future::try_join_all;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
-use store::{Direction, StoreError, StoreResult, Table};
+use store::{Direction, FormatLevel, StoreError, StoreResult, Table};
+use tokio::sync::OnceCell;
 
 use crate::schema::{CHUNKS, META};
 
 /// All statements of a keyspace.
 pub(crate) struct Statements {
-    tables: Vec<TableStatements>,
+    /// In the order of [`Table::ALL`]; empty for a table that the store's level does not have.
+    tables: [OnceCell<TableStatements>; Table::ALL.len()],
     pub(crate) chunks: ChunkStatements,
     pub(crate) meta: MetaStatements,
 }
@@ -63,18 +65,39 @@ pub(crate) struct MetaStatements {
 }
 
 impl Statements {
-    pub(crate) async fn prepare(session: &Session, keyspace: &str) -> StoreResult<Self> {
-        let tables = try_join_all(Table::ALL.map(|table| TableStatements::prepare(session, keyspace, table)));
+    /// The statements for a store at `level`.
+    pub(crate) async fn prepare(session: &Session, keyspace: &str, level: FormatLevel) -> StoreResult<Self> {
         let (chunks, meta) = (ChunkStatements::prepare(session, keyspace), MetaStatements::prepare(session, keyspace));
-        let (tables, chunks, meta) = futures::try_join!(tables, chunks, meta)
-            .map_err(|error| StoreError::Unavailable(format!("cannot prepare statements: {error}")))?;
-        Ok(Self { tables, chunks, meta })
+        let (chunks, meta) = futures::try_join!(chunks, meta).map_err(cannot_prepare)?;
+        let statements = Self { tables: [const { OnceCell::const_new() }; Table::ALL.len()], chunks, meta };
+        statements.prepare_tables(session, keyspace, level).await?;
+        Ok(statements)
     }
 
-    pub(crate) fn of(&self, table: Table) -> &TableStatements {
-        // `Table::ALL` has the order in which the tables are declared.
-        &self.tables[table as usize]
+    /// Adds the statements for the tables of a level that are missing.
+    pub(crate) async fn prepare_tables(
+        &self,
+        session: &Session,
+        keyspace: &str,
+        level: FormatLevel,
+    ) -> StoreResult<()> {
+        let tables = Table::ALL.into_iter().filter(|table| table.is_in(level));
+        let prepared = tables.map(|table| {
+            self.tables[table as usize].get_or_try_init(move || TableStatements::prepare(session, keyspace, table))
+        });
+        try_join_all(prepared).await.map(drop).map_err(cannot_prepare)
     }
+
+    /// The statements of a table. Fails if the store's level does not have the table:
+    /// [`store::limited::Limited`] keeps such calls away.
+    pub(crate) fn of(&self, table: Table) -> StoreResult<&TableStatements> {
+        let absent = || StoreError::Invalid(format!("the store's level does not have the table {table}"));
+        self.tables[table as usize].get().ok_or_else(absent)
+    }
+}
+
+fn cannot_prepare(error: PrepareError) -> StoreError {
+    StoreError::Unavailable(format!("cannot prepare statements: {error}"))
 }
 
 impl TableStatements {

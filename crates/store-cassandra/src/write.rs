@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::failure::{Failure, readable};
 use crate::read::{SeenCells, SeenRow};
 use crate::requests::{Bound, Parameter};
+use crate::statements::TableStatements;
 use crate::value::stored_partition;
 
 /// Bytes of rows per request; a larger row is sent alone.
@@ -77,7 +78,8 @@ impl Engine {
     }
 
     async fn put(&self, call: Call, table: Table, partition: &[u8], rows: Vec<NewRow>) -> StepResult {
-        let (statements, partition) = (self.statements.of(table), stored_partition(partition));
+        let statements = self.statements.of(table).map_err(Failure::Refused)?;
+        let partition = stored_partition(partition);
         let (at, level) = (self.write_times.next(), self.levels.write(table.class()).consistency());
         let requests = portions(rows).into_iter().map(|rows| {
             let bound = rows.iter().map(|row| self.put_statement(&statements.put, &partition, row)).collect();
@@ -87,25 +89,27 @@ impl Engine {
     }
 
     async fn remove_rows(&self, call: Call, table: Table, partition: &[u8], sorts: &[Bytes]) -> StepResult {
-        let (statements, partition) = (self.statements.of(table), stored_partition(partition));
+        let statements = self.statements.of(table).map_err(Failure::Refused)?;
+        let partition = stored_partition(partition);
         let look = self.levels.strong(table.class()).consistency();
         let mut written = Vec::new();
         for sorts in sorts.chunks(LOOKED_AT_ROWS) {
             let rows = self.requests.rows(call.deadline, look, &statements.look_at, (&partition, sorts)).await;
             let rows = rows.map_err(|error| not_done(&written, error))?;
             let seen = seen_rows(table, &rows).map_err(|error| not_done(&written, error))?;
-            let removals = seen.iter().filter(|row| !row.is_guarded).map(|row| self.removal(table, &partition, row));
+            let removals =
+                seen.iter().filter(|row| !row.is_guarded).map(|row| self.removal(statements, &partition, row));
             written.push(self.write_removals(call, table, removals.collect()).await);
         }
         all_written(written)
     }
 
     /// Removes a row as it was seen, and nothing that is written later.
-    fn removal(&self, table: Table, stored_partition: &Bytes, seen: &SeenRow) -> Bound<'_> {
+    fn removal<'a>(&self, statements: &'a TableStatements, stored_partition: &Bytes, seen: &SeenRow) -> Bound<'a> {
         self.write_times.observe(seen.written_at);
         let key = [stored_partition, &seen.sort].map(|key| Parameter::Blob(key.clone()));
         let parameters = std::iter::once(Parameter::BigInt(seen.written_at)).chain(key).collect();
-        (&self.statements.of(table).remove, parameters)
+        (&statements.remove, parameters)
     }
 
     async fn write_removals(&self, call: Call, table: Table, removals: Vec<Bound<'_>>) -> Result<(), Failure> {
@@ -129,8 +133,9 @@ impl Engine {
         if to.as_ref().is_some_and(|to| *to <= from) {
             return Ok(Ended::Applied);
         }
+        let statements = self.statements.of(table).map_err(Failure::Refused)?;
         let partition = stored_partition(partition);
-        let statement = self.statements.of(table).look_over(to.is_some());
+        let statement = statements.look_over(to.is_some());
         let look = self.levels.strong(table.class()).consistency();
         let (mut gaps, mut gap) = (Vec::new(), Gap { from: from.clone(), newest: None });
         let mut paging = PagingState::start();
@@ -153,15 +158,21 @@ impl Engine {
             paging = rest;
         }
         gaps.push((gap, to));
-        let removals = gaps.into_iter().filter_map(|(gap, to)| self.range_removal(table, &partition, gap, to));
+        let removals = gaps.into_iter().filter_map(|(gap, to)| self.range_removal(statements, &partition, gap, to));
         self.write_removals(call, table, removals.collect()).await.map(|()| Ended::Applied)
     }
 
-    fn range_removal(&self, table: Table, stored_partition: &Bytes, gap: Gap, to: Option<Bytes>) -> Option<Bound<'_>> {
+    fn range_removal<'a>(
+        &self,
+        statements: &'a TableStatements,
+        stored_partition: &Bytes,
+        gap: Gap,
+        to: Option<Bytes>,
+    ) -> Option<Bound<'a>> {
         // Nothing was seen in it, so there is nothing to remove.
         let newest = gap.newest?;
         self.write_times.observe(newest);
-        let statement = self.statements.of(table).remove_range(to.is_some());
+        let statement = statements.remove_range(to.is_some());
         let keys = [Some(stored_partition.clone()), Some(gap.from), to].into_iter().flatten().map(Parameter::Blob);
         Some((statement, std::iter::once(Parameter::BigInt(newest)).chain(keys).collect()))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Deadline, Lane, StoreError, StoreResult};
+use store::{Deadline, FormatLevel, Lane, StoreError, StoreResult};
 use tokio::time::timeout_at;
 
 use crate::folder::Folder;
@@ -14,24 +14,26 @@ pub(crate) struct Database {
     pub(crate) folder: Folder,
 }
 
-/// A value for each lane.
-pub(crate) struct Lanes<T> {
-    pub(crate) text: T,
-    pub(crate) service: T,
-}
+/// A value for each lane that the store has.
+pub(crate) struct Lanes<T>(Vec<(Lane, T)>);
 
 impl<T> Lanes<T> {
-    /// Makes a value for each lane.
-    pub(crate) fn try_new(mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
-        Ok(Self { text: make(Lane::Text)?, service: make(Lane::Service)? })
+    /// Makes a value for each lane of a store at `level`.
+    pub(crate) fn try_new(level: FormatLevel, mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
+        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(level));
+        Ok(Self(lanes.map(|lane| Ok((lane, make(lane)?))).collect::<StoreResult<_>>()?))
     }
 
-    /// The value of a lane.
-    pub(crate) fn of(&self, lane: Lane) -> &T {
-        match lane {
-            Lane::Text => &self.text,
-            Lane::Service => &self.service,
-        }
+    /// The value of a lane. Fails if the store's level does not have the lane:
+    /// [`store::limited::Limited`] keeps such calls away.
+    pub(crate) fn of(&self, lane: Lane) -> StoreResult<&T> {
+        let found = self.0.iter().find(|(found, _)| *found == lane).map(|(_, value)| value);
+        found.ok_or_else(|| StoreError::Invalid(format!("the store's level does not have the lane {lane}")))
+    }
+
+    /// The lanes and their values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Lane, &T)> {
+        self.0.iter().map(|(lane, value)| (*lane, value))
     }
 }
 

@@ -91,13 +91,13 @@ impl EmbeddedStore {
         let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
         let folder = Folder::hold(folder, options.newest_level, make)?;
         let level = folder.level();
-        let tables = Lanes::try_new(|lane| {
+        let tables = Lanes::try_new(level, |lane| {
             let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane))?;
             Ok(Arc::new(tables))
         })?;
         let room = Arc::new(Room::new(folder.path().to_path_buf(), options.headroom_bytes));
-        let writers = Lanes::try_new(|lane| {
-            Writer::start(lane, tables.of(lane).clone(), room.clone(), clock.clone(), &options)
+        let writers = Lanes::try_new(level, |lane| {
+            Writer::start(lane, tables.of(lane)?.clone(), room.clone(), clock.clone(), &options)
                 .map_err(|source| io_error("starting the committers of", folder.path(), source))
         })?;
         Ok(Arc::new(Self {
@@ -123,7 +123,8 @@ impl EmbeddedStore {
         let mut folder = Folder::hold_made(folder, options.newest_level)?;
         let before = folder.level();
         if before < options.newest_level {
-            folder.raise()?;
+            let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
+            folder.raise(make)?;
         }
         Ok([before, folder.level()])
     }
@@ -161,7 +162,7 @@ impl EmbeddedStore {
         read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = self.database()?;
-        blocking(deadline, move || read(&database.tables.of(lane).view())).await
+        blocking(deadline, move || read(&database.tables.of(lane)?.view())).await
     }
 
     /// Whether few rows may be read on the caller's thread. A caller that reads in a loop yields
@@ -184,7 +185,7 @@ impl EmbeddedStore {
             return Err(StoreError::DeadlinePassed);
         }
         let database = self.database()?;
-        catch_unwind(AssertUnwindSafe(|| read(&database.tables.of(lane).view())))
+        catch_unwind(AssertUnwindSafe(|| read(&database.tables.of(lane)?.view())))
             .unwrap_or_else(|_| Err(StoreError::Unavailable("a read failed, see the log".to_owned())))
     }
 
@@ -195,7 +196,7 @@ impl EmbeddedStore {
 
     /// Sends a plan to the committer of its lane, which applies it.
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
-        let writer = self.writers.of(plan.lane);
+        let writer = self.writers.of(plan.lane)?;
         writer.check_poison()?;
         let plan = self.touched(deadline, plan).await.map_err(not_begun)?;
         self.pace(deadline, &plan).await?;
@@ -219,7 +220,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         loop {
-            let tables = self.database()?.tables.of(plan.lane).clone();
+            let tables = self.database()?.tables.of(plan.lane)?.clone();
             let bound = BULK_UNFLUSHED_MEMTABLES * tables.memtable_bytes();
             let mut is_behind = false;
             for table in plan.written_tables() {
@@ -339,15 +340,17 @@ impl Store for EmbeddedStore {
         let (writers, database, room) = (self.writers.clone(), self.database(), self.room.clone());
         // On a thread of its own, because the databases may be in the middle of a sync.
         let asked = tokio::task::spawn_blocking(move || {
-            let refusal = |lane: Lane| match (writers.of(lane).poison(), &database) {
+            let refusal = |lane: Lane, writer: &Writer| match (writer.poison(), &database) {
                 (Some(reason), _) => Some(reason.to_owned()),
                 (None, Err(closed)) => Some(closed.to_string()),
                 (None, Ok(database)) => match room.check(free_bytes, 0, least_use(lane)) {
                     Err(full) => Some(full.to_string()),
-                    Ok(()) => database.tables.of(lane).refusal(),
+                    Ok(()) => {
+                        database.tables.of(lane).map_or_else(|error| Some(error.to_string()), |tables| tables.refusal())
+                    }
                 },
             };
-            Lane::ALL.into_iter().filter_map(|lane| Some((lane, refusal(lane)?))).collect()
+            writers.iter().filter_map(|(lane, writer)| Some((lane, refusal(lane, writer)?))).collect()
         });
         let refusing_writes =
             asked.await.unwrap_or_else(|error| Lane::ALL.map(|lane| (lane, error.to_string())).into());
@@ -365,8 +368,8 @@ impl Store for EmbeddedStore {
         let still_open = Arc::downgrade(&database);
         let closing = tokio::task::spawn_blocking(move || {
             // One lane is closed even if the other fails.
-            let closed = Lane::ALL.map(|lane| {
-                let (writer, tables) = (writers.of(lane), database.tables.of(lane));
+            let close = |(lane, writer): (Lane, &Writer)| {
+                let tables = database.tables.of(lane)?;
                 writer.end();
                 // All acknowledged rows are in the journal, but files need no replay and are better
                 // protected.
@@ -374,7 +377,8 @@ impl Store for EmbeddedStore {
                     tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))?;
                 }
                 Ok(())
-            });
+            };
+            let closed: Vec<StoreResult<()>> = writers.iter().map(close).collect();
             database.folder.close_to_others();
             closed.into_iter().collect()
         });
@@ -394,7 +398,7 @@ impl Store for EmbeddedStore {
 /// audit, since nothing is served without an audit.
 fn least_use(lane: Lane) -> Use {
     match lane {
-        Lane::Text => Use::Adds,
+        Lane::Text | Lane::Records => Use::Adds,
         Lane::Service => Use::Audits,
     }
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use store::{FormatLevel, Lane, StoreError, StoreResult};
 
-use crate::private;
+use crate::{opening, private};
 
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
@@ -91,9 +91,9 @@ impl Folder {
         }
     }
 
-    /// Refuses a folder that holds no database, or that has another format. If `format` cannot be
-    /// read, this format is assumed.
-    pub(crate) fn check_salvageable(path: &Path) -> StoreResult<()> {
+    /// The lanes that a folder to be salvaged has. Refuses a folder that holds no database, or that
+    /// has another format. If `format` cannot be read, its lanes are those that are there.
+    pub(crate) fn salvageable_lanes(path: &Path) -> StoreResult<Vec<Lane>> {
         if !path.join("db").is_dir() {
             let detail = "there is no database in it".to_owned();
             return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
@@ -101,10 +101,15 @@ impl Folder {
         let found = fs::read(path.join("format")).unwrap_or_default();
         let found = String::from_utf8_lossy(&found);
         let version = found.trim_end().strip_prefix(FORMAT_NAME).map(|version| version.trim_start().parse::<u32>());
-        match version {
-            Some(Ok(_)) => level_of(path, &found, FormatLevel::NEWEST).map(drop),
-            _ => Ok(()),
-        }
+        let level = match version {
+            Some(Ok(_)) => Some(level_of(path, &found, FormatLevel::NEWEST)?),
+            _ => None,
+        };
+        let is_there = |lane: &Lane| match level {
+            Some(level) => lane.is_in(level),
+            None => lane.is_in(FormatLevel::FIRST) || path.join("db").join(lane.name()).exists(),
+        };
+        Ok(Lane::ALL.into_iter().filter(is_there).collect())
     }
 
     /// The path of the folder.
@@ -139,13 +144,40 @@ impl Folder {
         self.level
     }
 
-    /// Raises the level by one. Afterwards earlier programs refuse the folder.
-    pub(crate) fn raise(&mut self) -> StoreResult<()> {
+    /// Raises the level by one, and makes the databases of the lanes that it brings. Afterwards
+    /// earlier programs refuse the folder.
+    pub(crate) fn raise(&mut self, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
         let (format, next) = (self.format(), self.level.next());
+        for lane in Lane::ALL.into_iter().filter(|lane| lane.is_in(next) && !lane.is_in(self.level)) {
+            self.add_lane(lane, &make)?;
+        }
         write_whole(&format, format_line(next).as_bytes()).map_err(|source| io_error("writing", &format, source))?;
         sync_folder(&self.path)?;
         self.level = next;
         Ok(())
+    }
+
+    /// Makes the database of a lane. What is there already was left by a process that died before
+    /// the level rose, and nothing was stored in it.
+    fn add_lane(&self, lane: Lane, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
+        let (making, place) = (self.making(), self.database(lane));
+        let files = |database: &Path| [opening::record_path(database), opening::known_path(database)];
+        for folder in [&making, &place].into_iter().filter(|folder| folder.exists()) {
+            fs::remove_dir_all(folder).map_err(|source| io_error("removing", folder, source))?;
+        }
+        for file in files(&place).iter().filter(|file| file.exists()) {
+            fs::remove_file(file).map_err(|source| io_error("removing", file, source))?;
+        }
+        private::create_folders(&making).map_err(|source| io_error("making", &making, source))?;
+        let made = making.join(lane.name());
+        make(&made, lane)?;
+        sync_folder(&making)?;
+        for (from, to) in files(&made).into_iter().zip(files(&place)).filter(|(from, _)| from.exists()) {
+            move_to(&from, &to)?;
+        }
+        move_to(&made, &place)?;
+        sync_folder(&self.databases())?;
+        fs::remove_dir_all(&making).map_err(|source| io_error("removing", &making, source))
     }
 
     /// Makes a store in a folder that has none. A database without a format is not ours, or has
@@ -160,7 +192,7 @@ impl Folder {
         for folder in [&self.contents(), &databases] {
             private::create_folders(folder).map_err(|source| io_error("making", folder, source))?;
         }
-        for lane in Lane::ALL {
+        for lane in Lane::ALL.into_iter().filter(|lane| lane.is_in(self.newest)) {
             make(&databases.join(lane.name()), lane)?;
         }
         sync_folder(&databases)?;

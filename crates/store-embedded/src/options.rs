@@ -75,12 +75,14 @@ pub(crate) struct LaneOptions {
 }
 
 impl EmbeddedOptions {
-    /// The share of a lane. The service lane is small and seldom read again.
+    /// The share of a lane. The service lane is small and seldom read again. Records get a quarter
+    /// of the cache.
     pub(crate) fn of_lane(&self, lane: Lane) -> LaneOptions {
         let service_cache_bytes = self.cache_bytes / 16;
+        let records_cache_bytes = self.cache_bytes / 4;
         match lane {
             Lane::Text => LaneOptions {
-                cache_bytes: self.cache_bytes - service_cache_bytes,
+                cache_bytes: self.cache_bytes - service_cache_bytes - records_cache_bytes,
                 memtable_bytes: self.memtable_bytes,
                 journals_bytes: 128 << 20,
                 open_files: 256,
@@ -91,6 +93,13 @@ impl EmbeddedOptions {
                 memtable_bytes: self.memtable_bytes / 4,
                 journals_bytes: 64 << 20,
                 open_files: 64,
+                worker_threads: self.worker_threads,
+            },
+            Lane::Records => LaneOptions {
+                cache_bytes: records_cache_bytes,
+                memtable_bytes: self.memtable_bytes,
+                journals_bytes: 128 << 20,
+                open_files: 256,
                 worker_threads: self.worker_threads,
             },
         }

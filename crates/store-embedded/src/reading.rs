@@ -76,7 +76,7 @@ impl Reading {
         let (id, now) = (self.id, self.now);
         let database =
             self.database.upgrade().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))?;
-        let read = move || sums_in(&database.tables.of(Table::Contents.lane()).view(), id, number, now);
+        let read = move || sums_in(&database.tables.of(Table::Contents.lane())?.view(), id, number, now);
         let sums = blocking(deadline, read).await?;
         Ok(self.sums.insert(sums).clone())
     }

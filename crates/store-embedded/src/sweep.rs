@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use store::lifecycle::{self, ToSweep};
-use store::{ContentId, ContentState, Deadline, Expect, Lane, Outcome, StoreError, StoreResult, Table};
+use store::{ContentId, ContentState, Deadline, Expect, Lane, Outcome, Store, StoreError, StoreResult, Table};
 
 use crate::engine::EmbeddedStore;
 use crate::header::header_in;
@@ -21,12 +21,16 @@ impl EmbeddedStore {
     /// leftovers of interrupted uploads. Of the contents and their files it checks the next ones in
     /// turn.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
-        // One lane is swept even if the other fails.
-        let service = self.sweep_rows(deadline, Lane::Service).await;
-        let text = self.sweep_rows(deadline, Lane::Text).await?;
+        // One lane is swept even if another fails.
+        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level()));
+        let mut swept = Vec::new();
+        for lane in lanes {
+            swept.push(self.sweep_rows(deadline, lane).await);
+        }
         let contents = self.sweep_contents(deadline).await?;
         let files = self.sweep_files(deadline).await?;
-        Ok(service? + text + contents + files)
+        let rows: u64 = swept.into_iter().sum::<StoreResult<u64>>()?;
+        Ok(rows + contents + files)
     }
 
     async fn sweep_rows(&self, deadline: Deadline, lane: Lane) -> StoreResult<u64> {

@@ -130,7 +130,11 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who else", "what")] };
     assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
     let refusing = store.health().await.refusing_writes;
-    assert_eq!(refusing.into_keys().collect::<Vec<_>>(), [Lane::Text], "reading is audited, so it goes on");
+    assert_eq!(
+        refusing.into_keys().collect::<Vec<_>>(),
+        [Lane::Text, Lane::Records],
+        "reading is audited, so it goes on"
+    );
 }
 
 /// Everything in a folder, the folder included, with its mode.
@@ -511,6 +515,8 @@ async fn a_folder_keeps_its_level_until_it_is_raised_and_then_earlier_programs_r
     assert_eq!(raised, [FormatLevel::FIRST, FormatLevel::KINDS]);
     let raised = EmbeddedStore::raise_level(folder, &options()).unwrap();
     assert_eq!(raised, [FormatLevel::KINDS, FormatLevel::ARCHIVE]);
+    let raised = EmbeddedStore::raise_level(folder, &options()).unwrap();
+    assert_eq!(raised, [FormatLevel::ARCHIVE, FormatLevel::RECORDS]);
     assert_eq!(EmbeddedStore::raise_level(folder, &options()).unwrap(), [FormatLevel::NEWEST; 2]);
     assert!(matches!(reopened(earlier.clone()), Err(StoreError::Format { .. })));
     assert!(matches!(EmbeddedStore::level_of(folder, &earlier), Err(StoreError::Format { .. })));

@@ -44,7 +44,12 @@ fn head(stamp: Stamp) -> Step {
     }
 }
 
-/// Rows of both lanes, one that expires, a head and a content; a part of them only in the journal.
+/// The tables of the lanes of small rows.
+fn small_tables() -> impl Iterator<Item = Table> {
+    Lane::Service.tables().chain(Lane::Records.tables())
+}
+
+/// Rows of all lanes, some that expire, a head and a content; a part of them only in the journal.
 async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
     for row in 0..ROWS {
         let rows = vec![NewRow::new("r", value(row))];
@@ -54,7 +59,7 @@ async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
         );
     }
     assert!(store.run(call(), vec![head(stamp)]).await.unwrap().is_applied());
-    for table in Lane::Service.tables() {
+    for table in small_tables() {
         let expires_at = table.info().may_expire.then_some(UnixMillis(u64::MAX));
         let expiring = NewRow { expires_at, ..NewRow::new("e", envelope::seal(ValueKind::Trial, b"ends")) };
         let rows = vec![NewRow::new("a", envelope::seal(ValueKind::Trial, b"who")), expiring];
@@ -86,7 +91,7 @@ async fn salvaged_rows(store: &Arc<EmbeddedStore>) -> u32 {
 async fn assert_the_rest_is_there(store: &Arc<EmbeddedStore>, stamp: Stamp, content: store::ContentId) {
     let found = store.get(call(), Table::Objects, &"head".into(), &"h".into()).await.unwrap().unwrap();
     assert_eq!(found.guard, Some(Guard { stamp, tag: Bytes::from_static(b"tag") }));
-    for table in Lane::Service.tables() {
+    for table in small_tables() {
         let page = store.scan(call(), table, &"p".into(), Scan::prefix("", usize::MAX)).await.unwrap();
         assert_eq!(page.rows.len(), 2, "of {table}");
     }

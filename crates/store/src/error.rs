@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::class::Durability;
+use crate::format_level::FormatLevel;
 use crate::table::Table;
 
 /// The result of a call of the store.
@@ -75,6 +76,18 @@ pub enum StoreError {
         found: String,
         /// The format that is understood.
         expected: String,
+    },
+    /// The store has no such table yet; nothing was applied.
+    #[error(
+        "the store has no {table} yet: they need level {since}, and it has level {level}; raise it by `penates upgrade`"
+    )]
+    Level {
+        /// The table.
+        table: Table,
+        /// The level from which on stores have it.
+        since: FormatLevel,
+        /// The store's level.
+        level: FormatLevel,
     },
     /// The store cannot be opened because a part of it is damaged or missing.
     #[error("the store in {location} cannot be read: {detail}")]

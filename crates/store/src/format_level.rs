@@ -30,8 +30,11 @@ impl FormatLevel {
     /// feed. No table is new.
     pub const ARCHIVE: FormatLevel = FormatLevel(3);
 
+    /// The store has the lane and the table of records.
+    pub const RECORDS: FormatLevel = FormatLevel(4);
+
     /// The newest level that this program knows.
-    pub const NEWEST: FormatLevel = FormatLevel::ARCHIVE;
+    pub const NEWEST: FormatLevel = FormatLevel::RECORDS;
 
     /// The level with a number, counted from 1.
     pub const fn of_number(number: u32) -> Option<Self> {

@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::class::{Class, Durability};
+use crate::format_level::FormatLevel;
 
 /// The description of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct TableInfo {
     pub may_expire: bool,
     /// The least that its writes must survive, whatever their calls state.
     pub durability: Durability,
+    /// The level from which on stores have it.
+    pub since: FormatLevel,
 }
 
 /// What a put does to a plain row that is there already, with other bytes.
@@ -53,18 +56,26 @@ pub enum Lane {
     /// What serving writes: tokens, the audit, selections and pins. Reading goes on as long as
     /// these can be written.
     Service,
+    /// Records. They change all the time, and must not wait behind imports of megabytes.
+    Records,
 }
 
 impl Lane {
     /// All lanes.
-    pub const ALL: [Lane; 2] = [Lane::Text, Lane::Service];
+    pub const ALL: [Lane; 3] = [Lane::Text, Lane::Service, Lane::Records];
 
     /// The lane's name.
     pub fn name(self) -> &'static str {
         match self {
             Lane::Text => "text",
             Lane::Service => "service",
+            Lane::Records => "records",
         }
+    }
+
+    /// Whether stores of a level have it.
+    pub fn is_in(self, level: FormatLevel) -> bool {
+        self.tables().any(|table| table.is_in(level))
     }
 
     /// Its tables.
@@ -112,13 +123,11 @@ const USUAL: TableInfo = TableInfo {
     may_expire: false,
     // No more, because a cluster may keep one copy, and its nodes choose when they sync.
     durability: Durability::Written,
+    since: FormatLevel::FIRST,
 };
 
 // The order is part of the stored format of the embedded engine: it numbers the tables of a lane.
 //
-// A table of records (attributes that change and expire, for a door that does not exist yet) will
-// have a lane of its own, so that its writes do not wait behind imports of megabytes; the class
-// `Record`; `Replaced`; and `may_expire`.
 tables! {
     /// Objects: one partition per head, and others for its head log, directories and versions.
     /// Small rows that are looked up one by one.
@@ -162,6 +171,16 @@ tables! {
     /// Pins: what selections keep from being collected, one partition per object. They are not in
     /// [`Table::Objects`] because a download writes them: see [`Lane`].
     Pins = TableInfo { name: "pins", lane: Lane::Service, ..USUAL };
+    /// Records, one partition and row per record.
+    Records = TableInfo {
+        name: "records",
+        lane: Lane::Records,
+        class: Class::Record,
+        plain_rows: PlainRows::Replaced,
+        may_expire: true,
+        since: FormatLevel::RECORDS,
+        ..USUAL
+    };
 }
 
 impl Table {
@@ -173,6 +192,11 @@ impl Table {
     /// The class of data of its rows: see [`TableInfo::class`].
     pub fn class(self) -> Class {
         self.info().class
+    }
+
+    /// Whether stores of a level have it.
+    pub fn is_in(self, level: FormatLevel) -> bool {
+        self.info().since <= level
     }
 
     /// The table's name, as engines store it.

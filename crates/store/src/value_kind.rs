@@ -123,6 +123,8 @@ kinds! {
     FixityReader = 50 "fixity reader",
     /// What a check found.
     FixityFinding = 51 "fixity finding",
+    /// A record.
+    Record = 52 "record",
     /// A value of a test.
     Trial = 255 "trial",
 }
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();
-        assert_eq!(numbers, (1..=5).chain(16..=51).chain([255]).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=5).chain(16..=52).chain([255]).collect::<Vec<u8>>());
         let digest = ValueKind::ALL.iter().fold(crc32fast::Hasher::new(), |mut hasher, kind| {
             hasher.update(format!("{kind:?}={}\n", kind.number()).as_bytes());
             hasher

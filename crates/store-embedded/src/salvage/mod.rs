@@ -79,7 +79,7 @@ pub struct SalvageProgress {
 /// the target, which may then hold a part of the copy.
 pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgress)) -> StoreResult<Salvaged> {
     let _held = hold_source(source)?;
-    Folder::check_salvageable(source)?;
+    let lanes = Folder::salvageable_lanes(source)?;
     if target.join("format").exists() {
         return Err(StoreError::Invalid(format!("{} holds a store already", target.display())));
     }
@@ -95,8 +95,10 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         told: SalvageProgress::default(),
         progress,
     };
-    let opened = Lane::ALL.map(|lane| (lane, Shadow::open(&source.join("db").join(lane.name()), &shadows, lane)));
-    for (lane, shadow) in opened {
+    // All of them before one is salvaged, so that the progress knows the total.
+    let open = |lane: &Lane| Shadow::open(&source.join("db").join(lane.name()), &shadows, *lane);
+    let opened: Vec<StoreResult<Shadow>> = lanes.iter().map(open).collect();
+    for (lane, shadow) in lanes.into_iter().zip(opened) {
         let shadow = shadow?;
         salvaging.told.bytes_total += shadow.disk_bytes();
         salvaging.lane(lane, &shadow, &options)?;

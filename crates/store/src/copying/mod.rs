@@ -62,6 +62,7 @@ const ORDER: [Table; Table::ALL.len()] = [
     Table::Work,
     Table::Tokens,
     Table::Audit,
+    Table::Records,
 ];
 
 // Each table is in it: a copy may leave out none.

@@ -106,6 +106,34 @@ pub async fn a_sweep_changes_no_read_and_leaves_nothing_for_the_next(subject: &m
     assert_eq!(store.sweep(call()).await.unwrap(), 0);
 }
 
+/// In a table of replaced rows, a row expires as its last put says. What earlier puts said counts no
+/// more, also for a sweep.
+pub async fn a_row_that_is_replaced_expires_as_its_last_put_says(subject: &mut impl Subject) {
+    const TABLE: Table = Table::Records;
+    let store = subject.store();
+    let put = |row: NewRow| vec![Step::Put { table: TABLE, partition: bytes("p"), rows: vec![row] }];
+    let found = async || {
+        let row = store.get(call().strong(), TABLE, &bytes("p"), &bytes("a")).await.unwrap();
+        row.map(|row| (row.value, row.expires_at))
+    };
+    store.applied(put(expiring(subject, "a"))).await;
+    store.applied(put(row("a", "lasts"))).await;
+    subject.clock().advance(LIFE);
+    store.sweep(call()).await.unwrap();
+    assert_eq!(found().await, Some((bytes("lasts"), None)));
+
+    let again = expiring(subject, "a");
+    let expires_at = again.expires_at;
+    store.applied(put(again)).await;
+    assert_eq!(found().await, Some((bytes("v"), expires_at)));
+    subject.clock().advance(LIFE);
+    assert_eq!(found().await, None);
+    assert_eq!(store.walk(call(), TABLE, None, 10).await.unwrap().partitions, Vec::<Bytes>::new());
+    store.applied(put(row("a", "new"))).await;
+    store.sweep(call()).await.unwrap();
+    assert_eq!(found().await, Some((bytes("new"), None)));
+}
+
 /// An expired row does not prevent a write.
 pub async fn an_expired_row_is_absent_for_conditions(subject: &mut impl Subject) {
     let store = subject.store();

@@ -304,6 +304,7 @@ macro_rules! behaviour_suite {
                 expired_rows_do_not_end_a_scan
                 a_walk_passes_over_partitions_that_have_expired
                 an_expired_row_is_absent_for_conditions
+                a_row_that_is_replaced_expires_as_its_last_put_says
                 a_sweep_changes_no_read_and_leaves_nothing_for_the_next
             }
             contents {
