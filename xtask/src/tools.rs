@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 12] = [
+pub const TOOLS: [Tool; 13] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -43,7 +43,7 @@ pub const TOOLS: [Tool; 12] = [
         program: "python3",
         probe: Probe::Runs(&["-m", "ensurepip", "--version"]),
         package: "python3-venv",
-        tests: "a real library of RDF as a client",
+        tests: "libraries of RDF and Redis as clients",
     },
     Tool {
         program: "java",
@@ -69,6 +69,12 @@ pub const TOOLS: [Tool; 12] = [
         probe: Probe::Runs(&["--version"]),
         package: "maven",
         tests: "Cassandra nodes, the W3C LDP test suite",
+    },
+    Tool {
+        program: "redis-server",
+        probe: Probe::Runs(&["--version"]),
+        package: "redis-server",
+        tests: "records as in Redis, redis-cli and redis-benchmark as clients",
     },
     Tool {
         program: "chromium",

@@ -67,6 +67,11 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    /// Whether a client has a right, by the name of its token.
+    pub(crate) fn allows_named(&self, name: Option<&str>, right: Right) -> bool {
+        self.allows(&Identity(name.map(str::to_owned)), right)
+    }
+
     fn allows(&self, identity: &Identity, right: Right) -> bool {
         let needed = match right {
             Right::Read => self.config.read,

@@ -10,18 +10,20 @@ use axum::routing::get;
 use door_data::DataDoor;
 use door_http::Reason;
 use door_ldp::LdpDoor;
+use door_records::RequestLimits;
 use fixity::Auditor;
 use http::{HeaderValue, header};
 use library::Library;
 use metrics_exporter_prometheus::PrometheusHandle;
-use store::{Clock, Store, SystemClock};
+use records::Records;
+use store::{Clock, Store, SystemClock, Table};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{Policy, Right, Via, identify, keep_standing, require};
 use crate::admin::{self, Admin};
-use crate::config::Config;
+use crate::config::{Config, RecordsConfig};
 use crate::cors::Origins;
 use crate::error::ServerError;
 use crate::feed::{self, Consumers};
@@ -126,6 +128,33 @@ impl App {
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         layered(routes, policy, hosts, Pace::of(&self.config.limits))
+    }
+
+    /// The records door, if the configuration names an address for it.
+    pub(crate) fn records_door(&self) -> Result<Option<Arc<door_records::Door>>, ServerError> {
+        let RecordsConfig { listen, deadline, deadline_max, silence_max, request_max } = self.config.records;
+        if listen.is_none() {
+            return Ok(None);
+        }
+        let why = |reason| ServerError::Door { door: "the records door", reason };
+        if !Table::Records.is_in(self.store.level()) {
+            return Err(why("the store has no table of records yet: run `penates upgrade`".to_owned()));
+        }
+        let records =
+            Records::new(self.store.clone(), Arc::new(SystemClock)).map_err(|error| why(error.to_string()))?;
+        let settings = door_records::Settings {
+            deadline,
+            deadline_max,
+            silence_max,
+            stall_max: self.config.limits.stall,
+            request: RequestLimits { bytes: usize::try_from(request_max).unwrap_or(usize::MAX) },
+        };
+        Ok(Some(door_records::Door::new(
+            records,
+            Box::new(self.policy(Via::Network)),
+            self.library.memory.clone(),
+            settings,
+        )))
     }
 
     fn policy(&self, via: Via) -> Policy {

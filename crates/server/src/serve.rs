@@ -42,7 +42,7 @@ async fn serve_app(
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let addresses = listeners.addresses().clone();
-    tracing::info!(http = ?addresses.http, tls = ?addresses.tls, socket = ?addresses.socket, "listening");
+    tracing::info!(http = ?addresses.http, tls = ?addresses.tls, records = ?addresses.records, socket = ?addresses.socket, "listening");
     ready(addresses);
     systemd::tell(systemd::State::Ready);
     let shutdown = async {
@@ -51,7 +51,8 @@ async fn serve_app(
         systemd::tell(systemd::State::Stopping);
         app.stopping().cancel();
     };
-    listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), shutdown).await;
+    let door = app.records_door()?;
+    listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), door, shutdown).await;
     app.library().audit.auditor().finish().await;
     Ok(())
 }

@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, response};
 use bytes::Bytes;
+use door_records::METRICS as RECORDS;
 use fixity::Auditor;
 use heads::Chore;
 use http::{Method, StatusCode, header};
@@ -53,6 +54,9 @@ const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
 /// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
+/// Likewise for commands on records.
+const RECORDS_BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
+
 /// The process's metrics; the recorder is installed at the first call.
 pub(crate) fn metrics() -> Result<&'static PrometheusHandle, ServerError> {
     static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
@@ -62,6 +66,9 @@ pub(crate) fn metrics() -> Result<&'static PrometheusHandle, ServerError> {
 fn install() -> Result<PrometheusHandle, String> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &BUCKETS)
+        .and_then(|builder| {
+            builder.set_buckets_for_metric(Matcher::Full(RECORDS.duration.to_owned()), &RECORDS_BUCKETS)
+        })
         .map_err(|error| error.to_string())?
         .install_recorder()
         .map_err(|error| error.to_string())?;
@@ -77,6 +84,8 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(FREE, "Free space on the store's disk");
     describe_gauge!(UNKNOWN, "Files of contents that the database does not know, kept for a grace");
     describe_gauge!(REPLICATION_LAG, "Greatest age of what is visible here of another data center");
+    describe_counter!(RECORDS.commands, "Commands on records, by kind and outcome");
+    describe_histogram!(RECORDS.duration, "Seconds of commands on records");
     describe_counter!(FIXITY_ERRORS, "How often a fixity pass was interrupted by a failure");
     describe_gauge!(FIXITY_OLDEST, "Everything that was stored so long ago was checked since; infinite before that");
     describe_counter!(FIXITY_OBJECTS, "Volumes and resources that this server's fixity auditor has read");

@@ -37,6 +37,9 @@ pub struct ListenArgs {
     /// Address of HTTPS, or `off` [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDRESS")]
     pub tls_listen: Option<String>,
+    /// Address of the Redis protocol, or `off` [default: off]
+    #[arg(long, value_name = "ADDRESS")]
+    pub records_listen: Option<String>,
     /// The certificate (PEM); without it the server makes one for loopback.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -52,6 +55,7 @@ impl ListenArgs {
         let settings = [
             ("listen.http", self.listen.clone()),
             ("listen.tls", self.tls_listen.clone()),
+            ("records.listen", self.records_listen.clone()),
             ("listen.tls_cert", self.tls_cert.as_ref().map(path)),
             ("listen.tls_key", self.tls_key.as_ref().map(path)),
         ];
@@ -82,7 +86,11 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
     let flag = match &error {
         ServerError::Bind { address, source } if source.kind() == ErrorKind::AddrInUse => {
             let is = |configured: Option<SocketAddr>| configured.is_some_and(|known| known.to_string() == *address);
-            if is(listen.http) { "--listen" } else { "--tls-listen" }
+            match (is(listen.http), is(listen.tls)) {
+                (true, _) => "--listen",
+                (false, true) => "--tls-listen",
+                (false, false) => "--records-listen",
+            }
         }
         _ => return error.into(),
     };
@@ -96,5 +104,8 @@ fn tell(addresses: Addresses) {
     }
     if let Some(tls) = addresses.tls {
         eprintln!("Listening on https://{tls}/");
+    }
+    if let Some(records) = addresses.records {
+        eprintln!("Listening on redis://{records}/");
     }
 }

@@ -38,6 +38,8 @@ pub struct Config {
     pub ldp: LdpConfig,
     /// The change feed.
     pub feed: FeedConfig,
+    /// The records door.
+    pub records: RecordsConfig,
     /// The audit.
     pub audit: AuditConfig,
     /// The fixity auditor.
@@ -378,6 +380,39 @@ pub struct FeedConfig {
 impl Default for FeedConfig {
     fn default() -> Self {
         Self { keep: LibraryOptions::default().feed_keep, consumers_max: 1_000 }
+    }
+}
+
+/// `[records]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordsConfig {
+    /// Address of the Redis protocol, or `off`.
+    #[serde(with = "text::address")]
+    pub listen: Option<SocketAddr>,
+    /// How long a command may take, unless its connection asks for another time.
+    #[serde(with = "humantime_serde")]
+    pub deadline: Duration,
+    /// The longest time that a connection may ask for.
+    #[serde(with = "humantime_serde")]
+    pub deadline_max: Duration,
+    /// How long a client may be silent.
+    #[serde(with = "humantime_serde")]
+    pub silence_max: Duration,
+    /// Bytes of one request; also what one connection may make the server hold.
+    #[serde(with = "text::size")]
+    pub request_max: u64,
+}
+
+impl Default for RecordsConfig {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            deadline: Duration::from_secs(1),
+            deadline_max: Duration::from_secs(60),
+            silence_max: Duration::from_secs(3_600),
+            request_max: 1 << 20,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod accept;
 mod connection;
+mod records;
 mod sending;
 
 use std::fs;
@@ -10,8 +11,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::Router;
+use door_records::Door;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
@@ -22,6 +25,7 @@ use crate::tls;
 
 use accept::{Acceptor, Listener, local_address};
 use connection::Http;
+use records::Resp;
 
 /// The name of the administrator's socket in the data folder. Any process that may open it is the
 /// administrator.
@@ -34,6 +38,8 @@ pub struct Addresses {
     pub http: Option<SocketAddr>,
     /// HTTPS.
     pub tls: Option<SocketAddr>,
+    /// The Redis protocol.
+    pub records: Option<SocketAddr>,
     /// The file of the HTTPS certificate.
     pub tls_cert: Option<PathBuf>,
     /// The administrator's socket, if there is a data folder.
@@ -45,6 +51,7 @@ pub(crate) struct Listeners {
     http: Option<TcpListener>,
     tls: Option<(TcpListener, TlsAcceptor)>,
     socket: Option<UnixListener>,
+    records: Option<TcpListener>,
     addresses: Addresses,
     limits: LimitsConfig,
 }
@@ -54,6 +61,10 @@ impl Listeners {
     /// one: an old socket in it is replaced.
     pub(crate) async fn bind(config: &Config, folder: Option<&Path>) -> Result<Self, ServerError> {
         let http = match config.listen.http {
+            Some(address) => Some(bind_tcp(address).await?),
+            None => None,
+        };
+        let records = match config.records.listen {
             Some(address) => Some(bind_tcp(address).await?),
             None => None,
         };
@@ -76,10 +87,11 @@ impl Listeners {
         let addresses = Addresses {
             http: http.as_ref().and_then(local_address),
             tls: tls.as_ref().and_then(|(listener, _)| local_address(listener)),
+            records: records.as_ref().and_then(local_address),
             tls_cert,
             socket: socket_path,
         };
-        Ok(Self { http, tls, socket, addresses, limits: config.limits.clone() })
+        Ok(Self { http, tls, socket, records, addresses, limits: config.limits.clone() })
     }
 
     pub(crate) fn addresses(&self) -> &Addresses {
@@ -88,8 +100,14 @@ impl Listeners {
 
     /// Accepts until `shutdown`. Then it stops accepting, lets responses end within the limits, and
     /// cuts the rest.
-    pub(crate) async fn serve(self, network: Router, admin: Router, shutdown: impl Future<Output = ()>) {
-        let Self { http, tls, socket, addresses, limits } = self;
+    pub(crate) async fn serve(
+        self,
+        network: Router,
+        admin: Router,
+        door: Option<Arc<Door>>,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let Self { http, tls, socket, records, addresses, limits } = self;
         let shutdown_time = limits.shutdown_time;
         let acceptor = Acceptor::new(descriptors::connections(limits.connections), limits.header_time);
         let over = Http::new(limits);
@@ -99,6 +117,12 @@ impl Listeners {
                 acceptor.accept(http.map(Listener::Tcp), over.with(network)),
                 acceptor.accept(tls.map(|(tcp, tls)| Listener::Tls(tcp, tls)), over.with(encrypted)),
                 acceptor.accept(socket.map(Listener::Private), over.with(admin)),
+                async {
+                    match door {
+                        Some(door) => acceptor.accept(records.map(Listener::Tcp), Resp(door)).await,
+                        None => std::future::pending().await,
+                    }
+                },
             )
         };
         tokio::select! {

@@ -65,7 +65,7 @@ impl Running {
         let (stop, stopped) = oneshot::channel::<()>();
         let admin = router.clone().route("/who", get(async || "admin"));
         let network = router.route("/who", get(async || "network"));
-        let serving = tokio::spawn(listeners.serve(network, admin, async {
+        let serving = tokio::spawn(listeners.serve(network, admin, None, async {
             let _ = stopped.await;
         }));
         Self { addresses, stop: Some(stop), serving, _folder: folder }

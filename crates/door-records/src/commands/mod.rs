@@ -1,0 +1,163 @@
+//! The commands on records, each with its number of words.
+
+mod attributes;
+mod keys;
+mod texts;
+
+use bytes::Bytes;
+use records::Draft;
+
+use crate::error::{CommandResult, Refusal};
+use crate::reply::Reply;
+use crate::words::Words;
+
+/// What a command does on the record of one key.
+type OnRecord = fn(&mut Draft, Words<'_>) -> CommandResult<Reply>;
+
+/// Which words of a command are keys, and what becomes of the answers for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// The first word.
+    One,
+    /// All words; the answer is the sum.
+    Sum,
+    /// All words; the answer is a list.
+    List,
+    /// Every other word, before its value; the answer is `OK`.
+    Pairs,
+}
+
+/// A command on records.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordCommand {
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// The least number of words after the name.
+    pub words_min: usize,
+    /// The greatest number of words after the name.
+    pub words_max: usize,
+    /// Whether it may change records.
+    pub writes: bool,
+    /// Which words are keys.
+    pub keys: Keys,
+    act: OnRecord,
+}
+
+impl RecordCommand {
+    /// The command of a name, in any case.
+    pub fn find(name: &[u8]) -> Option<&'static Self> {
+        COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The keys among the words after the name, each with the words that follow it and are for it.
+    ///
+    /// Errors: too few or too many words.
+    pub fn keys<'a>(&self, words: &'a [Bytes]) -> CommandResult<Vec<(&'a Bytes, &'a [Bytes])>> {
+        if !(self.words_min..=self.words_max).contains(&words.len()) {
+            return Err(Refusal::arity(self.name));
+        }
+        match self.keys {
+            Keys::One => Ok(words.split_first().into_iter().collect()),
+            Keys::Sum | Keys::List => Ok(words.iter().map(|key| (key, &[][..])).collect()),
+            Keys::Pairs => {
+                let (pairs, rest) = words.as_chunks::<2>();
+                if !rest.is_empty() {
+                    return Err(Refusal::arity(self.name));
+                }
+                Ok(pairs.iter().map(|pair| (&pair[0], &pair[1..])).collect())
+            }
+        }
+    }
+
+    /// Runs it on the record of one key, with the words that are for that key.
+    pub fn run(&self, draft: &mut Draft, words: &[Bytes]) -> CommandResult<Reply> {
+        (self.act)(draft, Words::new(self.name, words))
+    }
+
+    /// The answer for all keys, from those for each.
+    pub fn combined(&self, mut answers: Vec<Reply>) -> Reply {
+        match self.keys {
+            Keys::One => answers.pop().unwrap_or(Reply::Nothing),
+            Keys::List => Reply::List(answers),
+            Keys::Pairs => Reply::OK,
+            Keys::Sum => {
+                Reply::Integer(answers.iter().map(|answer| if let Reply::Integer(n) = answer { *n } else { 0 }).sum())
+            }
+        }
+    }
+}
+
+const ANY: usize = usize::MAX;
+
+const fn reads(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
+    RecordCommand { name, words_min, words_max, writes: false, keys: Keys::One, act }
+}
+
+const fn writes(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
+    RecordCommand { name, words_min, words_max, writes: true, keys: Keys::One, act }
+}
+
+const fn all_keys(name: &'static str, writes: bool, keys: Keys, words_min: usize, act: OnRecord) -> RecordCommand {
+    RecordCommand { name, words_min, words_max: ANY, writes, keys, act }
+}
+
+/// All commands on records.
+pub const COMMANDS: &[RecordCommand] = &[
+    // Attributes.
+    writes("hset", 3, ANY, attributes::set),
+    writes("hsetnx", 3, 3, attributes::set_if_absent),
+    writes("hsetex", 5, ANY, attributes::set_and_expire),
+    reads("hget", 2, 2, attributes::get),
+    writes("hgetex", 4, ANY, attributes::get_and_expire),
+    writes("hgetdel", 4, ANY, attributes::get_and_delete),
+    reads("hmget", 2, ANY, attributes::get_many),
+    reads("hgetall", 1, 1, attributes::get_all),
+    writes("hdel", 2, ANY, attributes::delete),
+    reads("hexists", 2, 2, attributes::exists),
+    reads("hlen", 1, 1, attributes::count),
+    reads("hkeys", 1, 1, attributes::names),
+    reads("hvals", 1, 1, attributes::values),
+    writes("hincrby", 3, 3, attributes::add),
+    writes("hincrbyfloat", 3, 3, attributes::add_decimal),
+    reads("hscan", 2, ANY, attributes::scan),
+    reads("hstrlen", 2, 2, attributes::value_length),
+    reads("hrandfield", 1, 3, attributes::draw),
+    // Expiry of attributes.
+    writes("hexpire", 5, ANY, attributes::expire),
+    writes("hpexpire", 5, ANY, attributes::expire_ms),
+    writes("hexpireat", 5, ANY, attributes::expire_at),
+    writes("hpexpireat", 5, ANY, attributes::expire_at_ms),
+    reads("httl", 4, ANY, attributes::ttl),
+    reads("hpttl", 4, ANY, attributes::ttl_ms),
+    reads("hexpiretime", 4, ANY, attributes::expiry_time),
+    reads("hpexpiretime", 4, ANY, attributes::expiry_time_ms),
+    writes("hpersist", 4, ANY, attributes::persist),
+    // Texts.
+    writes("set", 2, ANY, texts::set),
+    reads("get", 1, 1, texts::get),
+    writes("getex", 1, ANY, texts::get_and_expire),
+    writes("getdel", 1, 1, texts::get_and_delete),
+    all_keys("mget", false, Keys::List, 1, texts::get_if_text),
+    all_keys("mset", true, Keys::Pairs, 2, texts::set_plainly),
+    writes("incr", 1, 1, texts::add_one),
+    writes("incrby", 2, 2, texts::add_number),
+    writes("decr", 1, 1, texts::subtract_one),
+    writes("decrby", 2, 2, texts::subtract_number),
+    writes("append", 2, 2, texts::append),
+    reads("strlen", 1, 1, texts::length),
+    // Records of any kind.
+    all_keys("del", true, Keys::Sum, 1, keys::delete),
+    all_keys("unlink", true, Keys::Sum, 1, keys::delete),
+    all_keys("exists", false, Keys::Sum, 1, keys::exists),
+    all_keys("touch", false, Keys::Sum, 1, keys::exists),
+    reads("type", 1, 1, keys::kind),
+    writes("expire", 2, ANY, keys::expire),
+    writes("pexpire", 2, ANY, keys::expire_ms),
+    writes("expireat", 2, ANY, keys::expire_at),
+    writes("pexpireat", 2, ANY, keys::expire_at_ms),
+    reads("expiretime", 1, 1, keys::expiry_time),
+    reads("pexpiretime", 1, 1, keys::expiry_time_ms),
+    reads("ttl", 1, 1, keys::ttl),
+    reads("pttl", 1, 1, keys::ttl_ms),
+    writes("persist", 1, 1, keys::persist),
+];

@@ -1,0 +1,237 @@
+//! Serves one connection.
+
+use std::sync::Arc;
+
+use budget::{Party, Share};
+use bytes::{Bytes, BytesMut};
+use store::Deadline;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::Door;
+use crate::answer::Answer;
+use crate::commands::RecordCommand;
+use crate::error::{CommandResult, Refusal};
+use crate::listing::{commands, unknown};
+use crate::pipeline::Pipeline;
+use crate::reply::Reply;
+use crate::request::Requests;
+use crate::session::Session;
+use crate::transaction::Transaction;
+
+/// Bytes that are read from a connection at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// A connection that holds so many bytes of requests takes no share of the memory.
+const FREE_BYTES: usize = 2 * READ_BYTES;
+
+/// Answers are sent when so many bytes of them wait, and when no further request is there.
+const ANSWER_BYTES: usize = 16 << 10;
+
+/// A connection with what has arrived and what is to be sent.
+pub(crate) struct Connection<I> {
+    door: Arc<Door>,
+    io: I,
+    party: Party,
+    session: Session,
+    transaction: Option<Transaction>,
+    pipeline: Pipeline,
+    requests: Requests,
+    input: BytesMut,
+    /// The memory for a request that arrives in many pieces.
+    input_share: Option<Share>,
+    output: BytesMut,
+}
+
+/// The connection cannot go on.
+struct Ended;
+
+/// Whether a line begins a request of HTTP. A web page can make a browser send one here, and the
+/// lines of its body would be read as commands.
+fn is_http(name: &[u8]) -> bool {
+    [&b"post"[..], b"put", b"patch", b"host:"].iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
+    pub(crate) fn new(door: Arc<Door>, io: I, party: Party) -> Self {
+        Self {
+            session: Session::new(door.clone()),
+            requests: Requests::new(door.settings.request),
+            door,
+            io,
+            party,
+            transaction: None,
+            pipeline: Pipeline::default(),
+            input: BytesMut::new(),
+            input_share: None,
+            output: BytesMut::new(),
+        }
+    }
+
+    /// Serves requests until the client leaves, is silent for too long, or sends what cannot be
+    /// understood; or until `stop`, which lets the requests that are under way end.
+    pub(crate) async fn serve(mut self, stop: CancellationToken) {
+        while self.go_on(&stop).await.is_ok() {
+            if self.session.is_over {
+                let _ = self.send().await;
+                return;
+            }
+        }
+    }
+
+    /// Begins the next request, or waits for one.
+    async fn go_on(&mut self, stop: &CancellationToken) -> Result<(), Ended> {
+        match self.requests.next(&mut self.input) {
+            Ok(Some(words)) => self.begin(words).await,
+            Ok(None) => {
+                self.finish().await?;
+                self.send().await?;
+                self.receive(stop).await
+            }
+            Err(error) => self.end(Refusal::error(error)).await,
+        }
+    }
+
+    /// Answers what is under way, then with a refusal, and ends the connection.
+    async fn end(&mut self, refusal: Refusal) -> Result<(), Ended> {
+        self.finish().await?;
+        self.session.is_over = true;
+        self.put(Answer::free(Reply::Refused(refusal))).await
+    }
+
+    /// Begins a request. Commands on different records run at the same time; every other command
+    /// runs alone.
+    async fn begin(&mut self, words: Vec<Bytes>) -> Result<(), Ended> {
+        if words.first().is_some_and(|name| is_http(name)) {
+            return self.end(Refusal::error("this port speaks the Redis protocol, not HTTP")).await;
+        }
+        let command = words.first().and_then(|name| RecordCommand::find(name));
+        if let (Some(command), None) = (command, &self.transaction)
+            && let Ok(keys) = self.session.require(command.writes).and_then(|()| command.keys(&words[1..]))
+        {
+            let keys: Vec<Bytes> = keys.into_iter().map(|(key, _)| key.clone()).collect();
+            while !self.pipeline.admits(&keys, command.writes) {
+                self.put_next().await?;
+            }
+            let run = self.door.clone().run(self.party.clone(), command, words[1..].to_vec(), self.deadline());
+            self.pipeline.push(keys, command.writes, Box::pin(run));
+            return Ok(());
+        }
+        self.finish().await?;
+        let reply = self.answer(&words).await.unwrap_or_else(Reply::Refused);
+        self.put(Answer::within(&self.door.memory, &self.party, reply)).await
+    }
+
+    /// Answers all that is under way.
+    async fn finish(&mut self) -> Result<(), Ended> {
+        while self.put_next().await? {}
+        Ok(())
+    }
+
+    /// Answers the oldest command that is under way. Returns whether there was one.
+    async fn put_next(&mut self) -> Result<bool, Ended> {
+        match self.pipeline.next().await {
+            Some(answer) => self.put(answer).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits for more bytes.
+    async fn receive(&mut self, stop: &CancellationToken) -> Result<(), Ended> {
+        let held = self.input.len() + self.requests.held_bytes() + READ_BYTES;
+        if held <= FREE_BYTES {
+            self.input_share = None;
+        } else if self.input_share.as_ref().is_none_or(|share| share.bytes() < held as u64) {
+            // All of the request at once, so that it does not stop half way.
+            let bytes = held.max(self.requests.announced_bytes() + READ_BYTES);
+            self.input_share = None;
+            match self.door.memory.reserve(&self.party, bytes as u64).await {
+                Ok(share) => self.input_share = Some(share),
+                Err(_) => return self.end(Refusal::overloaded("there is no memory for the request now")).await,
+            }
+        }
+        self.input.reserve(READ_BYTES);
+        let mut bounded = (&mut self.io).take(READ_BYTES as u64);
+        let read = timeout(self.door.settings.silence_max, bounded.read_buf(&mut self.input));
+        tokio::select! {
+            read = read => if matches!(read, Ok(Ok(1..))) { Ok(()) } else { Err(Ended) },
+            () = stop.cancelled() => Err(Ended),
+        }
+    }
+
+    async fn put(&mut self, answer: Answer) -> Result<(), Ended> {
+        answer.reply.write(self.session.version, &mut self.output).map_err(|_| Ended)?;
+        if self.output.len() >= ANSWER_BYTES { self.send().await } else { Ok(()) }
+    }
+
+    /// Sends what waits. A client that does not read ends its connection.
+    async fn send(&mut self) -> Result<(), Ended> {
+        let sending = async {
+            self.io.write_all_buf(&mut self.output).await?;
+            self.io.flush().await
+        };
+        let sent = timeout(self.door.settings.stall_max, sending).await;
+        if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(Ended) }
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::within(self.session.time_limit)
+    }
+
+    /// Answers what does not run beside other commands: commands that are in a transaction, that
+    /// are not about single records, or that are refused.
+    async fn answer(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+        let Some((name, words)) = words.split_first() else { return Err(Refusal::syntax()) };
+        match name.to_ascii_lowercase().as_slice() {
+            b"multi" if self.transaction.is_some() => return Err(Refusal::error("MULTI calls can not be nested")),
+            b"multi" => {
+                self.transaction = Some(Transaction::default());
+                return Ok(Reply::OK);
+            }
+            b"exec" => {
+                let transaction = self.transaction.take().ok_or_else(|| Refusal::error("EXEC without MULTI"))?;
+                self.session.require(transaction.writes())?;
+                return transaction.execute(&self.door, self.deadline()).await;
+            }
+            b"discard" => {
+                let discarded = self.transaction.take().ok_or_else(|| Refusal::error("DISCARD without MULTI"));
+                return discarded.map(|_| Reply::OK);
+            }
+            b"reset" => self.transaction = None,
+            _ => {}
+        }
+        let command = RecordCommand::find(name);
+        if let Some(transaction) = &mut self.transaction {
+            return transaction.add(command, words);
+        }
+        if let Some(command) = command {
+            // It is no part of the pipeline because it is refused.
+            self.session.require(command.writes)?;
+            command.keys(words)?;
+        }
+        match self.session.run(name, words) {
+            Some(answer) => answer,
+            None => self.look(name, words).await,
+        }
+    }
+
+    /// Commands about all records, and about commands.
+    async fn look(&mut self, name: &[u8], words: &[Bytes]) -> CommandResult<Reply> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"command" => commands(words),
+            b"scan" => {
+                self.session.require(false)?;
+                self.door.scan(self.deadline(), words).await
+            }
+            b"dbsize" => {
+                self.session.require(false)?;
+                self.door.count(self.deadline()).await
+            }
+            b"watch" | b"unwatch" => Err(Refusal::error(
+                "WATCH is not offered: MULTI and EXEC change one record at one time, whoever else changes it",
+            )),
+            _ => Err(unknown(name, words)),
+        }
+    }
+}

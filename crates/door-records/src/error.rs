@@ -1,0 +1,82 @@
+//! Refusals, in the words of Redis, which clients compare.
+
+use std::fmt;
+
+use records::RecordError;
+
+/// A refusal. The connection goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(String);
+
+/// The result of a command.
+pub type CommandResult<T> = Result<T, Refusal>;
+
+impl Refusal {
+    /// An error of the usual kind.
+    pub fn error(what: impl fmt::Display) -> Self {
+        Self::of_kind("ERR", what)
+    }
+
+    /// An error of another kind, which clients tell apart. Line breaks would end it early.
+    pub fn of_kind(kind: &str, what: impl fmt::Display) -> Self {
+        Self(format!("{kind} {what}").replace(['\r', '\n'], " "))
+    }
+
+    /// The words of a command are not in the right order, or one is unknown.
+    pub fn syntax() -> Self {
+        Self::error("syntax error")
+    }
+
+    /// There was no answer by the deadline. Nothing was changed.
+    pub fn deadline() -> Self {
+        Self::of_kind("DEADLINE", "there was no answer in time; nothing was changed")
+    }
+
+    /// The server has too much to do now. Nothing was changed.
+    pub fn overloaded(why: impl fmt::Display) -> Self {
+        Self::of_kind("OVERLOADED", format_args!("{why}; nothing was changed"))
+    }
+
+    /// What metrics call it.
+    pub fn outcome(&self) -> &'static str {
+        match self.0.split_once(' ').map(|(kind, _)| kind) {
+            Some("DEADLINE") => "deadline",
+            Some("OVERLOADED") => "overloaded",
+            Some("UNKNOWN") => "unknown",
+            _ => "refused",
+        }
+    }
+
+    /// A number was expected.
+    pub fn not_an_integer() -> Self {
+        Self::error("value is not an integer or out of range")
+    }
+
+    /// A time that cannot be stored, or that must be positive.
+    pub fn expire_time(command: &str) -> Self {
+        Self::error(format_args!("invalid expire time in '{command}' command"))
+    }
+
+    /// Too few or too many words.
+    pub fn arity(command: &str) -> Self {
+        Self::error(format_args!("wrong number of arguments for '{command}' command"))
+    }
+
+    /// The text that a client gets. The first word is the kind.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<RecordError> for Refusal {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::OtherKind => {
+                Self("WRONGTYPE Operation against a key holding the wrong kind of value".to_owned())
+            }
+            RecordError::NotAnInteger => Self::not_an_integer(),
+            RecordError::NotADecimal => Self::error("value is not a valid float"),
+            RecordError::Overflow => Self::error("increment or decrement would overflow"),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The records door: records over the Redis protocol.
+//!
+//! How to read it:
+//!
+//! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
+//!   state and the commands about it, `pipeline.rs` what is under way;
+//! - `run.rs` runs a command on records, `transaction.rs` several on one;
+//! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
+//! - `commands/`: what each command does on a record, in a [`records::Draft`];
+//! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
+//! - `walk.rs` and `cursors.rs`: commands about all records; `listing.rs`: about commands;
+//! - `pattern.rs` and `random.rs`: choosing names.
+
+mod answer;
+mod commands;
+mod connection;
+mod cursors;
+mod error;
+mod listing;
+mod pattern;
+mod pipeline;
+mod random;
+mod reply;
+mod request;
+mod run;
+mod session;
+mod transaction;
+mod walk;
+mod words;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use budget::{Memory, Party};
+use records::Records;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use request::RequestLimits;
+pub use session::{Access, Rights, WrongPassword};
+
+use connection::Connection;
+use cursors::Cursors;
+
+/// What an operator decides about the door.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The time that a command may take, unless the connection asks for another.
+    pub deadline: Duration,
+    /// The longest time that a connection may ask for.
+    pub deadline_max: Duration,
+    /// How long a client may be silent.
+    pub silence_max: Duration,
+    /// How long a client may take to read an answer.
+    pub stall_max: Duration,
+    /// Limits of one request.
+    pub request: RequestLimits,
+}
+
+/// The names of the door's metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricNames {
+    /// A counter of commands on records, by `kind` (`read`, `write`) and `outcome` (`answered`,
+    /// `refused`, `deadline`, `overloaded`, `unknown`).
+    pub commands: &'static str,
+    /// A histogram of the seconds that they took, by `kind`.
+    pub duration: &'static str,
+}
+
+/// The door's metrics.
+pub const METRICS: MetricNames =
+    MetricNames { commands: "penates_records_commands_total", duration: "penates_records_command_seconds" };
+
+/// So many commands on records are at work at once. Further ones wait in the order in which they
+/// came, until their deadlines.
+const COMMANDS_AT_WORK: usize = 1_024;
+
+/// The door.
+pub struct Door {
+    records: Records,
+    access: Box<dyn Access>,
+    memory: Memory,
+    settings: Settings,
+    cursors: Cursors,
+    places: Semaphore,
+}
+
+impl Door {
+    /// A door to records. Large requests and answers take shares of `memory`.
+    pub fn new(records: Records, access: Box<dyn Access>, memory: Memory, settings: Settings) -> Arc<Self> {
+        let places = Semaphore::new(COMMANDS_AT_WORK);
+        Arc::new(Self { records, access, memory, settings, cursors: Cursors::default(), places })
+    }
+
+    /// Serves a connection of a party until it ends. `stop` lets the requests that are under way
+    /// end.
+    pub async fn serve(
+        self: Arc<Self>,
+        io: impl AsyncRead + AsyncWrite + Unpin,
+        party: Party,
+        stop: CancellationToken,
+    ) {
+        Connection::new(self, io, party).serve(stop).await;
+    }
+}

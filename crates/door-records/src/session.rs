@@ -1,0 +1,273 @@
+//! What a connection is and may do, and the commands about that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use store::UnixMillis;
+
+use crate::Door;
+use crate::error::{CommandResult, Refusal};
+use crate::reply::{Reply, Version};
+use crate::words::Words;
+
+/// The version of Redis whose commands are offered, for clients that ask.
+pub(crate) const REDIS_VERSION: &str = "7.4.0";
+
+/// The longest name of a connection.
+const NAME_BYTES_MAX: usize = 256;
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// It may read records.
+    pub read: bool,
+    /// It may change records.
+    pub write: bool,
+}
+
+/// Decides what clients may do.
+pub trait Access: Send + Sync + 'static {
+    /// The rights of a client that sent a password; `None`: it sent none. A wrong password is
+    /// `Err`.
+    fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword>;
+}
+
+/// The password is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongPassword;
+
+/// One connection.
+pub(crate) struct Session {
+    door: Arc<Door>,
+    id: i64,
+    pub(crate) version: Version,
+    name: Bytes,
+    library: (Bytes, Bytes),
+    password: Option<Bytes>,
+    /// The time that a command may take.
+    pub(crate) time_limit: Duration,
+    /// Whether the connection ends after the answer.
+    pub(crate) is_over: bool,
+    since: UnixMillis,
+}
+
+static NEXT_ID: AtomicI64 = AtomicI64::new(1);
+
+impl Session {
+    pub(crate) fn new(door: Arc<Door>) -> Self {
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            version: Version::Two,
+            name: Bytes::new(),
+            library: (Bytes::new(), Bytes::new()),
+            password: None,
+            time_limit: door.settings.deadline,
+            is_over: false,
+            since: door.records.now(),
+            door,
+        }
+    }
+
+    /// Refuses if the client may not do this. A token that was revoked meanwhile counts no more.
+    pub(crate) fn require(&self, writes: bool) -> CommandResult<()> {
+        let rights = self.door.access.rights(self.password.as_deref()).unwrap_or_default();
+        match if writes { rights.write } else { rights.read } {
+            true => Ok(()),
+            false if self.password.is_some() => {
+                Err(Refusal::of_kind("NOPERM", "this user has no permissions to run this command"))
+            }
+            false => Err(Refusal::of_kind("NOAUTH", "Authentication required.")),
+        }
+    }
+
+    /// Back to the state of a new connection.
+    fn reset(&mut self) {
+        let door = self.door.clone();
+        *self = Self { id: self.id, since: self.since, ..Self::new(door) };
+    }
+
+    /// Runs a command about the connection or the server; `None`: it is none of them.
+    pub(crate) fn run(&mut self, name: &[u8], words: &[Bytes]) -> Option<CommandResult<Reply>> {
+        let name = name.to_ascii_lowercase();
+        Some(match name.as_slice() {
+            b"ping" => self.ping(words),
+            b"echo" => one_word("echo", words).map(|word| Reply::Bytes(word.clone())),
+            b"hello" => self.hello(Words::new("hello", words)),
+            b"auth" => self.auth(words),
+            b"select" => one_word("select", words).and_then(|word| match &word[..] {
+                b"0" => Ok(Reply::OK),
+                _ => Err(Refusal::error("DB index is out of range")),
+            }),
+            b"client" => self.client(words),
+            b"config" => config(words),
+            b"info" => Ok(self.info()),
+            b"reset" => {
+                self.reset();
+                Ok(Reply::Word("RESET"))
+            }
+            b"quit" => {
+                self.is_over = true;
+                Ok(Reply::OK)
+            }
+            // Each write is acknowledged when it is durable, and there is no replica to wait for.
+            b"wait" => Ok(Reply::Integer(0)),
+            b"penates.deadline" => self.deadline(words),
+            _ => return None,
+        })
+    }
+
+    fn ping(&self, words: &[Bytes]) -> CommandResult<Reply> {
+        match words {
+            [] => Ok(Reply::Word("PONG")),
+            [word] => Ok(Reply::Bytes(word.clone())),
+            _ => Err(Refusal::arity("ping")),
+        }
+    }
+
+    fn hello(&mut self, mut words: Words<'_>) -> CommandResult<Reply> {
+        let mut version = self.version;
+        if !words.is_empty() {
+            version = match &words.next()?[..] {
+                b"2" => Version::Two,
+                b"3" => Version::Three,
+                word if records::integer(word).is_err() => {
+                    return Err(Refusal::error("Protocol version is not an integer or out of range"));
+                }
+                _ => return Err(Refusal::of_kind("NOPROTO", "unsupported protocol version")),
+            };
+        }
+        while !words.is_empty() {
+            if words.takes("AUTH") {
+                let (_user, password) = (words.next()?, words.next()?);
+                self.admit(password)?;
+            } else if words.takes("SETNAME") {
+                self.set_name(words.next()?)?;
+            } else {
+                return Err(Refusal::error("Syntax error in HELLO option"));
+            }
+        }
+        self.version = version;
+        let number = if version == Version::Two { 2 } else { 3 };
+        let named = |name, value| (Reply::fixed(name), value);
+        Ok(Reply::Map(vec![
+            named("server", Reply::fixed("redis")),
+            named("version", Reply::fixed(REDIS_VERSION)),
+            named("proto", Reply::Integer(number)),
+            named("id", Reply::Integer(self.id)),
+            named("mode", Reply::fixed("standalone")),
+            named("role", Reply::fixed("master")),
+            named("modules", Reply::List(Vec::new())),
+        ]))
+    }
+
+    fn auth(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+        match words {
+            [password] | [_, password] => self.admit(password).map(|()| Reply::OK),
+            _ => Err(Refusal::arity("auth")),
+        }
+    }
+
+    fn admit(&mut self, password: &Bytes) -> CommandResult<()> {
+        let wrong = |WrongPassword| Refusal::of_kind("WRONGPASS", "the password is no access token of this server");
+        self.door.access.rights(Some(password)).map_err(wrong)?;
+        self.password = Some(password.clone());
+        Ok(())
+    }
+
+    fn set_name(&mut self, name: &Bytes) -> CommandResult<()> {
+        if name.len() > NAME_BYTES_MAX || !name.iter().all(u8::is_ascii_graphic) {
+            let why = "Client names cannot contain spaces, newlines or special characters.";
+            return Err(Refusal::error(why));
+        }
+        self.name = name.clone();
+        Ok(())
+    }
+
+    fn client(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+        let Some((what, words)) = words.split_first() else { return Err(Refusal::arity("client")) };
+        match what.to_ascii_lowercase().as_slice() {
+            b"setname" => self.set_name(one_word("client|setname", words)?).map(|()| Reply::OK),
+            b"getname" => Ok(Reply::bytes_or_nothing(Some(self.name.clone()).filter(|name| !name.is_empty()))),
+            b"setinfo" => self.set_info(words),
+            b"id" => Ok(Reply::Integer(self.id)),
+            b"info" | b"list" => Ok(Reply::Text(self.line())),
+            b"no-evict" | b"no-touch" => one_word("client|no-evict", words).map(|_| Reply::OK),
+            other => Err(unknown_subcommand("client", other)),
+        }
+    }
+
+    fn set_info(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+        let [what, value] = words else { return Err(Refusal::arity("client|setinfo")) };
+        if value.len() > NAME_BYTES_MAX || !value.iter().all(u8::is_ascii_graphic) {
+            return Err(Refusal::error("the value cannot contain spaces, newlines or special characters"));
+        }
+        match what.to_ascii_lowercase().as_slice() {
+            b"lib-name" => self.library.0 = value.clone(),
+            b"lib-ver" => self.library.1 = value.clone(),
+            _ => return Err(Refusal::error("Unrecognized option")),
+        }
+        Ok(Reply::OK)
+    }
+
+    fn line(&self) -> String {
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let age = self.door.records.now().since(self.since).as_secs();
+        let resp = if self.version == Version::Two { 2 } else { 3 };
+        format!(
+            "id={} name={} age={age} db=0 resp={resp} lib-name={} lib-ver={}\n",
+            self.id,
+            text(&self.name),
+            text(&self.library.0),
+            text(&self.library.1)
+        )
+    }
+
+    fn info(&self) -> Reply {
+        Reply::Text(format!(
+            "# Server\r\nredis_version:{REDIS_VERSION}\r\nserver_name:penates\r\nredis_mode:standalone\r\nprocess_id:{}\r\n\r\n\
+             # Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n",
+            std::process::id()
+        ))
+    }
+
+    /// `PENATES.DEADLINE <ms>`: the time that each further command of this connection may take.
+    fn deadline(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+        let number = records::integer(one_word("penates.deadline", words)?).map_err(|_| Refusal::not_an_integer())?;
+        let time = u64::try_from(number).ok().filter(|number| *number > 0).map(Duration::from_millis);
+        let max = self.door.settings.deadline_max;
+        let time = time.filter(|time| *time <= max);
+        let refusal = || Refusal::error(format_args!("the deadline is 1 to {} milliseconds", max.as_millis()));
+        self.time_limit = time.ok_or_else(refusal)?;
+        Ok(Reply::OK)
+    }
+}
+
+pub(crate) fn unknown_subcommand(command: &str, what: &[u8]) -> Refusal {
+    let what = String::from_utf8_lossy(&what[..what.len().min(128)]).replace(['\r', '\n'], " ");
+    Refusal::error(format_args!("unknown subcommand '{what}'. Try {} HELP.", command.to_uppercase()))
+}
+
+/// The only word of a command.
+pub(crate) fn one_word<'a>(command: &str, words: &'a [Bytes]) -> CommandResult<&'a Bytes> {
+    match words {
+        [word] => Ok(word),
+        _ => Err(Refusal::arity(command)),
+    }
+}
+
+/// `CONFIG GET` of what benchmarks and clients ask for. Nothing can be set.
+fn config(words: &[Bytes]) -> CommandResult<Reply> {
+    const SETTINGS: [(&str, &str); 4] =
+        [("save", ""), ("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory", "0")];
+    let Some((what, patterns)) = words.split_first() else { return Err(Refusal::arity("config")) };
+    if !what.eq_ignore_ascii_case(b"get") {
+        return Err(unknown_subcommand("config", what));
+    }
+    let is_wanted = |name: &str| {
+        patterns.iter().any(|pattern| crate::pattern::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let found = SETTINGS.into_iter().filter(|(name, _)| is_wanted(name));
+    Ok(Reply::Map(found.map(|(name, value)| (Reply::fixed(name), Reply::fixed(value))).collect()))
+}

@@ -1,0 +1,82 @@
+//! `MULTI` and `EXEC`: commands on one record that happen at one time.
+
+use bytes::Bytes;
+use records::Draft;
+use store::Deadline;
+
+use crate::Door;
+use crate::commands::RecordCommand;
+use crate::error::{CommandResult, Refusal};
+use crate::reply::Reply;
+use crate::run::refusal;
+
+/// A transaction holds at most so many commands.
+const COMMANDS_MAX: usize = 1_000;
+
+/// And so many bytes of words, with 64 for each command.
+const BYTES_MAX: usize = 256 << 10;
+const COMMAND_BYTES: usize = 64;
+
+/// The commands so far, and whether one was refused.
+#[derive(Default)]
+pub(crate) struct Transaction {
+    commands: Vec<(&'static RecordCommand, Vec<Bytes>)>,
+    bytes: usize,
+    is_broken: bool,
+}
+
+impl Transaction {
+    /// Adds a command; `None`: it is none on records. One that is refused breaks the transaction.
+    pub(crate) fn add(&mut self, command: Option<&'static RecordCommand>, words: &[Bytes]) -> CommandResult<Reply> {
+        let added = self.admit(command, words);
+        self.is_broken |= added.is_err();
+        // Copies, because words keep the whole buffer in which they arrived.
+        self.commands.push((added?, words.iter().map(|word| Bytes::copy_from_slice(word)).collect()));
+        Ok(Reply::Word("QUEUED"))
+    }
+
+    fn admit(
+        &mut self,
+        command: Option<&'static RecordCommand>,
+        words: &[Bytes],
+    ) -> CommandResult<&'static RecordCommand> {
+        let command = command.ok_or_else(|| Refusal::error("only commands on records can be in a transaction"))?;
+        self.bytes += COMMAND_BYTES + words.iter().map(Bytes::len).sum::<usize>();
+        if self.commands.len() >= COMMANDS_MAX || self.bytes > BYTES_MAX {
+            let most = format_args!("a transaction has at most {COMMANDS_MAX} commands and {BYTES_MAX} bytes");
+            return Err(Refusal::error(most));
+        }
+        command.keys(words).map(|_| command)
+    }
+
+    /// Whether it changes records.
+    pub(crate) fn writes(&self) -> bool {
+        self.commands.iter().any(|(command, _)| command.writes)
+    }
+
+    /// Runs the commands as one change of one record.
+    pub(crate) async fn execute(self, door: &Door, deadline: Deadline) -> CommandResult<Reply> {
+        if self.is_broken {
+            return Err(Refusal::of_kind("EXECABORT", "Transaction discarded because of previous errors."));
+        }
+        let mut ids: Vec<Bytes> = Vec::new();
+        for (command, words) in &self.commands {
+            ids.extend(command.keys(words)?.into_iter().map(|(id, _)| id.clone()));
+        }
+        let Some(id) = ids.first().cloned() else { return Ok(Reply::List(Vec::new())) };
+        if ids.iter().any(|other| *other != id) {
+            return Err(Refusal::of_kind("CROSSSLOT", "all commands of a transaction must be on the same key"));
+        }
+        let run = |drafts: &mut [Draft]| {
+            let Some(draft) = drafts.first_mut() else { return Vec::new() };
+            let run = |(command, words): &(&'static RecordCommand, Vec<Bytes>)| {
+                let each = command.keys(words).and_then(|keys| {
+                    keys.into_iter().map(|(_, words)| command.run(draft, words)).collect::<CommandResult<Vec<_>>>()
+                });
+                each.map_or_else(Reply::Refused, |answers| command.combined(answers))
+            };
+            self.commands.iter().map(run).collect()
+        };
+        Ok(Reply::List(door.records.change(deadline, &[id], run).await.map_err(refusal)?))
+    }
+}

@@ -1,0 +1,234 @@
+//! The door over a data folder, and real servers to compare with.
+
+#![allow(dead_code)] // Each test program uses a part of it.
+
+pub mod commands;
+pub mod frame;
+pub mod python;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use budget::{Memory, Party};
+use bytes::BytesMut;
+use door_records::{Access, Door, RequestLimits, Rights, Settings, WrongPassword};
+use frame::Frame;
+use records::Records;
+use redis_protocol::{resp2, resp3};
+use store::limited::Limited;
+use store::{Limits, Store, SystemClock};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// The longest time for a start and for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The runtime of a test program.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().unwrap())
+}
+
+/// Everyone may do everything.
+struct Open;
+
+impl Access for Open {
+    fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
+        Ok(Rights { read: true, write: true })
+    }
+}
+
+/// Settings with which nothing ends by itself.
+pub fn settings() -> Settings {
+    Settings {
+        deadline: PATIENCE,
+        deadline_max: PATIENCE,
+        silence_max: PATIENCE,
+        stall_max: PATIENCE,
+        request: RequestLimits::default(),
+    }
+}
+
+/// The door, over a data folder of its own.
+pub struct Subject {
+    door: Arc<Door>,
+    stop: CancellationToken,
+    _folder: TempDir,
+}
+
+impl Subject {
+    /// Starts it.
+    pub async fn start() -> Self {
+        Self::with(Memory::new(64 << 20), settings()).await
+    }
+
+    /// Starts it with a budget and settings.
+    pub async fn with(memory: Memory, settings: Settings) -> Self {
+        Self::wrapped(|store| store, memory, settings).await
+    }
+
+    /// Likewise, within a wrapper of the store.
+    pub async fn wrapped(
+        wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+        memory: Memory,
+        settings: Settings,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let store: Arc<dyn Store> = Arc::new(Limited::new(engine, Limits::default()));
+        let records = Records::new(wrap(store), Arc::new(SystemClock)).unwrap();
+        let door = Door::new(records, Box::new(Open), memory, settings);
+        Self { door, stop: CancellationToken::new(), _folder: folder }
+    }
+
+    /// The address of a listener for programs. Each call makes one.
+    pub async fn listen(&self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (door, stop) = (self.door.clone(), self.stop.clone());
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = tokio::select! {
+                    accepted = listener.accept() => accepted.unwrap(),
+                    () = stop.cancelled() => return,
+                };
+                tokio::spawn(door.clone().serve(stream, Party::Local, stop.clone()));
+            }
+        });
+        address
+    }
+
+    /// A connection within the process, which holds so many bytes on their way.
+    pub fn pipe(&self, bytes: usize) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(bytes);
+        tokio::spawn(self.door.clone().serve(theirs, Party::Local, self.stop.clone()));
+        ours
+    }
+
+    /// A client with a connection within the process.
+    pub fn connect(&self) -> Connection {
+        Connection::new(self.pipe(1 << 20))
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A real server.
+pub struct Peer {
+    port: u16,
+    child: Child,
+}
+
+impl Peer {
+    /// Debian's Redis; `None` if it is not installed.
+    pub fn redis() -> Option<Self> {
+        Self::start(Ok(PathBuf::from("redis-server")))
+    }
+
+    /// Valkey, which knows the expiry of attributes; `None` if it cannot be fetched.
+    pub fn valkey() -> Option<Self> {
+        Self::start(python::valkey_server())
+    }
+
+    /// Only outside continuous integration there may be none.
+    fn start(program: Result<PathBuf, String>) -> Option<Self> {
+        let started =
+            program.and_then(|program| Self::spawn(&program).map_err(|error| format!("{program:?}: {error}")));
+        match started {
+            Ok(peer) => Some(peer),
+            Err(reason) => {
+                assert!(std::env::var_os("CI").is_none(), "{reason}");
+                eprintln!("not run: {reason}");
+                None
+            }
+        }
+    }
+
+    fn spawn(program: &Path) -> std::io::Result<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+        let child = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let peer = Self { port, child };
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "{program:?} does not listen");
+            std::thread::yield_now();
+        }
+        Ok(peer)
+    }
+
+    /// A new connection.
+    pub async fn connect(&self) -> Connection {
+        Connection::new(TcpStream::connect(("127.0.0.1", self.port)).await.unwrap())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a client speaks over.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
+
+/// A client.
+pub struct Connection {
+    stream: Box<dyn Stream>,
+    input: BytesMut,
+    speaks_3: bool,
+}
+
+impl Connection {
+    fn new(stream: impl Stream) -> Self {
+        Self { stream: Box::new(stream), input: BytesMut::new(), speaks_3: false }
+    }
+
+    /// Speaks RESP2 or RESP3 from now on.
+    pub async fn hello(&mut self, version: &str) {
+        self.speaks_3 = version == "3";
+        self.ask(&["HELLO", version]).await;
+    }
+
+    /// Sends a command and waits for its answer.
+    pub async fn ask(&mut self, words: &[&str]) -> Frame {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
+        }
+        self.stream.write_all(&request).await.unwrap();
+        let answer = async {
+            loop {
+                if let Some((frame, taken)) = self.decoded() {
+                    let _ = self.input.split_to(taken);
+                    return frame;
+                }
+                assert_ne!(self.stream.read_buf(&mut self.input).await.unwrap(), 0, "the connection ended");
+            }
+        };
+        tokio::time::timeout(PATIENCE, answer).await.unwrap()
+    }
+
+    fn decoded(&self) -> Option<(Frame, usize)> {
+        if self.speaks_3 {
+            let decoded = resp3::decode::complete::decode(&self.input).unwrap();
+            return decoded.map(|(frame, taken)| (frame.into(), taken));
+        }
+        let decoded = resp2::decode::decode(&self.input).unwrap();
+        decoded.map(|(frame, taken)| (frame.into(), taken))
+    }
+}

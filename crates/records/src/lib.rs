@@ -1,0 +1,32 @@
+//! Records: texts and named attributes that expire, each read and changed as a whole.
+//!
+//! A record is one value of the store. So a change of several attributes is seen as a whole or not
+//! at all, and a read costs one row, whatever it asks for. Expiries are absolute times, in
+//! milliseconds: what has expired is never seen again, also after a restart.
+//!
+//! This crate knows no protocol. A door translates its commands into what [`Record`] can do.
+//!
+//! How to read it:
+//!
+//! - `records.rs`: the [`Records`] of a store;
+//! - `record.rs`: the [`Record`];
+//! - `attributes.rs`: its named values;
+//! - `draft.rs`: a record while it is being changed;
+//! - `expiry.rs`: when an expiry is set;
+//! - `number.rs`: texts as numbers.
+
+mod attributes;
+mod draft;
+mod error;
+mod expiry;
+mod number;
+mod record;
+mod records;
+
+pub use attributes::{Attribute, Attributes};
+pub use draft::Draft;
+pub use error::{RecordError, RecordResult};
+pub use expiry::{ExpiryChange, ExpiryRule, Order};
+pub use number::{decimal_sum, integer};
+pub use record::{Content, Record};
+pub use records::{ID_BYTES_MAX, IdPage, Records, RecordsError};

@@ -1,0 +1,40 @@
+//! The Redis protocol on a connection.
+
+use std::sync::Arc;
+
+use budget::Party;
+use door_records::{Door, Rights, WrongPassword};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::accept::{Drain, Protocol};
+use crate::access::{Policy, Right};
+use crate::peer::Peer;
+
+/// The records door.
+#[derive(Clone)]
+pub(super) struct Resp(pub(super) Arc<Door>);
+
+impl Protocol for Resp {
+    async fn serve<I>(self, io: I, peer: Option<Peer>, drain: Drain)
+    where
+        I: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let party = peer.map_or(Party::Local, |peer| Party::of_address(peer.address));
+        let io = Box::pin(io);
+        tokio::select! {
+            () = self.0.serve(io, party, drain.stop) => {}
+            () = drain.cut.cancelled() => {}
+        }
+    }
+}
+
+impl door_records::Access for Policy {
+    fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword> {
+        let token = password.map(|password| str::from_utf8(password).map_err(|_| WrongPassword)).transpose()?;
+        let name = token.map(|token| self.tokens.name_of(token).ok_or(WrongPassword)).transpose()?;
+        Ok(Rights {
+            read: self.allows_named(name.as_deref(), Right::Read),
+            write: self.allows_named(name.as_deref(), Right::Write),
+        })
+    }
+}
