@@ -175,6 +175,12 @@ impl Served {
         format!("https://{}", self.said_later.text().split("https://").nth(1).unwrap().split('/').next().unwrap())
     }
 
+    /// Its address of the Redis protocol, once it is printed.
+    pub fn records_address(&self) -> String {
+        wait_until(|| self.said_later.text().contains("redis://"));
+        self.said_later.text().split("redis://").nth(1).unwrap().split('/').next().unwrap().to_owned()
+    }
+
     /// What it wrote to standard error since it listened.
     pub fn said(&self) -> String {
         self.said_later.text()

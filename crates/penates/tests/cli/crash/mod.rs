@@ -6,6 +6,7 @@
 //! the collector works at the same time.
 
 mod feed;
+mod records;
 mod repository;
 mod tree;
 mod volumes;
