@@ -96,8 +96,9 @@ pub enum Command {
     /// Load what `penates export` wrote: each resource with its bytes, description and type.
     ///
     /// All of it is checked before anything is loaded. What is there already stays, and is compared;
-    /// so the same command continues an interrupted load. The exit code is 1 if something could not
-    /// be loaded, for example because the repository has a resource with other bytes there.
+    /// so the same command continues an interrupted load. OCFL is loaded with all versions; a load
+    /// that makes the store keeps their times. The exit code is 1 if something could not be loaded,
+    /// for example because the repository has a resource with other bytes there.
     Load(commands::load::LoadArgs),
     /// Copy what can be read of a damaged store into a new one.
     ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use server::{App, Via};
-use store::{Store, StoreError, StoreResult};
+use store::{Clock, Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
 
 use crate::cli::{ReachArgs, StoreArgs};
@@ -114,6 +114,23 @@ impl Reached {
     /// The same, creating the store if there is none.
     pub async fn open_or_make(args: &ReachArgs) -> anyhow::Result<Self> {
         Self::by(find(args, IfVacant::Create).await?).await
+    }
+
+    /// The same. If it creates the store in this process, changes have the times of `clock`, and it
+    /// returns true. A store with changes keeps to the time of day, because its earlier states
+    /// would change otherwise.
+    pub async fn open_or_make_with(args: &ReachArgs, clock: Arc<dyn Clock>) -> anyhow::Result<(Self, bool)> {
+        if args.server().is_none()
+            && let StoreLocation::Folder(folder) =
+                settings::load(&args.store, Flags::of(&args.store)?)?.settings.place()
+            && local::is_vacant(folder)
+            && let Way::Free(store, settings) = find(args, IfVacant::Create).await?
+        {
+            let app = App::open_with(settings.server, store, clock).await?;
+            let client = Client::in_process(app.router(Via::InProcess));
+            return Ok((Self { client, app: Some(app) }, true));
+        }
+        Ok((Self::open_or_make(args).await?, false))
     }
 
     /// Opens a way to the data for its administrator: to the store itself, or through the socket of

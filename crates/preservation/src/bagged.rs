@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use crate::about::{ABOUT, ABOUT_BYTES_MAX, About, DESCRIPTION};
-use crate::bagit::{Bag, BagReadError};
+use crate::bagit::Bag;
 use crate::names;
+use crate::read::{ReadResult, invalid};
 
 /// A resource in a bag.
 #[derive(Clone, Debug)]
@@ -15,10 +16,6 @@ pub struct Bagged {
     stem: String,
 }
 
-fn invalid(name: &str, why: impl Into<String>) -> BagReadError {
-    BagReadError::Invalid { name: name.to_owned(), why: why.into() }
-}
-
 /// The path in a bag of a resource's bytes, by the names in its path.
 fn stem<'a>(names: impl Iterator<Item = &'a str>) -> String {
     format!("data/{}", names.map(names::encoded).collect::<Vec<_>>().join("/"))
@@ -27,7 +24,7 @@ fn stem<'a>(names: impl Iterator<Item = &'a str>) -> String {
 impl Bagged {
     /// Reads what is said about a resource, from a file of the payload with the ending
     /// [`ABOUT`].
-    fn read(bag: &Bag, name: &str, own_stem: &str) -> Result<Self, BagReadError> {
+    fn read(bag: &Bag, name: &str, own_stem: &str) -> ReadResult<Self> {
         let text = bag.read(name, ABOUT_BYTES_MAX)?;
         let about: About = serde_json::from_slice(&text).map_err(|error| invalid(name, error.to_string()))?;
         // Two files never speak about one resource, and none about one elsewhere.
@@ -48,8 +45,8 @@ impl Bagged {
     /// belong to no resource.
     ///
     /// # Errors
-    /// The first one of `each`, or [`BagReadError`] that names a file.
-    pub fn each(bag: &Bag, each: &mut dyn FnMut(Self) -> Result<(), BagReadError>) -> Result<(), BagReadError> {
+    /// The first one of `each`, or [`ReadError`](crate::read::ReadError) that names a file.
+    pub fn each(bag: &Bag, each: &mut dyn FnMut(Self) -> ReadResult<()>) -> ReadResult<()> {
         bag.each_payload_file(&mut |name| {
             if let Some(stem) = name.strip_suffix(ABOUT) {
                 return each(Self::read(bag, name, stem)?);

@@ -3,6 +3,7 @@
 //!
 //! - `names.rs`: names of any characters and length as names of files, and back.
 //! - `about.rs`: what an export says about a resource.
+//! - `read.rs`: reading what strangers wrote.
 //! - `write.rs`: writing files so that they last.
 //! - `bagit/`: bags (BagIt 1.0, RFC 8493).
 //! - `bagged.rs`: resources in the payload of a bag.
@@ -15,4 +16,5 @@ pub mod bagged;
 pub mod bagit;
 pub mod names;
 pub mod ocfl;
+pub mod read;
 pub mod write;

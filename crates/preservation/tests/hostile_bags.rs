@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use preservation::about::{ABOUT, About, DESCRIPTION};
 use preservation::bagged::Bagged;
-use preservation::bagit::{Bag, BagReadError, BagWriter};
+use preservation::bagit::{Bag, BagWriter};
+use preservation::read::ReadError;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -223,7 +224,7 @@ fn a_bag_that_changes_after_its_check_is_noticed() {
     let (_folder, place) = bag();
     let bag = Bag::checked(&place).unwrap();
     fs::write(place.join("data/a=description.nt"), "<a:b> <a:b> <a:b> .").unwrap();
-    let Err(BagReadError::Invalid { why, .. }) = bag.read("data/a=description.nt", 1_000) else { panic!("it is read") };
+    let Err(ReadError::Invalid { why, .. }) = bag.read("data/a=description.nt", 1_000) else { panic!("it is read") };
     assert!(why.contains("changed since"), "{why}");
 }
 

@@ -54,9 +54,13 @@ impl App {
     /// Opens the library in a store that the caller has opened. Checks the configuration before
     /// anything else.
     pub async fn open(config: Config, store: Arc<dyn Store>) -> Result<Self, ServerError> {
+        Self::open_with(config, store, Arc::new(SystemClock)).await
+    }
+
+    /// The same with another clock: the changes have its times.
+    pub async fn open_with(config: Config, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, ServerError> {
         config.check()?;
         let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = telemetry::metrics()?;
         let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
         let data = DataDoor { library: library.clone(), settings: config.data.settings() };

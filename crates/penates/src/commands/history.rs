@@ -2,14 +2,17 @@
 
 use clap::Args;
 use http::header::{ACCEPT, LINK};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
-use crate::client::{self, Client};
+use crate::client::{self, Client, ClientError};
 use crate::output::Output;
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
+
+/// The time of a version in a graph of versions.
+const CREATED: &str = "<http://purl.org/dc/terms/created>";
 
 /// Arguments of `penates history`.
 #[derive(Debug, Args)]
@@ -59,6 +62,31 @@ async fn tell(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
+/// The names and times (RFC 3339, in milliseconds) of the versions of the resource at an address,
+/// oldest first; `None` if the server keeps none.
+pub(super) async fn versions(client: &Client, address: &str) -> Result<Option<Vec<(String, String)>>, ClientError> {
+    let list = format!("{}/fcr:versions", address.trim_end_matches('/'));
+    let mut versions = Vec::new();
+    let mut page = Some(list.clone());
+    while let Some(address) = page {
+        let response = match client.get(&address, "application/n-triples").await {
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            response => response?,
+        };
+        page = next_query(response.headers()).map(|query| format!("{list}?{query}"));
+        let map = client::whole(response).await?;
+        versions.extend(String::from_utf8_lossy(&map).lines().filter_map(created));
+    }
+    Ok(Some(versions))
+}
+
+/// The name and the time of the version in a statement of a graph of versions.
+fn created(line: &str) -> Option<(String, String)> {
+    let (memento, said) = line.strip_prefix('<')?.split_once("> ")?;
+    let (created, _) = said.strip_prefix(CREATED)?.trim_start().strip_prefix('"')?.split_once('"')?;
+    Some((memento.rsplit('/').next()?.to_owned(), created.to_owned()))
+}
+
 /// The name and the time of the version in a line of a TimeMap (RFC 7089, section 5).
 fn memento(line: &str) -> Option<(&str, &str)> {
     let (address, parameters) = line.strip_prefix('<')?.split_once('>')?;
@@ -69,7 +97,7 @@ fn memento(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The query of the next page.
-pub(super) fn next_query(headers: &HeaderMap) -> Option<&str> {
+fn next_query(headers: &HeaderMap) -> Option<&str> {
     let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
     let next = links.filter(|link| link.ends_with("rel=\"next\"")).find_map(|link| link.split_once('>'))?;
     next.0.split_once('?').map(|(_, query)| query)
@@ -87,6 +115,15 @@ mod tests {
         for line in ["<http://h/rest/a>; rel=\"original\",", "", "<>", "<http://h/rest/a>; rel=\"memento\""] {
             assert_eq!(memento(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_version_is_in_its_statement() {
+        let line = "<http://h/rest/a/fcr:versions/20250615150640-007> <http://purl.org/dc/terms/created> \
+                    \"2025-06-15T15:06:40.007Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime> .";
+        let expected = ("20250615150640-007".to_owned(), "2025-06-15T15:06:40.007Z".to_owned());
+        assert_eq!(created(line), Some(expected));
+        assert_eq!(created("<http://h/a> <http://www.w3.org/ns/ldp#contains> <http://h/b> ."), None);
     }
 
     #[test]

@@ -8,5 +8,5 @@ mod reader;
 pub mod text;
 mod writer;
 
-pub use reader::{Bag, BagReadError};
+pub use reader::Bag;
 pub use writer::{BagWriter, PayloadFile};

@@ -10,9 +10,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use thiserror::Error;
 
 use super::text::{self, Algorithm, BagVersion, TextError};
+use crate::read::{ReadError, ReadResult, failed, invalid, read_small};
 
 /// The most bytes of a line of a manifest: a digest and the longest path of the operating system
 /// with all of it encoded.
@@ -26,38 +26,6 @@ const DEPTH_MAX: usize = 1_000;
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 128 << 10;
-
-/// Why a bag is not used.
-#[derive(Debug, Error)]
-pub enum BagReadError {
-    /// It is no bag, or not as its manifests say.
-    #[error("{name}: {why}")]
-    Invalid {
-        /// The file, by its path in the bag.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// The caller wants no more of it.
-    #[error("it is not read further")]
-    Stopped,
-    /// A failure of the operating system.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-}
-
-fn invalid(name: impl Into<String>, why: impl Into<String>) -> BagReadError {
-    BagReadError::Invalid { name: name.into(), why: why.into() }
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> BagReadError {
-    |source| BagReadError::Io { path: path.to_owned(), source }
-}
 
 /// A bag of which every byte was compared with its manifests.
 #[derive(Debug)]
@@ -104,8 +72,8 @@ impl Bag {
     /// Checks a bag as a whole (RFC 8493, section 3).
     ///
     /// # Errors
-    /// [`BagReadError`], naming the first file that is wrong.
-    pub fn checked(folder: &Path) -> Result<Self, BagReadError> {
+    /// [`ReadError`], naming the first file that is wrong.
+    pub fn checked(folder: &Path) -> ReadResult<Self> {
         let read = |name: &str| read_small(&folder.join(name), name, TAG_BYTES_MAX);
         let declaration = String::from_utf8(read("bagit.txt")?);
         let declaration = declaration.map_err(|_| TextError::Declaration).and_then(|text| text::declared(&text));
@@ -138,7 +106,7 @@ impl Bag {
                 }
                 _ => {}
             },
-            Err(BagReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         let payload = payload.listed.into_iter().filter_map(|(key, listed)| Some((key, listed.sha256?))).collect();
@@ -150,10 +118,7 @@ impl Bag {
     ///
     /// # Errors
     /// The first one of `each`, and failures to list folders.
-    pub fn each_payload_file(
-        &self,
-        each: &mut dyn FnMut(&str) -> Result<(), BagReadError>,
-    ) -> Result<(), BagReadError> {
+    pub fn each_payload_file(&self, each: &mut dyn FnMut(&str) -> ReadResult<()>) -> ReadResult<()> {
         each_file_in(&self.folder, "data", &mut |name, _| each(name))
     }
 
@@ -170,8 +135,8 @@ impl Bag {
     /// The bytes of a file of the payload, compared with its digest once more.
     ///
     /// # Errors
-    /// [`BagReadError`] also if it has more than `max_bytes`.
-    pub fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>, BagReadError> {
+    /// [`ReadError`] also if it has more than `max_bytes`.
+    pub fn read(&self, name: &str, max_bytes: u64) -> ReadResult<Vec<u8>> {
         let bytes = read_small(&self.place(name), name, max_bytes)?;
         match self.sha256(name) == Some(Sha256::digest(&bytes).into()) {
             true => Ok(bytes),
@@ -181,7 +146,7 @@ impl Bag {
 }
 
 impl Manifests {
-    fn read(folder: &Path, prefix: &str, belongs: impl Fn(&str) -> bool) -> Result<Self, BagReadError> {
+    fn read(folder: &Path, prefix: &str, belongs: impl Fn(&str) -> bool) -> ReadResult<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed(folder))? {
             let name = entry.map_err(failed(folder))?.file_name().to_string_lossy().into_owned();
@@ -218,7 +183,7 @@ impl Manifests {
 
     /// Compares the bytes of a file with its digests. Returns its length. `version` is that of the
     /// bag for a file that must be listed.
-    fn compare(&mut self, name: &str, path: &Path, version: Option<BagVersion>) -> Result<u64, BagReadError> {
+    fn compare(&mut self, name: &str, path: &Path, version: Option<BagVersion>) -> ReadResult<u64> {
         let Some(listed) = self.listed.get_mut(&key(name)) else {
             return if version.is_some() { Err(invalid(name, "no manifest lists it")) } else { Ok(0) };
         };
@@ -252,7 +217,7 @@ impl Manifests {
     }
 
     /// Names a file that is listed and was not there.
-    fn refuse_missing(&self, folder: &Path) -> Result<(), BagReadError> {
+    fn refuse_missing(&self, folder: &Path) -> ReadResult<()> {
         if self.listed.values().all(|listed| listed.sha256.is_some()) {
             return Ok(());
         }
@@ -272,23 +237,8 @@ impl Manifests {
     }
 }
 
-/// The bytes of a file that should be short.
-fn read_small(path: &Path, name: &str, max_bytes: u64) -> Result<Vec<u8>, BagReadError> {
-    let is_file = fs::symlink_metadata(path).map_err(failed(path))?.is_file();
-    if !is_file {
-        return Err(invalid(name, "it is not a file"));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed(path))?;
-    file.take(max_bytes + 1).read_to_end(&mut bytes).map_err(failed(path))?;
-    match bytes.len() as u64 > max_bytes {
-        true => Err(invalid(name, format!("it has more than {max_bytes} bytes"))),
-        false => Ok(bytes),
-    }
-}
-
 /// Calls `each` with the lines of a manifest.
-fn each_line(path: &Path, name: &str, mut each: impl FnMut(&str) -> Result<(), String>) -> Result<(), BagReadError> {
+fn each_line(path: &Path, name: &str, mut each: impl FnMut(&str) -> Result<(), String>) -> ReadResult<()> {
     if !fs::symlink_metadata(path).map_err(failed(path))?.is_file() {
         return Err(invalid(name, "it is not a file"));
     }
@@ -311,10 +261,10 @@ fn each_line(path: &Path, name: &str, mut each: impl FnMut(&str) -> Result<(), S
     }
 }
 
-type Each<'a> = &'a mut dyn FnMut(&str, &Path) -> Result<(), BagReadError>;
+type Each<'a> = &'a mut dyn FnMut(&str, &Path) -> ReadResult<()>;
 
 /// Calls `each` with the name and the place of each file of the bag.
-fn each_file(folder: &Path, each: Each<'_>) -> Result<(), BagReadError> {
+fn each_file(folder: &Path, each: Each<'_>) -> ReadResult<()> {
     if !fs::symlink_metadata(folder.join("data")).is_ok_and(|data| data.is_dir()) {
         return Err(invalid("data", "there is no such folder"));
     }
@@ -322,7 +272,7 @@ fn each_file(folder: &Path, each: Each<'_>) -> Result<(), BagReadError> {
 }
 
 /// The same for a folder in the bag; the empty name is the bag itself.
-fn each_file_in(folder: &Path, name: &str, each: Each<'_>) -> Result<(), BagReadError> {
+fn each_file_in(folder: &Path, name: &str, each: Each<'_>) -> ReadResult<()> {
     let mut waiting = vec![(name.to_owned(), 0)];
     while let Some((name, depth)) = waiting.pop() {
         let place = folder.join(&name);

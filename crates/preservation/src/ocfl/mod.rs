@@ -4,11 +4,14 @@
 //! - `inventory.rs`: what an object has, as its inventory says it.
 //! - `root.rs`: writes a storage root, and continues or updates one.
 //! - `object.rs`: writes an object, version by version.
+//! - `reader.rs`: checks objects before anything of them is used.
 
 pub mod inventory;
 pub mod layout;
 mod object;
+mod reader;
 mod root;
 
 pub use object::{ContentFile, ObjectWriter};
+pub use reader::{Content, Object, each_object, is_root, parsed};
 pub use root::RootWriter;

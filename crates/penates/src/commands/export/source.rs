@@ -4,19 +4,16 @@ use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use heads::VOLUMES;
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
 use preservation::write::WriteResult;
 
 use crate::client::{self, Body, Client, ClientError};
-use crate::commands::history::next_query;
+use crate::commands::history::versions;
 use crate::commands::tree::{children, is_away, is_container};
 use crate::resources::{BaseArgs, OWN_STATEMENTS, repository};
-
-/// The time of a version in a graph of versions.
-const CREATED: &str = "<http://purl.org/dc/terms/created>";
 
 /// Namespaces of the classes that are exported. Those of Memento depend on the request.
 const CLASSES: [&str; 2] = ["http://www.w3.org/ns/ldp#", "http://fedora.info/definitions/v4/repository#"];
@@ -98,19 +95,7 @@ impl<'a> Source<'a> {
 
     /// The names and times of a resource's versions, oldest first; `None` if the server keeps none.
     pub async fn versions(&self, node: &Node) -> anyhow::Result<Option<Vec<(String, String)>>> {
-        let list = format!("{}/fcr:versions", node.address.trim_end_matches('/'));
-        let mut versions = Vec::new();
-        let mut page = Some(list.clone());
-        while let Some(address) = page {
-            let response = match self.client.get(&address, "application/n-triples").await {
-                Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(None),
-                response => response?,
-            };
-            page = next_query(response.headers()).map(|query| format!("{list}?{query}"));
-            let map = client::whole(response).await?;
-            versions.extend(String::from_utf8_lossy(&map).lines().filter_map(version));
-        }
-        Ok(Some(versions))
+        Ok(versions(self.client, &node.address).await?)
     }
 
     /// The state of a resource at its address, or at that of a version.
@@ -198,25 +183,9 @@ fn linked<'a>(headers: &'a HeaderMap, relation: &'a str) -> impl Iterator<Item =
     })
 }
 
-/// The name and the time of the version in a statement of a graph of versions.
-fn version(line: &str) -> Option<(String, String)> {
-    let (memento, said) = line.strip_prefix('<')?.split_once("> ")?;
-    let (created, _) = said.strip_prefix(CREATED)?.trim_start().strip_prefix('"')?.split_once('"')?;
-    Some((memento.rsplit('/').next()?.to_owned(), created.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_time_of_a_version_is_in_its_statement() {
-        let line = "<http://h/rest/a/fcr:versions/20250615150640-007> <http://purl.org/dc/terms/created> \
-                    \"2025-06-15T15:06:40.007Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime> .";
-        let expected = ("20250615150640-007".to_owned(), "2025-06-15T15:06:40.007Z".to_owned());
-        assert_eq!(version(line), Some(expected));
-        assert_eq!(version("<http://h/a> <http://www.w3.org/ns/ldp#contains> <http://h/b> ."), None);
-    }
 
     #[test]
     fn the_digest_of_a_representation_is_read() {

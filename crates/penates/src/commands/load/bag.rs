@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use preservation::bagged::Bagged;
-use preservation::bagit::{Bag, BagReadError};
+use preservation::bagit::Bag;
+use preservation::bagit::text::Algorithm;
+use preservation::read::ReadError;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::loader::{Counts, DESCRIPTION_BYTES_MAX, Loader, State};
+use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, State};
 
 /// Resources of a bag that are read ahead.
 const READ_AHEAD: usize = 16;
@@ -19,10 +21,9 @@ pub async fn checked(folder: &Path) -> anyhow::Result<Arc<Bag>> {
     let folder = folder.to_owned();
     let shown = folder.display().to_string();
     let checked = spawn_blocking(move || {
-        anyhow::ensure!(folder.join("bagit.txt").exists(), "this is not a bag: there is no bagit.txt");
         let bag = Bag::checked(&folder)?;
         Bagged::each(&bag, &mut |_| Ok(()))?;
-        Ok(Arc::new(bag))
+        Ok::<_, ReadError>(Arc::new(bag))
     });
     checked.await?.with_context(|| format!("{shown}: nothing was loaded"))
 }
@@ -34,10 +35,14 @@ pub async fn load(bag: Arc<Bag>, loader: &Loader) -> anyhow::Result<Counts> {
     let reader = spawn_blocking(move || {
         let read = |resource: Bagged| {
             let statements = reading.read(&resource.description(), DESCRIPTION_BYTES_MAX)?;
-            let bytes = resource.bytes(&reading);
+            let bytes = resource.bytes(&reading).map(|(place, sha256)| Bytes {
+                place,
+                algorithm: Algorithm::Sha256,
+                digest: sha256.to_vec(),
+            });
             let state = State { about: resource.about, statements, bytes };
             // The loader leaves before the end only with an error of its own.
-            sender.blocking_send(state).map_err(|_| BagReadError::Stopped)
+            sender.blocking_send(state).map_err(|_| ReadError::Stopped)
         };
         Bagged::each(&reading, &mut { read })
     });

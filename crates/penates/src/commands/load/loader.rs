@@ -11,12 +11,14 @@ use futures::stream::FuturesUnordered;
 use http::request::Builder;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use preservation::about::About;
+use preservation::bagit::text::Algorithm;
 use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term};
 use tokio::fs::File;
 use tokio::sync::mpsc;
 use tokio_util::io::ReaderStream;
 
 use crate::client::{self, Body, Client, ClientError};
+use crate::commands::history::versions;
 use crate::exit::told;
 use crate::resources::{BaseArgs, OWN_STATEMENTS};
 
@@ -48,8 +50,18 @@ pub struct State {
     pub about: About,
     /// The statements of clients, as N-Triples with the addresses of the exported repository.
     pub statements: Vec<u8>,
-    /// The file of its bytes, with their SHA-256.
-    pub bytes: Option<(PathBuf, [u8; 32])>,
+    /// Its bytes.
+    pub bytes: Option<Bytes>,
+}
+
+/// Bytes in a file.
+pub struct Bytes {
+    /// The file.
+    pub place: PathBuf,
+    /// SHA-256 or SHA-512.
+    pub algorithm: Algorithm,
+    /// Their digest.
+    pub digest: Vec<u8>,
 }
 
 /// What came of the resources.
@@ -95,95 +107,156 @@ impl Loader {
 
     /// Loads a resource. Returns whether anything changed, and how many bytes were sent.
     async fn load(&self, state: &State) -> anyhow::Result<(bool, u64)> {
-        let about = &state.about;
-        let statements = rdf::to_stored(&self.moved(about, &state.statements)?);
-        let address = self.base.address(&about.path);
-        if !about.is_binary() {
-            let request = put(about)?.header(header::IF_NONE_MATCH, "*");
-            return match self.send(&address, request, client::full(statements.clone())).await? {
-                Sent::Made => Ok((true, 0)),
-                Sent::IsThere => Ok((self.compare_graph(about, &address, &address, statements).await?, 0)),
-            };
-        }
-        let request = put(about)?.header(header::IF_NONE_MATCH, "*");
-        let (request, body, len_bytes) = match &state.bytes {
-            None => (request, client::empty(), 0),
-            Some((place, sha256)) => {
-                let digest = format!("sha-256=:{}:", BASE64.encode(sha256));
-                let (body, len_bytes) = read(place).await?;
-                (request.header(REPR_DIGEST, digest), body, len_bytes)
+        let (sent, bytes) = self.create(state).await?;
+        match sent {
+            // A graph is created with its statements.
+            Sent::Made => {
+                if state.about.is_binary() && !state.statements.is_empty() {
+                    self.replace_statements(state).await?;
+                }
+                Ok((true, bytes))
             }
-        };
-        let is_new = match self.send(&address, request, body).await? {
-            Sent::Made => true,
             Sent::IsThere => {
-                self.compare_bytes(state, &address).await?;
-                false
+                self.compare_bytes(state).await?;
+                // A load that was interrupted leaves a description empty; and every repository has
+                // a root.
+                Ok((self.compare_statements(state, true).await?, 0))
             }
-        };
-        let description = format!("{}/fcr:metadata", address.trim_end_matches('/'));
-        if !is_new {
-            return Ok((self.compare_graph(about, &address, &description, statements).await?, 0));
         }
-        if !statements.is_empty() {
-            let request = Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, "application/n-triples");
-            self.client.ask(&description, request, client::full(statements)).await?;
-        }
-        Ok((true, len_bytes))
     }
 
-    async fn send(&self, address: &str, request: Builder, body: Body) -> anyhow::Result<Sent> {
-        let response = self.client.send(address, request, body).await?;
+    /// Creates a resource: a graph with its statements, or bytes without. Returns how many bytes
+    /// were sent.
+    pub async fn create(&self, state: &State) -> anyhow::Result<(Sent, u64)> {
+        let request = put(&state.about)?.header(header::IF_NONE_MATCH, "*");
+        let (request, body, len_bytes) = self.body(state, request).await?;
+        let response = self.client.send(&self.address(state), request, body).await?;
         match response.status() {
-            StatusCode::PRECONDITION_FAILED => Ok(Sent::IsThere),
-            status if status.is_success() => Ok(Sent::Made),
-            _ => Err(with_way_out(ClientError::of_response(response).await)),
+            StatusCode::PRECONDITION_FAILED => Ok((Sent::IsThere, 0)),
+            status if status.is_success() => Ok((Sent::Made, len_bytes)),
+            StatusCode::GONE => {
+                let error = ClientError::of_response(response).await;
+                bail!("{error}; `penates rm --forget` frees its name")
+            }
+            _ => Err(ClientError::of_response(response).await.into()),
         }
     }
 
-    /// Compares a stored graph, and stores `statements` where it is empty. Returns whether it did.
-    async fn compare_graph(
-        &self,
-        about: &About,
-        address: &str,
-        graph: &str,
-        statements: Vec<u8>,
-    ) -> anyhow::Result<bool> {
-        ensure!(self.has_model(about, address).await?, "there is a resource of another kind");
+    /// Replaces bytes. Returns how many were sent.
+    pub async fn replace_bytes(&self, state: &State) -> anyhow::Result<u64> {
+        let (request, body, len_bytes) = self.body(state, put(&state.about)?).await?;
+        self.client.ask(&self.address(state), request, body).await?;
+        Ok(len_bytes)
+    }
+
+    async fn body(&self, state: &State, request: Builder) -> anyhow::Result<(Builder, Body, u64)> {
+        match &state.bytes {
+            None if state.about.is_binary() => Ok((request, client::empty(), 0)),
+            None => Ok((request, client::full(self.statements(state)?), 0)),
+            Some(bytes) => {
+                let (body, len_bytes) = read(&bytes.place).await?;
+                Ok((request.header(REPR_DIGEST, bytes.repr_digest()), body, len_bytes))
+            }
+        }
+    }
+
+    /// Replaces the statements of clients about a resource.
+    pub async fn replace_statements(&self, state: &State) -> anyhow::Result<()> {
+        let request = Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, "application/n-triples");
+        self.client.ask(&self.graph(state), request, client::full(self.statements(state)?)).await?;
+        Ok(())
+    }
+
+    /// Makes the earlier version with this number, counted from 0, the current state again. Returns
+    /// how many bytes were sent.
+    pub async fn restore(&self, state: &State, earlier: usize) -> anyhow::Result<u64> {
+        let address = self.address(state);
+        let Some(versions) = versions(&self.client, &address).await? else {
+            let bytes = self.replace_bytes(state).await?;
+            self.replace_statements(state).await?;
+            return Ok(bytes);
+        };
+        let (name, _) = versions.get(earlier).context("the version to restore is missing")?;
+        let address = format!("{}?restore={name}", self.base.versions(&state.about.path));
+        self.client.ask(&address, Request::builder().method(Method::POST), client::empty()).await?;
+        Ok(0)
+    }
+
+    /// Makes a version of the same state.
+    pub async fn snapshot(&self, about: &About) -> anyhow::Result<()> {
+        let request = Request::builder().method(Method::POST);
+        self.client.ask(&self.base.versions(&about.path), request, client::empty()).await?;
+        Ok(())
+    }
+
+    /// Deletes a resource, and frees its name.
+    pub async fn delete(&self, about: &About) -> anyhow::Result<()> {
+        let address = self.base.address(&about.path);
+        for address in [address.clone(), format!("{}/fcr:tombstone", address.trim_end_matches('/'))] {
+            self.client.ask(&address, Request::builder().method(Method::DELETE), client::empty()).await?;
+        }
+        Ok(())
+    }
+
+    /// How many versions a resource has; `None` if the server keeps none.
+    pub async fn version_count(&self, path: &str) -> anyhow::Result<Option<usize>> {
+        let versions = versions(&self.client, &self.base.address(path)).await?;
+        Ok(versions.map(|versions| versions.len()))
+    }
+
+    /// Compares stored statements. If there are none, they are stored if `may_fill`. Returns
+    /// whether they were.
+    pub async fn compare_statements(&self, state: &State, may_fill: bool) -> anyhow::Result<bool> {
+        let graph = self.graph(state);
         let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
-        let response = self.client.ask(graph, request.header("prefer", OWN_STATEMENTS), client::empty()).await?;
+        let response = self.client.ask(&graph, request.header("prefer", OWN_STATEMENTS), client::empty()).await?;
         let tag = text(response.headers(), header::ETAG).unwrap_or_default().to_owned();
         let stored = client::whole(response).await?;
         let stored = rdf::to_stored(&rdf::from_stored(&stored).context("the statements that are there")?);
+        let statements = self.statements(state)?;
         if stored == statements {
             return Ok(false);
         }
-        // A load that was interrupted leaves a description empty; and every repository has a root.
-        ensure!(stored.is_empty(), "there is a resource with other statements");
+        ensure!(stored.is_empty() && may_fill, "there is a resource with other statements");
         let request = Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, "application/n-triples");
-        let request = request.header(header::IF_MATCH, tag);
-        self.client.ask(graph, request, client::full(statements)).await?;
+        self.client.ask(&graph, request.header(header::IF_MATCH, tag), client::full(statements)).await?;
         Ok(true)
     }
 
-    /// Refuses to go on if the bytes that are stored are others.
-    async fn compare_bytes(&self, state: &State, address: &str) -> anyhow::Result<()> {
-        let request = Request::builder().method(Method::HEAD).header("want-repr-digest", "sha-256=10");
-        let response = self.client.send(address, request, client::empty()).await?;
+    /// Refuses to go on if there is a resource of another kind, or with other bytes.
+    pub async fn compare_bytes(&self, state: &State) -> anyhow::Result<()> {
+        let (about, address) = (&state.about, self.address(state));
+        ensure!(self.has_model(about, &address).await?, "there is a resource of another kind");
+        if !about.is_binary() {
+            return Ok(());
+        }
+        let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm);
+        let request = Request::builder().method(Method::HEAD).header("want-repr-digest", format!("{algorithm}=10"));
+        let response = self.client.send(&address, request, client::empty()).await?;
         let headers = response.headers();
         let is_same = match &state.bytes {
-            Some((_, sha256)) => {
-                let digest = format!("sha-256=:{}:", BASE64.encode(sha256));
-                text(headers, REPR_DIGEST) == Some(&digest)
-            }
-            None => text(headers, header::LOCATION) == state.about.stored_at.as_deref(),
+            Some(bytes) => text(headers, REPR_DIGEST) == Some(&bytes.repr_digest()),
+            None => text(headers, header::LOCATION) == about.stored_at.as_deref(),
         };
         ensure!(is_same, "there is a resource with other bytes");
-        let about = &state.about;
         let is_same = text(headers, header::CONTENT_TYPE) == about.content_type.as_deref()
             && text(headers, header::CONTENT_DISPOSITION) == about.content_disposition.as_deref();
         ensure!(is_same, "there is a resource with the same bytes and another type or name of its file");
         Ok(())
+    }
+
+    fn address(&self, state: &State) -> String {
+        self.base.address(&state.about.path)
+    }
+
+    /// The address of the statements about a resource.
+    fn graph(&self, state: &State) -> String {
+        let address = self.address(state);
+        if state.about.is_binary() { format!("{}/fcr:metadata", address.trim_end_matches('/')) } else { address }
+    }
+
+    fn statements(&self, state: &State) -> anyhow::Result<Vec<u8>> {
+        Ok(rdf::to_stored(&self.moved(&state.about, &state.statements)?))
     }
 
     async fn has_model(&self, about: &About, address: &str) -> anyhow::Result<bool> {
@@ -223,9 +296,25 @@ impl Loader {
 }
 
 /// What came of a request to create.
-enum Sent {
+pub enum Sent {
+    /// The resource is created.
     Made,
+    /// There is one already.
     IsThere,
+}
+
+impl Bytes {
+    /// The name of the algorithm in headers (RFC 9530, section 5).
+    fn algorithm(&self) -> &'static str {
+        match self.algorithm {
+            Algorithm::Sha512 => "sha-512",
+            _ => "sha-256",
+        }
+    }
+
+    fn repr_digest(&self) -> String {
+        format!("{}=:{}:", self.algorithm(), BASE64.encode(&self.digest))
+    }
 }
 
 impl Counts {
@@ -247,7 +336,7 @@ impl Counts {
 }
 
 /// The most specific interaction model of a resource.
-fn model(about: &About) -> anyhow::Result<String> {
+pub fn model(about: &About) -> anyhow::Result<String> {
     let names = ["NonRDFSource", "DirectContainer", "IndirectContainer", "BasicContainer", "RDFSource"];
     let class = names.into_iter().map(|name| format!("{LDP}{name}")).find(|class| about.types.contains(class));
     class.context("its types name no interaction model")
@@ -288,12 +377,4 @@ async fn read(place: &PathBuf) -> anyhow::Result<(Body, u64)> {
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
-}
-
-/// Adds to the error for a deleted resource what to do about it.
-fn with_way_out(error: ClientError) -> anyhow::Error {
-    match error.status() {
-        Some(StatusCode::GONE) => anyhow::anyhow!("{error}; `penates rm --forget` frees its name"),
-        _ => error.into(),
-    }
 }

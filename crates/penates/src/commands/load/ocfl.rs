@@ -1,0 +1,312 @@
+//! Loads the versions of an OCFL storage root that `penates export` wrote, oldest first.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use jiff::Timestamp;
+use preservation::about::About;
+use preservation::archived::ArchivedVersion;
+use preservation::ocfl::{Object, each_object};
+use preservation::read::{ReadError, ReadResult};
+use store::{ManualClock, UnixMillis};
+use tokio::task::spawn_blocking;
+
+use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, Sent, State};
+use crate::client::ClientError;
+use crate::exit::told;
+
+/// A checked storage root.
+pub struct Archive {
+    /// The folders of its objects, containers before what is in them.
+    objects: Vec<PathBuf>,
+    /// The versions of all objects, in the order of their times.
+    order: Vec<Moment>,
+}
+
+/// A version of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    /// In milliseconds since 1970.
+    created: u64,
+    object: usize,
+    version: usize,
+}
+
+/// A change that makes a version from the one before. A version with other bytes and other
+/// statements takes two, unless it is an earlier one that was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Create,
+    /// Of another kind: it was deleted and created again.
+    CreateAgain,
+    Bytes,
+    Statements,
+    /// The state after the change with this number again.
+    Restore(usize),
+    /// A version of the same state.
+    Nothing,
+}
+
+impl Change {
+    /// Whether the bytes, or the lack of any, are those of the version from here on.
+    fn sets_bytes(self) -> bool {
+        matches!(self, Self::Create | Self::CreateAgain | Self::Bytes | Self::Restore(_))
+    }
+
+    fn sets_statements(self) -> bool {
+        matches!(self, Self::Create | Self::CreateAgain | Self::Statements | Self::Restore(_))
+    }
+}
+
+impl Archive {
+    /// The time of the first version.
+    pub fn begin(&self) -> UnixMillis {
+        UnixMillis(self.order.first().map_or(0, |first| first.created))
+    }
+}
+
+/// Checks all of a storage root, before anything of it is loaded.
+pub async fn checked(folder: &Path) -> anyhow::Result<Archive> {
+    let folder = folder.to_owned();
+    let shown = folder.display().to_string();
+    spawn_blocking(move || read(&folder)).await?.with_context(|| format!("{shown}: nothing was loaded"))
+}
+
+fn read(folder: &Path) -> anyhow::Result<Archive> {
+    let mut found = Vec::new();
+    each_object(folder, &mut |folder| {
+        let object = Object::open(folder)?;
+        object.check_files()?;
+        let versions = ArchivedVersion::all(&object)?;
+        let times = times(&object, &versions)?;
+        if let Some(first) = versions.into_iter().next() {
+            found.push((first.about.path, folder.to_owned(), times));
+        }
+        Ok(())
+    })?;
+    let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
+    found.sort_by(|(one, ..), (other, ..)| depth(one).cmp(&depth(other)).then_with(|| one.cmp(other)));
+    let mut places = HashMap::new();
+    for (n, (path, ..)) in found.iter().enumerate() {
+        ensure!(places.insert(path.clone(), n).is_none(), "there are two objects for /{path}");
+    }
+    // A container of which the first versions were not kept must still be there before its contents.
+    for n in (0..found.len()).rev() {
+        let (path, _, times) = &found[n];
+        let above = if path.is_empty() { None } else { Some(path.rsplit_once('/').map_or("", |(above, _)| above)) };
+        let (Some(above), Some(first)) = (above.and_then(|above| places.get(above)), times.first().copied()) else {
+            continue;
+        };
+        if let Some(begin) = found[*above].2.first_mut() {
+            *begin = first.min(*begin);
+        }
+    }
+    let mut order = Vec::new();
+    for (object, (_, _, times)) in found.iter().enumerate() {
+        order.extend(times.iter().enumerate().map(|(version, created)| Moment { created: *created, object, version }));
+    }
+    order.sort_unstable();
+    Ok(Archive { objects: found.into_iter().map(|(_, folder, _)| folder).collect(), order })
+}
+
+/// The times of versions, none before the one before it.
+fn times(object: &Object, versions: &[ArchivedVersion]) -> ReadResult<Vec<u64>> {
+    let mut times: Vec<u64> = Vec::with_capacity(versions.len());
+    for version in versions {
+        let wrong = |why: String| ReadError::Invalid { name: object.id().to_owned(), why };
+        let time: Timestamp = version.created.parse().map_err(|error| wrong(format!("a time: {error}")))?;
+        let millis = u64::try_from(time.as_millisecond()).map_err(|_| wrong("a time before 1970".to_owned()))?;
+        times.push(times.last().map_or(millis, |before| millis.max(*before)));
+    }
+    Ok(times)
+}
+
+/// The changes that make the versions, each with the number of its version.
+fn changes(versions: &[ArchivedVersion]) -> Vec<(usize, Change)> {
+    let mut changes = Vec::new();
+    for (n, version) in versions.iter().enumerate() {
+        let before = n.checked_sub(1).map(|before| &versions[before]);
+        let is_same_kind = before.is_some_and(|before| kind(before) == kind(version));
+        let (Some(before), true) = (before, is_same_kind) else {
+            changes.push((n, if n == 0 { Change::Create } else { Change::CreateAgain }));
+            // A graph is created with its statements.
+            if version.about.is_binary() && !is_empty(version) {
+                changes.push((n, Change::Statements));
+            }
+            continue;
+        };
+        let has_same_bytes = bytes_of(before) == bytes_of(version);
+        let has_same_statements = before.statements.digest == version.statements.digest;
+        match (has_same_bytes, has_same_statements) {
+            (true, true) => changes.push((n, Change::Nothing)),
+            (true, false) => changes.push((n, Change::Statements)),
+            (false, true) => changes.push((n, Change::Bytes)),
+            (false, false) => {
+                let is_same = |(of, _): &(usize, Change)| is_same_state(&versions[*of], version);
+                match changes.iter().rposition(is_same) {
+                    Some(earlier) => changes.push((n, Change::Restore(earlier))),
+                    None => changes.extend([(n, Change::Bytes), (n, Change::Statements)]),
+                }
+            }
+        }
+    }
+    changes
+}
+
+/// What a change of bytes changes.
+fn bytes_of(version: &ArchivedVersion) -> impl PartialEq + use<'_> {
+    let About { content_type, content_disposition, stored_at, .. } = &version.about;
+    (version.bytes.as_ref().map(|bytes| &bytes.digest), content_type, content_disposition, stored_at)
+}
+
+fn is_same_state(one: &ArchivedVersion, other: &ArchivedVersion) -> bool {
+    let is_same_kind = kind(one) == kind(other);
+    is_same_kind && bytes_of(one) == bytes_of(other) && one.statements.digest == other.statements.digest
+}
+
+fn kind(version: &ArchivedVersion) -> Option<String> {
+    super::loader::model(&version.about).ok()
+}
+
+/// Whether there are no statements. An empty file is known by its length.
+fn is_empty(version: &ArchivedVersion) -> bool {
+    std::fs::metadata(&version.statements.place).is_ok_and(|file| file.len() == 0)
+}
+
+/// An object that is being loaded.
+struct Loading {
+    object: usize,
+    algorithm: preservation::bagit::text::Algorithm,
+    versions: Vec<ArchivedVersion>,
+    changes: Vec<(usize, Change)>,
+}
+
+impl Loading {
+    fn open(archive: &Archive, object: usize) -> anyhow::Result<Self> {
+        let opened = Object::open(&archive.objects[object])?;
+        let versions = ArchivedVersion::all(&opened)?;
+        let changes = changes(&versions);
+        Ok(Self { object, algorithm: opened.algorithm(), versions, changes })
+    }
+
+    /// The state of a version.
+    async fn state(&self, version: usize) -> anyhow::Result<State> {
+        let ArchivedVersion { about, statements, bytes, .. } = &self.versions[version];
+        let place = statements.place.clone();
+        let named = || place.display().to_string();
+        let len_bytes = tokio::fs::metadata(&place).await.with_context(named)?.len();
+        ensure!(len_bytes <= DESCRIPTION_BYTES_MAX, "its statements have more than {DESCRIPTION_BYTES_MAX} bytes");
+        let statements = tokio::fs::read(&place).await.with_context(named)?;
+        let bytes = bytes.as_ref().map(|bytes| Bytes {
+            place: bytes.place.clone(),
+            algorithm: self.algorithm,
+            digest: bytes.digest.clone(),
+        });
+        Ok(State { about: about.clone(), statements, bytes })
+    }
+}
+
+/// Loads all versions. `clock` is that of a new store: it shows the time of each version.
+pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualClock>>) -> anyhow::Result<Counts> {
+    let mut counts = Counts::default();
+    let mut loading: Option<Loading> = None;
+    // Objects that were there already, with the number of their changes that are.
+    let mut there: HashMap<usize, usize> = HashMap::new();
+    let (mut changed, mut failed) = (HashSet::new(), HashSet::new());
+    for Moment { created, object, version } in &archive.order {
+        if failed.contains(object) {
+            continue;
+        }
+        if let Some(clock) = &clock {
+            clock.set(UnixMillis(*created));
+        }
+        let current = match loading.take().filter(|loading| loading.object == *object) {
+            Some(current) => current,
+            None => Loading::open(archive, *object)?,
+        };
+        match apply(loader, &current, *version, &mut there).await {
+            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                changed.insert(*object);
+                counts.bytes += bytes;
+            }
+            Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
+            Err(error) => {
+                let path = current.versions.first().map(|version| version.about.path.clone()).unwrap_or_default();
+                eprintln!("/{path}: {}", told(error.as_ref()));
+                failed.insert(*object);
+            }
+        }
+        loading = Some(current);
+    }
+    counts.failed = failed.len() as u64;
+    counts.new = changed.difference(&failed).count() as u64;
+    counts.unchanged = archive.objects.len() as u64 - counts.new - counts.failed;
+    Ok(counts)
+}
+
+/// Makes a version. Returns how many bytes were sent; `None` if all of it is there already.
+async fn apply(
+    loader: &Loader,
+    loading: &Loading,
+    version: usize,
+    there: &mut HashMap<usize, usize>,
+) -> anyhow::Result<Option<u64>> {
+    let state = loading.state(version).await?;
+    let mut sent = None;
+    for (n, (of, change)) in loading.changes.iter().enumerate() {
+        if *of != version || there.get(&loading.object).is_some_and(|done| n < *done) {
+            continue;
+        }
+        let bytes = match change {
+            Change::Create => match loader.create(&state).await? {
+                (Sent::Made, bytes) => bytes,
+                (Sent::IsThere, _) => {
+                    let (done, is_changed) = compare(loader, loading).await?;
+                    there.insert(loading.object, done);
+                    if is_changed {
+                        sent = sent.or(Some(0));
+                    }
+                    continue;
+                }
+            },
+            Change::CreateAgain => {
+                loader.delete(&state.about).await?;
+                loader.create(&state).await?.1
+            }
+            Change::Bytes => loader.replace_bytes(&state).await?,
+            Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
+            Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
+            Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
+        };
+        sent = Some(sent.unwrap_or(0) + bytes);
+    }
+    Ok(sent)
+}
+
+/// Compares what is there with the versions. Returns how many of the changes were made, and whether
+/// this made one.
+async fn compare(loader: &Loader, loading: &Loading) -> anyhow::Result<(usize, bool)> {
+    let path = &loading.versions[0].about.path;
+    let done = loader.version_count(path).await?.unwrap_or(loading.changes.len());
+    let Some(made) = loading.changes.get(..done).filter(|made| !made.is_empty()) else {
+        bail!("there is a resource with more versions");
+    };
+    // The bytes and the statements may be those of different versions.
+    let last = |sets: fn(Change) -> bool| made.iter().rev().find(|(_, change)| sets(*change)).copied();
+    let (Some((bytes_of, _)), Some((statements_of, change))) =
+        (last(Change::sets_bytes), last(Change::sets_statements))
+    else {
+        bail!("there is a resource with other versions");
+    };
+    let mut state = loading.state(bytes_of).await?;
+    state.statements = loading.state(statements_of).await?.statements;
+    if state.about.is_binary() && matches!(change, Change::Create | Change::CreateAgain) {
+        state.statements = Vec::new();
+    }
+    loader.compare_bytes(&state).await?;
+    let is_root_that_every_repository_has = path.is_empty() && done == 1;
+    Ok((done, loader.compare_statements(&state, is_root_that_every_repository_has).await?))
+}

@@ -1,0 +1,251 @@
+//! Checks a storage root and its objects, with every byte of every file (OCFL 1.0 and 1.1, sections
+//! 3 and 4).
+//!
+//! A stranger may have written them. Nothing outside the root is read, and symbolic links are
+//! refused. Objects are found by their declarations, whatever the layout is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::inventory::{Inventory, Paths, Version, number};
+use crate::bagit::text::{Algorithm, is_inside};
+use crate::read::{ReadResult, failed, invalid, read_small};
+
+/// The most bytes of an inventory.
+const INVENTORY_BYTES_MAX: u64 = 256 << 20;
+
+/// The most folders within each other.
+const DEPTH_MAX: usize = 1_000;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Declarations of storage roots, and of objects.
+const ROOTS: [&str; 2] = ["0=ocfl_1.1", "0=ocfl_1.0"];
+const OBJECTS: [&str; 2] = ["0=ocfl_object_1.1", "0=ocfl_object_1.0"];
+
+/// Whether a folder declares itself a storage root.
+pub fn is_root(folder: &Path) -> bool {
+    ROOTS.iter().any(|declaration| folder.join(declaration).exists())
+}
+
+/// Calls `each` with the folder of each object in a storage root, in no order.
+///
+/// # Errors
+/// The first one of `each`, and [`ReadError`](crate::read::ReadError) about folders.
+pub fn each_object(root: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -> ReadResult<()> {
+    let mut waiting = vec![(root.to_owned(), 0)];
+    while let Some((folder, depth)) = waiting.pop() {
+        if OBJECTS.iter().any(|declaration| folder.join(declaration).exists()) {
+            each(&folder)?;
+            continue;
+        }
+        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
+            let entry = entry.map_err(failed(&folder))?;
+            let shown = entry.path().display().to_string();
+            let kind = entry.file_type().map_err(failed(&folder))?;
+            let is_extension = depth == 0 && entry.file_name() == "extensions";
+            match () {
+                () if kind.is_symlink() => return Err(invalid(shown, "links are not followed")),
+                () if depth >= DEPTH_MAX => return Err(invalid(shown, "folders are nested too deep")),
+                () if kind.is_dir() && !is_extension => waiting.push((entry.path(), depth + 1)),
+                () => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An object with an inventory that makes sense.
+#[derive(Debug)]
+pub struct Object {
+    folder: PathBuf,
+    inventory: Inventory,
+    algorithm: Algorithm,
+}
+
+/// A file of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Where its bytes are.
+    pub place: PathBuf,
+    /// Their digest.
+    pub digest: Vec<u8>,
+}
+
+impl Object {
+    /// Reads the inventory of the object in a folder, and checks it.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::read::ReadError) that names the object.
+    pub fn open(folder: &Path) -> ReadResult<Self> {
+        let shown = folder.display().to_string();
+        let wrong = |why: String| invalid(&shown, why);
+        if folder.join("extensions/0005-mutable-head").exists() {
+            return Err(wrong("it has a mutable head: commit it first".to_owned()));
+        }
+        let text = read_small(&folder.join("inventory.json"), &shown, INVENTORY_BYTES_MAX)?;
+        let inventory = parsed(&text).map_err(wrong)?;
+        let algorithm = Algorithm::named(&inventory.digest_algorithm).map_err(|error| wrong(error.to_string()))?;
+        let sidecar = format!("inventory.json.{}", inventory.digest_algorithm);
+        let said = read_small(&folder.join(&sidecar), &shown, 1_000)?;
+        let mut digest = algorithm.begin();
+        digest.update(&text);
+        let found = hex::encode(digest.finalize());
+        let said = String::from_utf8_lossy(&said).split_whitespace().next().map(str::to_lowercase);
+        match said == Some(found) {
+            true => Ok(Self { folder: folder.to_owned(), inventory, algorithm }),
+            false => Err(wrong(format!("the digest of its inventory is not that in {sidecar}"))),
+        }
+    }
+
+    /// Its identifier.
+    pub fn id(&self) -> &str {
+        &self.inventory.id
+    }
+
+    /// The algorithm of its digests.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Its versions, oldest first.
+    pub fn versions(&self) -> Vec<&Version> {
+        let mut versions: Vec<_> = self.inventory.versions.iter().collect();
+        versions.sort_by_key(|(name, _)| number(name));
+        versions.into_iter().map(|(_, version)| version).collect()
+    }
+
+    /// The files of a version, by their logical paths.
+    pub fn files(&self, version: &Version) -> BTreeMap<String, Content> {
+        let mut files = BTreeMap::new();
+        for (digest, paths) in &version.state {
+            let content = self.inventory.manifest.get(digest).and_then(|paths| paths.first());
+            let (Some(content), Ok(digest)) = (content, hex::decode(digest)) else { continue };
+            for path in paths {
+                let place = self.folder.join(content);
+                files.insert(path.clone(), Content { place, digest: digest.clone() });
+            }
+        }
+        files
+    }
+
+    /// Compares all files with their digests, and finds files that do not belong to the object.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::read::ReadError) that names the file.
+    pub fn check_files(&self) -> ReadResult<()> {
+        let mut known = BTreeSet::new();
+        for (digest, paths) in &self.inventory.manifest {
+            for path in paths {
+                let place = self.folder.join(path);
+                let shown = place.display().to_string();
+                self.refuse_links(path)?;
+                if digest_of(&place, self.algorithm)? != *digest {
+                    return Err(invalid(shown, "its bytes have another digest than the inventory says"));
+                }
+                known.insert(place);
+            }
+        }
+        for name in self.inventory.versions.keys() {
+            let content = self.inventory.content_directory.as_deref().unwrap_or("content");
+            each_file(&self.folder.join(name).join(content), &mut |place| match known.contains(place) {
+                true => Ok(()),
+                false => Err(invalid(place.display().to_string(), "the inventory does not list it")),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a path with a symbolic link in it.
+    fn refuse_links(&self, path: &str) -> ReadResult<()> {
+        let mut place = self.folder.clone();
+        for name in path.split('/') {
+            place.push(name);
+            let kind = fs::symlink_metadata(&place).map_err(failed(&place))?.file_type();
+            if !kind.is_dir() && !kind.is_file() {
+                return Err(invalid(place.display().to_string(), "it is neither a file nor a folder"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The inventory in a text, if it makes sense; else what is wrong with it.
+pub fn parsed(text: &[u8]) -> Result<Inventory, String> {
+    let mut inventory: Inventory = serde_json::from_slice(text).map_err(|error| format!("its inventory: {error}"))?;
+    inventory.manifest = lowered(inventory.manifest)?;
+    for version in inventory.versions.values_mut() {
+        version.state = lowered(std::mem::take(&mut version.state))?;
+    }
+    let is_known = ["https://ocfl.io/1.0/spec/#inventory", "https://ocfl.io/1.1/spec/#inventory"];
+    let check = |is_so: bool, why: &str| if is_so { Ok(()) } else { Err(format!("its inventory: {why}")) };
+    check(is_known.contains(&inventory.kind.as_str()), "it is of no known version of OCFL")?;
+    check(matches!(inventory.digest_algorithm.as_str(), "sha512" | "sha256"), "its digests are not sha512 or sha256")?;
+    let directory = inventory.content_directory.as_deref().unwrap_or("content");
+    check(is_inside(directory) && !directory.contains('/'), "the folder of contents has no valid name")?;
+    let mut numbers: Vec<_> = inventory.versions.keys().map(|name| number(name)).collect();
+    numbers.sort();
+    let are_all = numbers.iter().zip(1..).all(|(number, expected)| *number == Some(expected));
+    check(are_all && !numbers.is_empty(), "its versions are not v1, v2, and so on")?;
+    check(inventory.newest() == numbers.last().copied().flatten(), "its head is not its newest version")?;
+    check(inventory.newest_version().is_some(), "its head is not one of its versions")?;
+    check(inventory.manifest.values().all(|paths| !paths.is_empty()), "a digest has no file")?;
+    for path in inventory.manifest.values().flatten() {
+        let mut names = path.split('/');
+        let is_of_version = names.next().is_some_and(|name| inventory.versions.contains_key(name));
+        let is_content = is_inside(path) && is_of_version && names.next() == Some(directory) && names.next().is_some();
+        check(is_content, &format!("{path:?} is not the path of a file of the object"))?;
+    }
+    for version in inventory.versions.values() {
+        let mut logical = BTreeSet::new();
+        for (digest, paths) in &version.state {
+            check(inventory.manifest.contains_key(digest), "a digest of a version is not in the manifest")?;
+            for path in paths {
+                check(is_inside(path), &format!("{path:?} is not a logical path"))?;
+                check(logical.insert(path), &format!("{path:?} is in a version twice"))?;
+            }
+        }
+    }
+    Ok(inventory)
+}
+
+/// Digests in small letters (section 3.5.2: their case does not matter, and each is there once).
+fn lowered(paths: Paths) -> Result<Paths, String> {
+    let count = paths.len();
+    let lowered: Paths = paths.into_iter().map(|(digest, paths)| (digest.to_ascii_lowercase(), paths)).collect();
+    match lowered.len() == count {
+        true => Ok(lowered),
+        false => Err("its inventory: a digest is there twice".to_owned()),
+    }
+}
+
+fn digest_of(place: &Path, algorithm: Algorithm) -> ReadResult<String> {
+    let mut digest = algorithm.begin();
+    let mut file = File::open(place).map_err(failed(place))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece).map_err(failed(place))? {
+            0 => return Ok(hex::encode(digest.finalize())),
+            len => digest.update(&piece[..len]),
+        }
+    }
+}
+
+/// Calls `each` with each file below a folder, if the folder is there.
+fn each_file(folder: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -> ReadResult<()> {
+    let mut waiting = Vec::new();
+    waiting.extend(folder.exists().then(|| folder.to_owned()));
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
+            let entry = entry.map_err(failed(&folder))?;
+            match entry.file_type().map_err(failed(&folder))?.is_dir() {
+                true => waiting.push(entry.path()),
+                false => each(&entry.path())?,
+            }
+        }
+    }
+    Ok(())
+}
