@@ -1,6 +1,6 @@
 //! Writing files so that they last: errors, and syncing.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,8 @@ pub enum WriteError {
     /// There is something at its place.
     #[error("{0} exists already: name another place")]
     Exists(PathBuf),
-    /// An earlier export was interrupted, or another one is at work.
-    #[error(
-        "{0} is there: another export is at work, or one was interrupted; if none is at work, delete it and export again"
-    )]
+    /// There is something at the place of an unfinished export.
+    #[error("{0} is there, and not of an export of this form: delete or rename it, and export again")]
     Unfinished(PathBuf),
     /// Another export is at work.
     #[error("another export is at work on {0}")]
@@ -58,6 +56,16 @@ pub(crate) fn unfinished(place: &Path) -> PathBuf {
     PathBuf::from(unfinished)
 }
 
+/// Locks a folder until the file is dropped, so that only one export works on it.
+pub(crate) fn locked(folder: &Path) -> WriteResult<File> {
+    let lock = File::open(folder).map_err(failed(folder))?;
+    lock.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => WriteError::Busy(folder.to_owned()),
+        TryLockError::Error(error) => failed(folder)(error),
+    })?;
+    Ok(lock)
+}
+
 pub(crate) fn synced(path: &Path, file: BufWriter<File>) -> WriteResult<()> {
     let file = file.into_inner().map_err(|error| failed(path)(error.into_error()))?;
     file.sync_all().map_err(failed(path))
@@ -87,4 +95,18 @@ pub(crate) fn named(folder: &Path, place: &Path) -> WriteResult<()> {
     sync_folders(folder)?;
     fs::rename(folder, place).map_err(failed(place))?;
     sync_folder(place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named_as_such() {
+        // ENOSPC and EDQUOT (errno(3)).
+        for code in [28, 122] {
+            let error = failed(Path::new("bag/file"))(io::Error::from_raw_os_error(code));
+            assert_eq!(error.to_string(), "no room on the disk for bag/file: make room, and export again");
+        }
+    }
 }

@@ -44,20 +44,43 @@ fn a_bag_has_its_payload_manifests_and_tags() {
 }
 
 #[test]
-fn an_interrupted_bag_is_not_at_its_place_and_another_export_is_refused() {
+fn an_interrupted_bag_is_not_at_its_place_and_is_continued_with_the_files_that_are_whole() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("bag");
+    let unfinished = folder.path().join("bag.unfinished");
     let mut bag = BagWriter::create(&place).unwrap();
     add(&mut bag, &["a"], "", b"one");
+    add(&mut bag, &["c", "b"], "", b"two");
+    add(&mut bag, &["gone"], "", b"three");
+    assert!(matches!(BagWriter::create(&place), Err(WriteError::Busy(_))), "two exports work on it");
     drop(bag);
     assert_eq!(names(folder.path()), ["bag.unfinished".to_owned()].into());
-    assert!(!place.join("bagit.txt").exists() && !folder.path().join("bag.unfinished/bagit.txt").exists());
-    let Err(WriteError::Unfinished(there)) = BagWriter::create(&place) else { panic!("it is written over") };
-    fs::remove_dir_all(there).unwrap();
-    BagWriter::create(&place).unwrap().abandon().unwrap();
-    assert_eq!(names(folder.path()), [].into());
-    BagWriter::create(&place).unwrap().finish(&[]).unwrap();
+    assert!(!place.join("bagit.txt").exists() && !unfinished.join("bagit.txt").exists());
+
+    let sha256 = |bytes: &[u8]| <[u8; 32]>::from(Sha256::digest(bytes));
+    let mut bag = BagWriter::create(&place).unwrap();
+    assert_eq!(bag.reuse(["a"], &sha256(b"one")).unwrap(), Some(3));
+    drop(bag);
+    // Interrupted once more, with files in both places.
+    fs::write(unfinished.join("earlier/c/b"), "tw").unwrap();
+    let mut bag = BagWriter::create(&place).unwrap();
+    assert_eq!(bag.reuse(["a"], &sha256(b"one")).unwrap(), Some(3));
+    assert_eq!(bag.reuse(["c", "b"], &sha256(b"two")).unwrap(), None, "a torn file is used");
+    assert_eq!(bag.reuse(["a"], &sha256(b"one")).unwrap(), None, "it is used twice");
+    assert_eq!(bag.reuse(["absent"], &sha256(b"one")).unwrap(), None);
+    add(&mut bag, &["c", "b"], "", b"two");
+    bag.finish(&[]).unwrap();
+    assert_eq!(names(folder.path()), ["bag".to_owned()].into());
+    assert_eq!(names(&place.join("data")), ["a".to_owned(), "c".to_owned()].into());
+    assert!(!place.join("earlier").exists());
+    preservation::bagit::Bag::checked(&place).unwrap();
     assert!(matches!(BagWriter::create(&place), Err(WriteError::Exists(_))), "a bag is written over");
+
+    fs::create_dir(&unfinished).unwrap();
+    fs::write(unfinished.join("mine"), "").unwrap();
+    let other = folder.path().join("other");
+    fs::rename(&unfinished, folder.path().join("other.unfinished")).unwrap();
+    assert!(matches!(BagWriter::create(&other), Err(WriteError::Unfinished(_))), "something else is changed");
 }
 
 #[test]

@@ -92,10 +92,10 @@ fn an_export_of_damaged_bytes_fails_and_leaves_nothing_that_looks_whole() {
     assert!(failed.code != 0 && failed.stderr.contains("letters/100%"), "{}", failed.stderr);
     assert!(!bag.exists());
     let unfinished = store.beside("bag.unfinished");
-    assert!(!unfinished.exists(), "what cannot be finished is deleted");
-    fs::create_dir(&unfinished).unwrap();
-    let refused = export();
-    assert!(refused.code != 0 && refused.stderr.contains("delete it and export again"), "{}", refused.stderr);
+    assert!(unfinished.exists() && !unfinished.join("bagit.txt").exists(), "it looks whole");
+    let failed = export();
+    assert!(failed.code != 0 && failed.stderr.contains("the same command continues it"), "{}", failed.stderr);
+    assert!(!bag.exists());
 }
 
 /// The folders of all objects in a storage root.
@@ -196,7 +196,7 @@ fn an_export_into_a_folder_of_something_else_or_beside_another_export_is_refused
     assert_eq!(fs::read(store.beside("mine/file")).unwrap(), b"kept");
     fs::create_dir(store.beside("bag.unfinished")).unwrap();
     fs::write(store.beside("bag.unfinished/manifest-sha256.txt"), "").unwrap();
-    assert!(export("bag").ends_with(1).stderr.contains("delete it and export again"));
+    assert!(export("bag").ends_with(1).stderr.contains("delete or rename it"));
     export("archive").ends_with(0);
     fs::rename(store.beside("archive"), store.beside("archive.unfinished")).unwrap();
     let other = fs::File::open(store.beside("archive.unfinished")).unwrap();
@@ -204,4 +204,37 @@ fn an_export_into_a_folder_of_something_else_or_beside_another_export_is_refused
     assert!(export("archive").ends_with(1).stderr.contains("another export is at work"));
     drop(other);
     export("archive").ends_with(0);
+}
+
+#[test]
+fn an_export_that_cannot_write_a_file_leaves_nothing_that_looks_whole_and_is_continued() {
+    let store = tree();
+    let server = store.serve(&[]);
+    let export = |form: &str, place: &Path, files_max: &str| {
+        let place = place.to_str().unwrap();
+        let export = penates(&["export", "letters", place, "--as", form, "--server", &server.url]);
+        // A limit on the length of files refuses a write half way through a file, as a full disk does.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &format!("trap '' XFSZ; ulimit -f {files_max}; exec \"$0\" \"$@\"")]);
+        limited.arg(export.get_program()).args(export.get_args());
+        export.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| _ = limited.env_remove(name));
+        Ran::of(limited)
+    };
+    for form in ["bagit", "ocfl"] {
+        let (place, unfinished) = (store.beside(form), store.beside(&format!("{form}.unfinished")));
+        let failed = export(form, &place, "100").ends_with(1);
+        assert!(
+            failed.stderr.contains("letters/100%") && failed.stderr.contains("File too large"),
+            "{}",
+            failed.stderr
+        );
+        assert!(failed.stderr.contains("the same command continues it"), "{}", failed.stderr);
+        assert!(!place.exists() && unfinished.exists(), "it looks whole");
+        export(form, &place, "unlimited").ends_with(0);
+        assert!(!unfinished.exists());
+        let other = store.beside(&format!("other-{form}"));
+        export(form, &other, "unlimited").ends_with(0);
+        assert_eq!(load::files(&place), load::files(&other), "it is not what an export makes at once");
+    }
+    preservation::bagit::Bag::checked(&store.beside("bagit")).unwrap();
 }

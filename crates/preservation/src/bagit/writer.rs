@@ -1,21 +1,28 @@
 //! Writes a bag: BagIt 1.0 (RFC 8493), with manifests of SHA-256 and SHA-512.
 //!
 //! A bag is written into a folder beside its place, `NAME.unfinished`, and gets its name when all
-//! of it is synced. So an export that was interrupted is never mistaken for a whole one.
+//! of it is synced. So an export that was interrupted is never mistaken for a whole one. The same
+//! export continues it: what was written goes to the folder `earlier`, from which files come back
+//! if their digests fit.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::names;
-use crate::write::{WriteError, WriteResult, failed, named, synced, unfinished};
+use crate::write::{WriteError, WriteResult, failed, locked, named, synced, unfinished};
 use sha2::{Digest, Sha256, Sha512};
+
+/// Where the files of an interrupted export wait, in the folder of the unfinished bag.
+const EARLIER: &str = "earlier";
 
 /// A bag that is being written.
 #[derive(Debug)]
 pub struct BagWriter {
     place: PathBuf,
     folder: PathBuf,
+    /// Locked, so that only one export works on the folder.
+    _lock: File,
     payload: Manifests,
     bytes: u64,
     files: u64,
@@ -61,7 +68,7 @@ impl Manifests {
     fn create(folder: &Path, kind: &str) -> WriteResult<Self> {
         let create = |algorithm: &str| {
             let path = folder.join(format!("{kind}-{algorithm}.txt"));
-            let file = File::create_new(&path).map_err(failed(&path))?;
+            let file = File::create(&path).map_err(failed(&path))?;
             Ok((path, BufWriter::new(file)))
         };
         Ok(Self { sha256: create("sha256")?, sha512: create("sha512")? })
@@ -85,20 +92,59 @@ impl Manifests {
 }
 
 impl BagWriter {
-    /// Begins a bag at a place where nothing is yet.
+    /// Begins a bag at a place where nothing is yet, or continues an interrupted one.
     pub fn create(place: &Path) -> WriteResult<Self> {
         let folder = unfinished(place);
         if fs::symlink_metadata(place).is_ok() {
             return Err(WriteError::Exists(place.to_owned()));
         }
-        fs::create_dir(&folder).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => WriteError::Unfinished(folder.clone()),
-            _ => failed(&folder)(error),
-        })?;
+        let is_begun = fs::symlink_metadata(&folder).is_ok();
+        if !is_begun {
+            fs::create_dir(&folder).map_err(failed(&folder))?;
+        }
+        let lock = locked(&folder)?;
+        if is_begun && !is_of_a_bag(&folder)? {
+            return Err(WriteError::Unfinished(folder));
+        }
         let data = folder.join("data");
+        if data.exists() {
+            move_files(&data, &folder.join(EARLIER))?;
+        }
         fs::create_dir(&data).map_err(failed(&data))?;
         let payload = Manifests::create(&folder, "manifest")?;
-        Ok(Self { place: place.to_owned(), folder, payload, bytes: 0, files: 0 })
+        Ok(Self { place: place.to_owned(), folder, _lock: lock, payload, bytes: 0, files: 0 })
+    }
+
+    /// Adds a file that an interrupted export wrote, if its bytes have this SHA-256. Returns their
+    /// number.
+    pub fn reuse<'a>(
+        &mut self,
+        names: impl IntoIterator<Item = &'a str>,
+        sha256: &[u8; 32],
+    ) -> WriteResult<Option<u64>> {
+        let names: Vec<_> = names.into_iter().map(names::encoded).collect();
+        let names = names.join("/");
+        let earlier = self.folder.join(EARLIER).join(&names);
+        let Ok(mut file) = File::open(&earlier) else { return Ok(None) };
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            return Ok(None);
+        }
+        let mut sums = Sums::default();
+        let bytes = io::copy(&mut file, &mut Summing(&mut sums)).map_err(failed(&earlier))?;
+        if <[u8; 32]>::from(sums.sha256.clone().finalize()) != *sha256 {
+            return Ok(None);
+        }
+        let name = format!("data/{names}");
+        let path = self.folder.join(&name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed(parent))?;
+        }
+        fs::rename(&earlier, &path).map_err(failed(&path))?;
+        file.sync_all().map_err(failed(&path))?;
+        self.bytes += bytes;
+        self.files += 1;
+        self.payload.add(&name, sums)?;
+        Ok(Some(bytes))
     }
 
     /// Begins a file of the payload, in folders with these names. The names may be any; `suffix`
@@ -123,15 +169,14 @@ impl BagWriter {
         self.payload.add(&name, sums)
     }
 
-    /// Deletes what was written.
-    pub fn abandon(self) -> WriteResult<()> {
-        fs::remove_dir_all(&self.folder).map_err(failed(&self.folder))
-    }
-
     /// Finishes the bag. `info` has further lines of `bag-info.txt`: labels, and values on one
     /// line.
     pub fn finish(self, info: &[(&str, String)]) -> WriteResult<()> {
-        let Self { place, folder, payload, bytes, files } = self;
+        let Self { place, folder, _lock, payload, bytes, files } = self;
+        let earlier = folder.join(EARLIER);
+        if earlier.exists() {
+            fs::remove_dir_all(&earlier).map_err(failed(&earlier))?;
+        }
         let manifests = payload.finish()?;
         let mut tags = Manifests::create(&folder, "tagmanifest")?;
         let mut lines: Vec<String> = info.iter().map(|(label, value)| info_line(label, value)).collect();
@@ -139,7 +184,7 @@ impl BagWriter {
         let declaration = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n";
         for (name, text) in [("bag-info.txt", lines.concat()), ("bagit.txt", declaration.to_owned())] {
             let path = folder.join(name);
-            let mut file = BufWriter::new(File::create_new(&path).map_err(failed(&path))?);
+            let mut file = BufWriter::new(File::create(&path).map_err(failed(&path))?);
             file.write_all(text.as_bytes()).map_err(failed(&path))?;
             synced(&path, file)?;
             let mut sums = Sums::default();
@@ -157,6 +202,39 @@ impl BagWriter {
         tags.finish()?;
         named(&folder, &place)
     }
+}
+
+/// Whether all in an unfinished folder is of an interrupted export of a bag.
+fn is_of_a_bag(folder: &Path) -> WriteResult<bool> {
+    let known = ["data", EARLIER, "bagit.txt", "bag-info.txt"];
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let name = entry.map_err(failed(folder))?.file_name().to_string_lossy().into_owned();
+        let is_manifest = name.starts_with("manifest-sha") || name.starts_with("tagmanifest-sha");
+        if !known.contains(&name.as_str()) && !is_manifest {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Moves all files of a folder to the same places in another one, and deletes the folder.
+fn move_files(from: &Path, to: &Path) -> WriteResult<()> {
+    if !to.exists() {
+        return fs::rename(from, to).map_err(failed(to));
+    }
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(within) = waiting.pop() {
+        let (from, to) = (from.join(&within), to.join(&within));
+        fs::create_dir_all(&to).map_err(failed(&to))?;
+        for entry in fs::read_dir(&from).map_err(failed(&from))? {
+            let entry = entry.map_err(failed(&from))?;
+            match entry.file_type().map_err(failed(&from))?.is_dir() {
+                true => waiting.push(within.join(entry.file_name())),
+                false => fs::rename(entry.path(), to.join(entry.file_name())).map_err(failed(&to))?,
+            }
+        }
+    }
+    fs::remove_dir_all(from).map_err(failed(from))
 }
 
 /// A line of `bag-info.txt`. Line breaks in a value would begin another one.

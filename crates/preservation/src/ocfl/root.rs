@@ -4,14 +4,14 @@
 //! and synced. The same export continues an interrupted one, and adds new versions and objects to a
 //! finished one.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::inventory::User;
 use super::layout;
 use super::object::ObjectWriter;
-use crate::write::{WriteError, WriteResult, failed, named, sync_folder, unfinished};
+use crate::write::{WriteError, WriteResult, failed, locked, named, sync_folder, unfinished};
 
 /// The declaration of a storage root.
 pub const DECLARATION: &str = "0=ocfl_1.1";
@@ -44,11 +44,7 @@ impl RootWriter {
             (false, true) => return Err(WriteError::Unfinished(folder)),
             (false, false) => fs::create_dir(&folder).map_err(failed(&folder))?,
         }
-        let lock = File::open(&folder).map_err(failed(&folder))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => WriteError::Busy(folder.clone()),
-            TryLockError::Error(error) => failed(&folder)(error),
-        })?;
+        let lock = locked(&folder)?;
         let this = Self { place: place.to_owned(), folder, user, _lock: lock };
         this.declare()?;
         Ok(this)

@@ -4,7 +4,7 @@ mod bag;
 mod ocfl;
 mod source;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -24,7 +24,7 @@ pub struct ExportArgs {
     /// not exported: `penates get` downloads them.
     resource: String,
     /// The folder to make. A bag needs a place where nothing is. A storage root gets what is new
-    /// since it was made.
+    /// since it was made. Until it is whole it is named `….unfinished`.
     destination: PathBuf,
     /// The form.
     #[arg(long = "as", value_enum)]
@@ -50,6 +50,11 @@ enum Form {
 struct Exported {
     resources: u64,
     bytes: u64,
+}
+
+/// What is left of an export that failed, and what to do about it.
+fn unfinished(destination: &Path) -> String {
+    format!("{}.unfinished is not whole, and the same command continues it", destination.display())
 }
 
 /// Runs it.

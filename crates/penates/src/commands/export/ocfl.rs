@@ -9,7 +9,7 @@ use preservation::ocfl::inventory::User;
 use preservation::ocfl::{ObjectWriter, RootWriter};
 
 use super::source::{Node, Source, State, compare, received};
-use super::{ExportArgs, Exported};
+use super::{ExportArgs, Exported, unfinished};
 use crate::client::Client;
 
 /// Exports a tree into a new storage root, or adds what is new to one.
@@ -20,7 +20,7 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     let root = RootWriter::begin(&args.destination, user)?;
     let resource = args.resource.trim_matches('/');
     let exported = source.each(&args.base, resource, async |node| one(&source, node, &root).await).await;
-    let unfinished = || format!("the same command continues {}.unfinished", args.destination.display());
+    let unfinished = || unfinished(&args.destination);
     let (resources, bytes) = exported.with_context(unfinished)?;
     root.finish().with_context(unfinished)?;
     Ok(Exported { resources, bytes })
