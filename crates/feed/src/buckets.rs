@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use heads::announce::{LISTED_BUCKETS, open_bucket};
 use heads::{Heads, ObjectsResult, keys};
-use store::{Class, Direction, Scan, Table};
+use store::{Direction, Scan, Table};
 
 /// Finds the first bucket of a range that has announcements, or the last one. Reads one list of
 /// buckets after the other; a list covers a week.
@@ -27,14 +26,4 @@ pub(crate) async fn next_listed(heads: &Heads, range: Range<u32>, direction: Dir
         }
     }
     Ok(None)
-}
-
-/// The first bucket that is kept; 0 if none was dropped yet.
-pub(crate) async fn first_kept(heads: &Heads) -> ObjectsResult<u32> {
-    let read = || async {
-        let call = heads.call(Class::Description).strong();
-        let (partition, sort): (Bytes, Bytes) = (keys::feed_ends(), keys::feed_dropped());
-        Ok(heads.store().get(call, Table::Work, &partition, &sort).await?)
-    };
-    heads.retry_transient(read).await?.map_or(Ok(0), |row| open_bucket(&row.value))
 }

@@ -18,6 +18,7 @@ impl Cursor {
     pub const BEGINNING: Self = Self(RevisionId::ZERO);
 
     /// Before everything that was announced at a time or later, by the clocks of the writers.
+    /// [`Feed::since`](crate::Feed::since) has what a reader needs that follows from a time on.
     pub fn before(time: UnixMillis) -> Self {
         Self(RevisionId::first_at(time))
     }
@@ -87,7 +88,7 @@ pub enum FeedError {
     /// The cursor is older than what is kept.
     #[error(
         "the change feed no longer has what comes after this cursor: it keeps changes for {kept_days} days. Read the \
-         repository anew, and follow the feed from a time before that"
+         repository anew, and follow the feed from the time at which you began to"
     )]
     Dropped {
         /// How many days changes are kept, rounded down.

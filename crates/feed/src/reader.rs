@@ -9,11 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use heads::announce::{Announcement, FEED_SHARDS, feed_bucket_of, position_of};
-use heads::queue::BUCKET;
+use heads::feed_mark::first_position_of;
 use heads::{Heads, ObjectsError, RevisionId, head, keys};
 use store::{Class, Direction, FormatLevel, Scan, Table, UnixMillis};
 
-use crate::buckets::{first_kept, next_listed};
+use crate::buckets::next_listed;
 use crate::event::{Cursor, Event, FeedError};
 use crate::live::Live;
 
@@ -74,36 +74,64 @@ impl Feed {
     }
 
     /// The cursor of a reader that wants only what happens from now on.
+    ///
+    /// It is not behind the newest event, or the horizon, or the mark. So later events are behind
+    /// it, also those of a process that starts after its clock was set back.
     pub async fn now(&self) -> Result<Cursor, FeedError> {
         self.check()?;
-        Ok(Cursor(before(self.heads.announced_until().await?)))
+        let until = self.heads.announced_until().await?;
+        let settled = RevisionId::first_at(self.heads.horizon()).min(until).max(self.mark().await?);
+        let newest = self.page(&Span { positions: settled..until, direction: Direction::Backward }, 1).await?;
+        Ok(newest.events.first().map_or(Cursor(before(settled)), |event| event.cursor))
     }
 
-    /// The first bucket of which something is promised.
-    async fn first_bucket(&self) -> Result<u32, FeedError> {
+    /// The cursor of a reader that reads everything at a time, and wants the changes that it then
+    /// did not see. Some that it saw are behind the cursor too: a position is minted before its
+    /// change is made, and the clocks of writers differ.
+    pub async fn since(&self, time: UnixMillis) -> Result<Cursor, FeedError> {
+        self.check()?;
+        let begun = RevisionId::first_at(self.heads.horizon_at(time));
+        let mark = self.mark().await?;
+        // What is below the mark was made before the time, and cannot be read any more.
+        Ok(Cursor(if time >= mark.time() { begun.max(before(mark)) } else { begun }))
+    }
+
+    /// The time from which on changes are promised to be kept.
+    pub(crate) fn oldest_promised(&self) -> UnixMillis {
         let keep = u64::try_from(self.heads.options().feed_keep.as_millis()).unwrap_or(u64::MAX);
-        let oldest = UnixMillis(self.heads.now().0.saturating_sub(keep));
-        Ok(first_kept(&self.heads).await?.max(feed_bucket_of(RevisionId::first_at(oldest))))
+        UnixMillis(self.heads.now().0.saturating_sub(keep))
+    }
+
+    /// The first position of the oldest bucket of which something is promised.
+    fn promised(&self) -> RevisionId {
+        first_position_of(feed_bucket_of(RevisionId::first_at(self.oldest_promised())))
+    }
+
+    /// The position behind which nothing is missing. Until the first pass marks it, it is what is
+    /// promised.
+    async fn mark(&self) -> Result<RevisionId, FeedError> {
+        let mark = self.heads.feed_mark().await?.position;
+        Ok(if mark == RevisionId::ZERO { self.promised() } else { mark })
     }
 
     /// The events behind a cursor, at most `max` of them.
     ///
-    /// Errors: [`FeedError::Dropped`] if some of them may have been dropped.
+    /// Errors: [`FeedError::Dropped`] if some of them may have been dropped, or were never announced.
     pub async fn after(&self, cursor: Cursor, max: usize) -> Result<Page, FeedError> {
         self.check()?;
         let until = self.heads.announced_until().await?;
-        let kept = self.first_bucket().await?;
+        let mark = self.mark().await?;
         let from = match cursor {
-            Cursor::BEGINNING => first_of(kept),
+            Cursor::BEGINNING => mark.max(self.promised()),
             Cursor(position) => position.successor(),
         };
         let kept_days = self.heads.options().feed_keep.as_secs() / (24 * 3_600);
-        if feed_bucket_of(from) < kept {
+        if from < mark {
             return Err(FeedError::Dropped { kept_days });
         }
         let mut page = self.page(&Span { positions: from..until, direction: Direction::Forward }, max).await?;
         // Buckets may have been dropped while they were read.
-        if feed_bucket_of(from) < first_kept(&self.heads).await? {
+        if from < self.heads.feed_mark().await?.position {
             return Err(FeedError::Dropped { kept_days });
         }
         if page.end.is_none() {
@@ -119,7 +147,7 @@ impl Feed {
         self.check()?;
         let until = self.heads.announced_until().await?;
         let until = cursor.map_or(until, |cursor| cursor.0.min(until));
-        let positions = first_of(self.first_bucket().await?)..until;
+        let positions = self.mark().await?.max(self.promised())..until;
         let mut page = self.page(&Span { positions, direction: Direction::Backward }, max).await?;
         page.events.reverse();
         Ok(page)
@@ -186,8 +214,8 @@ impl Feed {
         let mut found: Vec<(RevisionId, Bytes)> = Vec::new();
         // Of a shard that was not read to its end, nothing is known beyond its last row.
         let mut known = match direction {
-            Direction::Forward => first_of(bucket.saturating_add(1)),
-            Direction::Backward => first_of(bucket),
+            Direction::Forward => first_position_of(bucket.saturating_add(1)),
+            Direction::Backward => first_position_of(bucket),
         };
         for page in pages {
             let last = page.rows.last().map(|row| position_of(&row.sort)).transpose()?;
@@ -229,12 +257,6 @@ impl Feed {
 /// Names the place of damage, so that a reader can go on behind it.
 fn damaged(position: RevisionId, error: ObjectsError) -> ObjectsError {
     ObjectsError::corrupt(Table::Work, &format!("the change at {position} of the feed cannot be read: {error}"))
-}
-
-/// The first position of a bucket.
-fn first_of(bucket: u32) -> RevisionId {
-    let time = u128::from(bucket) * BUCKET.as_millis();
-    RevisionId::first_at(UnixMillis(u64::try_from(time).unwrap_or(u64::MAX)))
 }
 
 /// The position directly before another.

@@ -1,8 +1,9 @@
 //! Announces changes of heads, for the change feed.
 //!
-//! A switch of a head puts an *announcement* into the feed in the same list of steps, before the
-//! head. It lies at a *position*, an id that the switch mints when it begins. So whatever happens
-//! to the writer, a change that was applied is announced. An announcement whose change was not
+//! A switch of a head puts an *announcement* into the feed before the head: in the same list of
+//! steps, or, on a store that does not apply a list as one, until it is acknowledged. It lies at a
+//! *position*, an id that the switch mints when it begins. So whatever happens to the writer, a
+//! change that was applied is announced. An announcement whose change was not
 //! applied may stay behind, and is no event. A reader finds out by the head: a head that was
 //! switched in carries the position of its announcement, also in the head log.
 //!
@@ -20,11 +21,12 @@
 //! Announcements are in partitions of a *bucket* of time and a shard of objects, so no partition
 //! grows without bound. A list of the buckets that have any spares readers the empty ones.
 
-use std::sync::atomic::Ordering;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Direction, FormatLevel, NewRow, Scan, Step, Stored, Table, UnixMillis, ValueKind, envelope};
+use store::{
+    Call, Direction, FormatLevel, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind,
+    envelope,
+};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -40,6 +42,9 @@ pub const FEED_SHARDS: u8 = 16;
 
 /// The buckets of one list of buckets.
 pub const LISTED_BUCKETS: u32 = 1_024;
+
+/// Switches that were left before they were decided, and that one reader settles at once.
+const SETTLED_AT_ONCE: usize = 100;
 
 /// The bucket of a position: units of ten minutes since the Unix epoch.
 pub fn feed_bucket_of(position: RevisionId) -> u32 {
@@ -85,7 +90,7 @@ pub struct Announcement {
     pub object: Bytes,
     /// The revision that was to be switched in.
     pub revision: RevisionId,
-    /// The time by the writer's clock.
+    /// The time by the writer's clock. Its position is not of an earlier time.
     pub at: UnixMillis,
     /// Whether the announcement was written with the head or not at all.
     pub is_certain: bool,
@@ -147,14 +152,15 @@ impl Heads {
         let is_certain = self.inner.store.capabilities().has_atomic_lists;
         positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
         let floor = base.map_or(RevisionId::ZERO, |base| base.announced.max(base.revision));
-        // Minted under the lock, so that a later position finds this switch in the list.
-        let mut open = positions.open.lock();
-        let position = self.inner.feed_clock.mint_above(floor);
-        open.insert(position, Open { object: object.clone(), revision: head.revision, is_left: false });
-        drop(open);
+        // Before the position is minted, so that readers from this time on get the event.
+        let at = self.now();
+        // Readers of a shared store wait for the horizon.
+        let alone = || Open { object: object.clone(), revision: head.revision, is_left: false };
+        let alone = (!self.is_shared()).then(alone);
+        let (position, listed) = positions.begin(alone, self.horizon(), || self.inner.feed_clock.mint_above(floor));
         let bucket = feed_bucket_of(position);
         let mut announcing = Announcing { positions, position, bucket, steps: Vec::new(), is_settled: true };
-        if positions.listed.load(Ordering::Relaxed) < bucket {
+        if listed < bucket {
             let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());
             let sort = keys::feed_bucket(bucket);
             announcing.steps.push(put(keys::feed_buckets(bucket / LISTED_BUCKETS), sort, value.clone()));
@@ -162,13 +168,45 @@ impl Heads {
                 announcing.steps.push(put(keys::feed_ends(), keys::feed_newest(), value));
             }
         }
-        let (object, revision, at) = (object.clone(), head.revision, self.now());
-        let value = head::seal(&Announcement { change, kind, object: object.clone(), revision, at, is_certain })?;
+        let (object, revision) = (object.clone(), head.revision);
         let shard = crc32fast::hash(&object) % u32::from(FEED_SHARDS);
+        let value = head::seal(&Announcement { change, kind, object, revision, at, is_certain })?;
         let partition = keys::feed(bucket, u8::try_from(shard).unwrap_or(0));
         announcing.steps.push(put(partition, Bytes::copy_from_slice(&position.0), value));
         announcing.is_settled = false;
         Ok(Some(announcing))
+    }
+
+    /// Announces a switch before it is tried, on a store that does not apply lists of steps as one.
+    /// Does nothing if that was done.
+    ///
+    /// Refuses if the announcement was acknowledged so late that readers may have passed its
+    /// position ([`Heads::horizon`]): the machine was suspended meanwhile, say. Readers that pass
+    /// the position later find the announcement, and fence the switch if it is not applied by then.
+    pub(crate) async fn announce_first(
+        &self,
+        announcing: &mut Announcing<'_>,
+        call: Call,
+        until: UnixMillis,
+    ) -> ObjectsResult<()> {
+        if announcing.steps.is_empty() || self.inner.store.capabilities().has_atomic_lists {
+            return Ok(());
+        }
+        // Elsewhere the switch would be refused.
+        self.inner.store.check_home()?;
+        match self.inner.store.run(call, announcing.steps.clone()).await? {
+            Outcome::Applied => {}
+            Outcome::Unknown { reason } => return Err(StoreError::Unavailable(reason).into()),
+            Outcome::Refused { step, .. } => {
+                return Err(ObjectsError::Internal(format!("step {step} of an announcement was refused")));
+            }
+        }
+        announcing.acknowledged();
+        if self.now() >= until.plus(self.inner.options.call_timeout) {
+            let detail = "the change was held up for too long, and was not made; try again";
+            return Err(ObjectsError::Overloaded(detail.to_owned()));
+        }
+        Ok(())
     }
 
     fn is_shared(&self) -> bool {
@@ -209,7 +247,15 @@ impl Heads {
                 }
             }
         }
+        self.inner.feed_clock.mint_above(self.feed_mark().await?.position);
         Ok(())
+    }
+
+    /// A position above those of all changes until now, as far as this process knows them; on a
+    /// store of one process, also of those that earlier processes made.
+    pub async fn present_position(&self) -> ObjectsResult<RevisionId> {
+        self.inner.positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
+        Ok(self.inner.feed_clock.mint())
     }
 
     /// The position below which nothing is announced any more, and below which everything that was
@@ -222,7 +268,8 @@ impl Heads {
         positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
         let left: Vec<(RevisionId, Open)> = {
             let open = positions.open.lock();
-            open.iter().filter(|(_, open)| open.is_left).map(|(position, open)| (*position, open.clone())).collect()
+            let left = open.iter().filter(|(_, open)| open.is_left).take(SETTLED_AT_ONCE);
+            left.map(|(position, open)| (*position, open.clone())).collect()
         };
         for (position, Open { object, revision, .. }) in left {
             // A store that refuses writes settles nothing; then it takes until the horizon.

@@ -15,8 +15,8 @@
 //!   rules of the protocols by name, so that the simulator can leave one out. `error.rs`: errors.
 //! - `retries.rs`, `read.rs`, `switch.rs`, `head_log.rs`: repeat calls, read heads, change them,
 //!   and keep replaced ones. `history.rs`: which replaced ones are kept. `timeline.rs`: the
-//!   versions in order of time. `announce.rs` and `positions.rs`: announce changes for the change
-//!   feed.
+//!   versions in order of time. `announce.rs`, `positions.rs` and `feed_mark.rs`: announce changes
+//!   for the change feed, and mark where it begins.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
 //! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.
@@ -31,6 +31,7 @@ pub mod chores;
 pub mod container_body;
 pub mod containment;
 pub mod error;
+pub mod feed_mark;
 pub mod grow;
 pub mod handle;
 pub mod head;

@@ -116,10 +116,10 @@ impl Heads {
                 switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
             return Ok(if is_in { Switched::Applied } else { Switched::Fenced });
         }
-        let announcing = self.announce(&switch.partition, switch.base.as_ref(), &switch.head).await?;
-        let switched = self.try_until(switch, until, announcing.as_ref()).await;
+        let mut announcing = self.announce(&switch.partition, switch.base.as_ref(), &switch.head).await?;
+        let switched = self.try_until(switch, until, announcing.as_mut()).await;
         if let Some(announcing) = announcing {
-            announcing.ended(is_settled(&switched), matches!(switched, Ok(Switched::Applied)));
+            announcing.ended(is_settled(&switched));
         }
         switched
     }
@@ -129,7 +129,7 @@ impl Heads {
         &self,
         mut switch: Switch,
         until: UnixMillis,
-        announcing: Option<&Announcing<'_>>,
+        mut announcing: Option<&mut Announcing<'_>>,
     ) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
         let mut tries = Tries::default();
@@ -137,7 +137,7 @@ impl Heads {
         // changed.
         let mut unsure = switch.unsure;
         loop {
-            let answer = self.try_switch(&switch, announcing).await?;
+            let answer = self.try_switch(&switch, until, announcing.as_deref_mut()).await?;
             unsure |= matches!(answer, TryOutcome::Unknown(_));
             if unsure && !self.keeps(Rule::AckIntent) {
                 switch.before.retain(|step| step.table() != Table::Children);
@@ -205,9 +205,14 @@ impl Heads {
     /// The time before which no writer that began to switch a head is still trying, by any server's
     /// clock.
     pub fn horizon(&self) -> UnixMillis {
+        self.horizon_at(self.now())
+    }
+
+    /// The horizon at a time.
+    pub fn horizon_at(&self, time: UnixMillis) -> UnixMillis {
         let options = &self.inner.options;
         let back = options.switch_within + options.call_timeout + options.clock_skew_max;
-        UnixMillis(self.now().0.saturating_sub(u64::try_from(back.as_millis()).unwrap_or(u64::MAX)))
+        UnixMillis(time.0.saturating_sub(u64::try_from(back.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// Settles a creation of which a try may still arrive, by making sure that none can be applied
@@ -226,12 +231,27 @@ impl Heads {
         if head.state == ObjectState::Live { call } else { call.removing() }
     }
 
-    async fn try_switch(&self, switch: &Switch, announcing: Option<&Announcing<'_>>) -> ObjectsResult<TryOutcome> {
-        let steps = switch.steps(self.stamp(), self.rules(), announcing)?;
+    async fn try_switch(
+        &self,
+        switch: &Switch,
+        until: UnixMillis,
+        mut announcing: Option<&mut Announcing<'_>>,
+    ) -> ObjectsResult<TryOutcome> {
+        if let Some(announcing) = &mut announcing
+            && let Err(error) = self.announce_first(announcing, self.call_to(&switch.head), until).await
+        {
+            return Ok(TryOutcome::Failed(error));
+        }
+        let steps = switch.steps(self.stamp(), self.rules(), announcing.as_deref())?;
         let head_at = steps.len() - 1 - switch.after.len();
         let outcome = self.inner.store.run(self.call_to(&switch.head), steps).await;
         Ok(match outcome {
-            Ok(Outcome::Applied) => TryOutcome::Applied,
+            Ok(Outcome::Applied) => {
+                if let Some(announcing) = announcing {
+                    announcing.acknowledged();
+                }
+                TryOutcome::Applied
+            }
             Ok(Outcome::Refused { step, .. }) if step < head_at => TryOutcome::Required,
             Ok(Outcome::Refused { .. }) => TryOutcome::Refused,
             Ok(Outcome::Unknown { reason }) => TryOutcome::Unknown(reason),

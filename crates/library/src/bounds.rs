@@ -273,7 +273,7 @@ impl Partition {
             }
             Self::FeedEnds => {
                 let ends = [keys::feed_newest(), keys::feed_dropped()];
-                Largest::Bytes(ends.iter().map(|sort| row_bytes(sort, size_of::<u32>())).sum())
+                Largest::Bytes(ends.iter().map(|sort| row_bytes(sort, size_of::<RevisionId>())).sum())
             }
             Self::LowWater => {
                 let marks = Queue::ALL.iter().map(|queue| row_bytes(&keys::low_water(queue.name()), size_of::<u32>()));

@@ -69,6 +69,8 @@ mod counterexamples;
 mod deletions;
 #[path = "resources/faults.rs"]
 mod faults;
+#[path = "resources/feed_kept.rs"]
+mod feed_kept;
 #[path = "resources/feed.rs"]
 mod feed_of_changes;
 #[path = "resources/growing.rs"]

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::hold::Suspension;
 use crate::chance::{Chance, Purpose, SeededRandom};
 use crate::clock::SimClock;
 use crate::model::Reply;
@@ -113,6 +114,7 @@ struct Run {
     /// The steps until which operations sleep.
     asleep: Vec<u64>,
     is_calm: bool,
+    suspension: Suspension,
     /// Those who follow the change feed, if there is one.
     consumers: Vec<feed::Consumer>,
 }
@@ -147,6 +149,7 @@ impl Run {
             last_op: None,
             asleep: Vec::new(),
             is_calm: true,
+            suspension: Suspension::None,
             consumers: feed::consumers(&setup),
             setup,
         }
@@ -201,6 +204,7 @@ impl Run {
             if self.is_over() {
                 return;
             }
+            self.suspend_a_writer().await;
             self.pass_time().await;
         }
         self.heal().await;

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Confirmation,
     /// A pin of a selection.
     Pin,
+    /// The announcement of a change.
+    Announcement,
 }
 
 impl Kind {

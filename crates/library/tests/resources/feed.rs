@@ -1,17 +1,23 @@
 //! The change feed: each change once, in order, whatever happens to its writer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use feed::{Change, Cursor, Event, FeedError, ObjectKind, Subject};
+use feed::{Change, Cursor, ObjectKind, Subject};
+use heads::queue::BUCKET;
+use heads::switch::{Switch, Switched};
 use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{NewKind, NewResource};
-use store::{Clock, FormatLevel, ManualClock, Step, Store, Table};
+use store::{Clock, ManualClock, Step, Table, UnixMillis};
 
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, ON_CASSANDRA, faulty, faulty_with, fixture, id, import, volume};
-use crate::tree::{assert_feed_is_true, container, create, delete, events, path, said, update};
+use crate::support::{Faulty, ON_CASSANDRA, START, faulty, fixture, id, import, volume};
+use crate::tree::{
+    assert_feed_is_true, beyond_the_horizon, container, create, delete, events, path, said, told, update,
+};
 
 /// The step that switches the head of a resource.
 fn switches(at: &'static str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
@@ -27,19 +33,6 @@ fn announces(at: &'static str) -> impl Fn(usize, &Step) -> bool + Send + 'static
         let names_it = |row: &store::NewRow| row.value.windows(object.len()).any(|part| part == object);
         partition.starts_with(b"feed\0c") && rows.iter().any(names_it)
     }
-}
-
-/// Advances the clock until no writer that has begun tries any more.
-fn beyond_the_horizon(library: &Library, clock: &ManualClock) {
-    clock.advance(Duration::from_millis(clock.now().0 - library.heads.horizon().0 + 1));
-}
-
-fn told(events: &[Event]) -> Vec<(Change, ObjectKind, String)> {
-    let name = |subject: &Subject| match subject {
-        Subject::Volume(id) => id.to_string(),
-        Subject::Resource(path) => format!("/{path}"),
-    };
-    events.iter().map(|event| (event.change, event.kind, name(&event.subject))).collect()
 }
 
 async fn make_changes(library: &Library) -> Vec<(Change, ObjectKind, String)> {
@@ -146,6 +139,96 @@ async fn a_stalled_writer_hides_nothing_longer_than_the_horizon_and_its_change_c
     assert_eq!(told(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
 }
 
+/// Readers pass the position of a writer that stalls before its announcement is acknowledged: its
+/// machine is suspended, say.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_stalls_before_it_has_announced_its_change_does_not_make_it() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "old").await.unwrap();
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), announces("a"));
+    let library = faulty.library.clone();
+    let stalled = tokio::spawn(async move { update(&library, "a", "stalled").await });
+    gate.reached().await;
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let read = events(&faulty.library, 10).await.last().unwrap().cursor;
+    let passed = faulty.library.feed.after(read, 10).await.unwrap().end.unwrap();
+    gate.open();
+    let refused = stalled.await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("try again"), "{refused}");
+    assert_eq!(said(&faulty.library, "a").await.as_deref(), Some("old"));
+    update(&faulty.library, "a", "again").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let later = faulty.library.feed.after(passed, 10).await.unwrap().events;
+    assert_eq!(told(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
+    assert_feed_is_true(&faulty.library, &faulty.clock, &["a"]).await;
+}
+
+/// A try that fails before its first step lists no bucket, even if an earlier try of the same
+/// change turns out to be applied.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_counts_as_listed_only_once_the_list_has_it() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "").await.unwrap();
+    faulty.clock.advance(BUCKET);
+    let partition = keys::resource_partition(&path("a"));
+    let head = faulty.library.heads.head_at(&partition).await.unwrap().unwrap().head;
+    faulty.store.arm(Fault::Overloaded, |_, _| true);
+    let again = Switch { partition, base: None, head, before: Vec::new(), after: Vec::new(), unsure: true };
+    assert!(matches!(faulty.library.heads.switch(again).await.unwrap(), Switched::Applied));
+    create(&faulty.library, "b", "").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let names: Vec<_> = told(&events(&faulty.library, 10).await).into_iter().map(|told| told.2).collect();
+    assert_eq!(names, ["/", "/a", "/b"]);
+}
+
+/// A clock that goes on whenever it is read.
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(START.0 + self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_from_the_time_of_an_event_on_gets_that_event() {
+    let (faulty, clock) = (faulty().await, Arc::new(Ticking(AtomicU64::new(0))));
+    let library = Library::open(faulty.store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    create(&library, "a", "").await.unwrap();
+    clock.0.fetch_add(1_000_000, Ordering::SeqCst);
+    let event = events(&library, 10).await.pop().unwrap();
+    assert!(event.at <= event.cursor.time(), "{event:?}");
+}
+
+/// The way back of a reader that was refused: note the time, read everything, follow from that time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_reads_everything_and_follows_from_before_misses_no_change_that_was_on_its_way() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "old").await.unwrap();
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), switches("a"));
+    let library = faulty.library.clone();
+    let slow = tokio::spawn(async move { update(&library, "a", "new").await });
+    gate.reached().await;
+    faulty.clock.advance(faulty.library.options().switch_within);
+    let began = faulty.clock.now();
+    assert_eq!(said(&faulty.library, "a").await.as_deref(), Some("old"));
+    gate.open();
+    slow.await.unwrap().unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let from = faulty.library.feed.since(began).await.unwrap();
+    let followed = faulty.library.feed.after(from, 10).await.unwrap().events;
+    let updated = (Change::Updated, ObjectKind::RdfSource, "/a".to_owned());
+    assert!(told(&followed).contains(&updated), "{followed:?}");
+    // The same right after earlier cursors were refused.
+    faulty.library.feed.forget().await.unwrap();
+    let from = faulty.library.feed.since(faulty.clock.now()).await.unwrap();
+    update(&faulty.library, "a", "newer").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    assert_eq!(told(&faulty.library.feed.after(from, 10).await.unwrap().events), [updated]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_dies_between_announcement_and_switch_leaves_no_event() {
     let faulty = faulty().await;
@@ -194,83 +277,6 @@ async fn a_server_whose_clock_lags_announces_its_change_behind_the_one_that_it_r
     assert_eq!(of_volume, [Change::Created, Change::Updated]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn old_changes_are_dropped_whole_and_a_reader_that_still_needs_them_is_told() {
-    let options = || LibraryOptions { feed_keep: Duration::from_secs(24 * 3_600), ..LibraryOptions::default() };
-    let faulty = faulty_with(options()).await;
-    let library = &faulty.library;
-    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
-    create(library, "old", "").await.unwrap();
-    beyond_the_horizon(library, &faulty.clock);
-    let old = events(library, 10).await.last().unwrap().cursor;
-    faulty.clock.advance(options().feed_keep);
-    create(library, "new", "").await.unwrap();
-    beyond_the_horizon(library, &faulty.clock);
-    let dropped = |page: Result<_, _>| matches!(page, Err(FeedError::Dropped { kept_days: 1 }));
-    assert!(dropped(library.feed.after(old, 10).await), "it is not promised any more");
-    faulty.clock.advance(Duration::from_secs(1_200));
-    // The process dies in the middle of a pass.
-    faulty.store.arm(Fault::Crash, |_, step| matches!(step, Step::Remove { table: Table::Work, .. }));
-    library.feed.drop_old().await.unwrap_err();
-    let library = faulty.reopened().await;
-    assert_eq!(library.feed.drop_old().await.unwrap(), 1);
-    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
-    assert!(dropped(library.feed.after(old, 10).await));
-    assert_eq!(told(&events(&library, 10).await), [(Change::Created, ObjectKind::RdfSource, "/new".to_owned())]);
-    // A longer time, set later, brings nothing back, and no reader takes what is left for all.
-    let longer = LibraryOptions { feed_keep: Duration::from_secs(90 * 24 * 3_600), ..options() };
-    let library = Library::open(faulty.store.clone(), faulty.clock.clone(), longer).await.unwrap();
-    assert!(matches!(library.feed.after(old, 10).await, Err(FeedError::Dropped { .. })));
-    if !ON_CASSANDRA {
-        let left = faulty.store.partitions(Table::Work).into_iter().filter(|at| at.starts_with(b"feed\0c")).count();
-        assert_eq!(left, 1, "only the newer bucket has rows");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_announced_if_the_feed_is_off() {
-    let faulty = faulty_with(LibraryOptions { feed_keep: Duration::ZERO, ..LibraryOptions::default() }).await;
-    create(&faulty.library, "a", "").await.unwrap();
-    assert!(matches!(faulty.library.feed.after(Cursor::BEGINNING, 1).await, Err(FeedError::Off)));
-    let on = Library::open(faulty.store.clone(), faulty.clock.clone(), LibraryOptions::default()).await.unwrap();
-    create(&on, "b", "").await.unwrap();
-    beyond_the_horizon(&on, &faulty.clock);
-    let read = events(&on, 10).await;
-    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
-}
-
-#[tokio::test]
-async fn a_store_below_level_3_works_without_the_feed_until_it_is_upgraded() {
-    use store_embedded::{EmbeddedOptions, EmbeddedStore};
-    let folder = tempfile::tempdir().unwrap();
-    let clock = std::sync::Arc::new(ManualClock::new(crate::support::START));
-    let now = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let earlier = EmbeddedOptions { newest_level: FormatLevel::KINDS, ..now.clone() };
-    let made = EmbeddedStore::open(folder.path(), earlier, clock.clone()).unwrap();
-    made.close().await.unwrap();
-    drop(made);
-    let opened = async || {
-        let store = EmbeddedStore::open(folder.path(), now.clone(), clock.clone()).unwrap();
-        Library::open(store, clock.clone(), LibraryOptions::default()).await.unwrap()
-    };
-    let library = opened().await;
-    create(&library, "a", "one").await.unwrap();
-    update(&library, "a", "two").await.unwrap();
-    let refused = library.feed.after(Cursor::BEGINNING, 1).await.unwrap_err();
-    assert!(refused.to_string().contains("run `penates upgrade`"), "{refused}");
-    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
-    library.store().close().await.unwrap();
-    drop(library);
-    EmbeddedStore::raise_level(folder.path(), &now).unwrap();
-    let library = opened().await;
-    delete(&library, "a").await.unwrap();
-    assert_eq!(
-        told(&events(&library, 10).await),
-        [(Change::Deleted, ObjectKind::RdfSource, "/a".to_owned())],
-        "it begins with the upgrade"
-    );
-}
-
 #[tokio::test]
 async fn positions_rise_although_the_clock_was_set_back_before_a_restart() {
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -292,23 +298,6 @@ async fn positions_rise_although_the_clock_was_set_back_before_a_restart() {
     create(&library, "b", "").await.unwrap();
     let later = library.feed.after(read, 10).await.unwrap().events;
     assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_salvaged_store_that_lacks_rows_refuses_earlier_cursors() {
-    let faulty = faulty().await;
-    create(&faulty.library, "a", "").await.unwrap();
-    beyond_the_horizon(&faulty.library, &faulty.clock);
-    let earlier = events(&faulty.library, 10).await[0].cursor;
-    faulty.clock.advance(Duration::from_secs(600));
-    faulty.library.set_right(false, |_, _| {}).await.unwrap();
-    assert_eq!(faulty.library.feed.after(earlier, 10).await.unwrap().events.len(), 1, "nothing is lost");
-    faulty.library.set_right(true, |_, _| {}).await.unwrap();
-    assert!(matches!(faulty.library.feed.after(earlier, 10).await, Err(FeedError::Dropped { .. })));
-    create(&faulty.library, "b", "").await.unwrap();
-    beyond_the_horizon(&faulty.library, &faulty.clock);
-    let read = events(&faulty.library, 10).await;
-    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }
 
 /// On a store of one process the feed does not wait for the horizon.

@@ -14,6 +14,7 @@ mod damage;
 mod deletions;
 mod faults;
 mod feed;
+mod feed_kept;
 mod full_disk;
 mod growing;
 mod histories;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use feed::{Change, Cursor, Event, Subject};
+use feed::{Change, Cursor, Event, ObjectKind, Subject};
 use heads::{LibraryOptions, ListToken, ObjectState, ObjectsError, ResourcePath, RevisionId, keys};
 use library::Library;
 use repository::{NewKind, NewResource, Update};
@@ -182,8 +182,7 @@ pub async fn changes(library: &Library, at: &str) -> Vec<(Change, RevisionId)> {
 /// Asserts that the feed has each change of these resources once and in order, and nothing else of
 /// them, once no writer tries any more.
 pub async fn assert_feed_is_true(library: &Library, clock: &ManualClock, paths: &[&str]) {
-    let ended = clock.now().0 - library.heads.horizon().0;
-    clock.advance(Duration::from_millis(ended + 1));
+    beyond_the_horizon(library, clock);
     let events = events(library, 3).await;
     for at in paths {
         let of_it = events.iter().filter(|event| event.subject == Subject::Resource(path(at)));
@@ -217,4 +216,18 @@ pub async fn there_at(moment: Arc<Memory>, options: &LibraryOptions, paths: &[&s
 /// Whether an error means that nothing was changed.
 pub fn is_refusal(error: &ResourceError) -> bool {
     !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
+}
+
+/// Advances the clock until no writer that has begun tries any more.
+pub fn beyond_the_horizon(library: &Library, clock: &ManualClock) {
+    clock.advance(Duration::from_millis(clock.now().0 - library.heads.horizon().0 + 1));
+}
+
+/// What events say, without their cursors and times.
+pub fn told(events: &[Event]) -> Vec<(Change, ObjectKind, String)> {
+    let name = |subject: &Subject| match subject {
+        Subject::Volume(id) => id.to_string(),
+        Subject::Resource(path) => format!("/{path}"),
+    };
+    events.iter().map(|event| (event.change, event.kind, name(&event.subject))).collect()
 }

@@ -10,9 +10,10 @@ use heads::{ObjectState, RevisionId, keys};
 use store::Clock;
 
 use super::Run;
+use super::hold::Suspension;
 use crate::model::Version;
 use crate::setup::Setup;
-use crate::work::Work;
+use crate::work::{VOLUMES, Work, volume_id};
 
 /// Consumers of a run.
 const CONSUMERS: usize = 3;
@@ -53,14 +54,45 @@ impl Run {
         Some(Work::Follow { consumer, from: self.consumers[consumer].cursor, max })
     }
 
+    /// A writer is suspended before it announces its change, for longer than consumers wait for it.
+    /// They read on meanwhile.
+    pub(super) async fn suspend_a_writer(&mut self) {
+        if !self.setup.announces() || self.servers[0].library.is_none() {
+            return;
+        }
+        let import = Work::Import { volume: volume_id(VOLUMES[0]), token: format!("t{}", self.operations) };
+        self.ask(0, import);
+        self.suspension = Suspension::Wanted;
+        while self.suspension == Suspension::Wanted && !self.running.is_empty() && !self.is_over() {
+            self.turn().await;
+        }
+        if std::mem::take(&mut self.suspension) == Suspension::Begun {
+            self.note("a writer is suspended");
+            self.beyond_the_horizons().await;
+            for consumer in 0..self.consumers.len() {
+                self.ask(0, Work::Follow { consumer, from: self.consumers[consumer].cursor, max: 50 });
+            }
+            while self.running.len() > 1 && !self.is_over() {
+                self.turn().await;
+            }
+            self.note("the writer goes on");
+        }
+        self.until_idle().await;
+    }
+
+    /// Time passes until no writer that has begun tries any more, by any clock.
+    async fn beyond_the_horizons(&self) {
+        let options = &self.setup.options;
+        let until = options.switch_within + options.call_timeout + 2 * options.clock_skew_max;
+        tokio::time::sleep(until + Duration::from_secs(1)).await;
+    }
+
     /// All consumers read to the end, and are compared with what happened.
     pub(super) async fn followed(&mut self) {
         if !self.setup.announces() {
             return;
         }
-        let options = &self.setup.options;
-        let until = options.switch_within + options.call_timeout + 2 * options.clock_skew_max;
-        tokio::time::sleep(until + Duration::from_secs(1)).await;
+        self.beyond_the_horizons().await;
         for consumer in 0..self.consumers.len() {
             loop {
                 let from = self.consumers[consumer].cursor;

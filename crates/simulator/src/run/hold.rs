@@ -11,15 +11,28 @@ const ASLEEP_MAX: usize = 2;
 /// The longest time for which a step is held up, in turns.
 const HELD_MAX: u64 = 600;
 
+/// Whether the next writer that announces a change is suspended before, until all are released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Suspension {
+    #[default]
+    None,
+    Wanted,
+    Begun,
+}
+
 impl Run {
     /// Holds up some of the steps that began to wait since the last turn.
     pub(super) fn hold_some(&mut self, step: u64) {
         let now_ms = self.true_ms();
         self.asleep.retain(|until| *until > step);
         let (schedule, asleep) = (&mut self.schedule, &mut self.asleep);
-        let (running, setup) = (&self.running, &self.setup);
+        let (running, setup, suspension) = (&self.running, &self.setup, &mut self.suspension);
         let (holds, sleeps) = if self.is_calm { (0, 0) } else { (setup.weather.holds, setup.pace.sleeps) };
         let hold = |waiting: &Waiting| {
+            if *suspension == Suspension::Wanted && waiting.kind == Kind::Announcement {
+                *suspension = Suspension::Begun;
+                return u64::MAX;
+            }
             let of = running.iter().find(|one| Some(one.op) == waiting.op);
             // Most operations are held up for at most as long as a request may take.
             let left_ms = of.map_or(300, |one| setup.request_ms_max.saturating_sub(now_ms - one.began_ms));

@@ -61,6 +61,7 @@ fn kind_of(mutation: &Mutation) -> Kind {
     let marks = || mutation.puts.iter().filter_map(|(sort, _)| Some(keys::child_of(sort)?.2));
     match mutation.place.0 {
         Table::Pins => Kind::Pin,
+        Table::Work if mutation.place.1.starts_with(b"feed\0c") => Kind::Announcement,
         Table::Children if marks().any(|mark| mark == Mark::Confirmed) && marks().count() == 1 => Kind::Confirmation,
         _ => Kind::Write,
     }
