@@ -63,6 +63,10 @@ impl App {
         let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
         let metrics = telemetry::metrics()?;
         let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
+        if let Err(error) = library.feed.forget_if_off().await {
+            // Passes do it again.
+            tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
+        }
         let data = DataDoor { library: library.clone(), settings: config.data.settings() };
         let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
             .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;

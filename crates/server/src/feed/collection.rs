@@ -3,7 +3,7 @@
 //! The address of a page names a place in the feed, so it stays the same: `?after=` a cursor has
 //! the events that come next, and `?before=` one those directly before it.
 
-use ::feed::{Cursor, Feed, Page};
+use ::feed::{Cursor, Feed};
 use door_ldp::Site;
 use serde_json::{Value, json};
 
@@ -32,26 +32,29 @@ pub(super) async fn body(feed: &Feed, site: &Site, wanted: &Wanted) -> Result<Va
             }));
         }
         (Some(after), _) => {
-            let cursor = match after {
-                Start::Beginning => Cursor::BEGINNING,
-                Start::Now => feed.now().await?,
-                Start::At(cursor) => cursor,
-            };
+            let cursor = after.cursor(feed).await?;
             let page = feed.after(cursor, limit).await?;
             let first = page.events.first().map_or_else(|| "now".to_owned(), |event| event.cursor.to_string());
             let prev = (after != Start::Beginning).then(|| place("before", &first));
             let next = page.end.filter(|_| !page.is_last).map(|end| place("after", &end.to_string()));
-            (place("after", &named(after)), page, prev, next)
+            let id = match after {
+                Start::Beginning => "start".to_owned(),
+                Start::Now => "now".to_owned(),
+                Start::At(_) | Start::Time(_) => cursor.to_string(),
+            };
+            (place("after", &id), page, prev, next)
         }
         (None, Some(before)) => {
-            let page = match before {
-                Start::Beginning => Page { is_last: true, ..Page::default() },
-                Start::Now => feed.before(None, limit).await?,
-                Start::At(cursor) => feed.before(Some(cursor), limit).await?,
+            let (id, cursor) = match before {
+                Start::Beginning => ("start".to_owned(), Some(Cursor::BEGINNING)),
+                Start::Now => ("now".to_owned(), None),
+                Start::At(cursor) => (cursor.to_string(), Some(cursor)),
+                Start::Time(time) => (Cursor::before(time).to_string(), Some(Cursor::before(time))),
             };
+            let page = feed.before(cursor, limit).await?;
             let prev = page.end.filter(|_| !page.is_last).map(|end| place("before", &end.to_string()));
             let next = page.events.last().map(|event| place("after", &event.cursor.to_string()));
-            (place("before", &named(before)), page, prev, next)
+            (place("before", &id), page, prev, next)
         }
     };
     let mut body = json!({
@@ -67,13 +70,4 @@ pub(super) async fn body(feed: &Feed, site: &Site, wanted: &Wanted) -> Result<Va
         }
     }
     Ok(body)
-}
-
-/// A place as the address of its page names it.
-fn named(start: Start) -> String {
-    match start {
-        Start::Beginning => "start".to_owned(),
-        Start::Now => "now".to_owned(),
-        Start::At(cursor) => cursor.to_string(),
-    }
 }

@@ -16,7 +16,8 @@ use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use budget::{Memory, Party, Shares};
+use budget::{Memory, Party, Share, Shares};
+use bytes::Bytes;
 use door_http::accept::{Offer, media_type};
 use door_http::{Problem, Reason};
 use door_ldp::{Encrypted, LdpDoor, Site};
@@ -142,20 +143,32 @@ enum Start {
     Beginning,
     /// `now`: behind all that there is.
     Now,
-    /// A cursor, or a time.
+    /// A cursor.
     At(Cursor),
+    /// A time: what happened then or later, or before it.
+    Time(UnixMillis),
 }
 
 impl Start {
     fn parse(text: &str) -> Option<Self> {
         let time = || {
             let time: jiff::Timestamp = text.parse().ok()?;
-            Some(Cursor::before(UnixMillis(u64::try_from(time.as_millisecond()).ok()?)))
+            Some(Self::Time(UnixMillis(u64::try_from(time.as_millisecond()).ok()?)))
         };
         match text {
             "start" => Some(Self::Beginning),
             "now" => Some(Self::Now),
-            _ => Cursor::parse(text).or_else(time).map(Self::At),
+            _ => Cursor::parse(text).map(Self::At).or_else(time),
+        }
+    }
+
+    /// The cursor of a reader that begins here.
+    async fn cursor(self, feed: &Feed) -> Result<Cursor, FeedError> {
+        match self {
+            Self::Beginning => Ok(Cursor::BEGINNING),
+            Self::Now => feed.now().await,
+            Self::At(cursor) => Ok(cursor),
+            Self::Time(time) => feed.since(time).await,
         }
     }
 }
@@ -197,6 +210,18 @@ impl Wanted {
     }
 }
 
+/// The text of a page. It holds its share of the memory until it is sent.
+struct Held {
+    text: String,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
 async fn respond(
     State(door): State<Arc<FeedDoor>>,
     Extension(requester): Extension<Requester>,
@@ -216,10 +241,11 @@ async fn respond(
         }
         Some(Form::Collection(content_type)) => {
             let bytes = wanted.limit.unwrap_or(PAGE_EVENTS) * EVENT_BYTES_MAX;
-            let _held = door.memory.reserve(&requester.party(), bytes as u64).await.map_err(ObjectsError::from)?;
-            let body = collection::body(&door.feed, &site, &wanted).await?;
+            let mut share = door.memory.reserve(&requester.party(), bytes as u64).await.map_err(ObjectsError::from)?;
+            let text = collection::body(&door.feed, &site, &wanted).await?.to_string();
+            share.resize(text.len() as u64).map_err(ObjectsError::from)?;
             let headers = [(header::CONTENT_TYPE, *content_type), (header::CACHE_CONTROL, "private, no-cache")];
-            Ok((headers, [(header::VARY, "Accept")], body.to_string()).into_response())
+            Ok((headers, [(header::VARY, "Accept")], Bytes::from_owner(Held { text, _share: share })).into_response())
         }
         Some(Form::Stream) => {
             let last_id = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());

@@ -70,9 +70,7 @@ pub(super) async fn respond(
         (Some(id), _) => Cursor::parse(&id).ok_or_else(|| {
             Refused(Reason::MALFORMED_HEADER, "`Last-Event-ID` is not the id of an event of this feed".to_owned())
         })?,
-        (None, Some(Start::Beginning)) => Cursor::BEGINNING,
-        (None, Some(Start::At(cursor))) => cursor,
-        (None, Some(Start::Now) | None) => door.feed.now().await?,
+        (None, after) => after.unwrap_or(Start::Now).cursor(&door.feed).await?,
     };
     let place = door.consumers.take(party).ok_or_else(|| {
         let detail = "too many consumers follow the feed (feed.consumers_max); read its pages, or try again later";
@@ -108,7 +106,9 @@ impl Following {
     async fn next(&mut self) -> Option<Bytes> {
         if !self.is_begun {
             self.is_begun = true;
-            return Some(format!("retry: {RETRY_MS}\n\n").into());
+            // With an id, so that a client that loses its connection before the first event does
+            // not begin anew.
+            return Some(format!("retry: {RETRY_MS}\nid: {}\n\n", self.consumer.cursor()).into());
         }
         loop {
             if self.looked.elapsed() >= STANDING {

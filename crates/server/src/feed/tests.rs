@@ -18,7 +18,10 @@ struct Server {
 }
 
 async fn server_with(config: Config) -> Server {
-    let folder = tempfile::tempdir().unwrap();
+    server_at(tempfile::tempdir().unwrap(), config).await
+}
+
+async fn server_at(folder: tempfile::TempDir, config: Config) -> Server {
     let clock = Arc::new(store::SystemClock);
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock).unwrap();
     let app = App::open(config, store).await.unwrap();
@@ -32,6 +35,14 @@ async fn server() -> Server {
 }
 
 impl Server {
+    /// Stops, and starts again with this configuration.
+    async fn again(self, config: Config) -> Self {
+        let Self { app, router, _folder: folder } = self;
+        drop(router);
+        app.close().await.unwrap();
+        server_at(folder, config).await
+    }
+
     async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Response {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
         for (name, value) in headers {
@@ -80,7 +91,7 @@ async fn read(response: Response, events: usize) -> Vec<(String, Value)> {
         let piece = piece.expect("the stream says nothing");
         text += std::str::from_utf8(&piece.expect("the stream ends").unwrap()).unwrap();
     }
-    assert!(text.starts_with("retry: 3000\n\n"), "{text}");
+    assert!(text.starts_with("retry: 3000\nid: "), "{text}");
     let blocks = text.split("\n\n").filter_map(|block| block.split_once("\ndata: "));
     blocks.map(|(id, data)| (id.replace("id: ", ""), serde_json::from_str(data).unwrap())).collect()
 }
@@ -223,6 +234,67 @@ async fn a_stream_begins_now_or_where_the_client_was_and_misses_nothing() {
         let rest = read(server.send(Method::GET, "/feed?after=start", &headers).await, 4 - resumed).await;
         assert_eq!(rest, all[resumed + 1..]);
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_began_now_and_broke_before_its_first_event_is_resumed_where_it_began() {
+    let server = server().await;
+    let stream = [("accept", "text/event-stream")];
+    let response = server.send(Method::GET, "/feed", &stream).await;
+    let mut pieces = response.into_body().into_data_stream();
+    let first = pieces.next().await.unwrap().unwrap();
+    let first = std::str::from_utf8(&first).unwrap();
+    let id = first.strip_prefix("retry: 3000\nid: ").and_then(|rest| rest.strip_suffix("\n\n"));
+    drop(pieces);
+    server.put("meanwhile").await;
+    let resumed = [stream[0], ("last-event-id", id.unwrap_or_else(|| panic!("{first}")))];
+    let missed = read(server.send(Method::GET, "/feed", &resumed).await, 1).await;
+    assert_eq!(missed[0].1["object"]["id"], "http://localhost/rest/meanwhile");
+}
+
+#[tokio::test]
+async fn a_page_holds_its_share_of_the_memory_until_it_is_sent() {
+    let server = server().await;
+    server.put("a").await;
+    let memory = server.app.library().memory.clone();
+    assert_eq!(memory.taken_bytes(), 0);
+    let response = server.send(Method::GET, "/feed?after=start", &[]).await;
+    let taken = memory.taken_bytes();
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    assert_eq!(taken, body.len() as u64);
+    drop(body);
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_time_is_a_place_and_the_pages_from_it_on_have_addresses_that_stay() {
+    let server = server().await;
+    server.put("a").await;
+    let all = server.page("/feed?after=start").await;
+    let published = all["orderedItems"][1]["published"].as_str().unwrap();
+    let from = server.page(&format!("/feed?after={}", published.replace(':', "%3A"))).await;
+    assert_eq!(from["orderedItems"].as_array().unwrap().last(), all["orderedItems"].as_array().unwrap().last());
+    assert_eq!(server.page(&local(&from["id"])).await["orderedItems"], from["orderedItems"]);
+    let before = server.page(&format!("/feed?before={}", published.replace(':', "%3A"))).await;
+    assert!(!objects(&before).contains(&"http://localhost/rest/a"), "{before}");
+}
+
+#[tokio::test]
+async fn what_a_server_without_the_feed_changes_is_no_silent_gap_once_it_is_on_again() {
+    let mut config = Config::default();
+    config.auth.write = Access::Open;
+    let mut off = config.clone();
+    off.feed.keep = std::time::Duration::ZERO;
+    let server = server_with(config.clone()).await;
+    server.put("a").await;
+    let cursor = local(&server.page("/feed?after=start").await["orderedItems"][1]["id"]).replace("/feed#", "");
+    let server = server.again(off).await;
+    server.put("b").await;
+    let server = server.again(config).await;
+    let (status, problem) = server.get(&format!("/feed?after={cursor}")).await;
+    assert_eq!(status, StatusCode::GONE, "{problem}");
+    server.put("c").await;
+    assert_eq!(objects(&server.page("/feed?after=start").await), ["http://localhost/rest/c"]);
 }
 
 #[tokio::test]
