@@ -97,17 +97,23 @@ async fn follow(client: &Client, from: &str) -> anyhow::Result<()> {
         let broken: ClientError = match client.get_lines(&path, "text/event-stream").await {
             Ok(lines) => {
                 let mut lines = std::pin::pin!(lines);
+                let (mut id, mut data) = (None, None);
                 loop {
                     match lines.next().await {
                         Some(Ok(line)) => {
                             pause = PAUSES[0];
-                            // The data of an event comes behind its id: no event is printed of
-                            // which the cursor is not known.
-                            if let Some(id) = line.strip_prefix("id: ") {
-                                id.clone_into(&mut cursor);
-                            } else if let Some(event) = line.strip_prefix("data: ") {
-                                output.line(event)?;
-                                output.flush()?;
+                            // A message is complete with the empty line behind it. One that the
+                            // connection breaks comes again, because its id does not count.
+                            if let Some(text) = line.strip_prefix("id: ") {
+                                id = Some(text.to_owned());
+                            } else if let Some(text) = line.strip_prefix("data: ") {
+                                data = Some(text.to_owned());
+                            } else if line.is_empty() {
+                                if let Some(event) = data.take() {
+                                    output.line(&event)?;
+                                    output.flush()?;
+                                }
+                                cursor = id.take().unwrap_or(cursor);
                             }
                         }
                         Some(Err(error)) => break error,

@@ -1,7 +1,9 @@
 //! `penates feed`
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::mpsc;
 
 use serde_json::Value;
 
@@ -30,6 +32,45 @@ fn the_feed_is_printed_one_event_per_line_and_resumed_by_cursor_id_or_time() {
     assert!(rest.stderr.contains("30 days"), "{}", rest.stderr);
     let rest = store.run(&["feed", "--from", "yesterday"]);
     assert_eq!(rest.code, 2, "{}", rest.stderr);
+}
+
+/// A server that sends these texts as streams, one per connection, and then breaks. Returns its
+/// address, and the request lines that it gets.
+fn broken_streams(texts: &'static [&'static str]) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (requested, requests) = mpsc::channel();
+    std::thread::spawn(move || {
+        for text in texts {
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(&stream).lines().map(Result::unwrap);
+            requested.send(lines.next().unwrap()).unwrap();
+            lines.find(String::is_empty).unwrap();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            (&stream).write_all([head, text].concat().as_bytes()).unwrap();
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn a_follower_whose_connection_breaks_inside_an_event_gets_that_event_again() {
+    let (url, requests) = broken_streams(&[
+        "retry: 3000\nid: 01\n\nid: 02\n",
+        "id: 02\ndata: {\"n\":",
+        "id: 02\ndata: {\"n\":2}\n",
+        "id: 02\ndata: {\"n\":2}\n\n: nothing new\nid: 03\n\nid: 04",
+        "id: 04\ndata: {\"n\":4}\n\n",
+    ]);
+    let mut follower = penates(&["feed", "--follow", "--from", "00", "--server", &url]);
+    let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut printed = BufReader::new(follower.stdout.take().unwrap()).lines();
+    assert_eq!(printed.next().unwrap().unwrap(), r#"{"n":2}"#);
+    assert_eq!(printed.next().unwrap().unwrap(), r#"{"n":4}"#);
+    let resumed = requests.iter().take(5).map(|line| line.split(['=', ' ']).nth(2).unwrap().to_owned());
+    assert_eq!(resumed.collect::<Vec<_>>(), ["00", "01", "01", "01", "03"]);
+    signal(&follower, "INT");
+    assert_eq!(follower.wait().unwrap().code(), Some(0));
 }
 
 #[test]
