@@ -2,6 +2,7 @@
 //! the same.
 
 mod advisories;
+mod conformance;
 mod fixture;
 mod fuzz;
 mod licenses;
@@ -34,6 +35,9 @@ enum Chore {
     /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`),
     /// and check their promises
     Simulate(simulate::Options),
+    /// Judge any server by RFC 7089 (Memento) and by the Fedora API about versions and fixity
+    /// (`conformance URL`, the address of a container)
+    Conformance(conformance::Options),
     /// Check formatting, and run clippy with warnings as errors
     Lint,
     /// Check that every dependency has an accepted licence
@@ -53,6 +57,7 @@ fn main() -> Result<()> {
         Chore::Test(options) => test::run(&options),
         Chore::Proofs => proofs::run(),
         Chore::Simulate(options) => simulate::run_seeds(&options),
+        Chore::Conformance(options) => conformance::judge(&options),
         Chore::Lint => lint(),
         Chore::Licenses => licenses::check(),
         Chore::Advisories => advisories::check(),

@@ -20,7 +20,7 @@ use crate::timegate::State;
 use crate::version_name::VersionName;
 use crate::{links, managed};
 
-/// RFC 7089, section 2.1.2.
+/// RFC 7089, section 2.1.1.
 pub const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
 
 impl LdpRequest {

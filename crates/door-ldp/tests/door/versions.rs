@@ -72,7 +72,7 @@ async fn rfc7089_2_1_1_a_malformed_accept_datetime_is_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rfc7089_2_1_2_a_memento_has_its_memento_datetime_and_other_resources_have_none() {
+async fn rfc7089_2_1_1_a_memento_has_its_memento_datetime_and_other_resources_have_none() {
     let fixture = fixture().await;
     versioned(&fixture, "/rest/a", 2).await;
     let redirection = at(&fixture, "/rest/a", BEGIN).await;

@@ -5,6 +5,7 @@
 mod bad_input;
 mod cassandra;
 mod cluster;
+mod conformance;
 mod connections;
 mod copy;
 mod crash;

@@ -1,0 +1,34 @@
+//! Judges a server by the normative statements of RFC 7089 (Memento) and of the Fedora API
+//! Specification 1.0 about versions and fixity. It needs only the address of a container in which
+//! it may create resources, so it judges any server.
+//!
+//! How to read it: [`statement`] is a statement and its judgement; [`memento`] and [`fedora`] have
+//! the statements, each a function with its name; [`sample`] makes the resources that they look at;
+//! [`site`] sends requests, and [`link`] reads links. `main.rs` prints a table.
+
+mod fedora;
+mod link;
+mod memento;
+mod sample;
+pub mod site;
+pub mod statement;
+
+use anyhow::Result;
+use futures::StreamExt;
+use futures::stream;
+
+use sample::Sample;
+use site::Site;
+use statement::Judged;
+
+/// Judges a server by all statements, in their order.
+///
+/// # Errors
+/// If the resources to look at cannot be created.
+pub async fn judge(site: &Site) -> Result<Vec<Judged>> {
+    let sample = Sample::create(site).await?;
+    let all = memento::STATEMENTS.iter().chain(fedora::STATEMENTS);
+    let judged = stream::iter(all).then(|statement| statement.judge(&sample)).collect().await;
+    sample.delete().await;
+    Ok(judged)
+}

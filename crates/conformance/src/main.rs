@@ -1,0 +1,43 @@
+//! Prints how a server keeps to RFC 7089 and to the Fedora API.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use conformance::judge;
+use conformance::site::Site;
+use conformance::statement::Level;
+
+/// Judges a server by the statements of RFC 7089 (Memento) and of the Fedora API about versions and
+/// fixity. The exit code is 1 if it violates a MUST.
+#[derive(Parser)]
+#[command(after_help = "Examples:
+  conformance http://127.0.0.1:8080/rest/
+  conformance http://127.0.0.1:8081/fcrepo/rest/ --header 'Authorization: Basic …'")]
+struct Arguments {
+    /// The address of a container in which resources may be created. They are deleted afterwards.
+    container: String,
+    /// A header of each request.
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let headers = arguments.header.iter().map(|header| {
+        let (name, value) = header.split_once(':').with_context(|| format!("`{header}` is no header"))?;
+        Ok((name.trim().to_owned(), value.trim().to_owned()))
+    });
+    let site = Site::new(&arguments.container, &headers.collect::<Result<Vec<_>>>()?)?;
+    let judged = judge(&site).await?;
+    for one in &judged {
+        let kept = if one.violation.is_none() { "yes" } else { "NO" };
+        println!("{kept:3} {:6} {:17} {}", one.level, one.source, one.says);
+        if let Some(violation) = &one.violation {
+            println!("    {violation}");
+        }
+    }
+    let is_violated = |level| judged.iter().any(|one| one.level == level && one.violation.is_some());
+    Ok(if is_violated(Level::Must) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,166 @@
+//! RFC 7089, with the pattern that the Fedora API chooses: a resource is its own TimeGate, and
+//! redirects to its versions (section 4.1.1).
+
+use anyhow::{Context, Result, ensure};
+use http::{Method, StatusCode};
+
+use crate::link::Link;
+use crate::sample::Sample;
+use crate::statement::{Statement, statements};
+
+/// The statements, in the order of sections.
+pub const STATEMENTS: &[Statement] = statements! {
+    Must "RFC 7089, 2.1.1" a_memento_has_its_memento_datetime;
+    Must "RFC 7089, 2.1.1.1" a_memento_datetime_is_an_http_date_in_gmt;
+    Must "RFC 7089, 2.1.2" a_timegate_varies_by_accept_datetime;
+    Must "RFC 7089, 2.2.1" a_timegate_and_a_memento_link_to_the_original;
+    Should "RFC 7089, 2.2.2" an_original_links_to_its_timegate;
+    Should "RFC 7089, 2.2.3" an_original_and_a_memento_link_to_the_timemap;
+    Must "RFC 7089, 2.2.4" a_link_to_a_memento_has_its_datetime;
+    Must "RFC 7089, 4.1.1" a_timegate_redirects_to_the_memento_of_a_time;
+    Must "RFC 7089, 4.1.1" a_redirection_has_no_memento_datetime;
+    Must "RFC 7089, 4.1.1" a_timegate_negotiates_with_head_as_with_get;
+    Must "RFC 7089, 4.5.3" a_time_before_the_first_memento_leads_to_the_first;
+    Must "RFC 7089, 4.5.3" a_time_after_the_last_memento_leads_to_the_last;
+    Must "RFC 7089, 4.5.3" a_malformed_time_is_a_bad_request;
+    Must "RFC 7089, 5" a_timemap_is_available_in_link_format;
+    Must "RFC 7089, 5" a_timemap_links_to_its_original;
+    Should "RFC 7089, 5" a_timemap_links_to_the_timegate_and_to_itself;
+    Must "RFC 7089, 5" each_memento_in_a_timemap_can_be_read_and_has_the_listed_datetime;
+};
+
+async fn a_memento_has_its_memento_datetime(sample: &Sample<'_>) -> Result<()> {
+    let (memento, time) = sample.first();
+    let answer = sample.site.get(memento, &[]).await?;
+    answer.expect(StatusCode::OK)?;
+    let said = answer.header("memento-datetime").context("it has none")?;
+    ensure!(said == time, "{said} instead of {time}");
+    Ok(())
+}
+
+async fn a_memento_datetime_is_an_http_date_in_gmt(sample: &Sample<'_>) -> Result<()> {
+    for (_, time) in &sample.mementos {
+        let parsed = httpdate::parse_http_date(time).with_context(|| time.clone())?;
+        ensure!(httpdate::fmt_http_date(parsed) == *time, "{time} is not in the fixed form");
+    }
+    Ok(())
+}
+
+async fn a_timegate_varies_by_accept_datetime(sample: &Sample<'_>) -> Result<()> {
+    let answers = [sample.site.get(&sample.original, &[]).await?, sample.at(&sample.first().1).await?];
+    for answer in answers {
+        ensure!(answer.lists("vary", "accept-datetime"), "status {} does not", answer.status);
+    }
+    Ok(())
+}
+
+async fn a_timegate_and_a_memento_link_to_the_original(sample: &Sample<'_>) -> Result<()> {
+    for answer in [sample.at(&sample.first().1).await?, sample.site.get(&sample.first().0, &[]).await?] {
+        let original = answer.link("original").with_context(|| format!("status {} has no link", answer.status))?;
+        ensure!(sample.site.absolute(&original)? == sample.original, "{original}");
+    }
+    Ok(())
+}
+
+async fn an_original_links_to_its_timegate(sample: &Sample<'_>) -> Result<()> {
+    sample.site.get(&sample.original, &[]).await?.link("timegate").context("there is no link").map(|_| ())
+}
+
+async fn an_original_and_a_memento_link_to_the_timemap(sample: &Sample<'_>) -> Result<()> {
+    for url in [&sample.original, &sample.first().0] {
+        let timemap = sample.site.get(url, &[]).await?.link("timemap").with_context(|| format!("{url} has no link"))?;
+        ensure!(sample.site.absolute(&timemap)? == sample.timemap, "{timemap}");
+    }
+    Ok(())
+}
+
+async fn a_link_to_a_memento_has_its_datetime(sample: &Sample<'_>) -> Result<()> {
+    let links = sample.site.get(&sample.first().0, &[]).await?.links();
+    for link in links.iter().filter(|link| link.is("memento")) {
+        ensure!(link.parameter("datetime").is_some(), "that to {} has none", link.target);
+    }
+    ensure!(sample.mementos.iter().all(|(_, time)| !time.is_empty()), "one in the TimeMap has none");
+    Ok(())
+}
+
+async fn a_timegate_redirects_to_the_memento_of_a_time(sample: &Sample<'_>) -> Result<()> {
+    for (memento, time) in &sample.mementos {
+        leads_to(sample, time, memento).await?;
+    }
+    Ok(())
+}
+
+/// Refuses if the resource at a time is another one.
+async fn leads_to(sample: &Sample<'_>, time: &str, memento: &str) -> Result<()> {
+    let answer = sample.at(time).await?;
+    answer.expect(StatusCode::FOUND)?;
+    let location = answer.header("location").context("it leads nowhere")?;
+    ensure!(sample.site.absolute(location)? == sample.site.absolute(memento)?, "{time} leads to {location}");
+    Ok(())
+}
+
+async fn a_redirection_has_no_memento_datetime(sample: &Sample<'_>) -> Result<()> {
+    let answer = sample.at(&sample.first().1).await?;
+    ensure!(answer.header("memento-datetime").is_none(), "it has one");
+    Ok(())
+}
+
+async fn a_timegate_negotiates_with_head_as_with_get(sample: &Sample<'_>) -> Result<()> {
+    let (memento, time) = sample.first();
+    let headers = [("accept-datetime", time.as_str())];
+    let answer = sample.site.send(Method::HEAD, &sample.original, &headers, "").await?;
+    answer.expect(StatusCode::FOUND)?;
+    ensure!(answer.header("location") == Some(memento), "{:?}", answer.header("location"));
+    Ok(())
+}
+
+async fn a_time_before_the_first_memento_leads_to_the_first(sample: &Sample<'_>) -> Result<()> {
+    leads_to(sample, "Thu, 01 Jan 1998 00:00:00 GMT", &sample.first().0).await
+}
+
+async fn a_time_after_the_last_memento_leads_to_the_last(sample: &Sample<'_>) -> Result<()> {
+    leads_to(sample, "Fri, 01 Jan 2100 00:00:00 GMT", &sample.last().0).await
+}
+
+async fn a_malformed_time_is_a_bad_request(sample: &Sample<'_>) -> Result<()> {
+    sample.at("yesterday").await?.expect(StatusCode::BAD_REQUEST)
+}
+
+async fn timemap(sample: &Sample<'_>) -> Result<Vec<Link>> {
+    let answer = sample.site.get(&sample.timemap, &[("accept", "application/link-format")]).await?;
+    answer.expect(StatusCode::OK)?;
+    Ok(Link::parse_all(&answer.text()))
+}
+
+async fn a_timemap_is_available_in_link_format(sample: &Sample<'_>) -> Result<()> {
+    let answer = sample.site.get(&sample.timemap, &[("accept", "application/link-format")]).await?;
+    answer.expect(StatusCode::OK)?;
+    let media_type = answer.header("content-type").unwrap_or_default();
+    ensure!(media_type.starts_with("application/link-format"), "it is {media_type}");
+    Ok(())
+}
+
+async fn a_timemap_links_to_its_original(sample: &Sample<'_>) -> Result<()> {
+    let links = timemap(sample).await?;
+    let original = links.iter().find(|link| link.is("original")).context("there is no link")?;
+    ensure!(original.target == sample.original, "{}", original.target);
+    Ok(())
+}
+
+async fn a_timemap_links_to_the_timegate_and_to_itself(sample: &Sample<'_>) -> Result<()> {
+    let links = timemap(sample).await?;
+    for relation in ["timegate", "self"] {
+        ensure!(links.iter().any(|link| link.is(relation)), "there is no link `{relation}`");
+    }
+    Ok(())
+}
+
+async fn each_memento_in_a_timemap_can_be_read_and_has_the_listed_datetime(sample: &Sample<'_>) -> Result<()> {
+    for (memento, time) in &sample.mementos {
+        let answer = sample.site.get(memento, &[]).await?;
+        ensure!(answer.status == StatusCode::OK, "{memento}: {}", answer.status);
+        let said = answer.header("memento-datetime");
+        ensure!(said == Some(time), "{memento}: {said:?} instead of {time}");
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The resources that are looked at: an RDF source with three states, each of another second, and a
+//! binary.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::{Method, StatusCode};
+
+use crate::link::Link;
+use crate::site::{Answer, Site};
+
+/// A type of Memento that asks for versions (Fedora API, section 4.1).
+const VERSIONED: &str = "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"";
+/// Memento's times are seconds. States that differ in them need one each, and nothing says when it
+/// is over.
+const SECOND: Duration = Duration::from_millis(1_100);
+/// Bytes of the binary.
+pub const BYTES: &str = "some bytes";
+
+/// The resources.
+pub struct Sample<'a> {
+    /// The server.
+    pub site: &'a Site,
+    /// An RDF source that was changed twice.
+    pub original: String,
+    /// The list of its versions.
+    pub timemap: String,
+    /// Its versions, oldest first, with their times.
+    pub mementos: Vec<(String, String)>,
+    /// A binary.
+    pub binary: String,
+}
+
+impl<'a> Sample<'a> {
+    /// Creates them.
+    pub async fn create(site: &'a Site) -> Result<Self> {
+        let original = create(site, "text/turtle", &title(1), "RDFSource").await?;
+        for n in 2..=3 {
+            tokio::time::sleep(SECOND).await;
+            let stands = site.get(&original, &[]).await?;
+            let tag = stands.header("etag").unwrap_or("*").trim_start_matches("W/").to_owned();
+            let headers = [("content-type", "text/turtle"), ("if-match", tag.as_str())];
+            let changed = site.send(Method::PUT, &original, &headers, &title(n)).await?;
+            ensure!(changed.status.is_success(), "a change was refused: {} {}", changed.status, changed.text());
+        }
+        let binary = create(site, "text/plain", BYTES, "NonRDFSource").await?;
+        let timemap = site.get(&original, &[]).await?.link("timemap").context("the resource has no TimeMap")?;
+        let timemap = site.absolute(&timemap)?;
+        let listed = site.get(&timemap, &[("accept", "application/link-format")]).await?;
+        let mut mementos: Vec<_> = Link::parse_all(&listed.text())
+            .into_iter()
+            .filter(|link| link.is("memento"))
+            .map(|link| (link.target.clone(), link.parameter("datetime").unwrap_or_default().to_owned()))
+            .collect();
+        mementos.sort_by_key(|(_, time)| httpdate::parse_http_date(time).ok());
+        ensure!(mementos.len() >= 2, "three states left {} versions in {timemap}", mementos.len());
+        Ok(Self { site, original, timemap, mementos, binary })
+    }
+
+    /// Deletes them. What a server refuses to delete stays.
+    pub async fn delete(self) {
+        for url in [&self.original, &self.binary] {
+            let _ = self.site.send(Method::DELETE, url, &[], "").await;
+        }
+    }
+
+    /// Asks the resource for its state at a time.
+    pub async fn at(&self, time: &str) -> Result<Answer> {
+        self.site.get(&self.original, &[("accept-datetime", time)]).await
+    }
+
+    /// The first version.
+    pub fn first(&self) -> &(String, String) {
+        &self.mementos[0]
+    }
+
+    /// The last version.
+    pub fn last(&self) -> &(String, String) {
+        &self.mementos[self.mementos.len() - 1]
+    }
+}
+
+fn title(n: u32) -> String {
+    format!("<> <http://purl.org/dc/terms/title> \"state {n}\" .")
+}
+
+/// Creates a resource, versioned if the server wants to be asked for that. Returns its address.
+pub async fn create(site: &Site, media_type: &str, body: &str, model: &str) -> Result<String> {
+    let model = format!("<http://www.w3.org/ns/ldp#{model}>; rel=\"type\"");
+    let headers = [("content-type", media_type), ("link", model.as_str()), ("link", VERSIONED)];
+    let mut created = site.send(Method::POST, site.container(), &headers, body).await?;
+    if created.status.is_client_error() {
+        created = site.send(Method::POST, site.container(), &headers[..2], body).await?;
+    }
+    ensure!(created.status == StatusCode::CREATED, "nothing was created: {} {}", created.status, created.text());
+    site.absolute(created.header("location").context("a new resource has no address")?)
+}

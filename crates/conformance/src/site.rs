@@ -1,0 +1,136 @@
+//! Requests to the server that is judged.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+
+use crate::link::Link;
+
+/// The longest body that is read.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The server that is judged.
+pub struct Site {
+    client: Client<HttpConnector, Full<Bytes>>,
+    /// The container in which resources are created.
+    container: String,
+    /// Headers of each request, such as `Authorization`.
+    headers: HeaderMap,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl Site {
+    /// A server whose container at an `http://` address may get new resources.
+    ///
+    /// # Errors
+    /// If the address or a header is malformed.
+    pub fn new(container: &str, headers: &[(String, String)]) -> Result<Self> {
+        let uri: Uri = container.parse().with_context(|| format!("{container} is not an address"))?;
+        ensure!(uri.scheme_str() == Some("http") && uri.authority().is_some(), "the address must begin with http://");
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.append(name.parse::<HeaderName>()?, HeaderValue::from_str(value)?);
+        }
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Ok(Self { client, container: container.to_owned(), headers: all })
+    }
+
+    /// The container in which resources are created.
+    pub fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// Sends a request to an address, or to a path on the server.
+    pub async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let url = self.absolute(url)?;
+        let mut request = Request::builder().method(method.clone()).uri(&url).body(Full::from(body.to_owned()))?;
+        request.headers_mut().extend(self.headers.clone());
+        for (name, value) in headers {
+            request.headers_mut().append(name.parse::<HeaderName>()?, HeaderValue::from_str(value)?);
+        }
+        let answered = async {
+            let (head, body) = self.client.request(request).await?.into_parts();
+            let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
+            anyhow::Ok(Answer { status: head.status, headers: head.headers, body })
+        };
+        tokio::time::timeout(PATIENCE, answered)
+            .await
+            .ok()
+            .context("no answer")
+            .and_then(|it| it)
+            .with_context(|| format!("{method} {url}"))
+    }
+
+    /// A `GET`.
+    pub async fn get(&self, url: &str, headers: &[(&str, &str)]) -> Result<Answer> {
+        self.send(Method::GET, url, headers, "").await
+    }
+
+    /// An address, which may be a path on the server.
+    pub fn absolute(&self, url: &str) -> Result<String> {
+        if !url.starts_with('/') {
+            return Ok(url.to_owned());
+        }
+        let container: Uri = self.container.parse()?;
+        Ok(format!("http://{}{url}", container.authority().context("no authority")?))
+    }
+}
+
+impl Answer {
+    /// The value of a header that occurs once.
+    pub fn header(&self, name: impl header::AsHeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whether a header that is a list has an element.
+    pub fn lists(&self, name: &str, wanted: &str) -> bool {
+        let values = self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(wanted))
+    }
+
+    /// The links in its headers.
+    pub fn links(&self) -> Vec<Link> {
+        let values = self.headers.get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(Link::parse_all).collect()
+    }
+
+    /// The target of the first link with a relation.
+    pub fn link(&self, relation: &str) -> Option<String> {
+        self.links().into_iter().find(|link| link.is(relation)).map(|link| link.target)
+    }
+
+    /// Whether a link says that it is of a type.
+    pub fn is_of_type(&self, class: &str) -> bool {
+        self.links().iter().any(|link| link.target == class && link.is("type"))
+    }
+
+    /// Refuses another status.
+    pub fn expect(&self, status: StatusCode) -> Result<()> {
+        ensure!(self.status == status, "status {} instead of {status}", self.status);
+        Ok(())
+    }
+
+    /// Its body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
