@@ -235,3 +235,28 @@ async fn wait_for_writes(store: &dyn Store, key: Bytes) {
 fn check_id(id: &Bytes) -> Result<(), RecordsError> {
     if (1..=ID_BYTES_MAX).contains(&id.len()) { Ok(()) } else { Err(RecordsError::Id(id.len())) }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::attributes::{Attribute, Attributes};
+
+    /// Whoever changes these bytes has changed what is stored.
+    #[test]
+    fn stored_records_keep_their_bytes() {
+        assert_eq!((Record::KIND.number(), Record::VERSION), (52, 1));
+        let text = Record { expires_at: Some(UnixMillis(5)), ..Record::text(Bytes::from_static(b"ab")) };
+        let expiring = Attribute { value: Bytes::from_static(b"v"), expires_at: Some(UnixMillis(300)) };
+        let lasting = Attribute::lasting(Bytes::new());
+        let attributes: Attributes =
+            [(Bytes::from_static(b"f"), expiring), (Bytes::from_static(b"g"), lasting)].into_iter().collect();
+        for (record, bytes) in [
+            (text, &b"\x00\x02ab\x01\x05"[..]),
+            (Record::attributes(attributes), b"\x01\x02\x01f\x01v\x01\xAC\x02\x01g\x00\x00\x00"),
+        ] {
+            assert_eq!(stored::encode(&record).unwrap(), bytes);
+            assert_eq!(stored::decode::<Record>(bytes).unwrap(), record);
+        }
+    }
+}
