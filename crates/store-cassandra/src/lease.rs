@@ -8,8 +8,8 @@
 //! - A store that is opened, or whose lease has ended, writes its lease and then reads the level
 //!   and the level that is intended. If it does not know one of them, it withdraws and is refused.
 //! - Raising writes the level that is intended and then reads all leases. If one of them does not
-//!   know that level, the intention is withdrawn. Otherwise the format, which is the level,
-//!   changes.
+//!   know that level, the intention is withdrawn. Otherwise, if the intention is still there, the
+//!   format, which is the level, changes.
 //!
 //! Leases are written and levels read at the levels of descriptions, usually a quorum of the local
 //! data center, so that a server can join whenever it can work. Raising uses a quorum of each data

@@ -65,19 +65,40 @@ impl Connected {
         Ok(Upgrading { level, servers: self.servers(options, now).await? })
     }
 
-    /// Records the level that is intended, or none.
-    pub(crate) async fn intend(&self, options: &CassandraOptions, level: Option<FormatLevel>) -> StoreResult<()> {
-        let keyspace = options.address.keyspace();
-        let change = match level {
-            Some(level) => {
-                let format = schema::format_of(level);
-                format!("INSERT INTO {keyspace}.{META} (key, value) VALUES ('{INTENT_KEY}', '{format}')")
-            }
-            None => format!("DELETE FROM {keyspace}.{META} WHERE key = '{INTENT_KEY}'"),
-        };
-        let answer =
-            self.session.query_unpaged(self.statement(&change, meeting(options.levels.description.read)), ()).await;
-        answer.map(drop).map_err(|error| Failure::from(error).of_read())
+    /// Records the level that is intended. A lightweight transaction, like the withdrawal, so that
+    /// none of them hides a later one because the clocks of nodes differ.
+    pub(crate) async fn intend(&self, options: &CassandraOptions, level: FormatLevel) -> StoreResult<()> {
+        let (keyspace, format) = (options.address.keyspace(), schema::format_of(level));
+        let first =
+            format!("INSERT INTO {keyspace}.{META} (key, value) VALUES ('{INTENT_KEY}', '{format}') IF NOT EXISTS");
+        if !self.transact(options, &first).await? {
+            // That of a raising that was interrupted.
+            let other = format!("UPDATE {keyspace}.{META} SET value = '{format}' WHERE key = '{INTENT_KEY}' IF EXISTS");
+            self.transact(options, &other).await?;
+        }
+        Ok(())
+    }
+
+    /// Withdraws the intention to raise the store to a level. One to another level stays.
+    async fn withdraw(&self, options: &CassandraOptions, level: FormatLevel) -> StoreResult<()> {
+        let (keyspace, format) = (options.address.keyspace(), schema::format_of(level));
+        let delete = format!("DELETE FROM {keyspace}.{META} WHERE key = '{INTENT_KEY}' IF value = '{format}'");
+        self.transact(options, &delete).await.map(drop)
+    }
+
+    /// Whether servers that join find the intention to raise the store to a level.
+    async fn is_intended(&self, options: &CassandraOptions, level: FormatLevel) -> StoreResult<bool> {
+        let intent = format!("SELECT value FROM {}.{META} WHERE key = '{INTENT_KEY}'", options.address.keyspace());
+        let intent = self.first_text(&intent, meeting(options.levels.description.write)).await?;
+        Ok(intent.and_then(|value| schema::level_of(&value)) == Some(level))
+    }
+
+    /// Runs a lightweight transaction of all data centers. Returns whether it was applied.
+    async fn transact(&self, options: &CassandraOptions, change: &str) -> StoreResult<bool> {
+        let mut change = self.statement(change, meeting(options.levels.description.read));
+        change.set_is_idempotent(false);
+        change.set_serial_consistency(Some(SerialConsistency::Serial));
+        applied(self.session.query_unpaged(change, ()).await.map_err(|error| Failure::from(error).of_read())?)
     }
 
     /// Creates the tables that the next level brings. A server prepares its statements for them
@@ -92,14 +113,11 @@ impl Connected {
 
     /// Records the next level, if the level is still `from`.
     async fn record_level(&self, options: &CassandraOptions, from: FormatLevel) -> StoreResult<bool> {
+        let [from, to] = [from, from.next()].map(schema::format_of);
         let keyspace = options.address.keyspace();
-        let raise = format!("UPDATE {keyspace}.{META} SET value = ? WHERE key = ? IF value = ?");
-        let mut raise = self.statement(&raise, meeting(options.levels.description.read));
-        raise.set_is_idempotent(false);
-        raise.set_serial_consistency(Some(SerialConsistency::Serial));
-        let [from, to] = [from, from.next()].map(|level| schema::format_of(level).to_string());
-        let answer = self.session.query_unpaged(raise, (to, FORMAT_KEY, from)).await;
-        applied(answer.map_err(|error| Failure::from(error).of_read())?)
+        let raise =
+            format!("UPDATE {keyspace}.{META} SET value = '{to}' WHERE key = '{FORMAT_KEY}' IF value = '{from}'");
+        self.transact(options, &raise).await
     }
 }
 
@@ -122,19 +140,24 @@ impl CassandraStore {
         let (connected, level) = connect::store(options).await?;
         let next = level.next();
         if level == options.newest_level {
-            connected.intend(options, None).await?;
+            connected.withdraw(options, level).await?;
             return Ok((level, connected.upgrading(options, clock.now()).await?));
         }
-        connected.intend(options, Some(next)).await?;
+        connected.intend(options, next).await?;
         let found = connected.upgrading(options, clock.now()).await?;
-        let may_rise = found.level == level && found.hindering(next).is_empty();
-        if may_rise {
+        if found.level == level && found.hindering(next).is_empty() {
             connected.add_tables(options, level).await?;
+            // Another process may have withdrawn it, and servers may have joined since.
+            if !connected.is_intended(options, next).await? {
+                return Err(StoreError::Unavailable("another process raises the level too: try again".to_owned()));
+            }
+            if !connected.record_level(options, level).await? {
+                return Err(StoreError::Unavailable(
+                    "another process has raised the level: look with --check".to_owned(),
+                ));
+            }
         }
-        if may_rise && !connected.record_level(options, level).await? {
-            return Err(StoreError::Unavailable("another process has raised the level: look with --check".to_owned()));
-        }
-        connected.intend(options, None).await?;
+        connected.withdraw(options, next).await?;
         Ok((level, connected.upgrading(options, clock.now()).await?))
     }
 }

@@ -163,6 +163,20 @@ async fn a_server_that_joins_while_the_level_is_being_raised_is_refused_and_one_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_raises_nothing_leaves_the_intention_of_a_newer_one() {
+    let Some(options) = fresh_options().await else { return };
+    let (earlier, later) = (program(&options, EARLIER), program(&options, LATER));
+    let clock = clock();
+    store_cassandra::testing::intend(&later, LATER).await;
+    let (_, now) = CassandraStore::raise_level(&earlier, clock.as_ref()).await.unwrap();
+    assert_eq!(now.level, EARLIER);
+    let refused = CassandraStore::open(earlier, clock.clone()).await.err().expect("the level is being raised");
+    assert!(matches!(refused, StoreError::Format { .. }), "{refused}");
+    let (_, now) = CassandraStore::raise_level(&later, clock.as_ref()).await.unwrap();
+    assert_eq!(now.level, LATER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_keyspace_of_the_first_level_is_written_in_the_first_form_until_it_is_raised() {
     let Some(options) = fresh_options().await else { return };
     let name = store_cassandra::Address::to_string(&options.address).replace("/test_", "/first_");

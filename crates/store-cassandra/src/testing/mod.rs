@@ -112,7 +112,7 @@ pub async fn fresh_options() -> Option<CassandraOptions> {
 /// Records the level to which a store is being raised, as a raising that is interrupted leaves it.
 pub async fn intend(options: &CassandraOptions, level: store::FormatLevel) {
     let (connected, _) = crate::connect::store(options).await.unwrap();
-    connected.intend(options, Some(level)).await.unwrap();
+    connected.intend(options, level).await.unwrap();
 }
 
 /// A store in a fresh keyspace of the shared node; `None` if no node can be started.
