@@ -74,7 +74,7 @@ struct Found {
 /// The member that was looked at, and whether it could be brought back.
 enum Member {
     /// It is there, or was brought back as this version.
-    There(Resource),
+    There(Box<Resource>),
     /// It cannot come back. The others can.
     Skipped(String),
 }
@@ -381,7 +381,7 @@ impl LdpRequest {
         loop {
             match repository.resource(path).await {
                 Ok(there) if is_container(&there) || !is_container(&version) => {
-                    return Ok(Some(Member::There(version)));
+                    return Ok(Some(Member::There(Box::new(version))));
                 }
                 Ok(_) => return Ok(Some(Member::Skipped(format!("/{path} is something else now, and no container")))),
                 Err(_) => {}
@@ -390,7 +390,7 @@ impl LdpRequest {
                 Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))) => {}
                 // Its bytes or its description are damaged, for example.
                 Err(error) if !error.is_passing() => return Ok(Some(Member::Skipped(format!("/{path}: {error}")))),
-                done => return done.map(|_| Some(Member::There(version))),
+                done => return done.map(|_| Some(Member::There(Box::new(version)))),
             }
             if !tries.again().await {
                 return Err(changes_all_the_time(path));
