@@ -278,3 +278,57 @@ fn versions_are_added_to_a_store_that_has_the_first_ones_and_others_are_refused(
     copy.run(&["put", "letters/deep/empty", copy.beside("note").to_str().unwrap(), "--type", "image/png"]).ends_with(0);
     assert_eq!(load(1), "loaded 0 resources (0 B of bytes), 7 unchanged, 1 failed");
 }
+
+#[test]
+fn a_version_of_the_future_gets_the_time_of_the_load() {
+    let store = TestStore::vacant();
+    fs::write(store.beside("note"), "note").unwrap();
+    store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
+    let root = store.beside("archive");
+    store.run(&["export", "note", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let object = root.join(preservation::ocfl::layout::place("penates:/note"));
+    let mut inventory = preservation::ocfl::parsed(&fs::read(object.join("inventory.json")).unwrap()).unwrap();
+    inventory.versions.get_mut("v1").unwrap().created = "2999-01-01T00:00:00Z".to_owned();
+    let (text, sidecar) = inventory.written();
+    fs::write(object.join("inventory.json"), text).unwrap();
+    fs::write(object.join("inventory.json.sha512"), sidecar).unwrap();
+    let copy = TestStore::vacant();
+    copy.run(&["load", root.to_str().unwrap()]).ends_with(0);
+    let put = |store: &TestStore| {
+        store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
+        let history = store.run(&["history", "note"]).ends_with(0).text().to_owned();
+        history.lines().map(|line| line[..4].parse::<u32>().unwrap()).collect::<Vec<_>>()
+    };
+    fs::write(copy.beside("note"), "another").unwrap();
+    let (ours, theirs) = (put(&copy), put(&store));
+    assert!(ours.len() == 2 && ours.iter().all(|year| (theirs[0]..=theirs[1] + 1).contains(year)), "{ours:?}");
+}
+
+#[test]
+fn a_bag_with_paths_of_the_servers_own_changes_nothing_there() {
+    let store = TestStore::with(&[SMALL]);
+    let place = store.beside("bag");
+    let mut bag = BagWriter::create(&place).unwrap();
+    let page = format!("volumes/{}/pages/1", SMALL.replace([':', '/'], "="));
+    for path in [page.as_str(), "a/fcr:tombstone", "fcr:metadata"] {
+        let about = About {
+            repository: "http://localhost/rest/".to_owned(),
+            path: path.to_owned(),
+            types: vec!["http://www.w3.org/ns/ldp#RDFSource".to_owned()],
+            content_type: None,
+            content_disposition: None,
+            last_modified: None,
+            stored_at: None,
+        };
+        for (ending, content) in [(ABOUT, about.written()), (DESCRIPTION, Vec::new())] {
+            let mut file = bag.file(about.names(), ending).unwrap();
+            file.write(&content).unwrap();
+            bag.finish_file(file).unwrap();
+        }
+    }
+    bag.finish(&[]).unwrap();
+    let told = store.run(&["load", place.to_str().unwrap()]).ends_with(1);
+    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 0 unchanged, 3 failed");
+    assert_eq!(told.stderr.matches("is the server's own").count(), 3, "{}", told.stderr);
+    store.run(&["verify"]).ends_with(0);
+}

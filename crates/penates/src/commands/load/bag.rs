@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 
 use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, State};
 
-/// Resources of a bag that are read ahead.
-const READ_AHEAD: usize = 16;
+/// Resources of a bag that are read ahead, with their statements.
+const READ_AHEAD: usize = 4;
 
 /// Checks all of a bag, before anything of it is loaded.
 pub async fn checked(folder: &Path) -> anyhow::Result<Arc<Bag>> {

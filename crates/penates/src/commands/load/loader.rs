@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use heads::VOLUMES;
 use http::request::Builder;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use preservation::about::About;
@@ -344,6 +345,8 @@ pub fn model(about: &About) -> anyhow::Result<String> {
 
 /// A request that creates a resource.
 fn put(about: &About) -> anyhow::Result<Builder> {
+    let is_of_server = about.names().next() == Some(VOLUMES) || about.names().any(|name| name.starts_with("fcr:"));
+    ensure!(!is_of_server, "a path below `{VOLUMES}`, or with `fcr:`, is the server's own");
     let request =
         Request::builder().method(Method::PUT).header(header::LINK, format!("<{}>; rel=\"type\"", model(about)?));
     if !about.is_binary() {

@@ -10,7 +10,7 @@ use preservation::about::About;
 use preservation::archived::ArchivedVersion;
 use preservation::ocfl::{Object, each_object};
 use preservation::read::{ReadError, ReadResult};
-use store::{ManualClock, UnixMillis};
+use store::{Clock, ManualClock, SystemClock, UnixMillis};
 use tokio::task::spawn_blocking;
 
 use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, Sent, State};
@@ -61,9 +61,9 @@ impl Change {
 }
 
 impl Archive {
-    /// The time of the first version.
+    /// The time of the first version, or now if that is in the future.
     pub fn begin(&self) -> UnixMillis {
-        UnixMillis(self.order.first().map_or(0, |first| first.created))
+        UnixMillis(self.order.first().map_or(0, |first| first.created)).min(SystemClock.now())
     }
 }
 
@@ -220,7 +220,8 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
             continue;
         }
         if let Some(clock) = &clock {
-            clock.set(UnixMillis(*created));
+            // No change of the store may come from the future.
+            clock.set(UnixMillis(*created).min(SystemClock.now()));
         }
         let current = match loading.take().filter(|loading| loading.object == *object) {
             Some(current) => current,
