@@ -7,7 +7,7 @@
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
 //!   can require a right for each. The requester is a request extension, [`audit::Requester`].
 //! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request,
-//!   named in `policy.rs`), `list_request.rs` (both together), `retrieval.rs` (volumes or pages),
+//!   named in `policy.rs`), `as_of.rs` (the time), `list_request.rs` (all together), `retrieval.rs` (volumes or pages),
 //!   `waiting.rs` (work that ends when the client leaves), `asking.rs` (requester and path).
 //! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
 //!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
@@ -16,6 +16,7 @@
 //! - `errors.rs`: each reason and its status, in one match.
 
 mod archive;
+mod as_of;
 mod asking;
 mod audit;
 mod bulk;

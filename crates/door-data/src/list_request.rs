@@ -53,6 +53,7 @@ impl<'door> ListRequest<'door> {
     ) -> Result<Self, DoorError> {
         let (memory, party) = (&door.library.memory, requester.party());
         let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
+        params.check_as_of(door.library.clock().now())?;
         policies::check_length(&door.settings, &params)?;
         let turn = door.library.volumes.planning(params.named_at_most(), party).await?;
         share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;

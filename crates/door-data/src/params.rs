@@ -12,8 +12,10 @@ use door_http::body::{self, Held};
 use hathi::{PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
 use http::{HeaderMap, Method, header};
 use pack::{Layout, Level};
+use store::UnixMillis;
 use volumes::{BulkRequest, Wanted};
 
+use crate::as_of::{self, AS_OF, AsOf};
 use crate::errors::DoorError;
 use crate::retrieval::{PAGE_IDS, Retrieval, VOLUME_IDS};
 
@@ -198,7 +200,21 @@ impl Params {
             Retrieval::Volumes => self.volumes(goes_on)?,
             Retrieval::Pages => self.pages(goes_on)?,
         };
-        Ok(BulkRequest { wanted, layout, level, mets })
+        let as_of = self.as_of()?.map(AsOf::below);
+        Ok(BulkRequest { wanted, layout, level, mets, as_of })
+    }
+
+    /// The time that the request is about; `None` means now.
+    pub fn as_of(&self) -> Result<Option<AsOf>, DoorError> {
+        self.value(AS_OF).map(AsOf::parse).transpose()
+    }
+
+    /// Refuses a time that is not over.
+    pub fn check_as_of(&self, now: UnixMillis) -> Result<(), DoorError> {
+        match self.as_of()? {
+            Some(as_of) if !as_of.is_over(now) => Err(as_of::malformed(self.value(AS_OF).unwrap_or_default())),
+            _ => Ok(()),
+        }
     }
 
     /// The layout that `layout` or its original form `concat` names; by default pages apart.

@@ -11,6 +11,7 @@ use volumes::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::archive::ZipName;
+use crate::as_of::AsOf;
 use crate::asking::Asking;
 use crate::errors::{AsText, DoorError};
 use crate::list_request::ListRequest;
@@ -25,12 +26,14 @@ pub async fn count(
 ) -> Result<Response, AsText> {
     let volumes = |params: &Params, client: &Waiting| -> Result<BulkRequest, DoorError> {
         let wanted = params.volumes(|| client.lasts())?;
-        Ok(BulkRequest::volumes(wanted.into_iter().map(|wanted| wanted.volume)))
+        let as_of = params.as_of()?.map(AsOf::below);
+        Ok(BulkRequest { as_of, ..BulkRequest::volumes(wanted.into_iter().map(|wanted| wanted.volume)) })
     };
     let asked = ListRequest::read_with(&door, request, &requester, volumes).await?;
     asked.check_pages(&door).await?;
     let volumes: Vec<VolumeId> = asked.bulk.wanted.iter().map(|wanted| wanted.volume.clone()).collect();
-    let request = TokenRequest { volumes, level: level(&asked.params), order: order(&asked.params)? };
+    let (level, order, as_of) = (level(&asked.params), order(&asked.params)?, asked.bulk.as_of);
+    let request = TokenRequest { volumes, level, order, as_of };
     drop(asked);
     let pieces = door.library.volumes.token_counts(request, requester).await?;
     let mut response = Response::new(Body::from_stream(pieces));

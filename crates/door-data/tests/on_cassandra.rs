@@ -3,6 +3,8 @@
 
 #![allow(clippy::duplicate_mod)] // Each file names the support that it needs, because it is also a test of its own.
 
+#[path = "as_of.rs"]
+mod as_of;
 #[path = "auditing.rs"]
 mod auditing;
 #[path = "bulk.rs"]

@@ -283,6 +283,23 @@ impl Heads {
         Ok(open.first_key_value().map_or(now, |(position, _)| *position))
     }
 
+    /// Fails unless everything below a position is decided, so that what is read as of it never
+    /// changes: with [`ObjectsError::Invalid`] if that takes until the horizon, and with
+    /// [`ObjectsError::Overloaded`] if it takes as long as a switch that is at work. Without
+    /// announcements nothing is known, and nothing is refused.
+    pub async fn check_settled(&self, position: RevisionId) -> ObjectsResult<()> {
+        if !self.announces() || position <= self.announced_until().await? {
+            return Ok(());
+        }
+        if self.is_shared() {
+            let unsettled = self.now().since(self.horizon()).as_secs();
+            return Err(ObjectsError::Invalid(format!(
+                "changes of the last {unsettled} seconds may still be under way on some server: request an earlier time"
+            )));
+        }
+        Err(ObjectsError::Overloaded("a change of that time is still being made".to_owned()))
+    }
+
     /// Whether an announced change was made. If that is open, makes sure that it never is from now
     /// on. Only for positions below [`Heads::announced_until`].
     pub async fn has_happened(&self, position: RevisionId, announced: &Announcement) -> ObjectsResult<bool> {

@@ -227,6 +227,13 @@ impl Head {
             || self.condemned.is_some_and(|condemned| condemned.named == revision)
     }
 
+    /// When it became current, as exactly as is known: its position in the change feed, or its
+    /// revision if it was not announced. A revision is minted when a change begins, which for an
+    /// import may be hours earlier. Rises from head to head of an object.
+    pub fn since(&self) -> RevisionId {
+        self.announced.max(self.revision)
+    }
+
     /// The volume, if it is a live one.
     pub fn live_volume(&self) -> Option<&VolumeBody> {
         match (&self.state, &self.body) {

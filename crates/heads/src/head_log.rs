@@ -135,10 +135,15 @@ impl HeadLog<'_> {
 
     /// All entries, newest first.
     pub async fn newest_first(&self) -> ObjectsResult<Entries<'_>> {
-        self.below(self.before, SCAN_BYTES).await
+        self.newest_first_below(self.before).await
     }
 
     /// The entries below a revision, newest first.
+    pub async fn newest_first_below(&self, below: RevisionId) -> ObjectsResult<Entries<'_>> {
+        self.below(below, SCAN_BYTES).await
+    }
+
+    /// The same with pages of at least so many bytes.
     async fn below(&self, below: RevisionId, max_bytes: usize) -> ObjectsResult<Entries<'_>> {
         let below = below.min(self.before);
         let to = Some(keys::log(below));

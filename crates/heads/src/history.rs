@@ -19,13 +19,26 @@ pub const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
 impl Heads {
     /// The revision from which on earlier heads of an object are kept; `None` if none are kept.
     pub async fn kept_from(&self, partition: &Bytes, stands: &Head, keep: Keep) -> ObjectsResult<Option<RevisionId>> {
+        let now = self.inner.surroundings.clock.now();
+        self.kept_from_then(partition, stands, keep, stands.revision, now).await
+    }
+
+    /// The same at an earlier time, when `current` was the newest revision of the object.
+    pub async fn kept_from_then(
+        &self,
+        partition: &Bytes,
+        stands: &Head,
+        keep: Keep,
+        current: RevisionId,
+        then: UnixMillis,
+    ) -> ObjectsResult<Option<RevisionId>> {
         match keep {
             Keep::All => Ok(Some(RevisionId::ZERO)),
             Keep::None => Ok(None),
             Keep::Newest(count) => {
                 let (mut from, mut left) = (None, count);
                 let log = self.log_before(partition, stands);
-                let mut newest_first = log.newest_first().await?;
+                let mut newest_first = log.newest_first_below(current).await?;
                 while left > 0
                     && let Some(head) = newest_first.next_head().await?
                 {
@@ -40,15 +53,37 @@ impl Heads {
             Keep::For(time) => {
                 // Each head was current until the next one. Those since that time are kept, and the
                 // one that was current at that time.
-                let now = self.inner.surroundings.clock.now();
-                let since = RevisionId::first_at(UnixMillis(now.0 + 1 - millis(time).min(now.0)));
-                if stands.revision < since {
+                let since = RevisionId::first_at(UnixMillis(then.0 + 1 - millis(time).min(then.0)));
+                if current < since {
                     return Ok(None);
                 }
                 let current_then = self.log_before(partition, stands).newest_below(since).await?;
                 Ok(Some(current_then.map_or(since, |head| head.revision)))
             }
         }
+    }
+
+    /// Whether a head spares the rows of `revision`, which was current at some time: no collector
+    /// that acts on the head, or on what it says about an earlier condemnation, removes them.
+    ///
+    /// A collector removes what was not kept when it was condemned, up to the floor. What is kept
+    /// now was kept then, unless the settings changed.
+    pub async fn spares(
+        &self,
+        partition: &Bytes,
+        stands: &Head,
+        keep: Keep,
+        revision: RevisionId,
+    ) -> ObjectsResult<bool> {
+        if stands.keeps(revision) {
+            return Ok(true);
+        }
+        if self.kept_from(partition, stands, keep).await?.is_none_or(|kept_from| revision < kept_from) {
+            return Ok(false);
+        }
+        let Some(condemned) = stands.condemned else { return Ok(true) };
+        let kept_then = self.kept_from_then(partition, stands, keep, condemned.named, condemned.at).await?;
+        Ok(revision > condemned.floor || kept_then.is_some_and(|kept_from| revision >= kept_from))
     }
 
     /// The time from which the grace of a condemnation counts.

@@ -36,14 +36,19 @@ impl Keep {
 impl Heads {
     /// The versions of an object; `None` if it never existed.
     pub async fn timeline(&self, object: &Bytes, keep: Keep) -> ObjectsResult<Option<Timeline>> {
-        let read = || async {
-            let Some(row) = self.head_at(object).await? else { return Ok(None) };
-            let kept = self.kept_from(object, &row.head, keep).await?.unwrap_or(row.head.revision);
-            Ok(Some((kept.max(row.head.collected.unwrap_or(RevisionId::ZERO)), row)))
-        };
-        let found = self.retry_transient(read).await?;
-        let (heads, object) = (self.clone(), object.clone());
-        Ok(found.map(|(kept_from, row)| Timeline { heads, object, row, kept_from }))
+        let row = self.retry_transient(|| self.head_at(object)).await?;
+        match row {
+            Some(row) => Ok(Some(self.timeline_before(object, row, keep).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The versions of an object as of a strong read of its head.
+    pub async fn timeline_before(&self, object: &Bytes, row: HeadRow, keep: Keep) -> ObjectsResult<Timeline> {
+        let kept = self.retry_transient(|| self.kept_from(object, &row.head, keep)).await?;
+        let kept = kept.unwrap_or(row.head.revision);
+        let kept_from = kept.max(row.head.collected.unwrap_or(RevisionId::ZERO));
+        Ok(Timeline { heads: self.clone(), object: object.clone(), row, kept_from })
     }
 }
 
@@ -108,6 +113,35 @@ impl Timeline {
             })
         };
         Ok(self.heads.retry_transient(read).await?.filter(|row| is_version(&row.head)))
+    }
+
+    /// The version that was in force when exactly the changes below a position had been made
+    /// ([`Head::since`]); `None` if there was none. If everything below it is settled
+    /// ([`Heads::check_settled`]), this never changes.
+    pub async fn then(&self, below: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        let read = || async {
+            let log = self.heads.log_before(&self.object, &self.row.head);
+            let mut row = Some(self.row.clone());
+            if self.row.head.revision >= below {
+                row = log.newest_below(below).await?.map(logged);
+            }
+            // Revisions are older than positions: what began before may have come later.
+            while let Some(begun) = row.as_ref().filter(|row| row.head.since() >= below) {
+                row = log.newest_below(begun.head.revision).await?.map(logged);
+            }
+            Ok(row)
+        };
+        Ok(self.heads.retry_transient(read).await?.filter(|row| is_version(&row.head)))
+    }
+
+    /// The version that begins with a revision, kept or not.
+    pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        if self.row.head.revision == revision {
+            return Ok(Some(self.row.clone()).filter(|row| is_version(&row.head)));
+        }
+        let log = self.heads.log_before(&self.object, &self.row.head);
+        let entry = self.heads.retry_transient(|| log.entry(revision)).await?;
+        Ok(entry.map(logged).filter(|row| is_version(&row.head)))
     }
 
     /// The oldest version from a revision on that `is_shown`, kept or not.

@@ -100,7 +100,7 @@ fn last_title(content: &[u8]) -> Option<usize> {
 
 async fn plan(library: &Library) -> Arc<BulkPlan> {
     let wanted = ["t.a", "t.b", "t.c"].map(|name| Wanted::all(id(name))).to_vec();
-    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false, as_of: None };
     library.volumes.plan(&request, OnDamage::Break).await.unwrap()
 }
 
@@ -175,7 +175,7 @@ async fn audited_downloads_and_selections_go_on_when_the_text_takes_no_writes_an
     assert!(whole, "no download came whole");
     let requester = Requester { name: None, address: None, request_id: "r2".to_owned() };
     let wanted = vec![Wanted::all(id("t.a"))];
-    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false, as_of: None };
     let selected = library.volumes.select(&request, &requester, SelectionTerms::default()).await.unwrap();
     let plan = library.volumes.selection(&selected.info.id, &Party::Local).await.unwrap();
     assert_eq!(download(&library, &plan).await, (plan.len_bytes.unwrap(), true));

@@ -126,7 +126,7 @@ async fn a_directory_that_does_not_add_up_ends_a_stream_and_is_named_to_who_asks
         false => Some(value),
     });
     let wanted = vec![Wanted::all(id("t.a"))];
-    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false, as_of: None };
     let plan = library.volumes.plan(&request, OnDamage::Break).await.unwrap();
     let requester = Requester { name: None, address: None, request_id: "r1".to_owned() };
     let pieces: Vec<_> = library.volumes.stream(&plan, pack::WHOLE, requester).await.unwrap().collect().await;
@@ -156,7 +156,7 @@ async fn damage_that_is_found_while_an_archive_is_measured_leaves_out_its_volume
     let of_a = faulty.library.volumes.volume(&id("t.a")).await.unwrap().body.generation;
     faulty.store.tamper(|_, sort, value| (sort[..] != keys::directory(of_a, 0)[..]).then_some(value));
     let wanted = ["t.a", "t.b"].map(|name| Wanted::all(id(name))).to_vec();
-    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false, as_of: None };
     let plan = faulty.library.volumes.plan(&request, OnDamage::Break).await.unwrap();
     assert_eq!(plan.missing, [Missing::volume(id("t.a"), MissingReason::Damaged)]);
     assert_eq!(plan.volumes.len(), 1);
@@ -192,7 +192,7 @@ async fn a_mark_that_cannot_be_written_is_kept_in_mind_until_the_member_is_found
     library.volumes.mark_damaged(&id("t.a"), revision, 1, "seen while streaming").await.unwrap_err();
     assert_eq!(damaged(library).await, (vec![1], 0));
     let wanted = vec![Wanted::all(id("t.a"))];
-    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false, as_of: None };
     let plan = library.volumes.plan(&request, OnDamage::Break).await.unwrap();
     assert_eq!(plan.missing.iter().map(|missing| missing.part).collect::<Vec<_>>(), [MissingPart::Page(2)]);
 

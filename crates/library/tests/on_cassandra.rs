@@ -29,6 +29,8 @@ mod tree;
 #[path = "resources/work.rs"]
 mod work;
 
+#[path = "bulk/as_of.rs"]
+mod archives_as_of;
 #[path = "resources/as_of.rs"]
 mod as_of;
 #[path = "bulk/audit.rs"]

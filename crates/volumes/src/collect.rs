@@ -154,7 +154,7 @@ impl Volumes {
         let (mut floor, mut is_unnamed) = (None, false);
         let mut scan = Some(list());
         while let Some(window) = scan {
-            let (unnamed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
+            let (unnamed, rest) = self.unnamed_generations(id, row.as_ref(), None, window).await?;
             is_unnamed |= !unnamed.is_empty();
             let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
             floor = doomed.max().or(floor);
@@ -183,9 +183,10 @@ impl Volumes {
         Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
 
-    /// Removes generations at or below the floor that were not named when they were condemned,
-    /// except pinned ones; then lifts the condemnation. Later heads are above the floor, so they
-    /// name none of these generations.
+    /// Removes generations at or below the floor that were neither named nor kept when they were
+    /// condemned, except pinned ones; then lifts the condemnation. Later heads are above the floor,
+    /// so they name none of these generations. What was kept then and is not any more is condemned
+    /// by a later pass, so that its readers have a grace too.
     async fn remove_condemned(&self, id: &VolumeId, condemned: Condemned) -> ObjectsResult<Progress> {
         let partition = keys::volume_partition(id);
         let pinned = match self.heads.keeps(Rule::PinScan) {
@@ -197,7 +198,7 @@ impl Volumes {
         let to = Some(keys::generation(condemned.floor.successor()));
         let mut scan = Some(Scan { to, ..list() });
         while let Some(window) = scan {
-            let (mut doomed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
+            let (mut doomed, rest) = self.unnamed_generations(id, row.as_ref(), Some(condemned), window).await?;
             doomed.retain(|generation| {
                 let was_named = *generation == condemned.named && self.heads.keeps(Rule::H0);
                 *generation <= condemned.floor && !was_named && !pinned.contains(generation)
@@ -217,12 +218,14 @@ impl Volumes {
         Ok(Progress::Removed(removed))
     }
 
-    /// Returns the generations in a page of the list that may have rows and that the head does not
-    /// name, and the rest of the list.
+    /// Returns the generations in a page of the list that may have rows, and that neither the head
+    /// nor the history names, and the rest of the list. The history is the one that was kept when
+    /// `condemned` was made, or the present one.
     async fn unnamed_generations(
         &self,
         id: &VolumeId,
         row: Option<&HeadRow>,
+        condemned: Option<Condemned>,
         window: Scan,
     ) -> ObjectsResult<(BTreeSet<RevisionId>, Option<Scan>)> {
         let partition = keys::volume_partition(id);
@@ -236,7 +239,13 @@ impl Volumes {
             if row.head.state == ObjectState::Live {
                 strike(&row.head);
             }
-            let kept_from = self.heads.kept_from(&partition, &row.head, self.heads.options().history.volumes).await?;
+            let keep = self.heads.options().history.volumes;
+            let kept_from = match condemned {
+                None => self.heads.kept_from(&partition, &row.head, keep).await?,
+                Some(Condemned { named, at, .. }) => {
+                    self.heads.kept_from_then(&partition, &row.head, keep, named, at).await?
+                }
+            };
             if let Some(kept_from) = kept_from {
                 let log = self.heads.log_before(&partition, &row.head);
                 let mut kept = log.from(kept_from).await?;

@@ -26,8 +26,10 @@ use heads::revision::RevisionId;
 use heads::volume_body::VolumeBody;
 use store::{Class, NewRow, Removal, Scan, Step, Table, ValueKind, envelope};
 
+use crate::generations::listing;
 use crate::handle::Volumes;
 use crate::read::Volume;
+use crate::versions::Then;
 
 /// The member number of a mark on the whole volume: its directory is damaged, so it cannot be read.
 pub const WHOLE_VOLUME: u32 = u32::MAX;
@@ -36,9 +38,9 @@ pub const WHOLE_VOLUME: u32 = u32::MAX;
 const SCAN_BYTES: usize = 256 << 10;
 
 impl Volumes {
-    /// Marks a member of a volume's current revision as damaged. `member` is the index of a page in
+    /// Marks a member of a volume's revision as damaged. `member` is the index of a page in
     /// METS order, the number of pages for METS, one more for the record, or [`WHOLE_VOLUME`]. Does
-    /// nothing if the revision is not current any more. `detail`, how the damage was noticed, is
+    /// nothing if the revision is neither current nor kept any more. `detail`, how the damage was noticed, is
     /// logged.
     ///
     /// If the mark cannot be written, this process remembers it.
@@ -101,7 +103,9 @@ impl Volumes {
         let mut tries = Tries::default();
         loop {
             let row = self.heads.retry_transient(|| self.head(id)).await?;
-            let Some((row, body)) = row.as_ref().and_then(|row| current_volume(row, revision)) else { return Ok(()) };
+            let Some((row, body)) = row.as_ref().and_then(|row| current_volume(row, revision)) else {
+                return self.mark_earlier(id, row, revision, found).await;
+            };
             let marked = self.marks_to_change(id, revision, body, found).await?;
             let new: Vec<_> = found.iter().filter(|(member, _)| !marked.contains(member)).collect();
             let cleared: Vec<u32> = marked.iter().copied().filter(|member| is_sound(*member)).collect();
@@ -128,6 +132,33 @@ impl Volumes {
                 .forget(id, |member| is_sound(member) || found.iter().any(|(known, _)| *known == member));
             return Ok(());
         }
+    }
+
+    /// Marks what was found of an earlier version, if it is kept. No head counts these marks:
+    /// whoever reads an earlier version reads its marks.
+    async fn mark_earlier(
+        &self,
+        id: &VolumeId,
+        row: Option<HeadRow>,
+        revision: RevisionId,
+        found: &[(u32, String)],
+    ) -> ObjectsResult<()> {
+        let members: Vec<u32> = found.iter().map(|(member, _)| *member).collect();
+        let (Some(row), Some(marks)) = (row, putting(id, revision, &members)) else { return Ok(()) };
+        if !self.heads.options().history.volumes.keeps_versions() {
+            return Ok(());
+        }
+        if !matches!(self.versions_before(id, row).await?.version(revision).await?, Then::Version(_)) {
+            return Ok(());
+        }
+        // The entry in the list lets a collector find the marks, even if it has just removed the
+        // generation.
+        let listed = listing(&keys::volume_partition(id), revision);
+        self.heads.put_acknowledged(Class::Description, vec![listed, marks]).await?;
+        for (member, detail) in found {
+            tracing::warn!(volume = %id, %revision, member, detail, "an earlier version is marked as damaged");
+        }
+        Ok(())
     }
 
     /// The marks from which a change starts. If they cannot be read, a change that adds marks

@@ -7,7 +7,8 @@
 //!   counts as damaged).
 //! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
 //!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs` (with
-//!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes.
+//!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes. `versions.rs`:
+//!   earlier versions of one.
 //! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
 //! - `bulk/`: plans and streams from lists of ids; selections; token counts.
 
@@ -26,6 +27,7 @@ mod pins;
 mod read;
 mod unwritten_marks;
 mod verify;
+mod versions;
 
 pub use bulk::{
     BulkPlan, BulkRequest, BulkStream, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection,
@@ -40,3 +42,4 @@ pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
 pub use read::Volume;
 pub use verify::{DamagedMember, Verified};
+pub use versions::{Then, Versions};

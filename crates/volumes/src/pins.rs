@@ -69,8 +69,12 @@ impl Volumes {
             self.heads.put_acknowledged(Class::Description, steps.collect::<ObjectsResult<_>>()?).await?;
             let ids: Vec<_> = batch.iter().map(|(id, _)| id.clone()).collect();
             let heads = self.heads.retry_transient(|| self.heads(&ids, Strength::Strong)).await?;
-            for (head, (_, revision)) in heads.into_iter().zip(batch) {
-                let holds = !self.heads.keeps(Rule::PinFirst) || head?.is_some_and(|row| row.head.keeps(*revision));
+            for (head, (id, revision)) in heads.into_iter().zip(batch) {
+                let holds = match head? {
+                    _ if !self.heads.keeps(Rule::PinFirst) => true,
+                    Some(row) => self.holds(id, &row.head, *revision).await?,
+                    None => false,
+                };
                 pinned.push(if holds { Pinned::Held } else { Pinned::Lost });
             }
         }

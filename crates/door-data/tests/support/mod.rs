@@ -44,10 +44,15 @@ pub struct Fixture {
 
 /// An empty library.
 pub async fn empty(settings: DataSettings) -> Fixture {
+    empty_with(settings, LibraryOptions::default()).await
+}
+
+/// An empty library with other options.
+pub async fn empty_with(settings: DataSettings, options: LibraryOptions) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let faults = Arc::new(Faults::new(engine(&folder, clock.clone()).await));
-    let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let library = Library::open(faults.clone(), clock.clone(), options).await.unwrap();
     let door = Arc::new(DataDoor { library: library.clone(), settings });
     let mounted = || {
         let Routes { read, write } = routes(door.clone());

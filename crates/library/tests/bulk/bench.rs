@@ -122,7 +122,7 @@ pub fn somebody() -> Requester {
 }
 
 pub fn request(wanted: Vec<Wanted>, layout: Layout, level: Level, mets: bool) -> BulkRequest {
-    BulkRequest { wanted, layout, level, mets }
+    BulkRequest { wanted, layout, level, mets, as_of: None }
 }
 
 pub fn whole_volumes(ids: &[VolumeId]) -> Vec<Wanted> {

@@ -2,6 +2,7 @@
 //! selections, token counts, the audit, and how requests share resources.
 #![allow(clippy::unwrap_used)]
 
+mod as_of;
 mod audit;
 mod audit_pages;
 mod bench;

@@ -11,7 +11,7 @@ use crate::support::id;
 const PAGES: [&str; 2] = ["the cat and the exam-\n", "ple of a cat"];
 
 fn request(ids: &[&str], level: TokenLevel, order: TokenOrder) -> TokenRequest {
-    TokenRequest { volumes: ids.iter().map(|text| id(text)).collect(), level, order }
+    TokenRequest { volumes: ids.iter().map(|text| id(text)).collect(), level, order, as_of: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

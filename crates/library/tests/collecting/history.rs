@@ -1,15 +1,16 @@
 //! Versions of volumes: none are kept by default. Versions that are kept can be read as long as
-//! they are kept, and are collected after a further grace. No call shows them yet, so the tests
-//! read them by the generation that their heads named.
+//! they are kept, and are collected after a further grace. The tests read them by the generation
+//! that their heads named, which also shows what is left of those that are not kept.
 
 use std::time::Duration;
 
-use heads::{History, Keep, LibraryOptions};
+use heads::{History, Keep, LibraryOptions, RevisionId};
 use library::Library;
 use store::Clock;
-use volumes::{Pinned, Volume};
+use volumes::{BulkRequest, Missing, MissingReason, OnDamage, Pinned, Volume};
 
 use crate::common::{HOUR, collect, generations, records};
+use crate::plans::{first_page, streamed};
 use crate::support::memory::{Fault, switches_a_volume};
 use crate::support::{Faulty, START, faulty_with, id, import, listed, sample, texts, texts_at, volume};
 
@@ -195,6 +196,62 @@ async fn a_version_that_is_kept_can_be_pinned_and_stays_until_then_when_it_is_ke
     replaced.faulty.library.volumes.unpin(&[id("t.a")], "s").await.unwrap();
     collected(&replaced.faulty.library, &replaced.faulty.clock).await;
     replaced.assert_kept(&["fourth", "fifth"]).await;
+}
+
+/// A volume of which "fourth" is the only kept version, below a condemned generation that an import
+/// left when it died.
+async fn kept_below_a_condemned_generation() -> Replaced {
+    let mut replaced = Replaced::new(Keep::Newest(1)).await;
+    replaced.faulty.store.arm(Fault::Crash, |_, step| switches_a_volume(step));
+    import(&replaced.faulty.library, volume("t.a", &["never"])).await.unwrap_err();
+    replaced.faulty.library = replaced.faulty.reopened().await;
+    replaced.faulty.clock.advance(HOUR);
+    replaced.import("fifth").await;
+    assert_eq!(collect(&replaced.faulty.library).await.condemned, 1);
+    replaced
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_was_kept_when_others_were_condemned_has_a_grace_of_its_own() {
+    let mut replaced = kept_below_a_condemned_generation().await;
+    let grace = replaced.faulty.library.options().grace;
+    replaced.faulty.clock.advance(grace - MILLISECOND);
+    let fourth = replaced.versions[3].0.revision;
+    let as_of = Some(RevisionId::first_at(fourth.time().plus(MILLISECOND)));
+    let request = BulkRequest { as_of, ..first_page() };
+    let plan = replaced.faulty.library.volumes.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(plan.volumes[0].revision, fourth);
+    replaced.import("sixth").await;
+    replaced.faulty.clock.advance(MILLISECOND);
+    // The first three go, and what the import left.
+    assert_eq!(collect(&replaced.faulty.library).await.removed, 4);
+    replaced.assert_kept(&["fourth", "fifth", "sixth"]).await;
+    assert!(streamed(&replaced.faulty.library, &plan, "fourth").await.unwrap());
+    collected(&replaced.faulty.library, &replaced.faulty.clock).await;
+    replaced.assert_kept(&["fifth", "sixth"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_version_below_a_condemned_generation_can_be_pinned() {
+    let replaced = kept_below_a_condemned_generation().await;
+    let library = &replaced.faulty.library;
+    let until = replaced.faulty.clock.now().plus(DAY);
+    let fourth = [(id("t.a"), replaced.versions[3].0.revision)];
+    assert_eq!(library.volumes.pin(&fourth, "s", until).await.unwrap(), [Pinned::Held]);
+    let third = [(id("t.a"), replaced.versions[2].0.revision)];
+    assert_eq!(library.volumes.pin(&third, "late", until).await.unwrap(), [Pinned::Lost]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_was_collected_before_more_were_kept_is_reported_as_not_kept() {
+    let replaced = Replaced::new(Keep::None).await;
+    let Faulty { library, clock, .. } = &replaced.faulty;
+    collected(library, clock).await;
+    let keeping_all = Library::open(replaced.faulty.store.clone(), clock.clone(), keeping(Keep::All)).await.unwrap();
+    let as_of = Some(RevisionId::first_at(replaced.versions[1].0.revision.time().plus(MILLISECOND)));
+    let request = BulkRequest { as_of, ..BulkRequest::volumes([id("t.a")]) };
+    let plan = keeping_all.volumes.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(plan.missing, [Missing::volume(id("t.a"), MissingReason::NotKept)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,7 +49,7 @@ fn parts(faulty: &Faulty) -> BTreeMap<u32, u64> {
 
 async fn archive_is_whole(library: &Library) {
     let wanted = vec![Wanted::all(id("t.a"))];
-    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: true };
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: true, as_of: None };
     let plan = library.volumes.plan(&request, OnDamage::Break).await.unwrap();
     let requester = Requester { name: None, address: None, request_id: "r1".to_owned() };
     let pieces = library.volumes.stream(&plan, pack::WHOLE, requester).await.unwrap();

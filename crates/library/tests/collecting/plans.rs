@@ -21,7 +21,7 @@ use crate::support::{Faulty, START, faulty, faulty_with, id, import, volume};
 /// The first page of t.a.
 pub fn first_page() -> BulkRequest {
     let wanted = vec![Wanted { volume: id("t.a"), pages: Some(vec![Seq::new(1).unwrap()]) }];
-    BulkRequest { wanted, layout: Layout::WordSeq, level: Level::Stored, mets: false }
+    BulkRequest { wanted, layout: Layout::WordSeq, level: Level::Stored, mets: false, as_of: None }
 }
 
 /// The outcome of a plan's stream: whether its bytes contain a text, or the error that ended it.

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
@@ -19,6 +20,7 @@ use crate::reach::Reached;
 #[command(after_help = "Examples:
   penates get -o two.zip uc2.ark:/13960/t8ff3zh99 yale.39002015008130
   penates get --ids wanted.txt --layout volumes -o wanted.zip
+  penates get --ids wanted.txt --as-of 2025-06-15T15:06:40Z -o then.zip
   penates get --pages 'uc2.ark:/13960/t8ff3zh99[5,6]|yale.39002015008130[1]' > pages.zip
   penates ls | penates get --ids - --mets -o all.zip")]
 pub struct GetArgs {
@@ -37,6 +39,9 @@ pub struct GetArgs {
     /// Add each volume's METS.
     #[arg(long)]
     mets: bool,
+    /// The volumes as they were at this time (RFC 3339), as far as the server keeps their versions.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    as_of: Option<String>,
     /// The file to write; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -97,6 +102,12 @@ fn parse_level(text: &str) -> Result<Level, String> {
     }
 }
 
+/// A time, as it was written: without a fraction it means the whole second.
+fn parse_time(text: &str) -> Result<String, String> {
+    let time: Result<Timestamp, _> = text.parse();
+    time.map(|_| text.to_owned()).map_err(|error| format!("must be a time like 2025-06-15T15:06:40Z: {error}"))
+}
+
 impl GetArgs {
     /// The route and the form of the request.
     fn request(&self) -> anyhow::Result<(&'static str, String)> {
@@ -108,13 +119,16 @@ impl GetArgs {
             hathi::parse_page_ids(&list, || true).map_err(|error| CliError::Usage(error.to_string()))?;
             ("/pages", "pageIDs", list)
         };
-        let form = format!(
+        let mut form = format!(
             "{parameter}={}&layout={}&level={}&mets={}",
             query_value(&list),
             self.layout.as_str(),
             self.level,
             self.mets
         );
+        if let Some(time) = &self.as_of {
+            form += &format!("&as_of={}", query_value(time));
+        }
         Ok((route, form))
     }
 

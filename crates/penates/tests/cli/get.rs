@@ -218,6 +218,30 @@ fn a_reader_that_leaves_ends_the_download_quietly() {
     assert_eq!(said, "");
 }
 
+#[test]
+fn volumes_come_as_they_were_at_a_time_though_they_were_replaced_and_deleted_since() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let run = |args: &[&str]| {
+        let mut command = store.command(args);
+        command.env("PENATES_HISTORY__VOLUMES", "all");
+        Ran::of(command)
+    };
+    let whole = run(&["get", SMALL, OTHER, "--mets"]).ends_with(0).stdout;
+    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+    run(&["delete", SMALL]).ends_with(0);
+    run(&["import", "--force", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
+
+    assert!(run(&["get", SMALL, OTHER, "--mets", "--as-of", &time]).ends_with(0).stdout == whole);
+    let target = store.beside("then.zip");
+    run(&["get", SMALL, OTHER, "--mets", "--as-of", &time, "-o", target.to_str().unwrap()]).ends_with(0);
+    assert!(fs::read(&target).unwrap() == whole);
+    run(&["get", SMALL]).ends_with(1);
+
+    let refused = run(&["get", SMALL, "--as-of", "2999-01-01T00:00:00Z"]).ends_with(2);
+    assert!(refused.stderr.contains("a time in the past"), "{}", refused.stderr);
+    assert!(run(&["get", SMALL, "--as-of", "yesterday"]).ends_with(2).stderr.contains("2025-06-15T15:06:40Z"));
+}
+
 fn range_of(head: &str) -> Option<String> {
     head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: ").map(str::to_owned))
 }

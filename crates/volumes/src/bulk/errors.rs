@@ -42,6 +42,8 @@ pub enum MissingReason {
     Damaged,
     /// It could not be read for now, despite several tries.
     Unavailable,
+    /// The history does not keep the version of the requested time.
+    NotKept,
 }
 
 impl Missing {
@@ -62,6 +64,7 @@ impl Missing {
             MissingReason::Absent => "edu.indiana.d2i.htrc.access.exception.KeyNotFoundException: Offending key: ",
             MissingReason::Damaged => "RepositoryException: damaged: ",
             MissingReason::Unavailable => "RepositoryException: unavailable: ",
+            MissingReason::NotKept => "RepositoryException: the version of that time is not kept: ",
         };
         text.push_str(reason);
         text.push_str(self.volume.as_str());

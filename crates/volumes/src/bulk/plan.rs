@@ -1,7 +1,8 @@
 //! Makes a plan from a request: the revision of each volume, its pages, what is missing, and the
 //! archive's length.
 //!
-//! A plan is made from heads. Directories are read only for volumes of which single pages are
+//! A plan is made from heads, or from the head log for the volumes that changed since the time that
+//! is requested. Directories are read only for volumes of which single pages are
 //! requested or some pages are known to be damaged. Damage marks are read only if a head counts
 //! some. A plan is small (about 160 bytes per whole volume), because many clients may hold plans of
 //! thousands of volumes at once.
@@ -28,6 +29,7 @@ use super::source::PlanSource;
 use crate::damage::WHOLE_VOLUME;
 use crate::handle::Volumes;
 use crate::read::Volume;
+use crate::versions::Then;
 
 /// Requests for at most this many volumes are planned without waiting for a turn: planning them
 /// takes almost no time, and they must not queue behind requests for thousands.
@@ -62,7 +64,8 @@ impl Volumes {
     /// Plans an archive for this machine itself. Volumes that are absent or known to be damaged are
     /// listed in its `ERROR.err`; they do not affect the others.
     ///
-    /// Fails only if the store cannot answer for now, or if the request contradicts itself.
+    /// Fails only if the store cannot answer for now, if the request contradicts itself, or if
+    /// changes of the time that it is about may still be under way.
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         self.planning(request.wanted.len() as u64, Party::Local).await?.plan(request, on_damage).await
     }
@@ -90,6 +93,9 @@ impl Volumes {
         if request.mets && !request.layout.has_mets() {
             return Err(ObjectsError::Invalid(format!("the layout {} has no place for METS", request.layout.name())));
         }
+        if let Some(below) = request.as_of {
+            self.heads.check_settled(below).await?;
+        }
         for _ in 0..ATTEMPTS_MAX {
             match self.plan_once(request, on_damage, party).await {
                 // The damage was found when the archive was measured. It is marked now, so that the
@@ -115,8 +121,8 @@ impl Volumes {
             let heads = self.heads(&ids, strength).await?;
             let lookups = wanted.iter().cloned().zip(heads).map(|(wanted, head)| {
                 let handle = self.clone();
-                let mets = request.mets;
-                async move { handle.plan_volume(wanted, head, mets).await }
+                let (mets, as_of) = (request.mets, request.as_of);
+                async move { handle.plan_volume(wanted, head, mets, as_of).await }
             });
             let drafts: Vec<Draft> =
                 futures::stream::iter(lookups.collect::<Vec<_>>()).buffered(LOOKUPS_AT_ONCE).try_collect().await?;
@@ -133,23 +139,40 @@ impl Volumes {
         wanted: Wanted,
         head: ObjectsResult<Option<HeadRow>>,
         mets: bool,
+        as_of: Option<RevisionId>,
     ) -> ObjectsResult<Draft> {
         let id = wanted.volume.clone();
-        let volume = match head {
-            Ok(row) => row.and_then(|row| {
-                let revision = row.head.revision;
-                row.head.live_volume().cloned().map(|body| Volume { id: id.clone(), revision, body })
-            }),
+        let then = match head {
+            Ok(Some(row)) => self.volume_at(&id, row, as_of).await,
+            Ok(None) => Ok(Then::Absent),
+            Err(error) => Err(error),
+        };
+        let volume = match then {
+            Ok(Then::Version(volume)) => volume,
+            Ok(Then::NotKept) => return Ok(Draft::without(id, MissingReason::NotKept)),
+            Ok(Then::Absent) => return Ok(Draft::without_any(wanted)),
             Err(error) if error.is_damage() => return Ok(Draft::without(id, MissingReason::Damaged)),
             Err(error) => return Err(error),
         };
-        let Some(volume) = volume else { return Ok(Draft::without_any(wanted)) };
         match self.plan_live_volume(&volume, wanted.pages, mets).await {
             Err(error) if error.is_damage() => {
                 self.note_damage(&id, volume.revision, WHOLE_VOLUME, &error).await;
                 Ok(Draft::without(id, MissingReason::Damaged))
             }
             planned => planned,
+        }
+    }
+
+    /// A volume at present or as of a time, of a head that was read strongly.
+    async fn volume_at(&self, id: &VolumeId, row: HeadRow, as_of: Option<RevisionId>) -> ObjectsResult<Then> {
+        let revision = row.head.revision;
+        match as_of {
+            Some(below) if row.head.since() >= below => self.versions_before(id, row).await?.then(below).await,
+            _ => Ok(row
+                .head
+                .live_volume()
+                .cloned()
+                .map_or(Then::Absent, |body| Then::Version(Box::new(Volume { id: id.clone(), revision, body })))),
         }
     }
 
@@ -236,7 +259,7 @@ impl Volumes {
         Ok(Arc::new(BulkPlan { archive, volumes, memory: Some(memory), ..plan }))
     }
 
-    /// Marks a member as damaged if its revision is still current, so that later requests report
+    /// Marks a member as damaged if its revision is current or kept, so that later requests report
     /// it. If the mark cannot be written, at least this process remembers it.
     pub(super) async fn note_damage(&self, id: &VolumeId, revision: RevisionId, member: u32, error: &ObjectsError) {
         if let Err(failed) = self.mark_damaged(id, revision, member, &error.to_string()).await {

@@ -1,6 +1,7 @@
 //! Bulk requests.
 
 use hathi::{Seq, VolumeId};
+use heads::RevisionId;
 use pack::{Layout, Level};
 
 /// A volume, or pages of it.
@@ -30,6 +31,9 @@ pub struct BulkRequest {
     pub level: Level,
     /// Whether each volume's METS follows its pages (only if [`Layout::has_mets`]).
     pub mets: bool,
+    /// The state that is requested: when exactly the changes below this position had been made
+    /// ([`heads::Head::since`]); `None` means the present one.
+    pub as_of: Option<RevisionId>,
 }
 
 impl BulkRequest {
@@ -40,6 +44,7 @@ impl BulkRequest {
             layout: Layout::Pages,
             level: Level::Frames,
             mets: false,
+            as_of: None,
         }
     }
 }

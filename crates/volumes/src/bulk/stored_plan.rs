@@ -9,7 +9,7 @@ use pack::{Archive, Group, GroupPages, Layout, Level, Member, PageMember, Sums};
 use serde::{Deserialize, Serialize};
 use store::{Table, UnixMillis};
 
-use super::errors::Missing;
+use super::errors::{Missing, MissingReason};
 use super::planned::{BulkPlan, PlannedVolume};
 use super::request::OnDamage;
 use super::selection_info::SelectionInfo;
@@ -48,7 +48,7 @@ impl StoredPlan {
             level: archive.level,
             groups: archive.groups.iter().map(StoredGroup::from).collect(),
             volumes: plan.volumes.to_vec(),
-            missing: plan.missing.clone(),
+            missing: plan.missing.iter().map(stored_missing).collect(),
             errors: archive.errors.clone(),
         };
         postcard::to_stdvec(&stored).map_err(|error| ObjectsError::Internal(format!("encoding a plan: {error}")))
@@ -124,6 +124,16 @@ fn next<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> ObjectsResult<Opti
         Err(postcard::Error::DeserializeUnexpectedEnd) => Ok(None),
         Err(error) => Err(ObjectsError::corrupt(Table::Selections, &error.to_string())),
     }
+}
+
+/// What is missing, with a reason that every version of Penates can read. `errors` has the exact
+/// one.
+fn stored_missing(missing: &Missing) -> Missing {
+    let reason = match missing.reason {
+        MissingReason::NotKept => MissingReason::Absent,
+        reason @ (MissingReason::Absent | MissingReason::Damaged | MissingReason::Unavailable) => reason,
+    };
+    Missing { reason, ..missing.clone() }
 }
 
 impl From<StoredGroup> for Group {

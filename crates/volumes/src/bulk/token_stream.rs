@@ -6,6 +6,7 @@ use audit::{AuditAction, Requester};
 use bytes::Bytes;
 use hathi::VolumeId;
 use heads::error::{ObjectsError, ObjectsResult};
+use heads::revision::RevisionId;
 use pack::{FrameError, PageMember, Pass, Source, ZipEntry, ZipEntryError, ZipWriter};
 
 use super::errors::{MissingPart, MissingReason};
@@ -32,6 +33,8 @@ pub struct TokenRequest {
     pub level: TokenLevel,
     /// The order in which tokens are listed.
     pub order: TokenOrder,
+    /// The state that is requested, as in [`BulkRequest::as_of`].
+    pub as_of: Option<RevisionId>,
 }
 
 /// The unit of a count.
@@ -53,7 +56,8 @@ impl Volumes {
     /// more than 500,000 counts.
     pub async fn token_counts(&self, request: TokenRequest, requester: Requester) -> ObjectsResult<BulkStream> {
         let turn = self.planning(request.volumes.len() as u64, requester.party()).await?;
-        let plan = turn.plan(&BulkRequest::volumes(request.volumes), OnDamage::Report).await?;
+        let bulk = BulkRequest { as_of: request.as_of, ..BulkRequest::volumes(request.volumes) };
+        let plan = turn.plan(&bulk, OnDamage::Report).await?;
         drop(turn);
         if request.level == TokenLevel::Page && plan.entries > ENTRIES_MAX {
             return Err(ObjectsError::OverLimit(format!("{} counts, at most {ENTRIES_MAX} at once", plan.entries)));

@@ -1,0 +1,118 @@
+//! Earlier versions of volumes, as far as the history keeps them: what was in force at a time, and
+//! the list of a volume's versions.
+//!
+//! A version is a live head, in the log or at present. Its generation holds its rows. The times of
+//! all versions stay known. Whether the rows of one can be read depends on the history
+//! ([`heads::History::volumes`]) and on what was collected before: without its directory a
+//! generation is gone or on its way out, because the directory is removed first.
+
+use bytes::Bytes;
+use hathi::VolumeId;
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head::{Head, HeadRow};
+use heads::keys;
+use heads::revision::RevisionId;
+use heads::timeline::Timeline;
+use store::{Class, Table};
+
+use crate::handle::Volumes;
+use crate::read::Volume;
+
+/// What there was of a volume at some time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Then {
+    /// This version was in force.
+    Version(Box<Volume>),
+    /// A version was in force, and is not kept any more.
+    NotKept,
+    /// The volume did not exist, or was deleted.
+    Absent,
+}
+
+/// The versions of a volume, as of one strong read of its head.
+pub struct Versions {
+    handle: Volumes,
+    id: VolumeId,
+    timeline: Timeline,
+}
+
+impl Volumes {
+    /// The versions of a volume, also if it is deleted. Fails with [`ObjectsError::Absent`] if it
+    /// never existed.
+    pub async fn versions(&self, id: &VolumeId) -> ObjectsResult<Versions> {
+        let row = self.heads.retry_transient(|| self.head(id)).await?;
+        let row = row.ok_or_else(|| ObjectsError::Absent(id.to_string()))?;
+        self.versions_before(id, row).await
+    }
+
+    /// The versions of a volume whose head was read strongly.
+    pub(crate) async fn versions_before(&self, id: &VolumeId, row: HeadRow) -> ObjectsResult<Versions> {
+        let keep = self.heads.options().history.volumes;
+        let timeline = self.heads.timeline_before(&keys::volume_partition(id), row, keep).await;
+        let timeline = timeline.map_err(|error| error.of_volume(id))?;
+        Ok(Versions { handle: self.clone(), id: id.clone(), timeline })
+    }
+
+    /// Whether all rows of a revision that was current at some time are there, and stay for a grace
+    /// at least.
+    pub(crate) async fn holds(&self, id: &VolumeId, head: &Head, revision: RevisionId) -> ObjectsResult<bool> {
+        let partition = keys::volume_partition(id);
+        if head.keeps(revision) {
+            return Ok(true);
+        }
+        let keep = self.heads.options().history.volumes;
+        let is_spared = || async { self.heads.spares(&partition, head, keep, revision).await };
+        Ok(self.heads.retry_transient(is_spared).await? && self.has_directory(&partition, revision).await?)
+    }
+
+    /// Whether the first row of a generation's directory is there.
+    async fn has_directory(&self, volume: &Bytes, generation: RevisionId) -> ObjectsResult<bool> {
+        let (partition, first) = (keys::part(volume, generation, 0), keys::directory(generation, 0));
+        let read = || async {
+            let call = self.heads.call(Class::Description).strong();
+            Ok(self.heads.store().get(call, Table::Objects, &partition, &first).await?)
+        };
+        match self.heads.retry_transient(read).await {
+            Ok(row) => Ok(row.is_some()),
+            // It is there, and damaged: a reader reports that.
+            Err(error) if error.is_damage() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Versions {
+    /// What was in force when exactly the changes below a position had been made.
+    pub async fn then(&self, below: RevisionId) -> ObjectsResult<Then> {
+        self.opened(self.timeline.then(below).await).await
+    }
+
+    /// The version that begins with a revision.
+    pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Then> {
+        self.opened(self.timeline.version(revision).await).await
+    }
+
+    async fn opened(&self, found: ObjectsResult<Option<HeadRow>>) -> ObjectsResult<Then> {
+        match found.map_err(|error| error.of_volume(&self.id))? {
+            Some(row) => self.open(row.head).await,
+            None => Ok(Then::Absent),
+        }
+    }
+
+    /// The version that begins with a head.
+    async fn open(&self, head: Head) -> ObjectsResult<Then> {
+        let stands = &self.timeline.stands().head;
+        let revision = head.revision;
+        let Some(mut body) = head.live_volume().cloned() else { return Ok(Then::Absent) };
+        if revision != stands.revision {
+            let is_kept = revision >= self.timeline.kept_from();
+            if !is_kept || !self.handle.holds(&self.id, stands, revision).await? {
+                return Ok(Then::NotKept);
+            }
+            // The log does not count marks.
+            let marks = self.handle.damaged_members(&self.id, revision).await?;
+            body.damaged = u32::try_from(marks.len()).unwrap_or(u32::MAX);
+        }
+        Ok(Then::Version(Box::new(Volume { id: self.id.clone(), revision, body })))
+    }
+}
