@@ -10,7 +10,8 @@
 //!   named in `policy.rs`), `as_of.rs` (the time), `list_request.rs` (all together), `retrieval.rs` (volumes or pages),
 //!   `waiting.rs` (work that ends when the client leaves), `asking.rs` (requester and path).
 //! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
-//!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
+//!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`. Earlier versions:
+//!   `in_time.rs` (how they are addressed and negotiated), `versions.rs` (their list).
 //! - HTTP for all of them: `digest.rs`, `representation.rs` (and the crate `door-http`).
 //!   `damage.rs` marks damage. `audit.rs` records requests that stream nothing.
 //! - `errors.rs`: each reason and its status, in one match.
@@ -23,6 +24,7 @@ mod bulk;
 mod damage;
 mod digest;
 pub mod errors;
+mod in_time;
 mod list_request;
 mod listing;
 mod page;
@@ -37,12 +39,14 @@ mod settings;
 mod time;
 mod tokens;
 mod upload;
+mod versions;
 mod volume;
 mod waiting;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware;
 use axum::routing::{get, post, put};
 use library::Library;
 
@@ -68,25 +72,42 @@ pub struct Routes {
     pub write: Router,
 }
 
-/// The routes of members of volumes: pages, METS and records. Another door serves them as
+/// The routes of present members of volumes: pages, METS and records. Another door serves them as
 /// resources.
 pub fn member_routes(door: Arc<DataDoor>) -> Routes {
-    let read = Router::new()
-        .route("/volumes/{id}/pages/{seq}", get(page::page))
-        .route("/volumes/{id}/mets", get(volume::mets))
-        .route("/volumes/{id}/record", get(volume::record))
-        .with_state(door.clone());
-    let write = Router::new()
-        .route("/volumes/{id}/pages/{seq}", put(replace::page))
-        .route("/volumes/{id}/mets", put(replace::mets))
-        .with_state(door);
-    Routes { read, write }
+    let read = members_at("/volumes/{id}").with_state(door.clone());
+    Routes { read, write: replacing().with_state(door) }
+}
+
+/// The routes that send members of the volume, or of the version, at an address.
+fn members_at(address: &str) -> Router<Arc<DataDoor>> {
+    Router::new()
+        .route(&format!("{address}/pages/{{seq}}"), get(page::page))
+        .route(&format!("{address}/mets"), get(volume::mets))
+        .route(&format!("{address}/record"), get(volume::record))
+}
+
+/// The routes that replace members.
+fn replacing() -> Router<Arc<DataDoor>> {
+    Router::new().route("/volumes/{id}/pages/{seq}", put(replace::page)).route("/volumes/{id}/mets", put(replace::mets))
+}
+
+/// The routes of one volume and its members, as they are and in versions.
+fn in_time(door: Arc<DataDoor>) -> Router<Arc<DataDoor>> {
+    let version = "/volumes/{id}/versions/{revision}";
+    Router::new()
+        .route("/volumes/{id}", get(volume::info))
+        .route("/volumes/{id}/pages/", get(volume::pages))
+        .merge(members_at("/volumes/{id}"))
+        .route(version, get(versions::one))
+        .route(&format!("{version}/pages/"), get(volume::pages))
+        .merge(members_at(version))
+        .route_layer(middleware::from_fn_with_state(door, in_time::around))
 }
 
 /// Makes the routes. They can be mounted at `/` and also nested under a prefix. Addresses in
 /// responses follow the mount.
 pub fn routes(door: Arc<DataDoor>) -> Routes {
-    let members = member_routes(door.clone());
     let read = Router::new()
         .route("/volumes", get(bulk::volumes).post(bulk::volumes))
         .route("/pages", get(bulk::pages).post(bulk::pages))
@@ -94,14 +115,14 @@ pub fn routes(door: Arc<DataDoor>) -> Routes {
         .route("/selections", post(selections::create))
         .route("/selections/{selection}", get(selections::send).delete(selections::delete))
         .route("/volumes/", get(listing::list))
-        .route("/volumes/{id}", get(volume::info))
-        .route("/volumes/{id}/pages/", get(volume::pages))
-        .with_state(door.clone())
-        .merge(members.read);
+        .route("/volumes/{id}/versions/", get(versions::list))
+        .merge(in_time(door.clone()))
+        .with_state(door.clone());
     let write = Router::new()
         .route("/volumes/{id}", put(upload::put).delete(volume::delete))
         .route("/volumes/{id}/verify", post(volume::verify))
-        .with_state(door)
-        .merge(members.write);
+        .route("/volumes/{id}/versions/", post(versions::restore))
+        .merge(replacing())
+        .with_state(door);
     Routes { read, write }
 }

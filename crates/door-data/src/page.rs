@@ -7,17 +7,18 @@ use axum::response::Response;
 use bytes::Bytes;
 use door_http::accept::{self, Coding, Offer};
 use door_http::conditional::last_modified;
-use hathi::{Seq, VolumeId};
+use hathi::Seq;
 use heads::ObjectsResult;
 use http::{HeaderMap, Method};
 use library::Library;
-use volumes::PageRead;
+use volumes::{PageRead, Volume};
 
 use crate::DataDoor;
 use crate::asking::{Asking, PagePath};
 use crate::audit;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
+use crate::in_time::Asked;
 use crate::representation::Described;
 
 /// The page's text, or its gzip form: the stored frame with a header and a trailer. Nothing is
@@ -26,13 +27,14 @@ pub async fn page(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
     PagePath(id, seq): PagePath,
+    asked: Asked,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
     accept::media_type(&headers, &[Offer::new("text/plain", ())]).ok_or_else(|| not_acceptable("text/plain"))?;
     let coding = accept::coding(&headers).ok_or_else(|| not_acceptable("gzip and identity"))?;
-    let read = |library, id| read(library, id, seq, coding);
-    let (page, bytes) = damage::noted(&door.library, &id, read).await?;
+    let read = |library, volume| read(library, volume, seq, coding);
+    let (page, bytes) = damage::noted(&door.library, &asked, read).await?;
     let described = Described {
         content_type: "text/plain; charset=utf-8",
         coding: Some(coding),
@@ -54,8 +56,8 @@ pub async fn page(
 }
 
 /// The page, and its bytes in a coding.
-async fn read(library: Library, id: VolumeId, seq: Seq, coding: Coding) -> ObjectsResult<(PageRead, Bytes)> {
-    let page = library.volumes.page(&id, seq).await?;
+async fn read(library: Library, volume: Volume, seq: Seq, coding: Coding) -> ObjectsResult<(PageRead, Bytes)> {
+    let page = library.volumes.page_of(volume, seq).await?;
     let bytes = match coding {
         Coding::Identity => page.text()?.into(),
         Coding::Gzip => page.gzip(),

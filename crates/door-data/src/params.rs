@@ -97,10 +97,14 @@ impl Params {
         Ok(())
     }
 
+    /// The value of a parameter, which may be empty.
+    pub fn given(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.trim())
+    }
+
     /// The value of a parameter; `None` if it is empty.
     pub fn value(&self, name: &str) -> Option<&str> {
-        let values = self.pairs.iter().rev().filter(|(other, _)| other == name);
-        values.map(|(_, value)| value.trim()).next().filter(|value| !value.is_empty())
+        self.given(name).filter(|value| !value.is_empty())
     }
 
     /// A list: all values of a parameter, joined. An empty value is a list too, though a malformed

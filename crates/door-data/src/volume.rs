@@ -10,7 +10,6 @@ use axum::{BoxError, Json};
 use bytes::Bytes;
 use door_http::conditional::last_modified;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use hathi::VolumeId;
 use headers::LastModified;
 use heads::{Entry, ObjectsError, ObjectsResult};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -24,6 +23,7 @@ use crate::asking::{Asking, VolumePath};
 use crate::audit;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
+use crate::in_time::Asked;
 use crate::representation::Described;
 use crate::time::rfc3339;
 
@@ -55,8 +55,8 @@ struct VolumeInfo<'a> {
 }
 
 /// `GET /volumes/{id}`: JSON.
-pub async fn info(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    let volume = door.library.volumes.volume(&id).await?;
+pub async fn info(State(door): State<Arc<DataDoor>>, asked: Asked) -> Result<Response, AsProblem> {
+    let volume = asked.volume(&door.library).await?;
     let body = &volume.body;
     let info = VolumeInfo {
         id: volume.id.as_str(),
@@ -92,8 +92,8 @@ struct PageInfo {
 }
 
 /// `GET /volumes/{id}/pages/`: a JSON array, streamed, of one revision.
-pub async fn pages(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    let volume = door.library.volumes.volume(&id).await?;
+pub async fn pages(State(door): State<Arc<DataDoor>>, asked: Asked) -> Result<Response, AsProblem> {
+    let volume = asked.volume(&door.library).await?;
     let library = door.library.clone();
     let count = u32::try_from(volume.body.pages.count).unwrap_or(u32::MAX);
     let ranges = (0..count).step_by(PAGES_AT_ONCE as usize).map(move |from| from..count.min(from + PAGES_AT_ONCE));
@@ -137,16 +137,16 @@ fn page_info(entry: &Entry, fixity: PageFixity) -> PageInfo {
 pub async fn mets(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
-    VolumePath(id): VolumePath,
+    asked: Asked,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
-    let read = async |library: Library, id: VolumeId| {
-        let mets = library.volumes.mets(&id).await?;
+    let read = async |library: Library, volume: Volume| {
+        let mets = library.volumes.mets_of(volume).await?;
         Ok((mets.text()?, mets))
     };
-    let (text, mets) = damage::noted(&door.library, &id, read).await?;
-    audit::member(&door.library, &id, &requester, method == Method::GET).await?;
+    let (text, mets) = damage::noted(&door.library, &asked, read).await?;
+    audit::member(&door.library, &asked.id, &requester, method == Method::GET).await?;
     Ok(send_member(&method, &headers, "application/xml", mets, text).await?)
 }
 
@@ -154,17 +154,17 @@ pub async fn mets(
 pub async fn record(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
-    VolumePath(id): VolumePath,
+    asked: Asked,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
-    let none = || DoorError::NotInVolume { volume: id.to_string(), what: "record".to_owned() };
-    let read = async |library: Library, id: VolumeId| {
-        let Some(record) = library.volumes.record(&id).await? else { return Ok(None) };
+    let none = || DoorError::NotInVolume { volume: asked.id.to_string(), what: "record".to_owned() };
+    let read = async |library: Library, volume: Volume| {
+        let Some(record) = library.volumes.record_of(volume).await? else { return Ok(None) };
         Ok(Some((record.text()?, record)))
     };
-    let (text, record) = damage::noted(&door.library, &id, read).await?.ok_or_else(none)?;
-    audit::member(&door.library, &id, &requester, method == Method::GET).await?;
+    let (text, record) = damage::noted(&door.library, &asked, read).await?.ok_or_else(none)?;
+    audit::member(&door.library, &asked.id, &requester, method == Method::GET).await?;
     Ok(send_member(&method, &headers, "application/json", record, text).await?)
 }
 

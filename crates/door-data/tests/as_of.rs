@@ -115,7 +115,7 @@ async fn a_time_that_is_not_over_or_no_time_is_refused() {
     fixture.library.volumes.import(volume("a.1", &["text"]), Unchanged::Skip, |_| {}).await.unwrap();
     // The clock is at the beginning of the second.
     assert_eq!(fixture.clock.now().0 % 1_000, 0);
-    for time in [FIRST, "2025-06-15T15:06:40.000Z", "2999-01-01T00:00:00Z", "2025-06-15", "yesterday", "+"] {
+    for time in [FIRST, "2025-06-15T15:06:40.000Z", "2999-01-01T00:00:00Z", "2025-06-15", "yesterday", "%2B"] {
         for path in ["/volumes?volumeIDs=a.1", "/pages?pageIDs=a.1[1]"] {
             let answer = fixture.get(&format!("{path}&as_of={time}")).await;
             assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{time}: {}", answer.text());

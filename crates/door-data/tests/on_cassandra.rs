@@ -19,5 +19,7 @@ mod leaving;
 mod replacing;
 #[path = "resuming.rs"]
 mod resuming;
+#[path = "versions.rs"]
+mod versions;
 #[path = "volumes.rs"]
 mod volumes;

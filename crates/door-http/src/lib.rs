@@ -1,6 +1,7 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
 //! (`conditional.rs`), bodies held in memory (`body.rs`), digests of request bodies (`digests.rs`),
-//! and errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`). The crate
+//! times of whole seconds (`second.rs`), and errors as problems (`problem.rs`) with the table of
+//! their reasons (`reason.rs`). The crate
 //! knows the domain's errors. It does not know what any door does.
 
 pub mod accept;
@@ -10,6 +11,7 @@ pub mod digests;
 pub mod problem;
 pub mod ranges;
 pub mod reason;
+pub mod second;
 
 pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};
@@ -18,3 +20,4 @@ pub use digests::DigestError;
 pub use problem::Problem;
 pub use ranges::{BodyStream, RangeNotSatisfiable, Validators};
 pub use reason::Reason;
+pub use second::Second;

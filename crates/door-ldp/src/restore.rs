@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use door_http::Second;
 use futures::{StreamExt, stream};
 use heads::retries::Tries;
 use heads::{ResourcePath, RevisionId};
@@ -26,7 +27,7 @@ use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, empty};
 use crate::statements::is_container;
 use crate::stored::{kept_description, references};
 use crate::timegate;
-use crate::version_name::{Second, VersionName};
+use crate::version_name::VersionName;
 
 /// Members that are read together.
 const PAGE_MEMBERS: usize = 128;

@@ -2,6 +2,7 @@
 //! time of `Accept-Datetime`, and what every response says about a resource in time.
 
 use axum::response::Response;
+use door_http::Second;
 use heads::RevisionId;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use repository::{Resource, ResourceError, Versions};
@@ -11,7 +12,7 @@ use crate::errors::LdpError;
 use crate::links;
 use crate::request::{LdpRequest, empty};
 use crate::statements::is_container;
-use crate::version_name::{Second, VersionName};
+use crate::version_name::VersionName;
 
 /// RFC 7089, section 2.1.1.
 const ACCEPT_DATETIME: HeaderName = HeaderName::from_static("accept-datetime");

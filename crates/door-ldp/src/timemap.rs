@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use door_http::Second;
 use door_http::accept::{self, Offer};
 use futures::stream;
 use heads::RevisionId;
@@ -21,7 +22,7 @@ use crate::conditions::{Reading, Validators};
 use crate::errors::{ACCEPT_POST, LdpError};
 use crate::format::Format;
 use crate::request::{LdpRequest, empty, unsent};
-use crate::version_name::{Second, VersionName};
+use crate::version_name::VersionName;
 use crate::{links, managed};
 
 /// The methods of a TimeMap.

@@ -189,15 +189,16 @@ impl Timeline {
         Ok(Some(first.map_or(oldest, logged)))
     }
 
-    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not,
-    /// oldest first.
-    pub async fn page(
+    /// What is `told` of at most `max` versions from a revision on and below another that
+    /// `is_shown`, kept or not, oldest first.
+    pub async fn page<T>(
         &self,
         from: RevisionId,
         to: RevisionId,
         max: usize,
         is_shown: Shown,
-    ) -> ObjectsResult<Vec<Version>> {
+        told: impl Fn(&Head) -> T,
+    ) -> ObjectsResult<Vec<T>> {
         let is_wanted = |head: &Head| is_version(head) && is_shown(head) && (from..to).contains(&head.revision);
         let read = || async {
             let log = self.heads.log_before(&self.object, &self.row.head);
@@ -208,7 +209,7 @@ impl Timeline {
                 && let Some(head) = entries.next_head().await?
             {
                 if is_wanted(&head) {
-                    found.push(Version::of(&head));
+                    found.push(told(&head));
                     hidden = 0;
                 } else {
                     hidden += 1;
@@ -220,7 +221,7 @@ impl Timeline {
                 }
             }
             if found.len() < max && is_wanted(&self.row.head) {
-                found.push(Version::of(&self.row.head));
+                found.push(told(&self.row.head));
             }
             Ok(found)
         };
@@ -238,7 +239,8 @@ pub struct Version {
 }
 
 impl Version {
-    fn of(head: &Head) -> Self {
+    /// The version that begins with a head.
+    pub fn of(head: &Head) -> Self {
         Self { revision: head.revision, incarnation: head.incarnation }
     }
 }

@@ -160,7 +160,7 @@ impl Versions {
 
     /// At most `max` versions from a revision on and below another, oldest first.
     pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Version>> {
-        Ok(self.timeline.page(from.max(self.from), to, max, self.is_shown).await?)
+        Ok(self.timeline.page(from.max(self.from), to, max, self.is_shown, Version::of).await?)
     }
 
     /// The first version from a revision on and below another that there ever was; `None` if there

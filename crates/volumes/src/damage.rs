@@ -145,7 +145,7 @@ impl Volumes {
     ) -> ObjectsResult<()> {
         let members: Vec<u32> = found.iter().map(|(member, _)| *member).collect();
         let (Some(row), Some(marks)) = (row, putting(id, revision, &members)) else { return Ok(()) };
-        if !self.heads.options().history.volumes.keeps_versions() {
+        if !self.keeps_versions() {
             return Ok(());
         }
         if !matches!(self.versions_before(id, row).await?.version(revision).await?, Then::Version(_)) {

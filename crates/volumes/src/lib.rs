@@ -42,4 +42,4 @@ pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
 pub use read::Volume;
 pub use verify::{DamagedMember, Verified};
-pub use versions::{Then, Versions};
+pub use versions::{Then, VersionInfo, Versions};

@@ -109,7 +109,12 @@ impl Volumes {
     /// Reads one page of the current revision, by its sequence. Fails with [`ObjectsError::Absent`]
     /// (`<volume id>[<sequence>]`) if the volume has no page of this sequence.
     pub async fn page(&self, id: &VolumeId, seq: Seq) -> ObjectsResult<PageRead> {
-        let volume = self.volume(id).await?;
+        self.page_of(self.volume(id).await?, seq).await
+    }
+
+    /// Reads one page of a revision, like [`Volumes::page`].
+    pub async fn page_of(&self, volume: Volume, seq: Seq) -> ObjectsResult<PageRead> {
+        let id = &volume.id;
         let found = self.resolve_pages(&volume, &[seq]).await?.pop().flatten();
         let (index, entry) = found.ok_or_else(|| ObjectsError::Absent(format!("{id}[{seq}]")))?;
         let generation = volume.body.generation;
@@ -127,14 +132,22 @@ impl Volumes {
 
     /// The METS of the current revision.
     pub async fn mets(&self, id: &VolumeId) -> ObjectsResult<MemberRead> {
-        let volume = self.volume(id).await?;
+        self.mets_of(self.volume(id).await?).await
+    }
+
+    /// The METS of a revision.
+    pub async fn mets_of(&self, volume: Volume) -> ObjectsResult<MemberRead> {
         let (index, entry, sha256) = (volume.mets_index(), volume.body.mets, volume.body.mets_sha256);
         self.member(volume, index, entry, sha256).await
     }
 
     /// The metadata record of the current revision, if the source had one.
     pub async fn record(&self, id: &VolumeId) -> ObjectsResult<Option<MemberRead>> {
-        let volume = self.volume(id).await?;
+        self.record_of(self.volume(id).await?).await
+    }
+
+    /// The metadata record of a revision, if its source had one.
+    pub async fn record_of(&self, volume: Volume) -> ObjectsResult<Option<MemberRead>> {
         let index = volume.record_index();
         match (volume.body.record, volume.body.record_sha256) {
             (Some(entry), Some(sha256)) => Ok(Some(self.member(volume, index, entry, sha256).await?)),

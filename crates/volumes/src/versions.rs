@@ -29,6 +29,23 @@ pub enum Then {
     Absent,
 }
 
+/// A version in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// Its revision.
+    pub revision: RevisionId,
+    /// When it became current ([`Head::since`]).
+    pub since: RevisionId,
+    /// Whether it is current.
+    pub is_current: bool,
+    /// Its pages.
+    pub pages: u64,
+    /// Bytes of their texts.
+    pub bytes: u64,
+    /// SHA-256 of its METS.
+    pub mets_sha256: [u8; 32],
+}
+
 /// The versions of a volume, as of one strong read of its head.
 pub struct Versions {
     handle: Volumes,
@@ -37,6 +54,11 @@ pub struct Versions {
 }
 
 impl Volumes {
+    /// Whether earlier versions of volumes are kept.
+    pub fn keeps_versions(&self) -> bool {
+        self.heads.options().history.volumes.keeps_versions()
+    }
+
     /// The versions of a volume, also if it is deleted. Fails with [`ObjectsError::Absent`] if it
     /// never existed.
     pub async fn versions(&self, id: &VolumeId) -> ObjectsResult<Versions> {
@@ -90,6 +112,63 @@ impl Versions {
     /// The version that begins with a revision.
     pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Then> {
         self.opened(self.timeline.version(revision).await).await
+    }
+
+    /// When a version became current; `None` if there is no such version.
+    pub async fn since(&self, revision: RevisionId) -> ObjectsResult<Option<RevisionId>> {
+        Ok(self.timeline.version(revision).await?.map(|row| row.head.since()))
+    }
+
+    /// The last version before a position, also if the volume was deleted in between; or else the
+    /// first one that is kept (RFC 7089, section 4.5.3). `None` if none is kept.
+    pub async fn nearest(&self, below: RevisionId) -> ObjectsResult<Option<Volume>> {
+        let mut revision = below;
+        while let Some(row) = self.timeline.newest_below(revision, |_| true).await? {
+            revision = row.head.revision;
+            if row.head.since() >= below {
+                continue;
+            }
+            match self.open(row.head).await? {
+                Then::Version(version) => return Ok(Some(*version)),
+                Then::NotKept | Then::Absent => break,
+            }
+        }
+        let first = self.list(RevisionId::ZERO, 1).await?.pop();
+        let Some(first) = first else { return Ok(None) };
+        match self.version(first.revision).await? {
+            Then::Version(version) => Ok(Some(*version)),
+            Then::NotKept | Then::Absent => Ok(None),
+        }
+    }
+
+    /// At most `max` versions that can be read, from a revision on, oldest first.
+    pub async fn list(&self, from: RevisionId, max: usize) -> ObjectsResult<Vec<VersionInfo>> {
+        let current = self.timeline.stands().head.revision;
+        let told = |head: &Head| {
+            head.live_volume().map(|body| VersionInfo {
+                revision: head.revision,
+                since: head.since(),
+                is_current: head.revision == current,
+                pages: body.pages.count,
+                bytes: body.pages.bytes,
+                mets_sha256: body.mets_sha256,
+            })
+        };
+        let mut from = from.max(self.timeline.kept_from());
+        let mut listed = Vec::new();
+        while listed.len() < max {
+            let left = max - listed.len();
+            let page = self.timeline.page(from, RevisionId::LAST, left, |_| true, told).await;
+            let page: Vec<_> = page.map_err(|error| error.of_volume(&self.id))?.into_iter().flatten().collect();
+            let Some(last) = page.last() else { break };
+            from = last.revision.successor();
+            for version in page {
+                if self.handle.holds(&self.id, &self.timeline.stands().head, version.revision).await? {
+                    listed.push(version);
+                }
+            }
+        }
+        Ok(listed)
     }
 
     async fn opened(&self, found: ObjectsResult<Option<HeadRow>>) -> ObjectsResult<Then> {

@@ -52,6 +52,17 @@ pub async fn empty_with(settings: DataSettings, options: LibraryOptions) -> Fixt
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let faults = Arc::new(Faults::new(engine(&folder, clock.clone()).await));
+    over(folder, clock, faults, settings, options).await
+}
+
+/// The door over a store.
+async fn over(
+    folder: TempDir,
+    clock: Arc<ManualClock>,
+    faults: Arc<Faults>,
+    settings: DataSettings,
+    options: LibraryOptions,
+) -> Fixture {
     let library = Library::open(faults.clone(), clock.clone(), options).await.unwrap();
     let door = Arc::new(DataDoor { library: library.clone(), settings });
     let mounted = || {
@@ -202,6 +213,12 @@ pub struct Ask<'a> {
 }
 
 impl Fixture {
+    /// The same store under other options.
+    pub async fn reopened(self, options: LibraryOptions) -> Self {
+        let Self { folder, clock, faults, .. } = self;
+        over(folder, clock, faults, DataSettings::default(), options).await
+    }
+
     pub fn ask(&self, method: Method, path: &str) -> Ask<'_> {
         Ask { fixture: self, request: Request::builder().method(method).uri(path), body: Body::empty() }
     }

@@ -3,11 +3,13 @@
 use clap::Args;
 use http::header::{ACCEPT, LINK};
 use http::{HeaderMap, Method, StatusCode};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError};
-use crate::output::Output;
+use crate::exit::CliError;
+use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
 
@@ -19,11 +21,15 @@ const CREATED: &str = "<http://purl.org/dc/terms/created>";
 #[command(after_help = "Examples:
   penates history letters
   penates history letters/scan.png --json
+  penates history --volume yale.39002015008130
   penates cat letters/fcr:versions/20250615150640")]
 pub struct HistoryArgs {
     /// Path of the resource from the root of the repository. It may be deleted.
     #[arg(default_value = "")]
     resource: String,
+    /// RESOURCE is the id of a volume.
+    #[arg(long, requires = "resource")]
+    volume: bool,
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
@@ -38,7 +44,10 @@ pub struct HistoryArgs {
 /// Runs it.
 pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let outcome = tell(&reached.client, &args).await;
+    let outcome = match args.volume {
+        true => tell_of_volume(&reached.client, &args).await,
+        false => tell(&reached.client, &args).await,
+    };
     reached.close().await?;
     outcome
 }
@@ -85,6 +94,50 @@ fn created(line: &str) -> Option<(String, String)> {
     let (memento, said) = line.strip_prefix('<')?.split_once("> ")?;
     let (created, _) = said.strip_prefix(CREATED)?.trim_start().strip_prefix('"')?.split_once('"')?;
     Some((memento.rsplit('/').next()?.to_owned(), created.to_owned()))
+}
+
+/// A part of the list of a volume's versions.
+#[derive(Deserialize)]
+struct Part {
+    versions: Vec<VolumeVersion>,
+    next: Option<String>,
+}
+
+/// A version of a volume.
+#[derive(Deserialize, Serialize)]
+struct VolumeVersion {
+    revision: String,
+    time: String,
+    current: bool,
+    pages: u64,
+    size_bytes: u64,
+}
+
+async fn tell_of_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
+    let list = volume_versions(&args.resource)?;
+    let mut output = Output::stdout();
+    let mut from = Some(String::new());
+    while let Some(first) = from {
+        let query = if first.is_empty() { first } else { format!("?from={first}") };
+        let part: Part = client.get_json(&format!("{list}{query}")).await?;
+        for version in part.versions {
+            if args.output.json {
+                output.json(&version)?;
+                continue;
+            }
+            let VolumeVersion { revision, time, pages, size_bytes, .. } = &version;
+            let current = if version.current { "\tcurrent" } else { "" };
+            output.line(format!("{revision}\t{time}\t{pages} pages, {}{current}", human_bytes(*size_bytes)))?;
+        }
+        from = part.next;
+    }
+    output.finish()
+}
+
+/// The address of the list of a volume's versions.
+pub fn volume_versions(volume: &str) -> anyhow::Result<String> {
+    let id = hathi::VolumeId::parse(volume).map_err(|error| CliError::Usage(error.to_string()))?;
+    Ok(format!("/volumes/{}/versions/", client::segment(&id)))
 }
 
 /// The name and the time of the version in a line of a TimeMap (RFC 7089, section 5).

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client};
+use crate::commands::history;
 use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach::Reached;
@@ -20,7 +21,8 @@ use crate::resources::BaseArgs;
   penates restore letters/first --at 20250615150640
   penates restore letters/first --at 2025-06-15T17:06:40+02:00
   penates restore letters
-  penates restore letters --at 2025-06-15T15:06:40Z --contents")]
+  penates restore letters --at 2025-06-15T15:06:40Z --contents
+  penates restore --volume yale.39002015008130 --at 2025-06-15T15:06:40Z")]
 pub struct RestoreArgs {
     /// Path of the resource from the root of the repository.
     resource: String,
@@ -32,6 +34,9 @@ pub struct RestoreArgs {
     /// container itself was deleted.
     #[arg(long)]
     contents: bool,
+    /// RESOURCE is the id of a volume.
+    #[arg(long, conflicts_with = "contents")]
+    volume: bool,
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
@@ -52,11 +57,15 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<()> {
 }
 
 async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
+    let list = match args.volume {
+        true => history::volume_versions(&args.resource)?,
+        false => args.base.versions(&args.resource),
+    };
     let (version, time) = match &args.at {
         None => (String::new(), None),
         Some(at) => match at.parse::<Timestamp>() {
             Ok(time) => (String::new(), Some(time)),
-            // Names of versions are digits; the server checks the rest.
+            // Names of versions begin with a digit; the server checks the rest.
             Err(_) if at.starts_with(|first: char| first.is_ascii_digit()) && !at.contains(':') => (at.clone(), None),
             Err(error) => {
                 let hint = "--at takes the name of a version (20250615150640) or a time (2025-06-15T15:06:40Z)";
@@ -65,7 +74,7 @@ async fn restore(client: &Client, args: &RestoreArgs) -> anyhow::Result<()> {
         },
     };
     let contents = if args.contents { "&contents=true" } else { "" };
-    let address = format!("{}?restore={}{contents}", args.base.versions(&args.resource), client::query_value(&version));
+    let address = format!("{list}?restore={}{contents}", client::query_value(&version));
     let mut request = http::Request::builder().method(Method::POST);
     if let Some(time) = time {
         let datetime = time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();

@@ -219,7 +219,7 @@ fn a_reader_that_leaves_ends_the_download_quietly() {
 }
 
 #[test]
-fn volumes_come_as_they_were_at_a_time_though_they_were_replaced_and_deleted_since() {
+fn volumes_come_as_they_were_at_a_time_and_come_back_though_they_were_replaced_and_deleted_since() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let run = |args: &[&str]| {
         let mut command = store.command(args);
@@ -236,6 +236,16 @@ fn volumes_come_as_they_were_at_a_time_though_they_were_replaced_and_deleted_sin
     run(&["get", SMALL, OTHER, "--mets", "--as-of", &time, "-o", target.to_str().unwrap()]).ends_with(0);
     assert!(fs::read(&target).unwrap() == whole);
     run(&["get", SMALL]).ends_with(1);
+
+    let versions = run(&["history", "--volume", OTHER, "--json"]).ends_with(0).json_lines();
+    assert_eq!(versions.iter().map(|one| one["current"].as_bool().unwrap()).collect::<Vec<_>>(), [false, true]);
+    assert!(run(&["history", "--volume", OTHER]).ends_with(0).text().ends_with("\tcurrent\n"));
+    run(&["restore", "--volume", SMALL, "--at", &time]).ends_with(0);
+    assert_eq!(unzip(&run(&["get", SMALL]).ends_with(0).stdout), expected_entries(&sample_folder(SMALL)));
+    run(&["delete", SMALL]).ends_with(0);
+    run(&["restore", "--volume", SMALL]).ends_with(0);
+    assert_eq!(run(&["history", "--volume", SMALL, "--json"]).ends_with(0).json_lines().len(), 3);
+    run(&["history", "--volume", "no id"]).ends_with(2);
 
     let refused = run(&["get", SMALL, "--as-of", "2999-01-01T00:00:00Z"]).ends_with(2);
     assert!(refused.stderr.contains("a time in the past"), "{}", refused.stderr);

@@ -1,6 +1,6 @@
 //! Replaces one member of a volume: makes a new generation from the present frames and one new
-//! frame. Only the new frame is compressed. Each frame that is reused is inflated once, so that
-//! damage is not passed on as sound.
+//! frame. Only the new frame is compressed. A version is restored in the same way, from its frames
+//! alone. Each frame that is reused is inflated once, so that damage is not passed on as sound.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ impl Volumes {
         self.heads.store().check_home()?;
         let work = move || async move {
             for _ in 0..ATTEMPTS_MAX {
-                let replaced = Replacing { handle: &handle, volume: &volume }.attempt(&replacement).await?;
+                let replaced = Replacing { handle: &handle, volume: &volume }.attempt(Some(&replacement)).await?;
                 if let Some(revision) = replaced {
                     return Ok(revision);
                 }
@@ -60,21 +60,48 @@ impl Volumes {
         };
         self.heads.surroundings().compute.drive(work).await
     }
+
+    /// Makes an earlier version of a volume the current one: a new revision with a copy of its
+    /// rows. The volume may be deleted. Returns the new revision, or that of the version if it is
+    /// current.
+    ///
+    /// Fails with [`ObjectsError::Conflict`] if another writer changed the volume meanwhile,
+    /// [`ObjectsError::Damaged`] if a member of the version is damaged.
+    pub async fn restore(&self, version: &Volume) -> ObjectsResult<RevisionId> {
+        let (handle, volume) = (self.clone(), version.clone());
+        self.heads.store().check_home()?;
+        let work = move || async move {
+            for _ in 0..ATTEMPTS_MAX {
+                let restored = Replacing { handle: &handle, volume: &volume }.attempt(None).await?;
+                if let Some(revision) = restored {
+                    return Ok(revision);
+                }
+            }
+            Err(ObjectsError::Conflict(format!("restoring {} was fenced off again and again", volume.id)))
+        };
+        self.heads.surroundings().compute.drive(work).await
+    }
 }
 
 /// A running replacement.
 struct Replacing<'a> {
     handle: &'a Volumes,
+    /// The version whose members are reused.
     volume: &'a Volume,
 }
 
 impl Replacing<'_> {
-    /// Returns `None` if it was fenced and has to restart.
-    async fn attempt(&self, replacement: &Replacement) -> ObjectsResult<Option<RevisionId>> {
+    /// Makes the next revision from this one, with a replacement, or without one from any earlier
+    /// version. Returns `None` if it was fenced and has to restart.
+    async fn attempt(&self, replacement: Option<&Replacement>) -> ObjectsResult<Option<RevisionId>> {
         let Volume { id, revision, .. } = self.volume;
         let base: Option<HeadRow> = self.handle.heads.retry_transient(|| self.handle.head(id)).await?;
-        if base.as_ref().is_none_or(|row| row.head.live_volume().is_none() || row.head.revision != *revision) {
-            return Err(ObjectsError::Conflict(format!("{id} was changed by somebody else")));
+        let is_current =
+            base.as_ref().is_some_and(|row| row.head.live_volume().is_some() && row.head.revision == *revision);
+        match replacement {
+            Some(_) if !is_current => return Err(ObjectsError::Conflict(format!("{id} was changed by somebody else"))),
+            None if is_current => return Ok(Some(*revision)),
+            _ => {}
         }
         self.handle.check_generations(id).await?;
         let mut attempt = Attempt::new(self.handle, id, base.as_ref());
@@ -103,11 +130,13 @@ impl Replacing<'_> {
     }
 
     /// The pages of the new generation, in order.
-    fn plan(&self, replacement: &Replacement, stands: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<Planned>> {
+    fn plan(&self, replacement: Option<&Replacement>, stands: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<Planned>> {
         let id = &self.volume.id;
         match replacement {
-            Replacement::Page(seq, _) => {
-                if !stands.iter().any(|(entry, _)| entry.seq == seq.get()) {
+            None | Some(Replacement::Page(..)) => {
+                if let Some(Replacement::Page(seq, _)) = replacement
+                    && !stands.iter().any(|(entry, _)| entry.seq == seq.get())
+                {
                     return Err(ObjectsError::Absent(format!("{id}[{seq}]")));
                 }
                 let planned = |(index, (entry, known)): (usize, &(Entry, PageFixity))| Planned {
@@ -118,7 +147,7 @@ impl Replacing<'_> {
                 };
                 Ok(stands.iter().enumerate().map(planned).collect())
             }
-            Replacement::Mets(bytes) => {
+            Some(Replacement::Mets(bytes)) => {
                 let mets = Mets::parse(bytes).map_err(hathi::VolumeError::from)?;
                 if mets.id.as_deref().is_some_and(|said| said != id.as_str()) {
                     return Err(ObjectsError::Conflict(format!("the METS is of another volume than {id}")));
@@ -146,7 +175,7 @@ impl Replacing<'_> {
     async fn pages(
         &self,
         attempt: &mut Attempt<'_>,
-        replacement: &Replacement,
+        replacement: Option<&Replacement>,
         pages: Vec<Planned>,
         stands: &[(Entry, PageFixity)],
     ) -> ObjectsResult<[u8; 32]> {
@@ -154,7 +183,7 @@ impl Replacing<'_> {
         for Planned { index, seq, label, features } in pages {
             let (entry, known) = &stands[index];
             let (size, crc32) = match replacement {
-                Replacement::Page(replaced, text) if replaced.get() == seq => {
+                Some(Replacement::Page(replaced, text)) if replaced.get() == seq => {
                     let md5 = Md5::digest(text).into();
                     let new = Page { seq: *replaced, label, features, md5, text: text.clone() };
                     attempt.page(new, known.file_name.clone())?;
@@ -189,15 +218,15 @@ impl Replacing<'_> {
     async fn rest(
         &self,
         attempt: &mut Attempt<'_>,
-        replacement: &Replacement,
+        replacement: Option<&Replacement>,
         members_digest: [u8; 32],
     ) -> ObjectsResult<VolumeBody> {
         let body = &self.volume.body;
         let (mets, mets_sha256) = match replacement {
-            Replacement::Mets(bytes) => {
+            Some(Replacement::Mets(bytes)) => {
                 (attempt.framer.frame(bytes).map_err(not_framed)?, <[u8; 32]>::from(Sha256::digest(bytes)))
             }
-            Replacement::Page(..) => (self.frame(self.volume.mets_index(), &body.mets).await?, body.mets_sha256),
+            _ => (self.frame(self.volume.mets_index(), &body.mets).await?, body.mets_sha256),
         };
         let mets = attempt.packer.member(0, &mets)?;
         let record = match &body.record {

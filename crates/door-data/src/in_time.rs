@@ -1,0 +1,187 @@
+//! Volumes in time (RFC 7089): a volume and each of its members is its own TimeGate, and versions
+//! have addresses of their own, below `versions/` of the volume, named by their revisions.
+//!
+//! [`around`] runs before the handlers: it redirects a request with `Accept-Datetime`, and reads
+//! the version that a path names. Handlers take it, or the present volume, by [`Asked`].
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, OriginalUri, RawPathParams, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use door_http::Second;
+use hathi::VolumeId;
+use heads::{ObjectsError, RevisionId};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use library::Library;
+use volumes::{Then, Volume};
+
+use crate::DataDoor;
+use crate::asking::{self, segment};
+use crate::errors::{AsProblem, DoorError};
+
+/// RFC 7089, section 2.1.1.
+const ACCEPT_DATETIME: HeaderName = HeaderName::from_static("accept-datetime");
+/// RFC 7089, section 2.1.2.
+const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
+
+/// The volume that a path names, as it is or in a version.
+#[derive(Clone)]
+pub struct Asked {
+    /// Its id.
+    pub id: VolumeId,
+    /// The version; `None` means the present one.
+    version: Option<Arc<Volume>>,
+}
+
+impl Asked {
+    /// The volume at the requested revision.
+    pub async fn volume(&self, library: &Library) -> Result<Volume, ObjectsError> {
+        match &self.version {
+            Some(version) => Ok(Volume::clone(version)),
+            None => library.volumes.volume(&self.id).await,
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = AsProblem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AsProblem> {
+        let asking::VolumePath(id) = asking::VolumePath::from_request_parts(parts, state).await?;
+        Ok(Self { id, version: parts.extensions.get::<Arc<Volume>>().cloned() })
+    }
+}
+
+/// Where a request is among the addresses of a volume.
+struct Place {
+    id: VolumeId,
+    /// The version in the path.
+    revision: Option<RevisionId>,
+    /// The address of the volume, as the client sees it.
+    volume: String,
+    /// The member, with the slash before it: `/mets`.
+    member: String,
+}
+
+impl Place {
+    async fn of(parts: &mut Parts, door: &Arc<DataDoor>) -> Result<Self, DoorError> {
+        let params = RawPathParams::from_request_parts(parts, door).await.map_err(|_| DoorError::NotUtf8("path"))?;
+        let named = params.iter().find(|(name, _)| *name == "revision").map(|(_, value)| value.to_owned());
+        let path = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
+        let path = path.to_owned();
+        let asking::VolumePath(id) =
+            asking::VolumePath::from_request_parts(parts, door).await.map_err(|AsProblem(error)| error)?;
+        // What follows `volumes` and the id.
+        let (mount, rest) = path.split_once("/volumes/").unwrap_or((&path, ""));
+        let mut member = rest.split_once('/').map_or("", |(_, member)| member);
+        let mut revision = None;
+        if let Some(text) = named {
+            let parsed = RevisionId::parse(&text).filter(|revision| revision.to_string() == text);
+            revision = Some(parsed.ok_or_else(|| no_version(&id, &text))?);
+            member = member.strip_prefix("versions/").and_then(|rest| rest.strip_prefix(&*text)).unwrap_or_default();
+            member = member.strip_prefix('/').unwrap_or(member);
+        }
+        let member = if member.is_empty() { String::new() } else { format!("/{member}") };
+        let volume = format!("{mount}/volumes/{}", segment(&id));
+        Ok(Self { id, revision, volume, member })
+    }
+
+    fn version(&self, revision: RevisionId) -> String {
+        format!("{}/versions/{revision}{}", self.volume, self.member)
+    }
+
+    /// What a response says about a volume in time (RFC 7089, section 2.2).
+    fn describe(&self, headers: &mut HeaderMap) {
+        let original = format!("{}{}", self.volume, self.member);
+        let links = [(&original, "original timegate"), (&format!("{}/versions/", self.volume), "timemap")];
+        for (target, rel) in links {
+            headers.extend(HeaderValue::try_from(link(target, rel, "")).ok().map(|link| (header::LINK, link)));
+        }
+        if self.revision.is_none() {
+            headers.append(header::VARY, HeaderValue::from_static("accept-datetime"));
+        }
+    }
+}
+
+/// A link, as in a header and in `application/link-format` (RFC 6690).
+pub fn link(target: &str, rel: &str, parameters: &str) -> String {
+    format!("<{target}>; rel=\"{rel}\"{parameters}")
+}
+
+/// The error for a version that there is not, or not any more.
+pub fn no_version(id: &VolumeId, revision: &str) -> DoorError {
+    DoorError::NotInVolume { volume: id.to_string(), what: format!("version `{revision}` that is kept") }
+}
+
+/// Answers requests for a time, and finds the version that a path names.
+pub async fn around(State(door): State<Arc<DataDoor>>, request: Request, next: Next) -> Response {
+    in_time(&door, request, next).await.unwrap_or_else(|error| AsProblem(error).into_response())
+}
+
+async fn in_time(door: &Arc<DataDoor>, request: Request, next: Next) -> Result<Response, DoorError> {
+    let volumes = &door.library.volumes;
+    let (mut parts, body) = request.into_parts();
+    let place = Place::of(&mut parts, door).await?;
+    if !volumes.keeps_versions() {
+        return match place.revision {
+            Some(revision) => Err(no_version(&place.id, &revision.to_string())),
+            None => Ok(next.run(Request::from_parts(parts, body)).await),
+        };
+    }
+    let mut memento = None;
+    match (place.revision, wanted(&parts.headers)?) {
+        (None, Some(second)) => {
+            // Without a version the response says what became of the volume.
+            if let Some(version) = volumes.versions(&place.id).await?.nearest(second.end()).await? {
+                return found(&place, version.revision);
+            }
+        }
+        (None, None) => {}
+        (Some(revision), _) => {
+            let versions = volumes.versions(&place.id).await?;
+            let Then::Version(version) = versions.version(revision).await? else {
+                return Err(no_version(&place.id, &revision.to_string()));
+            };
+            memento = versions.since(revision).await?;
+            parts.extensions.insert(Arc::new(*version));
+        }
+    }
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    place.describe(response.headers_mut());
+    if let Some(since) = memento
+        && let Ok(value) = HeaderValue::try_from(Second::of(since.time()).http())
+        && !response.status().is_client_error()
+        && !response.status().is_server_error()
+    {
+        response.headers_mut().insert(MEMENTO_DATETIME, value);
+    }
+    Ok(response)
+}
+
+/// The time of `Accept-Datetime`, if a request has it.
+pub fn wanted(headers: &HeaderMap) -> Result<Option<Second>, DoorError> {
+    let wanted = headers.get(ACCEPT_DATETIME);
+    let second = |wanted: &HeaderValue| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(|| malformed(wanted));
+    wanted.map(second).transpose()
+}
+
+/// Redirects to a version.
+fn found(place: &Place, revision: RevisionId) -> Result<Response, DoorError> {
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::FOUND;
+    let location = HeaderValue::try_from(place.version(revision));
+    let location = location.map_err(|error| ObjectsError::Internal(error.to_string()))?;
+    response.headers_mut().insert(header::LOCATION, location);
+    place.describe(response.headers_mut());
+    Ok(response)
+}
+
+fn malformed(value: &HeaderValue) -> DoorError {
+    DoorError::MalformedParameter {
+        name: "accept-datetime",
+        value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        expected: "a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date",
+    }
+}
