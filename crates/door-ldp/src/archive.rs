@@ -1,5 +1,5 @@
-//! A container with its contents as a ZIP, made while it is sent: bytes under their names,
-//! descriptions in Turtle beside them.
+//! A container with its contents as a ZIP, made while it is sent, as they are or as of a time: bytes
+//! under their names, descriptions in Turtle beside them.
 //!
 //! A container is a folder. Its description is `fcr%3Ametadata.ttl` in it, and those of its
 //! children are `fcr%3Ametadata/<name>.ttl`: no resource has a name with this prefix. Names are
@@ -14,13 +14,12 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use heads::ListToken;
 use heads::VOLUMES;
-use heads::{ObjectsError, ResourcePath};
+use heads::{ObjectsError, ResourcePath, RevisionId};
 use http::{HeaderValue, Method, StatusCode, header};
 use library::Library;
 use pack::StreamedZip;
 use rdf::Syntax;
-use repository::ResourceError;
-use repository::{Kind, Resource};
+use repository::{Child, Kind, PastMembers, Resource, ResourceError, ResourceResult};
 use tempfile::SpooledTempFile;
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -72,9 +71,10 @@ enum ArchiveError {
 }
 
 impl LdpRequest {
-    /// Sends a container as an archive, without a length and ranges. `depth` in the query limits
+    /// Sends a container as an archive, without a length and ranges: as it is, or a version of it as
+    /// it was when exactly the revisions below `as_of` had been made. `depth` in the query limits
     /// how deep it goes.
-    pub async fn get_archive(&self, container: &Resource) -> Result<Response, LdpError> {
+    pub async fn get_archive(&self, container: &Resource, as_of: Option<RevisionId>) -> Result<Response, LdpError> {
         let depth_max = self.archive_depth()?;
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
@@ -97,6 +97,8 @@ impl LdpRequest {
             pieces: pieces.clone(),
             left_out: LeftOut::default(),
             depth_max,
+            as_of,
+            deleted_versions: self.settings().deleted_versions,
         };
         let top = container.clone();
         // It only reads: when the client leaves, it is dropped with the response.
@@ -159,6 +161,9 @@ struct Archive {
     pieces: mpsc::Sender<Result<Bytes, BoxError>>,
     left_out: LeftOut,
     depth_max: usize,
+    as_of: Option<RevisionId>,
+    /// Whether versions of deleted resources are sent.
+    deleted_versions: bool,
 }
 
 /// A container whose children are to come.
@@ -167,7 +172,15 @@ struct Folder {
     /// Prefix of the names of its entries.
     prefix: String,
     depth: usize,
-    after: Option<ListToken>,
+    listing: Listing,
+}
+
+/// Where the list of a container's children continues.
+enum Listing {
+    /// Among the present ones, after this one.
+    Now(Option<ListToken>),
+    /// Among those as of a time.
+    Then(Box<PastMembers>),
 }
 
 impl Archive {
@@ -200,39 +213,71 @@ impl Archive {
         depth: usize,
     ) -> Result<Folder, ArchiveError> {
         let description = description(&self.library, &self.site, container).await?;
-        self.begin_folder_of(container.path().clone(), &description, prefix, depth).await
+        self.begin_folder_of(container, &description, prefix, depth).await
     }
 
     async fn begin_folder_of(
         &mut self,
-        path: ResourcePath,
+        container: &Resource,
         description: &[u8],
         prefix: String,
         depth: usize,
     ) -> Result<Folder, ArchiveError> {
         self.zip.directory(&prefix)?;
         self.entry(&format!("{prefix}fcr%3Ametadata.ttl"), description).await?;
-        Ok(Folder { path, prefix, depth, after: None })
+        let listing = match self.as_of {
+            None => Listing::Now(None),
+            Some(below) => {
+                let members = self.library.repository.members_as_of(container, below).await;
+                Listing::Then(Box::new(members.map_err(LdpError::from)?))
+            }
+        };
+        Ok(Folder { path: container.path().clone(), prefix, depth, listing })
+    }
+
+    /// Some children of a container, and where their list continues.
+    async fn names(
+        &self,
+        path: &ResourcePath,
+        listing: Listing,
+    ) -> Result<(Vec<Child>, Option<Listing>), ArchiveError> {
+        match listing {
+            Listing::Now(after) => {
+                let Some(container) = self.found(path).await? else { return Ok((Vec::new(), None)) };
+                match self.library.repository.children(&container, after.as_ref(), PAGE_CHILDREN).await {
+                    Err(ObjectsError::Gone(_)) => Ok((Vec::new(), None)),
+                    Err(error) => Err(error.into()),
+                    Ok(page) => Ok((page.children, page.next.map(|next| Listing::Now(Some(next))))),
+                }
+            }
+            Listing::Then(mut members) => match members.more(PAGE_CHILDREN).await.map_err(LdpError::from)? {
+                Some(children) => Ok((children, Some(Listing::Then(members)))),
+                None => Ok((Vec::new(), None)),
+            },
+        }
     }
 
     /// Writes some children of a container. Returns where to continue, and the containers among
     /// them.
     async fn some_children(&mut self, folder: Folder) -> Result<(Option<Folder>, Vec<Folder>), ArchiveError> {
-        let Folder { path, prefix, depth, after } = folder;
-        let Some(container) = self.found(&path).await? else { return Ok((None, Vec::new())) };
-        let page = match self.library.repository.children(&container, after.as_ref(), PAGE_CHILDREN).await {
-            Err(ObjectsError::Gone(_)) => return Ok((None, Vec::new())),
-            page => page?,
-        };
-        let children = page.children.iter().filter_map(|child| path.child(&child.name).ok()).collect::<Vec<_>>();
+        let Folder { path, prefix, depth, listing } = folder;
+        let (children, rest) = self.names(&path, listing).await?;
+        let children = children.iter().filter_map(|child| path.child(&child.name).ok()).collect::<Vec<_>>();
         let (library, site) = (self.library.clone(), self.site.clone());
+        let (as_of, deleted_versions) = (self.as_of, self.deleted_versions);
         let read = stream::iter(children).map(|path| {
             let (library, site) = (library.clone(), site.clone());
             async move {
-                match library.repository.resource(&path).await {
-                    Ok(resource) => description(&library, &site, &resource).await.map(|text| Some((resource, text))),
-                    // It was deleted since it was listed.
-                    Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
+                let found = match as_of {
+                    None => library.repository.resource(&path).await.map(Some),
+                    Some(below) => child_then(&library, &path, below, deleted_versions).await,
+                };
+                match found {
+                    Ok(Some(resource)) => {
+                        description(&library, &site, &resource).await.map(|text| Some((resource, text)))
+                    }
+                    // It was deleted since it was listed, or is not shown any more.
+                    Ok(None) | Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
                     Err(error) => Err(ArchiveError::Ldp(error.into())),
                 }
             }
@@ -244,7 +289,7 @@ impl Archive {
             let name = encoded_name(child.path());
             if let Kind::Container { .. } = child.kind() {
                 let inner = format!("{prefix}{name}/");
-                let folder = self.begin_folder_of(child.path().clone(), &text, inner, depth + 1).await?;
+                let folder = self.begin_folder_of(&child, &text, inner, depth + 1).await?;
                 match depth < self.depth_max {
                     true => below.push(folder),
                     false => self.left_out.add(format!("too deep: the contents of /{}", child.path())),
@@ -273,7 +318,7 @@ impl Archive {
                 self.zip.end()?;
             }
         }
-        let rest = page.next.map(|next| Folder { path, prefix, depth, after: Some(next) });
+        let rest = rest.map(|listing| Folder { path, prefix, depth, listing });
         Ok((rest, below))
     }
 
@@ -310,6 +355,20 @@ impl Archive {
         let piece = self.zip.take();
         self.pieces.send(Ok(piece)).await.map_err(|_| ArchiveError::Gone)
     }
+}
+
+/// The version of a child that was in force as of a time.
+async fn child_then(
+    library: &Library,
+    path: &ResourcePath,
+    below: RevisionId,
+    deleted_versions: bool,
+) -> ResourceResult<Option<Resource>> {
+    let versions = match deleted_versions {
+        true => library.repository.versions(path).await?,
+        false => library.repository.versions_of_existing(path).await?,
+    };
+    versions.in_force(below).await
 }
 
 fn encoded_name(path: &ResourcePath) -> String {

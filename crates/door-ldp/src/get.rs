@@ -34,7 +34,7 @@ impl LdpRequest {
         }
         let resource = self.resource().await?;
         match is_container(&resource) && Format::negotiated_or_archive(&self.headers)?.is_none() {
-            true => self.get_archive(&resource).await,
+            true => self.get_archive(&resource, None).await,
             false => self.represent(&resource).await,
         }
     }

@@ -15,7 +15,7 @@ use crate::format::Format;
 use crate::get::listings;
 use crate::prefer::Preferences;
 use crate::request::{LdpRequest, empty, unsent};
-use crate::statements::Statements;
+use crate::statements::{Statements, is_container};
 use crate::timegate::State;
 use crate::version_name::VersionName;
 use crate::{links, managed};
@@ -30,10 +30,19 @@ impl LdpRequest {
         let state = self.state(&versions, name).await?;
         let mut response = match (self.target.facet, state.resource.kind()) {
             (Facet::Itself, Kind::Binary(binary)) => self.get_binary(&state.resource, binary).await?,
+            _ if self.wants_archive_then(&state)? => self.get_archive(&state.resource, Some(state.below)).await?,
             _ => self.get_graph_then(&state).await?,
         };
         self.describe_memento(&versions, &state, response.headers_mut()).await?;
         Ok(response)
+    }
+
+    /// Whether a client prefers an archive of a container whose members are known.
+    fn wants_archive_then(&self, state: &State) -> Result<bool, LdpError> {
+        let is_offered = self.target.facet == Facet::Itself
+            && is_container(&state.resource)
+            && self.library().repository.knows_members_as_of(state.below);
+        Ok(is_offered && Format::negotiated_or_archive(&self.headers)?.is_none())
     }
 
     /// The types and methods of a version.

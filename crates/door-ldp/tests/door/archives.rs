@@ -97,3 +97,38 @@ async fn many_children_are_all_in_the_archive_and_other_resources_have_none() {
     let source = fixture.ask(Method::GET, "/rest/many/001").header("accept", "application/zip").answer().await;
     assert_eq!(source.status, StatusCode::NOT_ACCEPTABLE);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_sent_as_it_was_at_a_time_with_all_below_it() {
+    let fixture = fixture().await;
+    tree(&fixture).await;
+    let sent = fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip").answer().await;
+    let before = entries(&sent);
+    let minute = std::time::Duration::from_secs(60);
+    fixture.clock.advance(minute);
+    let put = fixture.ask(Method::PUT, "/rest/box/note%201").header("content-type", "text/plain");
+    assert_eq!(put.body("changed").answer().await.status, StatusCode::NO_CONTENT);
+    fixture.make("/rest/box/in/new", "RDFSource", "").await;
+    for path in ["/rest/box/in/deep", "/rest/box/in/large"] {
+        assert_eq!(fixture.ask(Method::DELETE, path).answer().await.status, StatusCode::NO_CONTENT);
+    }
+    fixture.clock.advance(minute);
+
+    let ask = fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip");
+    let answer = ask.header("accept-datetime", "Sun, 15 Jun 2025 15:07:00 GMT").answer().await;
+    assert_eq!(answer.status, StatusCode::FOUND);
+    let then = answer.header("location").unwrap().strip_prefix("http://test").unwrap().to_owned();
+    let archive = async || {
+        let answer = fixture.ask(Method::GET, &then).header("accept", "application/zip").answer().await;
+        assert_eq!(answer.header("memento-datetime"), Some("Sun, 15 Jun 2025 15:07:00 GMT"));
+        entries(&answer)
+    };
+    assert_eq!(archive().await, before);
+    // Also when the container itself is gone, and another one is in its place.
+    for path in ["/rest/box", "/rest/box/fcr:tombstone"] {
+        assert_eq!(fixture.ask(Method::DELETE, path).answer().await.status, StatusCode::NO_CONTENT);
+    }
+    fixture.make("/rest/box", "BasicContainer", "").await;
+    fixture.clock.advance(minute);
+    assert_eq!(archive().await, before);
+}
