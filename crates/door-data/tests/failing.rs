@@ -157,6 +157,12 @@ async fn an_outcome_that_cannot_be_found_out_is_reported_as_unknown() {
     let fixture = fixture().await;
     fixture.faults.set_rates(1, Rates { unknown_not_applied: 1.0, ..Rates::default() });
     let delete = fixture.ask(Method::DELETE, &path(SALMON)).answer().await;
-    assert_eq!(delete.status, StatusCode::GATEWAY_TIMEOUT, "{}", delete.text());
-    assert!(delete.json()["detail"].as_str().unwrap().contains("may have been applied"));
+    // An engine without atomic lists announces the change first. Before that is acknowledged, it is
+    // certain that nothing was changed.
+    let (status, detail) = match fixture.library.store().capabilities().has_atomic_lists {
+        true => (StatusCode::GATEWAY_TIMEOUT, "may have been applied"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "unavailable for now"),
+    };
+    assert_eq!(delete.status, status, "{}", delete.text());
+    assert!(delete.json()["detail"].as_str().unwrap().contains(detail), "{}", delete.text());
 }

@@ -257,7 +257,7 @@ async fn without_history_past_members_are_left_behind_for_good() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_a_number_of_versions_is_kept_past_members_of_older_ones_are_left_behind() {
-    for (keep, kept) in [(Keep::Newest(1), 1), (Keep::Newest(3), 2), (Keep::All, 3)] {
+    for (keep, kept) in [(Keep::Newest(1), 1), (Keep::Newest(2), 2), (Keep::All, 3)] {
         let faulty = faulty_with(options(keep)).await;
         Past::lived(&faulty, 12).await;
         for _ in 0..3 {

@@ -44,6 +44,10 @@ pub const DATACENTER: &str = "dc1";
 /// case.
 static MAKING: Semaphore = Semaphore::const_new(2);
 
+/// The node's heap. Each test may make a keyspace, and each table takes the better part of a megabyte
+/// of it.
+const HEAP_MIB: u32 = 2_048;
+
 static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
 
 /// The beginning of the names of nodes' folders; the rest is the process id.
@@ -59,7 +63,7 @@ pub fn node() -> Option<&'static Cluster> {
         // Its schema need not survive a crash, so it need not be flushed at each of hundreds of
         // tables.
         let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
-        let settings = Settings { jvm_options, ..settings() };
+        let settings = Settings { jvm_options, heap_mib: Some(HEAP_MIB), ..settings() };
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
         remove_left_folders();
         let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
