@@ -237,9 +237,11 @@ fn move_files(from: &Path, to: &Path) -> WriteResult<()> {
     fs::remove_dir_all(from).map_err(failed(from))
 }
 
-/// A line of `bag-info.txt`. Line breaks in a value would begin another one.
+/// A line of `bag-info.txt`. Line breaks in a value would begin another one, also those that only
+/// some programs take for one (bagit-python does).
 fn info_line(label: &str, value: &str) -> String {
-    format!("{label}: {}\n", value.replace(['\r', '\n'], " "))
+    let value = value.replace(|char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}'), " ");
+    format!("{label}: {value}\n")
 }
 
 struct Summing<'a>(&'a mut Sums);
@@ -267,5 +269,16 @@ impl PayloadFile {
     /// The SHA-256 of what was written so far.
     pub fn sha256(&self) -> [u8; 32] {
         self.sums.sha256.clone().finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_of_a_value_begins_another_line() {
+        let line = info_line("External-Identifier", "a\r\nb\u{85}c\u{2028}d\u{2029}e");
+        assert_eq!(line, "External-Identifier: a  b c d e\n");
     }
 }
