@@ -189,15 +189,15 @@ impl Timeline {
         Ok(Some(first.map_or(oldest, logged)))
     }
 
-    /// What is `told` of at most `max` versions from a revision on and below another that
-    /// `is_shown`, kept or not, oldest first.
+    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not,
+    /// oldest first. `view` makes an entry of each.
     pub async fn page<T>(
         &self,
         from: RevisionId,
         to: RevisionId,
         max: usize,
         is_shown: Shown,
-        told: impl Fn(&Head) -> T,
+        view: impl Fn(&Head) -> T,
     ) -> ObjectsResult<Vec<T>> {
         let is_wanted = |head: &Head| is_version(head) && is_shown(head) && (from..to).contains(&head.revision);
         let read = || async {
@@ -209,7 +209,7 @@ impl Timeline {
                 && let Some(head) = entries.next_head().await?
             {
                 if is_wanted(&head) {
-                    found.push(told(&head));
+                    found.push(view(&head));
                     hidden = 0;
                 } else {
                     hidden += 1;
@@ -221,7 +221,7 @@ impl Timeline {
                 }
             }
             if found.len() < max && is_wanted(&self.row.head) {
-                found.push(told(&self.row.head));
+                found.push(view(&self.row.head));
             }
             Ok(found)
         };

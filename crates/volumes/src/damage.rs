@@ -135,7 +135,7 @@ impl Volumes {
     }
 
     /// Marks what was found of an earlier version, if it is kept. No head counts these marks:
-    /// whoever reads an earlier version reads its marks.
+    /// a reader of an earlier version reads its marks.
     async fn mark_earlier(
         &self,
         id: &VolumeId,

@@ -167,31 +167,31 @@ fn containers_with_members_and_links_to_bytes_elsewhere_are_loaded_as_such() {
         }
     };
     let root = "https://old.example.org/repository/";
-    add(about("work", "BasicContainer", None), "");
+    add(about("thesis", "BasicContainer", None), "");
     let member = format!(
-        "<{root}work/parts> <http://www.w3.org/ns/ldp#membershipResource> <{root}work> .\n\
-         <{root}work/parts> <http://www.w3.org/ns/ldp#hasMemberRelation> <http://purl.org/dc/terms/hasPart> .\n"
+        "<{root}thesis/parts> <http://www.w3.org/ns/ldp#membershipResource> <{root}thesis> .\n\
+         <{root}thesis/parts> <http://www.w3.org/ns/ldp#hasMemberRelation> <http://purl.org/dc/terms/hasPart> .\n"
     );
-    add(about("work/parts", "DirectContainer", None), &member);
-    add(about("work/parts/one", "RDFSource", None), "");
-    add(about("work/parts/two", "NonRDFSource", Some("https://example.org/scans/1.tif")), "");
+    add(about("thesis/parts", "DirectContainer", None), &member);
+    add(about("thesis/parts/one", "RDFSource", None), "");
+    add(about("thesis/parts/two", "NonRDFSource", Some("https://example.org/scans/1.tif")), "");
     bag.finish(&[]).unwrap();
     let mut load = store.command(&["load", place.to_str().unwrap()]);
     load.env("PENATES_LDP__EXTERNAL", "[\"https://example.org/scans/\"]");
     let told = Ran::of(load).ends_with(0);
     assert_eq!(told.text().trim(), "loaded 4 resources (0 B of bytes), 0 unchanged, 0 failed");
-    let graph = store.run(&["cat", "work", "--accept", "application/n-triples"]).ends_with(0).text().to_owned();
+    let graph = store.run(&["cat", "thesis", "--accept", "application/n-triples"]).ends_with(0).text().to_owned();
     for part in ["one", "two"] {
-        let member = format!("<http://purl.org/dc/terms/hasPart> <http://localhost/rest/work/parts/{part}>");
+        let member = format!("<http://purl.org/dc/terms/hasPart> <http://localhost/rest/thesis/parts/{part}>");
         assert!(graph.contains(&member), "{graph}");
     }
     let again = store.beside("again");
-    store.run(&["export", "work", again.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
-    let about = fs::read(again.join("data/work/parts/two=about.json")).unwrap();
+    store.run(&["export", "thesis", again.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
+    let about = fs::read(again.join("data/thesis/parts/two=about.json")).unwrap();
     let about: About = serde_json::from_slice(&about).unwrap();
     assert_eq!(about.stored_at.as_deref(), Some("https://example.org/scans/1.tif"));
     assert_eq!(about.content_disposition.as_deref(), Some("attachment; filename=\"1.tif\""));
-    let said = fs::read_to_string(again.join("data/work/parts=description.nt")).unwrap();
+    let said = fs::read_to_string(again.join("data/thesis/parts=description.nt")).unwrap();
     assert_eq!(said.replace("http://localhost/rest/", root).lines().count(), 2);
     assert!(said.contains("hasMemberRelation> <http://purl.org/dc/terms/hasPart>"), "{said}");
 }

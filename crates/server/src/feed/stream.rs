@@ -106,8 +106,8 @@ impl Following {
     async fn next(&mut self) -> Option<Bytes> {
         if !self.is_begun {
             self.is_begun = true;
-            // With an id, so that a client that loses its connection before the first event does
-            // not begin anew.
+            // With an id, so that a client that loses its connection before the first event resumes
+            // here.
             return Some(format!("retry: {RETRY_MS}\nid: {}\n\n", self.consumer.cursor()).into());
         }
         loop {
