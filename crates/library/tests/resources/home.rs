@@ -120,9 +120,11 @@ async fn selected(library: &Library) -> SelectionInfo {
 
 /// Loses the stored plans of all selections at home, and returns their rows.
 fn lose_plans(faulty: &Faulty) -> Vec<NewRow> {
+    // An owner's list has rows by the id of a selection, which may begin with the same letter.
+    let is_chunk = |sort: &[u8]| sort.starts_with(b"c") && sort.len() == b"c".len() + size_of::<u32>();
     let mut lost = Vec::new();
     faulty.store.tamper(|table, sort, value| {
-        if table == Table::Selections && sort.starts_with(b"c") {
+        if table == Table::Selections && is_chunk(sort) {
             lost.push(NewRow::new(sort.to_vec(), value));
             return None;
         }
