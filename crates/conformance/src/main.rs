@@ -8,11 +8,12 @@ use conformance::judge;
 use conformance::site::Site;
 use conformance::statement::Level;
 
-/// Judges a server by the statements of RFC 7089 (Memento) and of the Fedora API about versions and
-/// fixity. The exit code is 1 if it violates a MUST.
+/// Judges a server by the statements of RFC 7089 (Memento) and of the Fedora API about versions,
+/// notifications and fixity. The exit code is 1 if it violates a MUST.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   conformance http://127.0.0.1:8080/rest/
+  conformance http://127.0.0.1:8080/rest/ --feed http://127.0.0.1:8080/feed
   conformance http://127.0.0.1:8081/fcrepo/rest/ --header 'Authorization: Basic …'")]
 struct Arguments {
     /// The address of a container in which resources may be created. They are deleted afterwards.
@@ -20,6 +21,10 @@ struct Arguments {
     /// A header of each request.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
+    /// The address of an Activity Streams collection that has the server's notifications in pages.
+    /// Without it they are not judged.
+    #[arg(long, value_name = "URL")]
+    feed: Option<String>,
 }
 
 #[tokio::main]
@@ -29,7 +34,7 @@ async fn main() -> Result<ExitCode> {
         let (name, value) = header.split_once(':').with_context(|| format!("`{header}` is no header"))?;
         Ok((name.trim().to_owned(), value.trim().to_owned()))
     });
-    let site = Site::new(&arguments.container, &headers.collect::<Result<Vec<_>>>()?)?;
+    let site = Site::new(&arguments.container, arguments.feed, &headers.collect::<Result<Vec<_>>>()?)?;
     let judged = judge(&site).await?;
     for one in &judged {
         let kept = if one.violation.is_none() { "yes" } else { "NO" };
@@ -37,6 +42,9 @@ async fn main() -> Result<ExitCode> {
         if let Some(violation) = &one.violation {
             println!("    {violation}");
         }
+    }
+    if site.feed().is_none() {
+        println!("not judged: notifications (Fedora API, 6), because there is no --feed");
     }
     let is_violated = |level| judged.iter().any(|one| one.level == level && one.violation.is_some());
     Ok(if is_violated(Level::Must) { ExitCode::FAILURE } else { ExitCode::SUCCESS })

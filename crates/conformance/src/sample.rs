@@ -1,5 +1,5 @@
-//! The resources that are looked at: an RDF source with three states, each of another second, and a
-//! binary.
+//! The resources that are looked at: an RDF source with three states, each of another second, a
+//! binary, and one that is deleted.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use http::{Method, StatusCode};
 
 use crate::link::Link;
+use crate::notifications::Notifications;
 use crate::site::{Answer, Site};
 
 /// A type of Memento that asks for versions (Fedora API, section 4.1).
@@ -29,11 +30,19 @@ pub struct Sample<'a> {
     pub mementos: Vec<(String, String)>,
     /// A binary.
     pub binary: String,
+    /// A binary that was deleted.
+    pub deleted: String,
+    /// Where notifications of all this are, if that is known.
+    pub notifications: Option<Notifications<'a>>,
 }
 
 impl<'a> Sample<'a> {
     /// Creates them.
     pub async fn create(site: &'a Site) -> Result<Self> {
+        let notifications = match site.feed() {
+            Some(feed) => Some(Notifications::begin(site, feed).await?),
+            None => None,
+        };
         let original = create(site, "text/turtle", &title(1), "RDFSource").await?;
         for n in 2..=3 {
             tokio::time::sleep(SECOND).await;
@@ -44,6 +53,9 @@ impl<'a> Sample<'a> {
             ensure!(changed.status.is_success(), "a change was refused: {} {}", changed.status, changed.text());
         }
         let binary = create(site, "text/plain", BYTES, "NonRDFSource").await?;
+        let deleted = create(site, "text/plain", BYTES, "NonRDFSource").await?;
+        let answer = site.send(Method::DELETE, &deleted, &[], "").await?;
+        ensure!(answer.status.is_success(), "a deletion was refused: {} {}", answer.status, answer.text());
         let timemap = site.get(&original, &[]).await?.link("timemap").context("the resource has no TimeMap")?;
         let timemap = site.absolute(&timemap)?;
         let listed = site.get(&timemap, &[("accept", "application/link-format")]).await?;
@@ -54,7 +66,7 @@ impl<'a> Sample<'a> {
             .collect();
         mementos.sort_by_key(|(_, time)| httpdate::parse_http_date(time).ok());
         ensure!(mementos.len() >= 2, "three states left {} versions in {timemap}", mementos.len());
-        Ok(Self { site, original, timemap, mementos, binary })
+        Ok(Self { site, original, timemap, mementos, binary, deleted, notifications })
     }
 
     /// Deletes them. What a server refuses to delete stays.

@@ -22,6 +22,8 @@ pub struct Site {
     client: Client<HttpConnector, Full<Bytes>>,
     /// The container in which resources are created.
     container: String,
+    /// The collection that has notifications.
+    feed: Option<String>,
     /// Headers of each request, such as `Authorization`.
     headers: HeaderMap,
 }
@@ -38,11 +40,12 @@ pub struct Answer {
 }
 
 impl Site {
-    /// A server whose container at an `http://` address may get new resources.
+    /// A server whose container at an `http://` address may get new resources, and whose
+    /// notifications are in the collection `feed`.
     ///
     /// # Errors
     /// If the address or a header is malformed.
-    pub fn new(container: &str, headers: &[(String, String)]) -> Result<Self> {
+    pub fn new(container: &str, feed: Option<String>, headers: &[(String, String)]) -> Result<Self> {
         let uri: Uri = container.parse().with_context(|| format!("{container} is not an address"))?;
         ensure!(uri.scheme_str() == Some("http") && uri.authority().is_some(), "the address must begin with http://");
         let mut all = HeaderMap::new();
@@ -50,12 +53,17 @@ impl Site {
             all.append(name.parse::<HeaderName>()?, HeaderValue::from_str(value)?);
         }
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Ok(Self { client, container: container.to_owned(), headers: all })
+        Ok(Self { client, container: container.to_owned(), feed, headers: all })
     }
 
     /// The container in which resources are created.
     pub fn container(&self) -> &str {
         &self.container
+    }
+
+    /// The collection that has notifications.
+    pub fn feed(&self) -> Option<&str> {
+        self.feed.as_deref()
     }
 
     /// Sends a request to an address, or to a path on the server.

@@ -53,7 +53,7 @@ fn tagged(tags: impl IntoIterator<Item = impl Display>) -> String {
 }
 
 /// An entity tag as written in a header.
-fn text(etag: &ETag) -> String {
+pub fn text(etag: &ETag) -> String {
     let mut headers = HeaderMap::new();
     headers.typed_insert(etag.clone());
     headers.get(header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
@@ -96,6 +96,25 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
     match (headers.typed_get::<IfModifiedSince>(), time(validators)) {
         (Some(condition), Some(time)) if !condition.is_modified(time) => Ok(Condition::NotModified),
         _ => Ok(Condition::Send),
+    }
+}
+
+/// Evaluates the preconditions of a change of what has an entity tag and no time. `None`: it does
+/// not exist.
+pub fn writing_undated(headers: &HeaderMap, etag: Option<&ETag>) -> Result<(), PreconditionFailed> {
+    if headers.contains_key(header::IF_MATCH) {
+        let etag = etag.ok_or_else(PreconditionFailed::if_match_of_nothing)?;
+        let condition = headers.typed_get::<IfMatch>();
+        let holds = condition.is_some_and(|condition| condition.is_any() || condition.precondition_passes(etag));
+        if !holds {
+            return Err(PreconditionFailed::if_match([text(etag)]));
+        }
+    }
+    match (headers.typed_get::<IfNoneMatch>(), etag) {
+        (Some(condition), Some(etag)) if !condition.precondition_passes(etag) => {
+            Err(PreconditionFailed::if_none_match([text(etag)]))
+        }
+        _ => Ok(()),
     }
 }
 

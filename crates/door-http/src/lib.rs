@@ -1,5 +1,6 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
-//! (`conditional.rs`), bodies held in memory (`body.rs`), digests of request bodies (`digests.rs`),
+//! (`conditional.rs`), bodies held in memory (`body.rs`),
+//! requests and responses of many lines (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`),
 //! times of whole seconds (`second.rs`), and errors as problems (`problem.rs`) with the table of
 //! their reasons (`reason.rs`). The crate
 //! knows the domain's errors. It does not know what any door does.
@@ -8,10 +9,12 @@ pub mod accept;
 pub mod body;
 pub mod conditional;
 pub mod digests;
+pub mod lines;
 pub mod problem;
 pub mod ranges;
 pub mod reason;
 pub mod second;
+pub mod spool;
 
 pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};

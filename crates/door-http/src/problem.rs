@@ -26,17 +26,16 @@ impl Problem {
     /// unless `show_internal`; the log has the details.
     pub fn new(reason: Reason, error: &impl Display, show_internal: bool) -> Self {
         let Reason { status, kind, retry_after_s } = reason;
+        let is_unknown = reason == Reason::UNKNOWN_OUTCOME;
         let inside = status == StatusCode::INTERNAL_SERVER_ERROR;
         if inside {
             tracing::error!(kind, error = %error, "a request failed");
         } else {
             tracing::debug!(kind, error = %error, "a request was refused");
         }
-        let detail = match (inside && !show_internal, status) {
+        let detail = match (inside && !show_internal, is_unknown) {
             (true, _) => "internal error; the server's log has the details".to_owned(),
-            (_, StatusCode::GATEWAY_TIMEOUT) => {
-                format!("{error}; it may have been applied: check before you repeat it")
-            }
+            (_, true) => format!("{error}; it may have been applied: check before you repeat it"),
             _ => error.to_string(),
         };
         let detail = match detail.char_indices().nth(MESSAGE_CHARS_MAX) {

@@ -118,6 +118,7 @@ reasons! {
     UNAVAILABLE = SERVICE_UNAVAILABLE "unavailable" in SOON_S;
     READ_ONLY = SERVICE_UNAVAILABLE "read-only" in LATER_S;
     REFUSES_WRITES = SERVICE_UNAVAILABLE "refuses-writes" in LATER_S;
+    DEADLINE = GATEWAY_TIMEOUT "deadline";
     UNKNOWN_OUTCOME = GATEWAY_TIMEOUT "unknown-outcome";
     FULL = INSUFFICIENT_STORAGE "full";
 }

@@ -274,10 +274,10 @@ impl Archive {
                 };
                 match found {
                     Ok(Some(resource)) => {
-                        description(&library, &site, &resource).await.map(|text| Some((resource, text)))
+                        description(&library, &site, &resource).await.map(|text| Ok((resource, text)))
                     }
                     // It was deleted since it was listed, or is not shown any more.
-                    Ok(None) | Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
+                    Ok(None) | Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(Err(path)),
                     Err(error) => Err(ArchiveError::Ldp(error.into())),
                 }
             }
@@ -285,14 +285,24 @@ impl Archive {
         let mut read = std::pin::pin!(read.buffered(READ_AHEAD));
         let mut below = Vec::new();
         while let Some(child) = read.next().await {
-            let Some((child, text)) = child? else { continue };
+            let (child, text) = match child? {
+                Ok(found) => found,
+                Err(path) => {
+                    if as_of.is_some_and(|below| !self.library.repository.knows_as_of(&path, below)) {
+                        self.left_out.add(format!("its versions are not kept: /{path}"));
+                    }
+                    continue;
+                }
+            };
             let name = encoded_name(child.path());
             if let Kind::Container { .. } = child.kind() {
                 let inner = format!("{prefix}{name}/");
                 let folder = self.begin_folder_of(&child, &text, inner, depth + 1).await?;
-                match depth < self.depth_max {
-                    true => below.push(folder),
-                    false => self.left_out.add(format!("too deep: the contents of /{}", child.path())),
+                let is_known = as_of.is_none_or(|below| self.library.repository.knows_as_of(child.path(), below));
+                match (is_known, depth < self.depth_max) {
+                    (true, true) => below.push(folder),
+                    (true, false) => self.left_out.add(format!("too deep: the contents of /{}", child.path())),
+                    (false, _) => self.left_out.add(format!("not kept: what /{} had in it then", child.path())),
                 }
                 continue;
             }

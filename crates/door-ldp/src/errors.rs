@@ -153,7 +153,7 @@ pub enum LdpError {
         first: Vec<String>,
     },
     /// No versions are kept.
-    #[error("this repository keeps no earlier versions (history.resources)")]
+    #[error("no earlier versions are kept here (history.resources, history.trees)")]
     NoVersions,
     /// An interaction model that is not possible.
     #[error("{0}")]

@@ -19,7 +19,7 @@
 //!   format).
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
 //!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions.
-//! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many
+//! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
 //!   verification of everything.
@@ -63,7 +63,6 @@ mod request;
 mod restore;
 mod returned;
 mod settings;
-mod spool;
 mod statements;
 mod stored;
 mod timegate;

@@ -9,6 +9,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::response::Response;
 use budget::Share;
 use bytes::Bytes;
+use door_http::{lines, spool};
 use futures::stream::{self, Stream, StreamExt};
 use heads::ResourcePath;
 use http::{HeaderValue, StatusCode, header};
@@ -19,10 +20,9 @@ use repository::Resource;
 use crate::address::path_of_kept;
 use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, refuse_digests};
 use crate::errors::LdpError;
-use crate::lines::{self, Line};
+use crate::lines::Line;
 use crate::model::Model;
 use crate::request::{LdpRequest, empty, refuse_volumes};
-use crate::spool;
 use crate::stored::map;
 
 /// The media type of N-Quads (RDF 1.1 N-Quads, section 6).
@@ -96,7 +96,7 @@ impl LdpRequest {
         let share = self.library().memory.try_reserve(&self.party, HELD_BYTES)?;
         let sent = match many {
             Many::Quads => resources(body, limits, share).map(|resource| resource.map(Sent::Graph)).boxed(),
-            Many::Lines => lines::of(body, limits.body_bytes, share).map(|line| line.map(Sent::Line)).boxed(),
+            Many::Lines => lines::of(body, limits.body_bytes, share).map(|line| Ok(Sent::Line(line?))).boxed(),
         };
         let payer = self.clone();
         let paid = sent.then(move |sent| {

@@ -41,7 +41,7 @@ impl LdpRequest {
     fn wants_archive_then(&self, state: &State) -> Result<bool, LdpError> {
         let is_offered = self.target.facet == Facet::Itself
             && is_container(&state.resource)
-            && self.library().repository.knows_members_as_of(state.below);
+            && self.library().repository.knows_as_of(self.path(), state.below);
         Ok(is_offered && Format::negotiated_or_archive(&self.headers)?.is_none())
     }
 
@@ -119,7 +119,7 @@ impl LdpRequest {
         preferences: &Preferences,
     ) -> Result<Vec<(Membership, Contents)>, LdpError> {
         let repository = &self.library().repository;
-        if self.target.facet != Facet::Itself || !repository.knows_members_as_of(state.below) {
+        if self.target.facet != Facet::Itself || !repository.knows_as_of(self.path(), state.below) {
             return Ok(Vec::new());
         }
         let mut rules = listings(&state.resource, preferences);
@@ -128,6 +128,10 @@ impl LdpRequest {
         }
         let mut listed = Vec::new();
         for (membership, container) in rules {
+            // It may be in a tree of which less is kept.
+            if !repository.knows_as_of(container.path(), state.below) {
+                continue;
+            }
             let members = repository.members_as_of(&container, state.below).await?;
             listed.push((membership, Contents::Then(container.path().clone(), Box::new(members))));
         }

@@ -102,7 +102,7 @@ impl LdpRequest {
     /// Makes a version: of the current state or, if the query says so, of an earlier one. Any body
     /// is ignored, as the Fedora API requires.
     pub async fn post_version(self: &Arc<Self>) -> Result<Response, LdpError> {
-        if !self.library().repository.keeps_versions() {
+        if !self.library().repository.keeps_versions(self.path()) {
             return Err(LdpError::NoVersions);
         }
         if self.headers.contains_key(MEMENTO_DATETIME) {
@@ -198,7 +198,7 @@ impl LdpRequest {
             };
             let with_contents = is_container(&found.version) && restoring.contents.unwrap_or(current.is_none());
             let (Contents::AsOf(below) | Contents::Last(below)) = found.contents;
-            if with_contents && !repository.knows_members_as_of(below) {
+            if with_contents && !repository.knows_as_of(self.path(), below) {
                 return Err(LdpError::NotOffered(
                     "it is not known which members it had then (history.resources): restore it without them, by \
                      `contents=false`"
@@ -317,6 +317,14 @@ impl LdpRequest {
         let contents = found.contents;
         let mut skipped = Vec::new();
         let mut skipped_count = 0;
+        let mut skip = |why| {
+            skipped_count += 1;
+            if skipped.len() < SKIPPED_NAMED_MAX {
+                skipped.push(why);
+            }
+        };
+        let (Contents::AsOf(below) | Contents::Last(below)) = contents;
+        let knows = |path: &ResourcePath| self.library().repository.knows_as_of(path, below);
         let mut open = vec![(found.version.path().clone(), self.members_of(&found.version, contents).await?)];
         while let Some((path, members)) = open.last_mut() {
             let Some(page) = members.more_incarnations(PAGE_MEMBERS).await? else {
@@ -337,15 +345,13 @@ impl LdpRequest {
                 .await;
             for member in restored {
                 match member? {
-                    Some(Member::There(version)) if is_container(&version) => {
+                    Some(Member::There(version)) if is_container(&version) && knows(version.path()) => {
                         open.push((version.path().clone(), self.members_of(&version, contents).await?));
                     }
-                    Some(Member::Skipped(why)) => {
-                        skipped_count += 1;
-                        if skipped.len() < SKIPPED_NAMED_MAX {
-                            skipped.push(why);
-                        }
+                    Some(Member::There(version)) if is_container(&version) => {
+                        skip(format!("/{}: it is not known which members it had (history.trees)", version.path()));
                     }
+                    Some(Member::Skipped(why)) => skip(why),
                     Some(Member::There(_)) | None => {}
                 }
             }
@@ -375,9 +381,13 @@ impl LdpRequest {
         let versions = repository.versions(path).await?;
         let version = match contents {
             Contents::AsOf(below) => versions.in_force(below).await?,
+            Contents::Last(_) if !repository.keeps_versions(path) => None,
             Contents::Last(_) => versions.newest_of(incarnation).await?,
         };
-        let Some(version) = version else { return Ok(None) };
+        let Some(version) = version else {
+            let not_kept = || Member::Skipped(format!("/{path}: its versions are not kept (history.trees)"));
+            return Ok((!repository.keeps_versions(path)).then(not_kept));
+        };
         let mut tries = Tries::default();
         loop {
             match repository.resource(path).await {

@@ -47,7 +47,7 @@ impl LdpRequest {
     /// first one if that is earlier, to the last one if it is later. `None` if the request names no
     /// time, or there is no version.
     pub async fn negotiate_time(&self) -> Result<Option<Response>, LdpError> {
-        if !self.library().repository.keeps_versions() {
+        if !self.library().repository.keeps_versions(self.path()) {
             return Ok(None);
         }
         let Some(second) = wanted(&self.headers)? else { return Ok(None) };
@@ -77,7 +77,7 @@ impl LdpRequest {
     /// The versions of the target.
     pub async fn versions(&self) -> Result<Versions, LdpError> {
         let repository = &self.library().repository;
-        if !repository.keeps_versions() {
+        if !repository.keeps_versions(self.path()) {
             return Err(LdpError::NoVersions);
         }
         let versions = match self.settings().deleted_versions {
@@ -112,7 +112,7 @@ impl LdpRequest {
 
     /// The container that was in force at the end of a second, if its members are known.
     async fn container_at(&self, versions: &Versions, second: Second) -> Result<Option<Resource>, LdpError> {
-        if second > self.newest_instant() || !self.library().repository.knows_members_as_of(second.end()) {
+        if second > self.newest_instant() || !self.library().repository.knows_as_of(versions.path(), second.end()) {
             return Ok(None);
         }
         Ok(versions.in_force(second.end()).await?.filter(is_container))
@@ -153,7 +153,7 @@ impl LdpRequest {
     /// The headers of a response about a resource of which versions are kept (RFC 7089, section
     /// 2.2; Fedora API, sections 4.1 and 4.2).
     pub fn describe_in_time(&self, headers: &mut HeaderMap) {
-        if !self.library().repository.keeps_versions() {
+        if !self.library().repository.keeps_versions(self.path()) {
             return;
         }
         let original = self.iri_at(At::Present);

@@ -1,4 +1,4 @@
-//! The records door: records over the Redis protocol.
+//! The records door: records over the Redis protocol and over HTTP.
 //!
 //! How to read it:
 //!
@@ -9,13 +9,15 @@
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
 //! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
 //! - `walk.rs` and `cursors.rs`: commands about all records; `listing.rs`: about commands;
-//! - `pattern.rs` and `random.rs`: choosing names.
+//! - `pattern.rs` and `random.rs`: choosing names;
+//! - [`http`]: the same records over HTTP.
 
 mod answer;
 mod commands;
 mod connection;
 mod cursors;
 mod error;
+pub mod http;
 mod listing;
 mod pattern;
 mod pipeline;
@@ -78,7 +80,7 @@ const COMMANDS_AT_WORK: usize = 1_024;
 
 /// The door.
 pub struct Door {
-    records: Records,
+    records: Arc<Records>,
     access: Box<dyn Access>,
     memory: Memory,
     settings: Settings,
@@ -88,7 +90,7 @@ pub struct Door {
 
 impl Door {
     /// A door to records. Large requests and answers take shares of `memory`.
-    pub fn new(records: Records, access: Box<dyn Access>, memory: Memory, settings: Settings) -> Arc<Self> {
+    pub fn new(records: Arc<Records>, access: Box<dyn Access>, memory: Memory, settings: Settings) -> Arc<Self> {
         let places = Semaphore::new(COMMANDS_AT_WORK);
         Arc::new(Self { records, access, memory, settings, cursors: Cursors::default(), places })
     }

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use budget::{Memory, Party, Share};
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use metrics::{counter, histogram};
 use records::{Draft, Record, RecordsError};
 use store::{Deadline, StoreError};
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout_at;
 
 use crate::answer::Answer;
@@ -18,6 +20,9 @@ use crate::{Door, METRICS};
 
 /// So many records are read at once. Before more of them are read, the memory for these is counted.
 const READ_AT_ONCE: usize = 64;
+
+/// So many records of one command are changed at once, if they do not change together.
+const CHANGED_AT_ONCE: usize = 8;
 
 impl Door {
     /// Runs a command, by its deadline. The client may do this.
@@ -31,8 +36,17 @@ impl Door {
         let began = Instant::now();
         let reply = self.attempt(&party, command, &words, deadline).await.unwrap_or_else(Reply::Refused);
         let answer = Answer::within(&self.memory, &party, reply);
-        note(&answer.reply, command.writes, began);
+        let outcome = match &answer.reply {
+            Reply::Refused(refusal) => refusal.outcome(),
+            _ => "answered",
+        };
+        note(outcome, command.writes, began);
         answer
+    }
+
+    /// A place among the commands that are at work; `None`: none was free by the deadline.
+    pub(crate) async fn place(&self, deadline: Deadline) -> Option<SemaphorePermit<'_>> {
+        timeout_at(deadline.0, self.places.acquire()).await.ok()?.ok()
     }
 
     async fn attempt(
@@ -42,7 +56,7 @@ impl Door {
         words: &[Bytes],
         deadline: Deadline,
     ) -> CommandResult<Reply> {
-        let _place = timeout_at(deadline.0, self.places.acquire()).await.map_err(|_| Refusal::deadline())?;
+        let _place = self.place(deadline).await.ok_or_else(Refusal::deadline)?;
         let keys = command.keys(words)?;
         let ids: Vec<Bytes> = keys.iter().map(|(id, _)| (*id).clone()).collect();
         if !command.writes {
@@ -59,15 +73,32 @@ impl Door {
         if distinct.len() > READ_AT_ONCE {
             return Err(Refusal::error(format_args!("a command changes at most {READ_AT_ONCE} records")));
         }
+        let together = if self.records.changes_several_at_once() { distinct.len().max(1) } else { 1 };
+        let changes: Vec<Vec<Bytes>> = distinct.chunks(together).map(<[Bytes]>::to_vec).collect();
+        let changes = stream::iter(changes).map(|ids| self.change(command, &keys, ids, deadline));
+        let changes: Vec<_> = changes.buffered(CHANGED_AT_ONCE).try_collect().await?;
+        let mut answers = changes.concat();
+        answers.sort_by_key(|(place, _)| *place);
+        Ok(command.combined(answers.into_iter().map(|(_, answer)| answer).collect()))
+    }
+
+    /// Runs a command on some of its keys, which are one change. Returns the answer of each with its
+    /// place among the keys.
+    async fn change(
+        &self,
+        command: &'static RecordCommand,
+        keys: &[(&Bytes, &[Bytes])],
+        ids: Vec<Bytes>,
+        deadline: Deadline,
+    ) -> CommandResult<Vec<(usize, Reply)>> {
         let run = |drafts: &mut [Draft]| {
-            let answers = keys.iter().map(|(id, words)| match distinct.binary_search(id) {
-                Ok(place) => command.run(&mut drafts[place], words),
-                Err(_) => Err(Refusal::syntax()),
+            let answers = keys.iter().enumerate().filter_map(|(place, (id, words))| {
+                let draft = &mut drafts[ids.binary_search(id).ok()?];
+                Some(command.run(draft, words).map(|answer| (place, answer)))
             });
             answers.collect::<CommandResult<Vec<_>>>()
         };
-        let answers = self.records.change(deadline, &distinct, run).await.map_err(refusal)??;
-        Ok(command.combined(answers))
+        self.records.change(deadline, &ids, run).await.map_err(refusal)?
     }
 
     /// Reads records, with shares of the memory for all but a few of them.
@@ -97,11 +128,7 @@ fn share(memory: &Memory, party: &Party, records: &[Option<Record>]) -> CommandR
 }
 
 /// Counts a command.
-fn note(reply: &Reply, writes: bool, began: Instant) {
-    let outcome = match reply {
-        Reply::Refused(refusal) => refusal.outcome(),
-        _ => "answered",
-    };
+pub(crate) fn note(outcome: &'static str, writes: bool, began: Instant) {
     let kind = if writes { "write" } else { "read" };
     counter!(METRICS.commands, "kind" => kind, "outcome" => outcome).increment(1);
     histogram!(METRICS.duration, "kind" => kind).record(began.elapsed().as_secs_f64());

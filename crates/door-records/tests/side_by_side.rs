@@ -8,10 +8,13 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use support::commands::{KEYS, Words, commands, commands_on_expiring_attributes};
 use support::frame::Frame;
-use support::{Peer, Subject, runtime};
+use support::{Peer, Subject, keyspace, runtime};
 
 /// So many lists of commands are tried.
 const CASES: u32 = 64;
+
+/// Likewise on Cassandra, where each change takes milliseconds.
+const CASES_ON_CASSANDRA: u32 = 12;
 
 /// What this door deliberately answers otherwise than Redis: what was sent, how its answer begins,
 /// and how that of Redis does. `docs/records.md` says why.
@@ -35,10 +38,14 @@ const ABOUT_TIME: [&str; 8] =
 const UNORDERED: [&str; 4] = ["HGETALL", "HKEYS", "HVALS", "HSCAN"];
 
 /// Sends random commands to both. `same` is what must be the same of an answer.
-fn compare(peer: &Peer, commands: impl Strategy<Value = Vec<Words>>, same: impl Fn(Frame) -> Frame) {
-    let subject = runtime().block_on(Subject::start());
+fn compare(
+    (subject, cases): (&Subject, u32),
+    peer: &Peer,
+    commands: impl Strategy<Value = Vec<Words>>,
+    same: impl Fn(Frame) -> Frame,
+) {
     let (lists, version) = (prop::collection::vec(commands, 1..50), prop::sample::select(vec!["2", "3"]));
-    let mut runner = TestRunner::new(ProptestConfig { cases: CASES, failure_persistence: None, ..Default::default() });
+    let mut runner = TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..Default::default() });
     let compared = runner.run(&(lists, version), |(lists, version)| {
         runtime().block_on(async {
             let (mut ours, mut theirs) = (subject.connect(), peer.connect().await);
@@ -74,14 +81,28 @@ fn compare(peer: &Peer, commands: impl Strategy<Value = Vec<Words>>, same: impl 
 #[test]
 fn random_commands_have_the_answers_of_redis() {
     let Some(peer) = Peer::redis() else { return };
-    compare(&peer, commands(), |answer| answer);
+    let subject = runtime().block_on(Subject::start());
+    compare((&subject, CASES), &peer, commands(), |answer| answer);
 }
 
 /// Valkey words its refusals otherwise.
 #[test]
 fn random_commands_on_attributes_that_expire_have_the_answers_of_valkey() {
     let Some(peer) = Peer::valkey() else { return };
-    compare(&peer, commands_on_expiring_attributes(), Frame::by_kind);
+    let subject = runtime().block_on(Subject::start());
+    compare((&subject, CASES), &peer, commands_on_expiring_attributes(), Frame::by_kind);
+}
+
+#[test]
+fn random_commands_on_cassandra_have_the_same_answers() {
+    let Some(options) = runtime().block_on(keyspace()) else { return };
+    let subject = runtime().block_on(Subject::on_cassandra(options));
+    if let Some(redis) = Peer::redis() {
+        compare((&subject, CASES_ON_CASSANDRA), &redis, commands(), |answer| answer);
+    }
+    if let Some(valkey) = Peer::valkey() {
+        compare((&subject, CASES_ON_CASSANDRA), &valkey, commands_on_expiring_attributes(), Frame::by_kind);
+    }
 }
 
 #[test]

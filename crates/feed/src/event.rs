@@ -5,12 +5,13 @@ use std::fmt;
 use hathi::VolumeId;
 use heads::announce::{Announcement, Change, ObjectKind};
 use heads::{ObjectsError, ResourcePath, RevisionId, keys};
+use serde::{Deserialize, Serialize};
 use store::{FormatLevel, UnixMillis};
 use thiserror::Error;
 
 /// How far a reader has read: everything up to this position. It stays valid on every server, as
 /// long as the feed keeps what comes after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cursor(pub(crate) RevisionId);
 
 impl Cursor {
@@ -41,7 +42,7 @@ impl fmt::Display for Cursor {
 }
 
 /// What an event is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A volume.
     Volume(VolumeId),

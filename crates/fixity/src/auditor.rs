@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use budget::Pace;
 use bytes::Bytes;
+use heads::guarded::Known;
 use heads::{Heads, ObjectsError, ObjectsResult};
 use library::Library;
 use parking_lot::Mutex;
@@ -14,7 +15,7 @@ use store::{Class, Expect, FormatLevel, StoreError, Table, UnixMillis};
 
 use crate::check;
 use crate::reading::Held;
-use crate::shared::{self, Known, Place, Shared};
+use crate::shared::{self, Place, Shared};
 use crate::state::{Next, Pass, Reader, Tally};
 
 /// Bytes of the keys of objects that are taken at once: they are stored in one value.

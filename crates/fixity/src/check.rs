@@ -1,16 +1,21 @@
-//! Checks one object.
+//! Checks one object: its current version, and the earlier ones that are kept.
 
 use budget::Pace;
 use bytes::Bytes;
-use heads::{ObjectsError, ObjectsResult, keys};
+use hathi::VolumeId;
+use heads::{ObjectsError, ObjectsResult, RevisionId, keys};
+use jiff::Timestamp;
 use library::Library;
-use repository::{ResourceError, ResourcePath};
+use repository::{Part, ResourceError, ResourcePath};
 use volumes::damage::WHOLE_VOLUME;
 
 use crate::state::{Finding, Tally};
 
 /// Bytes that an object counts in addition to its own: what it takes to find it.
 const OBJECT_BYTES: u64 = 4 << 10;
+
+/// Names the part of an object that consists of its earlier versions.
+const EARLIER: &str = "earlier versions";
 
 /// The most parts that a finding names.
 const PARTS_MAX: usize = 5;
@@ -34,25 +39,101 @@ pub(crate) fn is_object(partition: &Bytes) -> bool {
 pub(crate) async fn check(library: &Library, partition: &Bytes, pace: &Pace) -> ObjectsResult<Option<Checked>> {
     pace.took(OBJECT_BYTES).await;
     if let Some(id) = keys::volume_of_partition(partition) {
-        let verified = match library.volumes.verify_at(&id, pace).await {
-            Err(ObjectsError::Absent(_) | ObjectsError::Gone(_)) => return Ok(None),
-            verified => verified?,
-        };
-        let tally = Tally { volumes: 1, bytes: verified.bytes, ..Tally::default() };
-        let name = |member| if member == WHOLE_VOLUME { String::new() } else { format!("member {member}") };
-        let parts = verified.damaged.into_iter().map(|damaged| (name(damaged.member), damaged.detail)).collect();
-        return Ok(Some(Checked::of(library, tally, parts)));
+        return volume(library, &id, pace).await;
     }
-    let Some(path) = keys::resource_of_partition(partition) else { return Ok(None) };
-    let Some(verified) = verified_resource(library, &path, pace).await? else { return Ok(None) };
-    let tally = Tally { resources: 1, bytes: verified.bytes, ..Tally::default() };
-    let name = |part: Option<repository::Part>| part.map(|part| part.name().to_owned()).unwrap_or_default();
-    let parts = verified.damaged.into_iter().map(|damaged| (name(damaged.part), damaged.detail)).collect();
-    Ok(Some(match verified.unreachable_below {
+    match keys::resource_of_partition(partition) {
+        Some(path) => resource(library, &path, pace).await,
+        None => Ok(None),
+    }
+}
+
+async fn volume(library: &Library, id: &VolumeId, pace: &Pace) -> ObjectsResult<Option<Checked>> {
+    let current = match library.volumes.verify_at(id, pace).await {
+        Err(ObjectsError::Absent(_) | ObjectsError::Gone(_)) => None,
+        verified => Some(verified?),
+    };
+    let is_head_damaged = current.as_ref().is_some_and(|current| current.revision == RevisionId::ZERO);
+    let name = |member| if member == WHOLE_VOLUME { String::new() } else { format!("member {member}") };
+    let mut found = Found { tally: Tally { volumes: current.is_some().into(), ..Tally::default() }, parts: Vec::new() };
+    found.bytes(current.as_ref().map_or(0, |current| current.bytes));
+    found
+        .add(current.into_iter().flat_map(|current| current.damaged), |damaged| (name(damaged.member), damaged.detail));
+    if is_head_damaged {
+        return Ok(found.checked(library));
+    }
+    match library.volumes.verify_versions(id, pace).await {
+        Ok(earlier) => {
+            found.bytes(earlier.bytes);
+            found.add(earlier.damaged, |(version, damaged)| (of(version, &name(damaged.member)), damaged.detail));
+        }
+        Err(error) if error.is_damage() => found.parts.push((EARLIER.to_owned(), error.to_string())),
+        Err(error) => return Err(error),
+    }
+    Ok(found.checked(library))
+}
+
+async fn resource(library: &Library, path: &ResourcePath, pace: &Pace) -> ObjectsResult<Option<Checked>> {
+    let current = verified_resource(library, path, pace).await?;
+    if let Some(above) = current.as_ref().and_then(|current| current.unreachable_below.as_ref()) {
         // That container is an object with a finding of its own.
-        Some(above) => Checked::failed(library, format!("the head of /{above}, which is above it, is damaged")),
-        None => Checked::of(library, tally, parts),
-    }))
+        let why = format!("the head of /{above}, which is above it, is damaged");
+        return Ok(Some(Checked::failed(library, why)));
+    }
+    let is_head_damaged = current.as_ref().is_some_and(|current| current.revision == RevisionId::ZERO);
+    let name = |part: Option<Part>| part.map(|part| part.name().to_owned()).unwrap_or_default();
+    let tally = Tally { resources: current.is_some().into(), ..Tally::default() };
+    let mut found = Found { tally, parts: Vec::new() };
+    found.bytes(current.as_ref().map_or(0, |current| current.bytes));
+    found.add(current.into_iter().flat_map(|current| current.damaged), |damaged| (name(damaged.part), damaged.detail));
+    if is_head_damaged {
+        return Ok(found.checked(library));
+    }
+    match library.repository.verify_versions(path, pace).await.map_err(in_objects) {
+        Ok(earlier) => {
+            found.bytes(earlier.bytes);
+            found.add(earlier.damaged, |(version, damaged)| (of(version, &name(damaged.part)), damaged.detail));
+        }
+        Err(error) if error.is_damage() => found.parts.push((EARLIER.to_owned(), error.to_string())),
+        Err(error) => return Err(error),
+    }
+    Ok(found.checked(library))
+}
+
+/// What was read of an object, and which parts are damaged, each with how that was noticed.
+struct Found {
+    tally: Tally,
+    parts: Vec<(String, String)>,
+}
+
+impl Found {
+    fn bytes(&mut self, bytes: u64) {
+        self.tally.bytes += bytes;
+    }
+
+    fn add<T>(&mut self, damaged: impl IntoIterator<Item = T>, part: impl Fn(T) -> (String, String)) {
+        self.parts.extend(damaged.into_iter().map(part));
+    }
+
+    /// `None`: there is no object any more, and nothing of it was read.
+    fn checked(self, library: &Library) -> Option<Checked> {
+        let is_nothing = self.tally == Tally::default() && self.parts.is_empty();
+        (!is_nothing).then(|| Checked::of(library, self.tally, self.parts))
+    }
+}
+
+/// The name of a part of an earlier version.
+fn of(version: RevisionId, part: &str) -> String {
+    let millis = i64::try_from(version.time().0).unwrap_or(i64::MAX);
+    let second = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ");
+    let separator = if part.is_empty() { "" } else { " of " };
+    format!("{part}{separator}the version of {second}")
+}
+
+fn in_objects(error: ResourceError) -> ObjectsError {
+    match error {
+        ResourceError::Objects(error) => error,
+        error => ObjectsError::Internal(error.to_string()),
+    }
 }
 
 async fn verified_resource(
@@ -63,8 +144,7 @@ async fn verified_resource(
     match library.repository.verify_at(path, pace).await {
         Ok(verified) => Ok(Some(verified)),
         Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
-        Err(ResourceError::Objects(error)) => Err(error),
-        Err(error) => Err(ObjectsError::Internal(error.to_string())),
+        Err(error) => Err(in_objects(error)),
     }
 }
 

@@ -1,14 +1,12 @@
 //! What servers share: the present pass and its readers, changed by compare-and-write.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use heads::guarded::Known;
 use heads::head::{open, seal};
-use heads::{Heads, ObjectsError, ObjectsResult, keys};
-use store::{
-    Class, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Stamp, Step, StoreError, Stored, Table, UnixMillis,
-};
+use heads::{Heads, ObjectsResult, keys};
+use store::{Class, Expect, NewRow, Removal, Row, Scan, Step, Stored, Table, UnixMillis};
 
 use crate::state::{Finding, Pass, Reader, Tally};
 
@@ -20,14 +18,6 @@ pub(crate) const READERS: u8 = 32;
 
 /// Bytes of one page of a scan over reports or findings.
 const SCAN_BYTES: usize = 256 << 10;
-
-/// A guarded row, and what its next change must find.
-#[derive(Clone, Debug)]
-pub(crate) struct Known<T> {
-    /// `None` if there is no row, or if its value is damaged.
-    pub(crate) value: Option<T>,
-    pub(crate) expect: Expect,
-}
 
 /// A reader as it was read.
 #[derive(Clone, Debug)]
@@ -55,31 +45,13 @@ pub(crate) struct Readable<T> {
 pub(crate) async fn read(heads: &Heads) -> ObjectsResult<Shared> {
     let pass = guarded(heads, vec![keys::fixity_pass()]).await?.pop().unwrap_or_default();
     let readers = guarded(heads, (0..READERS).map(keys::fixity_reader).collect()).await?;
-    let places = (0..READERS).zip(readers).map(|(number, row)| Ok(Place { number, known: known(row)? }));
-    Ok(Shared { pass: known(pass)?, places: places.collect::<ObjectsResult<_>>()? })
+    let places =
+        (0..READERS).zip(readers).map(|(number, row)| Ok(Place { number, known: Known::of(Table::Work, row)? }));
+    Ok(Shared { pass: Known::of(Table::Work, pass)?, places: places.collect::<ObjectsResult<_>>()? })
 }
 
 async fn guarded(heads: &Heads, sorts: Vec<Bytes>) -> ObjectsResult<Vec<Option<Row>>> {
-    let rows: Vec<_> = sorts.into_iter().map(|sort| (keys::fixity_state(), sort)).collect();
-    let read = async || {
-        let call = heads.call(Class::Description).strong();
-        Ok(heads.store().get_many(call, Table::Work, rows.clone()).await?)
-    };
-    heads.retry_transient(read).await
-}
-
-fn known<T: Stored>(row: Option<Row>) -> ObjectsResult<Known<T>> {
-    let Some(row) = row else { return Ok(Known { value: None, expect: Expect::Absent }) };
-    let guard =
-        row.guard.as_ref().ok_or_else(|| ObjectsError::corrupt(Table::Work, "a guarded row without a guard"))?;
-    Ok(Known { value: open(Table::Work, &row.value).ok(), expect: Expect::Stamp(guard.stamp) })
-}
-
-impl<T> Known<T> {
-    /// Whether there is a row whose value cannot be read.
-    pub(crate) fn is_damaged(&self) -> bool {
-        self.value.is_none() && self.expect != Expect::Absent
-    }
+    heads.guarded_rows(Table::Work, keys::fixity_state(), sorts).await
 }
 
 /// Writes the present pass; `None`: another server has changed it.
@@ -97,31 +69,8 @@ pub(crate) async fn write_reader(
     write(heads, keys::fixity_reader(number), reader, expect).await
 }
 
-/// Writes a row until there is an answer. The stamp shows whether an earlier try was applied.
 async fn write<T: Stored>(heads: &Heads, sort: Bytes, value: &T, expect: Expect) -> ObjectsResult<Option<Expect>> {
-    let stamp: Stamp = heads.stamp();
-    let guard = Guard { stamp, tag: Bytes::new() };
-    let (table, partition, value) = (Table::Work, keys::fixity_state(), seal(value)?);
-    let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value };
-    let is_unsure = AtomicBool::new(false);
-    let attempt = async || match heads.store().run(heads.call(Class::Description), vec![step.clone()]).await {
-        Ok(Outcome::Applied) => Ok(Some(Expect::Stamp(stamp))),
-        Ok(Outcome::Refused { stands, .. }) => {
-            let is_own = stands.and_then(|row| row.guard).is_some_and(|guard| guard.stamp == stamp);
-            match is_own {
-                true => Ok(Some(Expect::Stamp(stamp))),
-                false if !is_unsure.load(Ordering::Relaxed) => Ok(None),
-                // An earlier try may have been applied, and then another server has followed it.
-                false => Err(ObjectsError::Unknown("the state of the fixity auditor was changed".to_owned())),
-            }
-        }
-        Ok(Outcome::Unknown { reason }) => {
-            is_unsure.store(true, Ordering::Relaxed);
-            Err(StoreError::Unavailable(reason).into())
-        }
-        Err(error) => Err(error.into()),
-    };
-    heads.retry_transient(attempt).await
+    heads.write_guarded(Table::Work, keys::fixity_state(), sort, value, expect).await
 }
 
 /// Stores what is wrong with an object.

@@ -5,6 +5,8 @@
 mod failures;
 #[path = "auditing/passes.rs"]
 mod passes;
+#[path = "auditing/past.rs"]
+mod past;
 #[path = "auditing/sharing.rs"]
 mod sharing;
 #[path = "auditing/support.rs"]

@@ -7,6 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::options::LibraryOptions;
+use crate::path::ResourcePath;
+
 /// Which versions are kept besides the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "Written")]
@@ -33,6 +36,30 @@ pub struct History {
 impl Default for History {
     fn default() -> Self {
         Self { resources: Keep::All, volumes: Keep::None }
+    }
+}
+
+/// What is kept in some trees of the repository, instead of [`History::resources`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryTrees(Vec<(ResourcePath, Keep)>);
+
+impl HistoryTrees {
+    /// Each path says what is kept of the resource there, and of those below it.
+    pub fn new(trees: Vec<(ResourcePath, Keep)>) -> Self {
+        Self(trees)
+    }
+
+    /// What is kept at a path; `None` if it is in none of these trees. The innermost tree decides.
+    fn at(&self, path: &ResourcePath) -> Option<Keep> {
+        let around = self.0.iter().filter(|(tree, _)| path.is_within(tree));
+        around.max_by_key(|(tree, _)| tree.as_str().len()).map(|(_, keep)| *keep)
+    }
+}
+
+impl LibraryOptions {
+    /// Which versions of a resource are kept.
+    pub fn kept_at(&self, path: &ResourcePath) -> Keep {
+        self.history_trees.at(path).unwrap_or(self.history.resources)
     }
 }
 
@@ -108,5 +135,16 @@ mod tests {
         for rubbish in ["", "some", "-1", "10 versions"] {
             assert!(rubbish.parse::<Keep>().is_err(), "{rubbish:?}");
         }
+    }
+
+    #[test]
+    fn the_innermost_tree_says_what_is_kept() {
+        let tree = |path: &str, keep| (path.parse().unwrap(), keep);
+        let trees = vec![tree("a/b", Keep::All), tree("a", Keep::None), tree("c", Keep::Newest(2))];
+        let options = LibraryOptions { history_trees: HistoryTrees::new(trees), ..LibraryOptions::default() };
+        let kept_at = |path: &str| options.kept_at(&path.parse().unwrap());
+        assert_eq!(["a", "a/x", "a/bc"].map(kept_at), [Keep::None; 3]);
+        assert_eq!(["", "ab", "b", "a/b", "a/b/c"].map(kept_at), [Keep::All; 5]);
+        assert_eq!(kept_at("c/d"), Keep::Newest(2));
     }
 }

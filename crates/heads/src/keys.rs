@@ -501,6 +501,11 @@ pub fn fixity_pass_of(partition: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(partition.strip_prefix(b"local/fixity/")?.try_into().ok()?))
 }
 
+/// The partition of [`Table::Work`] with how far webhooks are. Sort keys are their names.
+pub fn webhooks() -> Bytes {
+    Bytes::from_static(b"local/webhooks")
+}
+
 /// The record that revision `revision` of a volume left rows to collect, or may have left some.
 /// Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {

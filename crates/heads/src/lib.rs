@@ -22,6 +22,7 @@
 //! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.
 //! - `sampling.rs`, `past.rs`, `rewrite.rs`, `grow.rs`: how large a container is; its past members;
 //!   a shard without them; more shards. `as_of.rs`: the members as of a time.
+//! - `guarded.rs`: other values that several servers change.
 
 pub mod announce;
 pub mod as_of;
@@ -33,6 +34,7 @@ pub mod containment;
 pub mod error;
 pub mod feed_mark;
 pub mod grow;
+pub mod guarded;
 pub mod handle;
 pub mod head;
 pub mod head_log;
@@ -65,7 +67,7 @@ pub use container_body::ContainerBody;
 pub use error::{ObjectsError, ObjectsResult};
 pub use handle::Heads;
 pub use head::{Body, Head, HeadRow, ObjectState};
-pub use keep::{History, InvalidKeep, Keep};
+pub use keep::{History, HistoryTrees, InvalidKeep, Keep};
 pub use list::ListToken;
 pub use mark::Mark;
 pub use options::{LibraryOptions, VOLUMES};

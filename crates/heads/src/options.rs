@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::keep::History;
+use crate::keep::{History, HistoryTrees};
 
 /// The name of the container of all volumes.
 pub const VOLUMES: &str = "volumes";
@@ -15,6 +15,8 @@ pub struct LibraryOptions {
     pub grace: Duration,
     /// Which past versions are kept, per kind of object.
     pub history: History,
+    /// Which past versions of resources are kept in some trees of the repository instead.
+    pub history_trees: HistoryTrees,
     /// L: how long a plan may be read from.
     pub plan_life: Duration,
     /// s: the greatest difference between two servers' clocks.
@@ -75,6 +77,7 @@ impl Default for LibraryOptions {
         Self {
             grace: 24 * HOUR,
             history: History::default(),
+            history_trees: HistoryTrees::default(),
             plan_life: 12 * HOUR,
             clock_skew_max: Duration::from_secs(300),
             selection_life: 7 * 24 * HOUR,

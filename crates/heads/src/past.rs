@@ -54,8 +54,17 @@ impl Heads {
     pub fn history_of(&self, container: &Container) -> Keep {
         match container {
             Container::Volumes => self.inner.options.history.volumes,
-            Container::At(_) => self.inner.options.history.resources,
+            Container::At(path) => self.inner.options.kept_at(path),
         }
+    }
+
+    /// Which versions of a member of a container are kept.
+    fn history_of_child(&self, container: &Container, name: &str) -> Keep {
+        let child = match container {
+            Container::Volumes => None,
+            Container::At(path) => path.child(name).ok(),
+        };
+        child.map_or_else(|| self.history_of(container), |child| self.inner.options.kept_at(&child))
     }
 
     /// How long a past member is kept; `None` if it is not kept, which includes members that were
@@ -66,7 +75,7 @@ impl Heads {
         if matches!(keep, Keep::Newest(1..)) {
             let object = container.child_partition(name);
             let kept_from = async || match self.head_at(&object).await? {
-                Some(row) => self.kept_from(&object, &row.head, keep).await,
+                Some(row) => self.kept_from(&object, &row.head, self.history_of_child(container, name)).await,
                 None => Ok(None),
             };
             match self.retry_transient(kept_from).await {

@@ -116,6 +116,12 @@ impl ResourcePath {
         ends.map(|end| Self(self.0[..end].to_owned()))
     }
 
+    /// Whether it is `tree`, or below it.
+    pub fn is_within(&self, tree: &Self) -> bool {
+        let rest = self.0.strip_prefix(&tree.0);
+        tree.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// Whether it is the root container.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()

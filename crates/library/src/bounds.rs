@@ -76,6 +76,8 @@ pub enum Partition {
     Fixity,
     /// The findings of a pass of the fixity auditor.
     Findings,
+    /// How far webhooks are.
+    Webhooks,
     /// The progress of emptying a container.
     Emptied,
     /// The time since when a partition of marks waits to be dropped.
@@ -108,7 +110,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -132,6 +134,7 @@ impl Partition {
         Self::LowWater,
         Self::Fixity,
         Self::Findings,
+        Self::Webhooks,
         Self::Emptied,
         Self::Dropping,
         Self::Damage,
@@ -191,6 +194,7 @@ impl Partition {
                 _ if keys::fixity_pass_of(partition).is_some() => {
                     (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))))
                 }
+                _ if *partition == keys::webhooks() => (Self::Webhooks, true),
                 _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
                 _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
                 _ => {
@@ -289,6 +293,10 @@ impl Partition {
                 let finding = row_bytes(&keys::resource_partition(&root), FIXITY_FINDING_BYTES) + PATH_BYTES_MAX as u64;
                 Largest::Bytes(FIXITY_READERS * (FIXITY_FINDINGS + 1) * finding)
             }
+            Self::Webhooks => {
+                let row = row_bytes(&Bytes::new(), WEBHOOK_NAME_BYTES + WEBHOOK_BYTES);
+                Largest::Each(row as f64, "webhooks that were ever configured")
+            }
             Self::Emptied => Largest::Each(row_bytes(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),
             Self::Dropping => Largest::Each(
                 row_bytes(&keys::dropping(UnixMillis(0)), 0) as f64,
@@ -349,6 +357,13 @@ const FIXITY_REPORT_BYTES: usize = 128;
 
 /// The most bytes of a finding: five parts, each with its name and 200 bytes of what is wrong.
 const FIXITY_FINDING_BYTES: usize = 5 * (200 + 20) + 20;
+
+/// The most bytes of a webhook's name.
+const WEBHOOK_NAME_BYTES: usize = 64;
+
+/// The most bytes of how far a webhook is: numbers, and why it failed and was parked, with at most
+/// 200 characters each.
+const WEBHOOK_BYTES: usize = 2 * 4 * 200 + 160;
 
 /// Characters of a selection's id.
 const ID_CHARS: usize = 32;

@@ -2,10 +2,11 @@
 //! its own, and does what concerns several of them.
 //!
 //! Files in reading order: `library.rs` has [`Library`], with one handle for each room.
-//! `statistics.rs` counts what is stored. `salvage.rs` repairs a salvaged store. `bounds.rs`: the
-//! largest size of each kind of partition.
+//! `statistics.rs` counts what is stored. `salvage.rs` repairs a salvaged store. `following.rs` copies
+//! what belongs to a changed object. `bounds.rs`: the largest size of each kind of partition.
 
 pub mod bounds;
+pub mod following;
 mod library;
 mod salvage;
 mod statistics;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use audit::Audit;
 use budget::Memory;
 use feed::Feed;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use heads::containment::Container;
 use heads::resource_body::ResourceBody;
 use heads::{Body, ContainerBody, Heads, LibraryOptions, ObjectsResult, ResourcePath, Rule, Surroundings};
@@ -38,24 +40,27 @@ impl Library {
     }
 
     /// Opens a library within other surroundings than those of this machine.
-    pub async fn open_within(
+    pub fn open_within(
         store: Arc<dyn Store>,
         surroundings: Surroundings,
         options: LibraryOptions,
-    ) -> ObjectsResult<Self> {
-        if surroundings.rules.keep(Rule::LongGrace) {
-            options.check()?;
+    ) -> BoxFuture<'static, ObjectsResult<Self>> {
+        async move {
+            if surroundings.rules.keep(Rule::LongGrace) {
+                options.check()?;
+            }
+            let heads = Heads::new(store, surroundings, options);
+            let LibraryOptions { shards, resource_shards, memory_bytes, .. } = *heads.options();
+            heads.make_container(Container::Volumes, Body::Container(ContainerBody::new(shards))).await?;
+            let root = ResourceBody::empty_container(resource_shards);
+            heads.make_container(Container::At(ResourcePath::root()), Body::Resource(root)).await?;
+            let memory = Memory::new(memory_bytes);
+            let audit = Audit::new(heads.clone());
+            let volumes = Volumes::new(heads.clone(), audit.clone(), memory.clone());
+            let (repository, feed) = (Repository::new(heads.clone()), Feed::new(heads.clone()));
+            Ok(Self { repository, feed, heads, volumes, audit, memory })
         }
-        let heads = Heads::new(store, surroundings, options);
-        let LibraryOptions { shards, resource_shards, memory_bytes, .. } = *heads.options();
-        heads.make_container(Container::Volumes, Body::Container(ContainerBody::new(shards))).await?;
-        let root = ResourceBody::empty_container(resource_shards);
-        heads.make_container(Container::At(ResourcePath::root()), Body::Resource(root)).await?;
-        let memory = Memory::new(memory_bytes);
-        let audit = Audit::new(heads.clone());
-        let volumes = Volumes::new(heads.clone(), audit.clone(), memory.clone());
-        let (repository, feed) = (Repository::new(heads.clone()), Feed::new(heads.clone()));
-        Ok(Self { repository, feed, heads, volumes, audit, memory })
+        .boxed()
     }
 
     /// The store.

@@ -1,13 +1,15 @@
-//! Repairs a salvaged store. A store that was copied row by row may lack any rows. So the container
-//! is made to agree with the heads, and everything is verified: losses are marked, and an import of
-//! the original heals them.
+//! Repairs a salvaged store, or a copy that lost its source. A store that was copied row by row may
+//! lack any rows. So containers are made to agree with the heads, and everything is verified: losses
+//! are marked, and an import of the original heals them.
 //!
 //! Nothing else may use the store meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use hathi::VolumeId;
 use heads::children::Children;
 use heads::containment::{Container, Parent};
@@ -70,63 +72,85 @@ impl Library {
     /// Repairs a salvaged store. `is_text_incomplete` means that rows of text are known to be lost:
     /// then a volume with rows but without a head and marks counts as lost, and otherwise as an
     /// unfinished import. `progress` gets the number of verified volumes and of all volumes.
-    pub async fn set_right(
-        &self,
+    pub fn set_right<'a>(
+        &'a self,
         is_text_incomplete: bool,
-        mut progress: impl FnMut(u64, u64),
-    ) -> ObjectsResult<SetRight> {
-        let mut found = SetRight::default();
-        if is_text_incomplete {
-            // Changes may be among what is lost. Earlier cursors are refused, so that no reader
-            // misses one unnoticed.
-            self.feed.forget().await?;
-        }
-        self.list_generations().await?;
-        let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
-        self.remove_the_headless(&mut found).await?;
-        for id in &headless {
-            let leftover = self
-                .volumes
-                .work_record(self.heads.revisions().mint(), id)
-                .put(envelope::seal(ValueKind::VolumeWork, &[]));
-            self.heads.put_acknowledged(Class::Description, vec![leftover]).await?;
-        }
-        if is_text_incomplete {
-            found.lost.extend(headless);
-        }
-        let total = found.volumes;
-        let mut done = 0;
-        let mut next: Option<Bytes> = None;
-        loop {
-            let (partitions, rest) = self.some_partitions(Table::Objects, next).await?;
-            let ids: Vec<_> = partitions.iter().filter_map(keys::volume_of_partition).collect();
-            let paths: Vec<_> = partitions.iter().filter_map(keys::resource_of_partition).collect();
-            let volumes = futures::stream::iter(ids).map(async |id| match self.volumes.volume(&id).await {
-                Ok(_) => self.volumes.verify(&id).await.map(Some),
-                Err(error) if error.is_passing() => Err(error),
-                Err(_) => Ok(None),
-            });
-            let mut volumes = std::pin::pin!(volumes.buffer_unordered(VERIFIED_AT_ONCE));
-            while let Some(verified) = volumes.next().await {
-                let Some(verified) = verified? else { continue };
-                done += 1;
-                progress(done, total);
-                found.damaged.extend(Some(verified).filter(|verified| !verified.damaged.is_empty()));
+        progress: impl FnMut(u64, u64) + Send + 'a,
+    ) -> BoxFuture<'a, ObjectsResult<SetRight>> {
+        self.set_right_and_report(is_text_incomplete, Box::new(progress))
+    }
+
+    fn set_right_and_report<'a>(
+        &'a self,
+        is_text_incomplete: bool,
+        mut progress: Box<dyn FnMut(u64, u64) + Send + 'a>,
+    ) -> BoxFuture<'a, ObjectsResult<SetRight>> {
+        async move {
+            let mut found = self.agree(is_text_incomplete).await?;
+            let total = found.volumes;
+            let mut done = 0;
+            let mut next: Option<Bytes> = None;
+            loop {
+                let (partitions, rest) = self.some_partitions(Table::Objects, next).await?;
+                let ids: Vec<_> = partitions.iter().filter_map(keys::volume_of_partition).collect();
+                let paths: Vec<_> = partitions.iter().filter_map(keys::resource_of_partition).collect();
+                let volumes = futures::stream::iter(ids).map(async |id| match self.volumes.volume(&id).await {
+                    Ok(_) => self.volumes.verify(&id).await.map(Some),
+                    Err(error) if error.is_passing() => Err(error),
+                    Err(_) => Ok(None),
+                });
+                let mut volumes = std::pin::pin!(volumes.buffer_unordered(VERIFIED_AT_ONCE));
+                while let Some(verified) = volumes.next().await {
+                    let Some(verified) = verified? else { continue };
+                    done += 1;
+                    progress(done, total);
+                    found.damaged.extend(Some(verified).filter(|verified| !verified.damaged.is_empty()));
+                }
+                for path in paths {
+                    let Ok(resource) = self.repository.resource(&path).await else { continue };
+                    found.resources += 1;
+                    let verified = self.repository.verify(&resource).await?;
+                    let why = verified.damaged.into_iter().map(|damaged| damaged.detail).collect::<Vec<_>>().join("; ");
+                    found.damaged_resources.extend((!why.is_empty()).then_some((path, why)));
+                }
+                next = rest;
+                if next.is_none() {
+                    break;
+                }
             }
-            for path in paths {
-                let Ok(resource) = self.repository.resource(&path).await else { continue };
-                found.resources += 1;
-                let verified = self.repository.verify(&resource).await?;
-                let why = verified.damaged.into_iter().map(|damaged| damaged.detail).collect::<Vec<_>>().join("; ");
-                found.damaged_resources.extend((!why.is_empty()).then_some((path, why)));
-            }
-            next = rest;
-            if next.is_none() {
-                break;
-            }
+            found.damaged.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+            Ok(found)
         }
-        found.damaged.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        Ok(found)
+        .boxed()
+    }
+
+    /// Makes containers agree with heads, and records again the work that heads imply. The findings
+    /// have nothing of what only reading everything shows: the other fields than `volumes`, `lost`
+    /// and `lost_resources` are empty.
+    pub fn agree(&self, is_text_incomplete: bool) -> BoxFuture<'_, ObjectsResult<SetRight>> {
+        async move {
+            let mut found = SetRight::default();
+            if is_text_incomplete {
+                // Changes may be among what is lost. Earlier cursors are refused, so that no reader
+                // misses one unnoticed.
+                self.feed.forget().await?;
+            }
+            self.list_generations().await?;
+            let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
+            self.remove_the_headless(&mut found).await?;
+            for id in &headless {
+                let leftover = self
+                    .volumes
+                    .work_record(self.heads.revisions().mint(), id)
+                    .put(envelope::seal(ValueKind::VolumeWork, &[]));
+                self.heads.put_acknowledged(Class::Description, vec![leftover]).await?;
+            }
+            if is_text_incomplete {
+                found.lost.extend(headless);
+            }
+            Ok(found)
+        }
+        .boxed()
     }
 
     /// Lists the generations that have rows but no entry in the list of their volume, where the
@@ -210,6 +234,9 @@ impl Library {
                 let parent = parents.get(&member.container.partition()).filter(|parent| parent.held(&head));
                 if let Some(parent) = parent {
                     marks.extend(self.implied_marks(parent, member, &head).await?);
+                }
+                if let (ObjectState::Deleting, Some(path)) = (head.state, &path) {
+                    self.repository.record_deletion(path, &head).await?;
                 }
                 if head.state == ObjectState::Live {
                     found.volumes += u64::from(id.is_some());

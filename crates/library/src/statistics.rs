@@ -1,5 +1,7 @@
 //! Counts the stored volumes and resources.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use hathi::VolumeId;
 use heads::error::ObjectsResult;
 use store::{Class, Strength, Table};
@@ -31,18 +33,21 @@ pub struct Statistics {
 impl Library {
     /// Counts all volumes by walking the listing, with one read of a head per volume. Of resources,
     /// reads only those with damage marks.
-    pub async fn statistics(&self) -> ObjectsResult<Statistics> {
-        let damaged_resources = self.damaged_resources().await?;
-        let mut statistics = Statistics { damaged_resources, ..Statistics::default() };
-        let mut after = None;
-        loop {
-            let page = self.volumes.list(after.as_ref(), BATCH_VOLUMES).await?;
-            self.count(&page.volumes, &mut statistics).await?;
-            after = page.next;
-            if after.is_none() {
-                return Ok(statistics);
+    pub fn statistics(&self) -> BoxFuture<'_, ObjectsResult<Statistics>> {
+        async move {
+            let damaged_resources = self.damaged_resources().await?;
+            let mut statistics = Statistics { damaged_resources, ..Statistics::default() };
+            let mut after = None;
+            loop {
+                let page = self.volumes.list(after.as_ref(), BATCH_VOLUMES).await?;
+                self.count(&page.volumes, &mut statistics).await?;
+                after = page.next;
+                if after.is_none() {
+                    return Ok(statistics);
+                }
             }
         }
+        .boxed()
     }
 
     async fn damaged_resources(&self) -> ObjectsResult<u64> {

@@ -88,18 +88,24 @@ pub enum Command {
     /// ends when that is done. To continue an interrupted one, name a time before the deletion and
     /// give --contents.
     Restore(commands::restore::RestoreArgs),
-    /// Export a tree of resources, with the bytes, descriptions and types of each: as a bag, or with
+    /// Export volumes, or a tree of resources, with the bytes, descriptions and types of each: as a bag, or with
     /// all versions as OCFL.
     ///
     /// The folder has its name only when it is whole. Until then it is named `….unfinished`.
     Export(commands::export::ExportArgs),
-    /// Load what `penates export` wrote: each resource with its bytes, description and type.
+    /// Load what `penates export` wrote: each resource with its bytes, description and type, and each
+    /// volume. With --into, load what another program wrote.
     ///
     /// All of it is checked before anything is loaded. What is there already stays, and is compared;
     /// so the same command continues an interrupted load. OCFL is loaded with all versions; a load
     /// that makes the store keeps their times. The exit code is 1 if something could not be loaded,
     /// for example because the repository has a resource with other bytes there.
     Load(commands::load::LoadArgs),
+    /// Read and write records, one by one or many at once.
+    ///
+    /// Records are small, have named attributes, and may expire by themselves. Servers offer them
+    /// over the Redis protocol and over HTTP.
+    Records(commands::records::RecordsArgs),
     /// Copy what can be read of a damaged store into a new one.
     ///
     /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No
@@ -112,7 +118,16 @@ pub enum Command {
     /// The source may serve meanwhile. It becomes read-only for the last changes and stays so,
     /// because the target replaces it. To continue an interrupted copy, give the same command
     /// again. At the end all of both stores is read and compared.
+    ///
+    /// With --follow the source stays as it is, and the target is kept up to date until the command
+    /// is interrupted. Nobody reads the target meanwhile. The command without --follow, or `penates
+    /// promote`, puts it in the place of the source.
     Copy(commands::copy::CopyArgs),
+    /// Let a copy that was followed take the place of its source, which is lost.
+    ///
+    /// Changes that had not arrived are lost too. If the source is still there, run `penates copy`
+    /// without --follow instead, which loses nothing.
+    Promote(commands::promote::PromoteArgs),
     /// Make a store read-only, or writable again.
     ///
     /// Reading and the audit continue. Servers that share a cluster notice within half a minute.
@@ -141,6 +156,11 @@ pub enum Command {
     /// cursor: give it with --from to go on behind that event, on any server of the store. With
     /// --follow the command waits for what happens next, until it is interrupted.
     Feed(commands::feed::FeedArgs),
+    /// List, test and resume webhooks.
+    ///
+    /// A server sends them the events of the change feed (`feed.webhooks` in the configuration).
+    /// This works only on the machine of the store, through its folder or its server's socket.
+    Webhooks(commands::webhooks::WebhooksArgs),
     /// Show the audit: who requested what.
     ///
     /// This works only on the machine of the store, through its folder or its server's socket.

@@ -43,7 +43,8 @@ pub fn main() -> ExitCode {
     };
     let outcome = runtime.block_on(commands::run(cli.command));
     // Work on the blocking pool (such as a read of the terminal) must not keep the process alive.
-    runtime.shutdown_background();
+    // Nor are the threads detached: glibc can crash if one ends at that moment.
+    std::mem::forget(runtime);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),

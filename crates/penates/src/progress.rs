@@ -12,6 +12,8 @@ const VOLUMES: &str = "{pos}/{len} volumes{msg}  {per_sec}  {eta} left  {wide_ba
 const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wide_bar}";
 const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
+const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
+
 /// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
 /// left.
 pub fn import(zip_bytes: u64, told: impl ProgressTracker + 'static) -> ProgressBar {
@@ -46,6 +48,11 @@ pub fn resources(count: Option<u64>) -> ProgressBar {
     }
 }
 
+/// The progress of a work measured in records, whose total number is not known.
+pub fn records() -> ProgressBar {
+    ProgressBar::no_length().with_style(style(RECORDS))
+}
+
 /// indicatif refuses a template only because of a defect, which the tests find. Then a plain bar is
 /// shown.
 fn style(template: &str) -> ProgressStyle {
@@ -59,7 +66,7 @@ mod tests {
 
     #[test]
     fn indicatif_accepts_every_template() {
-        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END] {
+        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

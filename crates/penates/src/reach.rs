@@ -93,7 +93,7 @@ async fn find_by(
 }
 
 /// The address of the server that holds a data folder, for commands.
-fn socket_path(folder: &Path) -> PathBuf {
+pub fn socket_path(folder: &Path) -> PathBuf {
     folder.join(server::SOCKET_NAME)
 }
 

@@ -1,47 +1,79 @@
-//! A store that a server holds, read through its socket.
+//! A store that a server holds, read through its socket or over a network.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use budget::Pace;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use store::wire::{self, Answer, Question};
 use store::{
-    Call, Capabilities, ContentHeader, ContentId, ContentStream, Health, Outcome, Row, Rows, Scan, Step, Store,
-    StoreError, StoreResult, Table, WalkPage,
+    Call, Capabilities, ContentHeader, ContentId, ContentStream, FormatLevel, Health, Outcome, Row, Rows, Scan, Step,
+    Store, StoreError, StoreResult, Table, WalkPage,
 };
 
 use crate::client::{self, Client, ClientError};
+use crate::exit::CliError;
 
-/// Reads a store that a server on this machine holds. It writes nothing: changes go through the
-/// server's doors.
-pub struct ServedStore(Client);
+/// Reads a store that a server holds. It writes nothing: changes go through the server's doors.
+pub struct ServedStore {
+    client: Client,
+    /// The level of the store when it was opened here.
+    level: FormatLevel,
+    pace: Arc<Pace>,
+}
 
 impl ServedStore {
-    /// The store of the server that `client` reaches by its socket.
-    pub fn new(client: Client) -> Self {
-        Self(client)
+    /// The store of the server that `client` reaches, by its socket or with a token that may copy
+    /// it. At most so many bytes per second are read; 0: no limit.
+    pub async fn open(client: Client, bytes_per_second: u64) -> anyhow::Result<Self> {
+        let description: Result<_, ClientError> = client.get_json(wire::PATH).await;
+        let wire::Description { wire, level } = match description {
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
+                let name = "let the server's `auth.copy` name the token";
+                return Err(CliError::Usage(format!("the server lets nobody copy its store: {name}")).into());
+            }
+            description => description?,
+        };
+        if wire != wire::VERSION {
+            let versions = format!("it speaks version {wire} of reading a store, and this program {}", wire::VERSION);
+            return Err(CliError::Unreachable(format!("the server has another version of Penates: {versions}")).into());
+        }
+        let Some(level) = FormatLevel::of_number(level) else {
+            let newer = format!("the store has level {level}, and this program knows {}", FormatLevel::NEWEST);
+            return Err(CliError::Unreachable(format!("{newer}: install a newer version of Penates here")).into());
+        };
+        Ok(Self { client, level, pace: Arc::new(Pace::new(bytes_per_second)) })
     }
 
     async fn ask(&self, call: Call, question: Question) -> StoreResult<Answer> {
-        let asked = ask(&self.0, wire::encode(&question)?);
+        let asked = ask(&self.client, wire::encode(&question)?);
         let answer = tokio::time::timeout_at(call.deadline.0, asked).await;
-        wire::decode_answer(&answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?)
+        let (level, answer) = answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?;
+        if level.is_some_and(|level| level != self.level.number()) {
+            // Whoever reads it opens it again, and compares the level.
+            return Err(StoreError::Unavailable("the store has been upgraded meanwhile".to_owned()));
+        }
+        self.pace.took(answer.len() as u64).await;
+        wire::decode_answer(&answer)
     }
 }
 
-fn ask(client: &Client, question: Bytes) -> BoxFuture<'static, Result<Bytes, ClientError>> {
+/// Asks a question. Returns the level of the store, if the server says it, and the answer.
+fn ask(client: &Client, question: Bytes) -> BoxFuture<'static, Result<(Option<u32>, Bytes), ClientError>> {
     let request = Request::builder().method(Method::POST);
-    let asked = client.send("/admin/store", request, client::full(question));
+    let asked = client.send(wire::PATH, request, client::full(question));
     let answered = async move {
         let response = asked.await?;
         if !response.status().is_success() {
             return Err(ClientError::of_response(response).await);
         }
-        client::whole(response).await
+        let level = response.headers().get(wire::LEVEL).and_then(|level| level.to_str().ok()?.parse().ok());
+        Ok((level, client::whole(response).await?))
     };
     answered.boxed()
 }
@@ -49,14 +81,16 @@ fn ask(client: &Client, question: Bytes) -> BoxFuture<'static, Result<Bytes, Cli
 /// A content's bytes; `None`: there is no such content.
 fn content(
     client: &Client,
+    pace: Arc<Pace>,
     id: ContentId,
     range: Range<u64>,
 ) -> BoxFuture<'static, StoreResult<Option<ContentStream>>> {
-    let path = format!("/admin/store/contents/{id}?from={}&to={}", range.start, range.end);
+    let path = wire::CONTENT_PATH.replace("{id}", &id.to_string());
+    let path = format!("{path}?from={}&to={}", range.start, range.end);
     let (client, asked) = (client.clone(), client.send(&path, Request::builder(), client::empty()));
     let read = async move {
         let response = asked.await.map_err(of_client)?;
-        if response.status() == http::StatusCode::NOT_FOUND {
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         if !response.status().is_success() {
@@ -65,11 +99,12 @@ fn content(
         }
         let pieces = response.into_body().into_data_stream();
         let pieces = futures::stream::try_unfold((pieces, range), move |(mut pieces, rest)| {
-            let client = client.clone();
+            let (client, pace) = (client.clone(), pace.clone());
             async move {
                 match pieces.try_next().await {
                     Ok(None) => Ok(None),
                     Ok(Some(piece)) => {
+                        pace.took(piece.len() as u64).await;
                         let rest = rest.start + piece.len() as u64..rest.end;
                         Ok(Some((piece, (pieces, rest))))
                     }
@@ -89,7 +124,7 @@ fn content(
 async fn damage_or(error: StoreError, client: &Client, id: ContentId, unread: Range<u64>) -> StoreError {
     let asked = async {
         let question = wire::encode(&Question::CheckContent(id, unread))?;
-        wire::decode_answer(&ask(client, question).await.map_err(of_client)?)
+        wire::decode_answer(&ask(client, question).await.map_err(of_client)?.1)
     };
     match asked.await {
         Err(damage @ StoreError::Corrupt { .. }) => damage,
@@ -159,7 +194,7 @@ impl Store for ServedStore {
     }
 
     async fn read_content(&self, _: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        content(&self.0, id, range).await
+        content(&self.client, self.pace.clone(), id, range).await
     }
 
     fn check_home(&self) -> StoreResult<()> {
@@ -172,6 +207,10 @@ impl Store for ServedStore {
 
     async fn delete_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
         reads_only()
+    }
+
+    fn level(&self) -> FormatLevel {
+        self.level
     }
 
     /// Several processes read it through the server, and none has the folder.

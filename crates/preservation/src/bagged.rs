@@ -7,6 +7,21 @@ use crate::bagit::Bag;
 use crate::names;
 use crate::read::{ReadResult, invalid};
 
+/// The folder of the payload with a pairtree of volumes. No resource has a file in it, because this
+/// name at the root of a repository is the server's own.
+pub const VOLUMES: &str = "volumes";
+
+/// The endings of the files of a volume. The first two are always there.
+const OF_VOLUME: [&str; 3] = [".zip", ".mets.xml", ".json"];
+
+/// Whether a file of the payload belongs to a volume.
+fn is_of_volume(bag: &Bag, name: &str) -> bool {
+    let is_in_pairtree = name.strip_prefix("data/volumes/").is_some();
+    let stem = OF_VOLUME.iter().find_map(|ending| name.strip_suffix(ending));
+    let has = |stem: &str, ending: &&str| bag.sha256(&format!("{stem}{ending}")).is_some();
+    is_in_pairtree && stem.is_some_and(|stem| OF_VOLUME[..2].iter().all(|ending| has(stem, ending)))
+}
+
 /// A resource in a bag.
 #[derive(Clone, Debug)]
 pub struct Bagged {
@@ -41,13 +56,16 @@ impl Bagged {
         Ok(this)
     }
 
-    /// Calls `each` with each resource, a container before the resources in it. Refuses files that
-    /// belong to no resource.
+    /// Calls `each` with each resource, a container before the resources in it. Leaves out the files
+    /// of volumes. Refuses files that belong to no resource.
     ///
     /// # Errors
     /// The first one of `each`, or [`ReadError`](crate::read::ReadError) that names a file.
     pub fn each(bag: &Bag, each: &mut dyn FnMut(Self) -> ReadResult<()>) -> ReadResult<()> {
         bag.each_payload_file(&mut |name| {
+            if is_of_volume(bag, name) {
+                return Ok(());
+            }
             if let Some(stem) = name.strip_suffix(ABOUT) {
                 return each(Self::read(bag, name, stem)?);
             }

@@ -21,6 +21,9 @@ pub enum WriteError {
     /// The disk is full.
     #[error("no room on the disk for {0}: make room, and export again")]
     Full(PathBuf),
+    /// A path that not all readers of bags understand.
+    #[error("{0:?} is not a path that every reader of bags understands")]
+    Path(String),
     /// A file of an earlier export is not what was written.
     #[error("{path} is damaged: {why}")]
     Damaged {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
-    Call, Class, Clock, Condition, Deadline, NewRow, Outcome, Removal, Step, Store, StoreError, StoreResult, Stored,
-    Table, UnixMillis, ValueKind, stored,
+    Call, Class, Clock, Condition, Deadline, NewRow, Outcome, PlainValue, Removal, Row, Step, Store, StoreError,
+    StoreResult, Stored, Table, UnixMillis, ValueKind, stored,
 };
 use thiserror::Error;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
@@ -62,14 +62,19 @@ pub enum RecordsError {
     Damaged(String),
 }
 
-/// The records of a store that belongs to this process. Each change of a record is one write, which
-/// is acknowledged when it is durable. Changes of one record happen one after the other. Each call
-/// ends by its deadline, even if the store does not answer.
+/// The records of a store. Each change of a record is one write, which is acknowledged when it is
+/// durable. Changes of one record happen one after the other. Each call ends by its deadline, even
+/// if the store does not answer.
+///
+/// In a store that belongs to this process, changes take turns. In one that several processes share,
+/// a change also compares: it is written only if the record is as it was read, and is made again
+/// otherwise.
 pub struct Records {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     hasher: RandomState,
     turns: Vec<Arc<Mutex<()>>>,
+    is_shared: bool,
 }
 
 /// Turns to change records.
@@ -86,80 +91,97 @@ pub struct IdPage {
 
 impl Records {
     /// The records of `store`.
-    ///
-    /// Errors: [`StoreError::Invalid`] if several processes may have the store open.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        if store.capabilities().is_shared {
-            let why = "records need a store that belongs to one server, such as a data folder";
-            return Err(StoreError::Invalid(why.to_owned()));
-        }
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let turns = (0..TURNS).map(|_| Arc::default()).collect();
-        Ok(Self { store, clock, hasher: RandomState::new(), turns })
+        let is_shared = store.capabilities().is_shared;
+        Self { store, clock, hasher: RandomState::new(), turns, is_shared }
+    }
+
+    /// Whether [`Records::change`] takes several ids: whether changes of several records are made
+    /// all or none.
+    pub fn changes_several_at_once(&self) -> bool {
+        !self.is_shared
     }
 
     /// The record of an id as it is seen now.
     pub async fn read(&self, deadline: Deadline, id: &Bytes) -> Result<Option<Record>, RecordsError> {
         check_id(id)?;
         let row = by(deadline, self.store.get(call(deadline), Table::Records, id, &ROW)).await?;
-        self.live(row.map(|row| row.value))
+        self.live(row.as_ref())
     }
 
     /// The records of many ids, in their order.
     pub async fn read_many(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
+        self.rows(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
+    }
+
+    async fn rows(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
         ids.iter().try_for_each(check_id)?;
         let keys = ids.iter().map(|id| (id.clone(), ROW)).collect();
-        let rows = by(deadline, self.store.get_many(call(deadline), Table::Records, keys)).await?;
-        rows.into_iter().map(|row| self.live(row.map(|row| row.value))).collect()
+        Ok(by(deadline, self.store.get_many(call(deadline), Table::Records, keys)).await?)
     }
 
     /// Changes records: all of them or none. `change` gets a draft for each of the ids, which are
-    /// all different. It returns when the change is durable.
+    /// all different. It is called again, with other drafts, if another process changed the record
+    /// meanwhile. It returns when the change is durable.
+    ///
+    /// Errors: [`StoreError::Invalid`] for several ids, unless
+    /// [`Records::changes_several_at_once`]; [`StoreError::DeadlinePassed`] also if other processes
+    /// changed the record again and again.
     pub async fn change<T>(
         &self,
         deadline: Deadline,
         ids: &[Bytes],
-        change: impl FnOnce(&mut [Draft]) -> T,
+        mut change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
-        let turns = self.turns(deadline, ids).await?;
-        let now = self.clock.now();
-        let stored = self.read_many(deadline, ids).await?;
-        let mut drafts: Vec<Draft> = stored.into_iter().map(|record| Draft::new(record, now)).collect();
-        let answer = change(&mut drafts);
-        let changes = ids.iter().zip(drafts).filter_map(|(id, draft)| Some((id, draft.change()?)));
-        let steps = changes.map(|(id, record)| self.step(id, record)).collect::<Result<Vec<_>, _>>()?;
-        if steps.is_empty() {
-            return Ok(answer);
+        if ids.len() > 1 && !self.changes_several_at_once() {
+            return Err(StoreError::Invalid("records of a shared store change one by one".to_owned()).into());
         }
-        self.write(deadline, turns, steps).await?;
-        Ok(answer)
+        let turns = Arc::new(self.turns(deadline, ids).await?);
+        let mut rows = self.rows(deadline, ids).await?;
+        while !deadline.passed() {
+            let now = self.clock.now();
+            let stored = rows.iter().map(|row| row.as_ref().map(decoded).transpose());
+            let stored = stored.collect::<Result<Vec<_>, _>>()?;
+            let mut drafts: Vec<Draft> = stored.into_iter().map(|record| Draft::new(record, now)).collect();
+            let answer = change(&mut drafts);
+            let changes = ids.iter().zip(&rows).zip(drafts);
+            let changes = changes.filter_map(|((id, row), draft)| Some((id, row.as_ref(), draft.change()?)));
+            let steps = changes.map(|(id, row, record)| self.step(id, row, record)).collect::<Result<Vec<_>, _>>()?;
+            if steps.is_empty() {
+                return Ok(answer);
+            }
+            match self.write(deadline, turns.clone(), steps).await? {
+                Outcome::Applied => return Ok(answer),
+                Outcome::Refused { stands, .. } => rows = vec![stands],
+                Outcome::Unknown { reason } => return Err(RecordsError::Unknown(reason)),
+            }
+        }
+        Err(StoreError::DeadlinePassed.into())
     }
 
     /// Runs steps in a task of its own, which also ends if the caller goes away. It keeps the turns
     /// until the write has ended, so that the next change begins with what this one left.
-    async fn write(&self, deadline: Deadline, turns: Turns, steps: Vec<Step>) -> Result<(), RecordsError> {
-        let store = self.store.clone();
+    async fn write(&self, deadline: Deadline, turns: Arc<Turns>, steps: Vec<Step>) -> Result<Outcome, RecordsError> {
+        let (store, compares) = (self.store.clone(), self.is_shared);
         let (answer, answered) = oneshot::channel();
         tokio::spawn(async move {
             let key = steps.first().map(|step| step.partition().clone()).unwrap_or_default();
             let outcome = store.run(call(deadline), steps).await;
-            let may_be_under_way = matches!(outcome, Ok(Outcome::Unknown { .. }));
+            // A write that compares does no harm if it comes after the next one.
+            let must_end = matches!(outcome, Ok(Outcome::Unknown { .. })) && !compares;
             // A caller that went away has dropped its receiver.
             let _ = answer.send(outcome);
-            if may_be_under_way {
+            if must_end {
                 wait_for_writes(store.as_ref(), key).await;
             }
             drop(turns);
         });
+        let unknown = |reason: &str| Ok(Outcome::Unknown { reason: reason.to_owned() });
         match timeout_at(deadline.0 + LAST_WORD, answered).await {
-            Ok(Ok(outcome)) => match outcome? {
-                Outcome::Applied => Ok(()),
-                Outcome::Unknown { reason } => Err(RecordsError::Unknown(reason)),
-                Outcome::Refused { .. } => {
-                    Err(RecordsError::Unknown("a write without a condition was refused".to_owned()))
-                }
-            },
-            Ok(Err(_)) => Err(RecordsError::Unknown("the write failed, see the log".to_owned())),
-            Err(_) => Err(RecordsError::Unknown("the store did not answer in time".to_owned())),
+            Ok(Ok(outcome)) => Ok(outcome?),
+            Ok(Err(_)) => unknown("the write failed, see the log"),
+            Err(_) => unknown("the store did not answer in time"),
         }
     }
 
@@ -170,23 +192,32 @@ impl Records {
         Ok(IdPage { ids: page.partitions, next: page.next })
     }
 
-    fn live(&self, value: Option<Bytes>) -> Result<Option<Record>, RecordsError> {
-        let Some(value) = value else { return Ok(None) };
-        let record: Record = stored::open(&value).map_err(|error| RecordsError::Damaged(error.to_string()))?;
-        Ok(record.live(self.clock.now()))
+    fn live(&self, row: Option<&Row>) -> Result<Option<Record>, RecordsError> {
+        Ok(row.map(decoded).transpose()?.and_then(|record| record.live(self.clock.now())))
     }
 
-    fn step(&self, id: &Bytes, record: Option<Record>) -> Result<Step, RecordsError> {
+    /// The step from a row to a record; `None`: to none.
+    fn step(&self, id: &Bytes, row: Option<&Row>, record: Option<Record>) -> Result<Step, RecordsError> {
         let (table, partition) = (Table::Records, id.clone());
-        let Some(record) = record else {
-            return Ok(Step::Remove { table, partition, rows: Removal::Rows(vec![ROW]) });
-        };
-        let value = stored::seal(&record).map_err(|error| RecordsError::Damaged(error.to_string()))?;
+        let then = record.map(|record| self.sealed(&record)).transpose()?;
+        Ok(match then {
+            then if self.is_shared => {
+                Step::Replace { table, partition, sort: ROW, expect: row.map(PlainValue::of), then }
+            }
+            Some(PlainValue { value, expires_at }) => {
+                Step::Put { table, partition, rows: vec![NewRow { sort: ROW, value, expires_at }] }
+            }
+            None => Step::Remove { table, partition, rows: Removal::Rows(vec![ROW]) },
+        })
+    }
+
+    fn sealed(&self, record: &Record) -> Result<PlainValue, RecordsError> {
+        let value = stored::seal(record).map_err(|error| RecordsError::Damaged(error.to_string()))?;
         let (bytes, max) = (value.len(), self.store.limits().value_bytes);
         if bytes > max {
             return Err(RecordsError::TooLarge { bytes, max });
         }
-        Ok(Step::Put { table, partition, rows: vec![NewRow { sort: ROW, value, expires_at: record.last_expiry() }] })
+        Ok(PlainValue { value, expires_at: record.last_expiry() })
     }
 
     /// The turns of some ids, always in the same order, so that no two callers wait for each other.
@@ -205,6 +236,10 @@ impl Records {
     pub fn now(&self) -> UnixMillis {
         self.clock.now()
     }
+}
+
+fn decoded(row: &Row) -> Result<Record, RecordsError> {
+    stored::open(&row.value).map_err(|error| RecordsError::Damaged(error.to_string()))
 }
 
 fn call(deadline: Deadline) -> Call {

@@ -113,6 +113,14 @@ impl Repository {
         Ok(())
     }
 
+    /// Records again that a container is being deleted, for a store whose records may be lost.
+    pub async fn record_deletion(&self, path: &ResourcePath, deleting: &Head) -> ObjectsResult<()> {
+        let sort = keys::container_job(deleting.revision, deleting.incarnation);
+        let record = self.heads.queued(Queue::Deleting, self.heads.now(), &sort, sort.clone());
+        let job = DeletionJob { path: path.to_string(), incarnation: deleting.incarnation };
+        self.heads.put_acknowledged(Class::Description, vec![record.put(head::seal(&job)?)]).await
+    }
+
     /// Continues deletions that began at least `age_min` ago and do not run in this process.
     /// Returns how many were finished.
     pub async fn resume_deletions(&self, age_min: Duration) -> ObjectsResult<u64> {

@@ -44,14 +44,14 @@ impl Repository {
         head: &Head,
         revision: RevisionId,
     ) -> ObjectsResult<Option<Step>> {
-        let Some(children) = head.body.container().filter(|_| !self.heads.options().history.resources.keeps_members())
+        let Some(children) = head.body.container().filter(|_| !self.heads.options().kept_at(path).keeps_members())
         else {
             return Ok(None);
         };
         let (incarnation, children) = (head.incarnation, children.clone());
         let emptying = head::seal(&Emptying { path: path.to_string(), incarnation, children })?;
         let sort = keys::container_job(revision, incarnation);
-        let record = self.heads.queued(Queue::Emptying, self.may_be_emptied(revision), &sort, sort.clone());
+        let record = self.heads.queued(Queue::Emptying, self.may_be_emptied(path, revision), &sort, sort.clone());
         Ok(Some(record.put(emptying)))
     }
 
@@ -82,9 +82,9 @@ impl Repository {
     }
 
     /// The time from which the marks of a container that `deleted` deleted may be dropped.
-    fn may_be_emptied(&self, deleted: RevisionId) -> UnixMillis {
+    fn may_be_emptied(&self, path: &ResourcePath, deleted: RevisionId) -> UnixMillis {
         let options = &self.heads.options();
-        let kept = match options.history.resources {
+        let kept = match options.kept_at(path) {
             Keep::For(time) => time.max(options.grace),
             _ => options.grace,
         };
@@ -92,20 +92,28 @@ impl Repository {
     }
 
     async fn empty_if_due(&self, record: &WorkEntry, rows_left: &mut u64) -> ObjectsResult<(bool, Then)> {
-        let due = self.may_be_emptied(keys::container_job_since(record.sort()).unwrap_or(RevisionId::ZERO));
+        let emptying: Emptying = head::open(Table::Work, &record.value)?;
+        let path = stored_path(&emptying.path)?;
+        let due = self.may_be_emptied(&path, keys::container_job_since(record.sort()).unwrap_or(RevisionId::ZERO));
         if self.heads.now() < due {
             return Ok((false, Then::Later(due)));
         }
-        let is_empty = self.empty(record, rows_left).await?;
+        let is_empty = self.empty(record, path, emptying, rows_left).await?;
         Ok((is_empty, self.heads.finished_if(is_empty)))
     }
 
     /// Drops what a record names; returns false if something is left for a later call.
-    async fn empty(&self, record: &WorkEntry, rows_left: &mut u64) -> ObjectsResult<bool> {
-        let Emptying { path, incarnation, children } = head::open(Table::Work, &record.value)?;
+    async fn empty(
+        &self,
+        record: &WorkEntry,
+        path: ResourcePath,
+        emptying: Emptying,
+        rows_left: &mut u64,
+    ) -> ObjectsResult<bool> {
+        let Emptying { incarnation, children, .. } = emptying;
         // The options at the deletion did not keep the marks; if the present options do, they stay.
-        if !self.heads.options().history.resources.keeps_members() {
-            let container = Container::At(stored_path(&path)?);
+        if !self.heads.options().kept_at(&path).keeps_members() {
+            let container = Container::At(path);
             let so_far = self.emptied_so_far(record.sort()).await?;
             for (place, (shard, epoch)) in (0..).zip(children.all_places()).skip(so_far) {
                 let partition = container.children_partition(incarnation, shard, epoch);

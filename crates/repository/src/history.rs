@@ -45,6 +45,8 @@ type Written = (RevisionId, Part);
 struct Versions {
     object: Bytes,
     row: HeadRow,
+    /// Which of them are kept.
+    keep: Keep,
     /// The revision from which on earlier heads are kept; `None` if none are kept.
     kept_from: Option<RevisionId>,
     /// The parts of revisions that left records and were never switched in.
@@ -91,7 +93,7 @@ impl Repository {
                 .queued(Queue::Superseded, now, subject, keys::superseded(revision, path))
                 .put(envelope::seal(ValueKind::SupersededWork, &[]))
         };
-        (self.heads.options().history.resources != Keep::All).then(record)
+        (self.heads.options().kept_at(path) != Keep::All).then(record)
     }
 
     /// Makes one pass over the resources with superseded versions. Returns for how many of them
@@ -135,9 +137,10 @@ impl Repository {
     async fn collect_resource(&self, path: &ResourcePath, records: &[WorkEntry]) -> ObjectsResult<Progress> {
         let object = keys::resource_partition(path);
         let Some(row) = self.heads.head_at(&object).await? else { return Ok(Progress::Finished) };
-        let kept_from = self.heads.kept_from(&object, &row.head, self.heads.options().history.resources).await?;
+        let keep = self.heads.options().kept_at(path);
+        let kept_from = self.heads.kept_from(&object, &row.head, keep).await?;
         let cut_off = self.cut_off(&object, &row.head, records).await?;
-        let versions = Versions { object, row, kept_from, cut_off };
+        let versions = Versions { object, row, keep, kept_from, cut_off };
         match versions.row.head.condemned {
             Some(condemned) if self.heads.grace_passed(self.heads.grace_from(condemned)) => {
                 self.remove_versions(&versions, condemned).await?;
@@ -180,8 +183,7 @@ impl Repository {
             None => None,
         };
         let Some(floor) = superseded.max(cut_off) else {
-            let will_pass =
-                matches!(self.heads.options().history.resources, Keep::For(_)) && versions.kept_from.is_some();
+            let will_pass = matches!(versions.keep, Keep::For(_)) && versions.kept_from.is_some();
             if !versions.cut_off.is_empty() || will_pass {
                 return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
             }

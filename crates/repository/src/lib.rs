@@ -46,5 +46,5 @@ pub use read::{Child, ChildPage};
 pub use resource::{Resource, Written};
 pub use update::Update;
 pub use upload::{DigestAlgorithm, UploadError, Uploaded};
-pub use verify::{DamagedPart, ResourcePage, VerifiedResource};
+pub use verify::{DamagedPart, ResourcePage, VerifiedResource, VerifiedVersions};
 pub use versions::{PastMembers, Versions};

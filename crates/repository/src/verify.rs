@@ -3,6 +3,7 @@
 use budget::Pace;
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::join;
 use heads::error::ObjectsResult;
 use heads::keys;
 use heads::path::ResourcePath;
@@ -19,6 +20,9 @@ use crate::resource::Resource;
 
 /// Partitions of the walk for one page of resources.
 const WALKED: usize = 500;
+
+/// Earlier versions that are listed at once.
+const VERSIONS_AT_ONCE: usize = 500;
 
 /// The result of verifying a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,15 @@ pub struct DamagedPart {
     pub part: Option<Part>,
     /// How the damage was noticed.
     pub detail: String,
+}
+
+/// The result of verifying the earlier versions at a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifiedVersions {
+    /// Bytes of descriptions and contents that were read.
+    pub bytes: u64,
+    /// The damaged parts, each with the first version that has it. They are marked now.
+    pub damaged: Vec<(RevisionId, DamagedPart)>,
 }
 
 /// Some resources, and where the walk continues.
@@ -128,6 +141,40 @@ impl Repository {
         Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect(), unreachable_below: None })
     }
 
+    /// Does the same with all earlier versions at a path that the history keeps, also of what was
+    /// deleted. What several versions have in common is read once. Nothing is found where there
+    /// never was anything.
+    pub async fn verify_versions(&self, path: &ResourcePath, pace: &Pace) -> ResourceResult<VerifiedVersions> {
+        let mut verified = VerifiedVersions::default();
+        let versions = match self.versions(path).await {
+            Err(ResourceError::Absent(_)) => return Ok(verified),
+            versions => versions?,
+        };
+        let current: Vec<_> = versions.current().iter().flat_map(Resource::parts).collect();
+        let mut before: Vec<(Part, RevisionId)> = Vec::new();
+        let mut from = versions.from();
+        loop {
+            let page = versions.page(from, versions.newest(), VERSIONS_AT_ONCE).await?;
+            let Some(last) = page.last() else { return Ok(verified) };
+            from = last.revision.successor();
+            for listed in page {
+                let Some(version) = versions.in_force(listed.revision.successor()).await? else { continue };
+                let parts: Vec<_> = version.parts().collect();
+                let is_new = |part: &&(Part, RevisionId)| !before.contains(part) && !current.contains(part);
+                let new: Vec<Part> = parts.iter().filter(is_new).map(|(part, _)| *part).collect();
+                let found = self.verify_parts(&version, &new, pace).await?;
+                verified.bytes += found.bytes;
+                if !found.damaged.is_empty() && self.versions(path).await?.from() > listed.revision {
+                    // It was collected meanwhile.
+                    self.set_marks(&version, &new, &[]).await?;
+                } else {
+                    verified.damaged.extend(found.damaged.into_iter().map(|damaged| (listed.revision, damaged)));
+                }
+                before = parts;
+            }
+        }
+    }
+
     /// The SHA-256 of a resource's bytes. After a passing failure, reading continues where it broke
     /// off.
     async fn sha256_of(&self, resource: &Resource, binary: &Binary, pace: &Pace) -> ObjectsResult<[u8; 32]> {
@@ -136,11 +183,20 @@ impl Repository {
             let mut read = async || {
                 let call = self.heads.call(Class::Content);
                 let mut pieces = self.read_content(call.once(), resource, binary, at..binary.len_bytes).await?;
-                while let Some(piece) = pieces.next().await {
-                    let piece = piece?;
-                    hasher.update(&piece);
-                    at += piece.len() as u64;
-                    pace.took(piece.len() as u64).await;
+                let mut next = pieces.next().await;
+                while let Some(piece) = next.transpose()? {
+                    let len_bytes = piece.len() as u64;
+                    let mut hashing = std::mem::take(&mut hasher);
+                    let hash = move || {
+                        hashing.update(&piece);
+                        hashing
+                    };
+                    // The disk reads the next piece while a processor hashes this one.
+                    let (hashed, read) = join(self.heads.surroundings().compute.run(hash), pieces.next()).await;
+                    hasher = hashed?;
+                    at += len_bytes;
+                    pace.took(len_bytes).await;
+                    next = read;
                 }
                 Ok(())
             };

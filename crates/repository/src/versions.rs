@@ -44,15 +44,16 @@ impl PastMembers {
 }
 
 impl Repository {
-    /// Whether earlier versions of resources are kept.
-    pub fn keeps_versions(&self) -> bool {
-        self.heads.options().history.resources.keeps_versions()
+    /// Whether earlier versions of the resource at a path are kept.
+    pub fn keeps_versions(&self, path: &ResourcePath) -> bool {
+        self.heads.options().kept_at(path).keeps_versions()
     }
 
-    /// Whether the members that containers had when exactly the revisions below `below` had been
-    /// made are all known. If a number of versions is kept, that depends on each member.
-    pub fn knows_members_as_of(&self, below: RevisionId) -> bool {
-        match self.heads.options().history.resources {
+    /// Whether it is known what was at a path when exactly the revisions below `below` had been
+    /// made: the version and, of a container, all members. If a number of versions is kept, that
+    /// depends on each member.
+    pub fn knows_as_of(&self, path: &ResourcePath, below: RevisionId) -> bool {
+        match self.heads.options().kept_at(path) {
             Keep::All => true,
             Keep::For(time) => self.heads.now().since(below.time()) < time,
             Keep::None | Keep::Newest(_) => false,
@@ -88,7 +89,7 @@ impl Repository {
     /// The versions at a path, also if what was there is deleted. Fails with
     /// [`ResourceError::Absent`] if there never was a resource.
     pub async fn versions(&self, path: &ResourcePath) -> ResourceResult<Versions> {
-        let keep = self.heads.options().history.resources;
+        let keep = self.heads.options().kept_at(path);
         let timeline = self.heads.timeline(&keys::resource_partition(path), keep).await?;
         let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
         let from = timeline.kept_from();
@@ -125,6 +126,11 @@ impl Versions {
     /// The revision of the newest head: of the last version, or of a deletion after it.
     pub fn newest(&self) -> RevisionId {
         self.timeline.stands().head.revision
+    }
+
+    /// The current version; `None` if it is deleted.
+    pub(super) fn current(&self) -> Option<Resource> {
+        Resource::of(self.path.clone(), self.timeline.stands().clone())
     }
 
     /// The newest version below a revision.

@@ -51,6 +51,8 @@ pub(crate) enum Right {
     /// To see what operators see: names of everything that is stored, also of what cannot be
     /// requested. Whoever may change data has it.
     Operate,
+    /// To read the whole store, row by row, with the audit and the hashes of tokens.
+    Copy,
 }
 
 /// The client: the name of its token, if it sent a valid one.
@@ -76,6 +78,10 @@ impl Policy {
         let needed = match right {
             Right::Read => self.config.read,
             Right::Write | Right::Operate => self.config.write,
+            Right::Copy => {
+                let named = identity.0.as_ref().is_some_and(|name| self.config.copy.contains(name));
+                return self.via.is_admin() || named;
+            }
         };
         self.via.is_admin() || needed == Access::Open || identity.0.is_some()
     }
@@ -151,6 +157,7 @@ fn unauthorized(right: Right) -> Response {
         Right::Read => "reading needs",
         Right::Write => "changing needs",
         Right::Operate => "operating needs",
+        Right::Copy => "copying the store needs a name in auth.copy and",
     };
     let detail =
         format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");

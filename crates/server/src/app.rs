@@ -10,8 +10,10 @@ use axum::routing::get;
 use door_data::DataDoor;
 use door_http::Reason;
 use door_ldp::LdpDoor;
-use door_records::RequestLimits;
+use door_records::{Door, RequestLimits};
 use fixity::Auditor;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{HeaderValue, header};
 use library::Library;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -32,6 +34,7 @@ use crate::held;
 use crate::hosts::Hosts;
 use crate::pace::{self, Pace};
 use crate::tokens::{TokenError, Tokens};
+use crate::webhooks::{self, Pacing, Webhooks};
 use crate::{cors, fixity_pages, page, problem, request_id, stat, telemetry};
 
 /// A library with its doors, without listeners.
@@ -41,12 +44,14 @@ pub struct App {
     library: Library,
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
+    records: Arc<Door>,
     tokens: Arc<Tokens>,
     fixity: Arc<Auditor>,
     hosts: Arc<Hosts>,
     origins: Arc<Origins>,
     metrics: &'static PrometheusHandle,
     consumers: Arc<Consumers>,
+    webhooks: Arc<Webhooks>,
     stopping: CancellationToken,
 }
 
@@ -58,35 +63,48 @@ impl App {
     }
 
     /// The same with another clock: the changes have its times.
-    pub async fn open_with(config: Config, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, ServerError> {
-        config.check()?;
-        let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
-        let metrics = telemetry::metrics()?;
-        let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
-        if let Err(error) = library.feed.forget_if_off().await {
-            // Passes do it again.
-            tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
+    pub fn open_with(
+        config: Config,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+    ) -> BoxFuture<'static, Result<Self, ServerError>> {
+        async move {
+            config.check()?;
+            let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
+            let metrics = telemetry::metrics()?;
+            let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
+            if let Err(error) = library.feed.forget_if_off().await {
+                // Passes do it again.
+                tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
+            }
+            let data = DataDoor { library: library.clone(), settings: config.data.settings() };
+            let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
+                .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
+            let fixity = Auditor::new(library.clone(), config.fixity.options());
+            let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
+            let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
+            let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
+            let (tokens, records) = (Arc::new(tokens), Arc::new(Records::new(store.clone(), clock)));
+            let policy = policy(Via::Network, &config, tokens.clone(), origins.clone());
+            let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
+            Ok(Self {
+                config,
+                store,
+                library,
+                data: Arc::new(data),
+                ldp: Arc::new(ldp),
+                records,
+                tokens,
+                fixity,
+                hosts,
+                origins,
+                metrics,
+                consumers,
+                webhooks,
+                stopping: CancellationToken::new(),
+            })
         }
-        let data = DataDoor { library: library.clone(), settings: config.data.settings() };
-        let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
-            .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
-        let fixity = Auditor::new(library.clone(), config.fixity.options());
-        let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
-        let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
-        Ok(Self {
-            config,
-            store,
-            library,
-            data: Arc::new(data),
-            ldp: Arc::new(ldp),
-            tokens: Arc::new(tokens),
-            fixity,
-            hosts,
-            origins,
-            metrics,
-            consumers,
-            stopping: CancellationToken::new(),
-        })
+        .boxed()
     }
 
     /// The library.
@@ -114,6 +132,7 @@ impl App {
             guarded(read, Right::Read).merge(guarded(write, Right::Write))
         };
         let ldp = door_ldp::routes(self.ldp.clone());
+        let records = door_records::http::routes(self.records.clone());
         let members = |routes| door_ldp::members(self.ldp.settings(), routes);
         let door_data::Routes { read: members_read, write: members_write } =
             door_data::member_routes(self.data.clone());
@@ -126,48 +145,38 @@ impl App {
             .merge(guarded(ldp.read, Right::Read))
             .merge(guarded(members(members_read), Right::Read))
             .merge(guarded(members(members_write), Right::Write))
-            .merge(guarded(ldp.write, Right::Write));
+            .merge(guarded(ldp.write, Right::Write))
+            .merge(guarded(records.read, Right::Read))
+            .merge(guarded(records.write, Right::Write));
         if !self.config.data.prefix.is_empty() {
             routes = routes.nest(&self.config.data.prefix, data());
         }
         if via.is_admin() {
-            routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.store.clone()));
+            let webhooks = webhooks::routes(self.webhooks.clone());
+            routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.store.clone())).merge(webhooks);
+        }
+        if via.is_admin() || !self.config.auth.copy.is_empty() {
+            routes = routes.merge(guarded(held::read_routes(self.library.clone()), Right::Copy));
         }
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         layered(routes, policy, hosts, Pace::of(&self.config.limits))
     }
 
-    /// The records door, if the configuration names an address for it.
-    pub(crate) fn records_door(&self) -> Result<Option<Arc<door_records::Door>>, ServerError> {
-        let RecordsConfig { listen, deadline, deadline_max, silence_max, request_max } = self.config.records;
-        if listen.is_none() {
+    /// The records door, if the configuration names an address for the Redis protocol.
+    pub(crate) fn records_door(&self) -> Result<Option<Arc<Door>>, ServerError> {
+        if self.config.records.listen.is_none() {
             return Ok(None);
         }
-        let why = |reason| ServerError::Door { door: "the records door", reason };
         if !Table::Records.is_in(self.store.level()) {
-            return Err(why("the store has no table of records yet: run `penates upgrade`".to_owned()));
+            let reason = "the store has no table of records yet: run `penates upgrade`".to_owned();
+            return Err(ServerError::Door { door: "the records door", reason });
         }
-        let records =
-            Records::new(self.store.clone(), Arc::new(SystemClock)).map_err(|error| why(error.to_string()))?;
-        let settings = door_records::Settings {
-            deadline,
-            deadline_max,
-            silence_max,
-            stall_max: self.config.limits.stall,
-            request: RequestLimits { bytes: usize::try_from(request_max).unwrap_or(usize::MAX) },
-        };
-        Ok(Some(door_records::Door::new(
-            records,
-            Box::new(self.policy(Via::Network)),
-            self.library.memory.clone(),
-            settings,
-        )))
+        Ok(Some(self.records.clone()))
     }
 
     fn policy(&self, via: Via) -> Policy {
-        let (tokens, origins) = (self.tokens.clone(), self.origins.clone());
-        Policy { via, config: self.config.auth.clone(), tokens, origins }
+        policy(via, &self.config, self.tokens.clone(), self.origins.clone())
     }
 
     /// `/stat` and `/metrics`: they reveal nothing about single volumes, and need the right to
@@ -204,6 +213,10 @@ impl App {
         &self.fixity
     }
 
+    pub(crate) fn webhooks(&self) -> &Arc<Webhooks> {
+        &self.webhooks
+    }
+
     pub(crate) fn tokens(&self) -> &Arc<Tokens> {
         &self.tokens
     }
@@ -214,9 +227,28 @@ impl App {
     }
 
     /// Makes acknowledged writes durable and releases the store.
-    pub async fn close(self) -> Result<(), ServerError> {
-        self.library.audit.auditor().finish().await;
-        Ok(self.store.close().await?)
+    pub fn close(self) -> BoxFuture<'static, Result<(), ServerError>> {
+        async move {
+            self.library.audit.auditor().finish().await;
+            Ok(self.store.close().await?)
+        }
+        .boxed()
+    }
+}
+
+fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Arc<Origins>) -> Policy {
+    Policy { via, config: config.auth.clone(), tokens, origins }
+}
+
+fn records_settings(config: &Config) -> door_records::Settings {
+    let RecordsConfig { listen: _, gives_way: _, tls: _, deadline, deadline_max, silence_max, request_max } =
+        config.records;
+    door_records::Settings {
+        deadline,
+        deadline_max,
+        silence_max,
+        stall_max: config.limits.stall,
+        request: RequestLimits { bytes: usize::try_from(request_max).unwrap_or(usize::MAX) },
     }
 }
 
@@ -323,6 +355,19 @@ mod tests {
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
         faults.set_poisoned(Lane::Text, false);
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test]
+    async fn records_over_http_need_the_rights_of_all_doors() {
+        let (app, _faults, _folder) = app().await;
+        let (network, trusted) = (app.router(Via::Network), app.router(Via::InProcess));
+        for method in [Method::PUT, Method::PATCH, Method::DELETE] {
+            assert_eq!(answer(&network, method, "/records/a").await.status(), StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(answer(&network, Method::POST, "/records:batchWrite").await.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(answer(&network, Method::GET, "/records/a").await.status(), StatusCode::NOT_FOUND);
+        assert_eq!(answer(&network, Method::POST, "/records:batchGet").await.status(), StatusCode::OK);
+        assert_eq!(answer(&trusted, Method::DELETE, "/records/a").await.status(), StatusCode::NOT_FOUND);
     }
 
     #[tokio::test]

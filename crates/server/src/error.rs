@@ -50,6 +50,14 @@ pub enum ServerError {
         /// What went wrong.
         reason: String,
     },
+    /// A webhook cannot be set up.
+    #[error("webhook `{name}`: {reason}")]
+    Webhook {
+        /// Its name.
+        name: String,
+        /// What went wrong; no secret.
+        reason: String,
+    },
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(String),

@@ -1,21 +1,24 @@
 //! Access to the store for commands of the administrator, which cannot open it while the server
-//! holds it: reading its rows and contents, and making it read-only.
+//! holds it: reading its rows and contents, learning what changed, and making it read-only. Reading
+//! is also for copies at other sites.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::feed::{Cursor, Subject};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use door_http::Reason;
-use heads::ObjectsError;
+use heads::{ObjectsError, keys};
+use library::Library;
 use serde::{Deserialize, Serialize};
-use store::wire::{self, Question};
-use store::{Call, Class, Deadline, Store, StoreError, read_only};
+use store::wire::{self, ChangedObject, Changes, Description, Question};
+use store::{Call, Class, Deadline, Scan, Store, StoreError, read_only};
 
-use crate::problem;
+use crate::{feed, problem};
 
 /// The time limit of one call of the store.
 const CALL_MAX: Duration = Duration::from_secs(25);
@@ -24,12 +27,68 @@ fn call() -> Call {
     Call::new(Class::Content, Deadline::within(CALL_MAX)).strong()
 }
 
+/// Bytes of a page of rows, whatever a reader asks for.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Partitions of a page of a walk, whatever a reader asks for.
+const WALKED_MAX: usize = 1_024;
+
+/// Changes of a page.
+const CHANGES: usize = 1_000;
+
+/// The routes that read the whole store.
+pub(crate) fn read_routes(library: Library) -> Router {
+    Router::new()
+        .route(wire::PATH, get(describe).post(ask))
+        .route(wire::CONTENT_PATH, get(read_content))
+        .route(wire::CHANGES_PATH, get(changes))
+        .with_state(library)
+}
+
+/// The routes that make the store read-only.
 pub(crate) fn routes(store: Arc<dyn Store>) -> Router {
     Router::new()
-        .route("/admin/store", post(ask))
-        .route("/admin/store/contents/{id}", get(read_content))
         .route("/admin/read-only", get(why_read_only).put(make_read_only).delete(take_changes))
         .with_state(store)
+}
+
+/// `GET /admin/store`: what a copy has to know first.
+async fn describe(State(library): State<Library>) -> Json<Description> {
+    Json(Description { wire: wire::VERSION, level: library.store().level().number() })
+}
+
+/// The query of `GET /admin/store/changes`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct After {
+    after: Option<String>,
+}
+
+/// `GET /admin/store/changes`: what changed behind a cursor; without one, the present cursor. 410 if
+/// the feed does not have it any more.
+async fn changes(
+    State(library): State<Library>,
+    Query(After { after }): Query<After>,
+) -> Result<Json<Changes>, feed::Refused> {
+    let until = library.heads.announced_until().await?.time();
+    let now = library.heads.now();
+    let Some(after) = after else {
+        let end = library.feed.now().await?.to_string();
+        return Ok(Json(Changes { objects: Vec::new(), end, is_last: true, until, now }));
+    };
+    let malformed = || feed::Refused(Reason::MALFORMED_PARAMETER, "`after` is a cursor".to_owned());
+    let cursor = Cursor::parse(&after).ok_or_else(malformed)?;
+    let page = library.feed.after(cursor, CHANGES).await?;
+    let objects = page.events.iter().map(|event| {
+        let object = match &event.subject {
+            Subject::Volume(id) => keys::volume_partition(id),
+            Subject::Resource(path) => keys::resource_partition(path),
+        };
+        ChangedObject { object: String::from_utf8_lossy(&object).into_owned(), revision: event.revision.to_string() }
+    });
+    let end = page.end.unwrap_or(cursor).max(cursor);
+    let until = if page.is_last { until } else { end.time() };
+    Ok(Json(Changes { objects: objects.collect(), end: end.to_string(), is_last: page.is_last, until, now }))
 }
 
 fn refused(error: StoreError) -> Response {
@@ -37,10 +96,25 @@ fn refused(error: StoreError) -> Response {
 }
 
 /// `POST /admin/store`: a [`Question`], encoded, and its answer.
-async fn ask(State(store): State<Arc<dyn Store>>, question: Bytes) -> Result<Bytes, Response> {
+async fn ask(State(library): State<Library>, question: Bytes) -> Result<Response, Response> {
     let question: Question =
         wire::decode(&question).map_err(|error| problem::respond(Reason::INVALID, &error.to_string()))?;
-    wire::encode_answer(wire::answer(store.as_ref(), call(), question).await).map_err(refused)
+    let store = library.store();
+    let answer = wire::answer(store.as_ref(), call(), bounded(question)).await;
+    let answer = wire::encode_answer(answer).map_err(refused)?;
+    Ok(([(wire::LEVEL, store.level().number().to_string())], answer).into_response())
+}
+
+/// A page of a range or a walk ends early, and the reader asks again.
+fn bounded(question: Question) -> Question {
+    match question {
+        Question::Scan(table, partition, scan) => {
+            let max_bytes = scan.max_bytes.min(PAGE_BYTES_MAX);
+            Question::Scan(table, partition, Scan { max_bytes, ..scan })
+        }
+        Question::Walk(table, from, max) => Question::Walk(table, from, max.min(WALKED_MAX)),
+        question => question,
+    }
 }
 
 /// The query of `GET /admin/store/contents/ID`.
@@ -53,13 +127,13 @@ struct Range {
 
 /// `GET /admin/store/contents/ID`: bytes of a content; 404 if there is no such sealed content.
 async fn read_content(
-    State(store): State<Arc<dyn Store>>,
+    State(library): State<Library>,
     Path(id): Path<String>,
     Query(range): Query<Range>,
 ) -> Result<Response, Response> {
     let absent = || problem::respond(Reason::ABSENT, "there is no such content");
     let id = id.parse().map_err(|_| absent())?;
-    let content = store.read_content(call(), id, range.from..range.to).await.map_err(refused)?;
+    let content = library.store().read_content(call(), id, range.from..range.to).await.map_err(refused)?;
     Ok(Body::from_stream(content.ok_or_else(absent)?).into_response())
 }
 

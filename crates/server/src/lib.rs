@@ -10,7 +10,7 @@
 //!   requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response,
 //!   `pace.rs` ends slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
 //!   `stat.rs`, `fixity_pages.rs`, `admin.rs` and `page.rs` are the server's own routes; so is
-//!   `feed/`, the change feed over HTTP.
+//!   `feed/`, the change feed over HTTP. `webhooks/` sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate, `peer.rs` the client's address, `background.rs` collects and sweeps,
 //!   `systemd.rs` notifies the service manager.
@@ -45,6 +45,7 @@ mod telemetry;
 mod tls;
 mod tokens;
 mod trace_context;
+mod webhooks;
 
 pub use access::Via;
 pub use app::App;

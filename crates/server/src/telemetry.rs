@@ -48,6 +48,10 @@ const FIXITY_BYTES: &str = "penates_fixity_bytes_total";
 const FIXITY_DAMAGED: &str = "penates_fixity_damaged_total";
 const FIXITY_FAILED: &str = "penates_fixity_failed_total";
 
+pub(crate) const WEBHOOK_LAG: &str = "penates_webhook_lag_seconds";
+pub(crate) const WEBHOOK_PARKED: &str = "penates_webhook_parked";
+pub(crate) const WEBHOOK_MESSAGES: &str = "penates_webhook_messages_total";
+
 /// How long a scrape waits for the state of the fixity auditor.
 const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -92,6 +96,9 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_counter!(FIXITY_BYTES, "Bytes that this server's fixity auditor has read");
     describe_counter!(FIXITY_DAMAGED, "Damaged objects that this server's fixity auditor has found");
     describe_counter!(FIXITY_FAILED, "Objects that this server's fixity auditor could not read");
+    describe_gauge!(WEBHOOK_LAG, "Age of the oldest event that a webhook has not accepted; 0 if there is none");
+    describe_gauge!(WEBHOOK_PARKED, "1 while nothing is sent to a webhook until an operator resumes it");
+    describe_counter!(WEBHOOK_MESSAGES, "Messages that this server has sent to a webhook, by outcome");
     Ok(handle)
 }
 

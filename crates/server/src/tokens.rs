@@ -8,6 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -106,10 +108,13 @@ pub struct Tokens {
 
 impl Tokens {
     /// Reads all tokens.
-    pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, TokenError> {
-        let tokens = Self { store, clock, cached: RwLock::default(), turn: Mutex::default() };
-        tokens.refresh().await?;
-        Ok(tokens)
+    pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> BoxFuture<'static, Result<Self, TokenError>> {
+        async move {
+            let tokens = Self { store, clock, cached: RwLock::default(), turn: Mutex::default() };
+            tokens.refresh().await?;
+            Ok(tokens)
+        }
+        .boxed()
     }
 
     /// The name of the token with this text; `None` if there is none or it was revoked. Takes the
@@ -127,46 +132,55 @@ impl Tokens {
     }
 
     /// Reads all tokens again and returns them by name, including revoked ones.
-    pub async fn list(&self) -> Result<Vec<TokenInfo>, TokenError> {
-        let _turn = self.turn.lock().await;
-        self.refresh().await?;
-        Ok(self.cached.read().iter().map(|(record, _)| record.info.clone()).collect())
+    pub fn list(&self) -> BoxFuture<'_, Result<Vec<TokenInfo>, TokenError>> {
+        async move {
+            let _turn = self.turn.lock().await;
+            self.refresh().await?;
+            Ok(self.cached.read().iter().map(|(record, _)| record.info.clone()).collect())
+        }
+        .boxed()
     }
 
     /// Creates a token.
-    pub async fn create(&self, name: &str) -> Result<Secret, TokenError> {
-        if !is_name(name) {
-            return Err(TokenError::Name);
+    pub fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Secret, TokenError>> {
+        async move {
+            if !is_name(name) {
+                return Err(TokenError::Name);
+            }
+            let _turn = self.turn.lock().await;
+            let secret = Secret::random()?;
+            let record = Record {
+                info: TokenInfo { name: name.to_owned(), created: self.clock.now(), revoked: None },
+                sha256: Sha256::digest(secret.reveal().as_bytes()).into(),
+            };
+            match self.write(record, Expect::Absent).await? {
+                Outcome::Applied => Ok(secret),
+                Outcome::Refused { .. } => Err(TokenError::Exists(name.to_owned())),
+                Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
+            }
         }
-        let _turn = self.turn.lock().await;
-        let secret = Secret::random()?;
-        let record = Record {
-            info: TokenInfo { name: name.to_owned(), created: self.clock.now(), revoked: None },
-            sha256: Sha256::digest(secret.reveal().as_bytes()).into(),
-        };
-        match self.write(record, Expect::Absent).await? {
-            Outcome::Applied => Ok(secret),
-            Outcome::Refused { .. } => Err(TokenError::Exists(name.to_owned())),
-            Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
-        }
+        .boxed()
     }
 
     /// Revokes a token. Revoking it again changes nothing.
-    pub async fn revoke(&self, name: &str) -> Result<TokenInfo, TokenError> {
-        let _turn = self.turn.lock().await;
-        self.refresh().await?;
-        let found = self.cached.read().iter().find(|(record, _)| record.info.name == name).cloned();
-        let Some((mut record, stamp)) = found else { return Err(TokenError::Absent(name.to_owned())) };
-        if record.info.revoked.is_some() {
-            return Ok(record.info);
+    pub fn revoke<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TokenInfo, TokenError>> {
+        async move {
+            let _turn = self.turn.lock().await;
+            self.refresh().await?;
+            let found = self.cached.read().iter().find(|(record, _)| record.info.name == name).cloned();
+            let Some((mut record, stamp)) = found else { return Err(TokenError::Absent(name.to_owned())) };
+            if record.info.revoked.is_some() {
+                return Ok(record.info);
+            }
+            record.info.revoked = Some(self.clock.now());
+            let info = record.info.clone();
+            match self.write(record, Expect::Stamp(stamp)).await? {
+                Outcome::Applied => Ok(info),
+                Outcome::Refused { .. } => Err(TokenError::Unsure(format!("`{name}` was changed by another process"))),
+                Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
+            }
         }
-        record.info.revoked = Some(self.clock.now());
-        let info = record.info.clone();
-        match self.write(record, Expect::Stamp(stamp)).await? {
-            Outcome::Applied => Ok(info),
-            Outcome::Refused { .. } => Err(TokenError::Unsure(format!("`{name}` was changed by another process"))),
-            Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
-        }
+        .boxed()
     }
 
     /// Writes a record. An applied change is in force from then on, even if the store cannot be

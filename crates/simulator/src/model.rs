@@ -1,6 +1,8 @@
 //! The expected state: every version of every head, its writer, and all results that clients got.
 //! Every result is compared with it.
 
+mod past;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;

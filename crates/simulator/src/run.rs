@@ -3,6 +3,7 @@
 
 mod feed;
 mod hold;
+mod remembered;
 mod rest;
 
 use std::sync::Arc;
@@ -465,6 +466,11 @@ impl Run {
                 );
                 if let Some(wrong) = wrong {
                     world.model.wrong(format!("op {op} lists /{container}: {wrong}"));
+                }
+            }
+            Seen::Past { object, before, past } => {
+                if let Some(wrong) = world.model.wrong_past(&object, &before, &past) {
+                    world.model.wrong(format!("op {op}, the past of {}: {wrong}", object.escape_ascii()));
                 }
             }
             Seen::Volumes(names) if is_home && sees_all => {

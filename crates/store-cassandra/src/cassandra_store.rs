@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use store::{
     AtOnce, Call, Capabilities, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, FormatLevel, Health,
@@ -46,40 +48,43 @@ impl CassandraStore {
     /// [`StoreError::Unreadable`] if there is no such store; [`StoreError::Format`] if it has
     /// another format; [`StoreError::Invalid`] if data center, levels or certificates do not match
     /// the cluster, or if this machine's clock differs too much from a node's.
-    pub async fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
-        let address = options.address.clone();
-        let (connected, level) = connect::store(&options).await?;
-        check_clock(&connected, &options, clock.as_ref()).await?;
-        let (copies, others) = connected.check_levels(&address, &options.levels)?;
-        let home = match copies.others > 0 {
-            true => Some(connected.home(address.keyspace()).await?),
-            false => None,
-        };
-        home.iter().try_for_each(|home| home.check_serial(options.levels.serial))?;
-        let home = KnownHome::new(options.levels.serial, connected.datacenter.clone(), home);
-        let statements = Statements::prepare(&connected.session, address.keyspace(), level).await?;
-        let routes = Routes::new(&connected.datacenter, options.speculative_after);
-        let lag = Lag::new(connected.datacenter, others);
-        let engine = Engine {
-            requests: Requests::new(connected.session, routes, options.requests_max),
-            statements,
-            levels: InForce { levels: options.levels, copies },
-            home,
-            write_times: WriteTimes::new(clock.clone()),
-            row_sizes: RowSizes::default(),
-            turns: Turns::new(),
-            lag,
-            content_lease: options.content_lease,
-            swept_until: Mutex::new(None),
-            level: Mutex::new(level),
-            lease: Lease::new(options.newest_level),
-            address: address.clone(),
-            clock,
-        };
-        engine.renew_lease().await?;
-        let engine = Arc::new(engine);
-        upkeep::begin(&engine);
-        Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
+    pub fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> BoxFuture<'static, StoreResult<Arc<Self>>> {
+        async move {
+            let address = options.address.clone();
+            let (connected, level) = connect::store(&options).await?;
+            check_clock(&connected, &options, clock.as_ref()).await?;
+            let (copies, others) = connected.check_levels(&address, &options.levels)?;
+            let home = match copies.others > 0 {
+                true => Some(connected.home(address.keyspace()).await?),
+                false => None,
+            };
+            home.iter().try_for_each(|home| home.check_serial(options.levels.serial))?;
+            let home = KnownHome::new(options.levels.serial, connected.datacenter.clone(), home);
+            let statements = Statements::prepare(&connected.session, address.keyspace(), level).await?;
+            let routes = Routes::new(&connected.datacenter, options.speculative_after);
+            let lag = Lag::new(connected.datacenter, others);
+            let engine = Engine {
+                requests: Requests::new(connected.session, routes, options.requests_max),
+                statements,
+                levels: InForce { levels: options.levels, copies },
+                home,
+                write_times: WriteTimes::new(clock.clone()),
+                row_sizes: RowSizes::default(),
+                turns: Turns::new(),
+                lag,
+                content_lease: options.content_lease,
+                swept_until: Mutex::new(None),
+                level: Mutex::new(level),
+                lease: Lease::new(options.newest_level),
+                address: address.clone(),
+                clock,
+            };
+            engine.renew_lease().await?;
+            let engine = Arc::new(engine);
+            upkeep::begin(&engine);
+            Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
+        }
+        .boxed()
     }
 
     /// The engine, whose lease holds. Reads of rows check that once more at their end, because the

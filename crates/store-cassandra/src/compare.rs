@@ -5,13 +5,12 @@
 //! the write may have been applied and then replaced.
 
 use bytes::Bytes;
-use scylla::statement::prepared::PreparedStatement;
-use store::{Call, Expect, Guard, NewRow, Row, Stamp, StoreError, Table};
+use store::{Call, Expect, Guard, Row, Stamp, StoreError, Table};
 
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::requests::{Bound, Parameter, Tries};
-use crate::value::{stored_partition, stored_value, time_to_live_s};
+use crate::value::{stored_partition, stored_value};
 
 /// The new state of a guarded row.
 pub(crate) enum Become {
@@ -111,19 +110,6 @@ impl Engine {
                 Err(Failure::Refused(StoreError::Invalid("an absent row cannot be deleted".to_owned())))
             }
         }
-    }
-
-    /// The insert of a plain row.
-    pub(crate) fn put_statement<'a>(
-        &self,
-        put: &'a PreparedStatement,
-        stored_partition: &Bytes,
-        row: &NewRow,
-    ) -> Bound<'a> {
-        let value = stored_value(&row.value, row.expires_at);
-        let blobs = [stored_partition.clone(), row.sort.clone(), value].map(Parameter::Blob);
-        let time_to_live = Parameter::Int(time_to_live_s(row, self.now()));
-        (put, blobs.into_iter().chain([time_to_live]).collect())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Creates the keyspace and the tables of a store.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use thiserror::Error;
 
 use crate::cassandra_store::CassandraStore;
@@ -67,28 +69,31 @@ impl CassandraStore {
     ///
     /// An existing keyspace keeps its replication: a change requires a repair afterwards, which is
     /// an administrator's task.
-    pub async fn initialise(
-        options: &CassandraOptions,
-        replication: Option<&Replication>,
+    pub fn initialise<'a>(
+        options: &'a CassandraOptions,
+        replication: Option<&'a Replication>,
         dry_run: bool,
-    ) -> Result<Initialised, InitError> {
-        let connected = connect::session(options).await?;
-        let keyspace = options.address.keyspace();
-        if connected.recorded_level(options).await?.is_some() && !dry_run {
-            return Ok(Initialised::WasThere);
+    ) -> BoxFuture<'a, Result<Initialised, InitError>> {
+        async move {
+            let connected = connect::session(options).await?;
+            let keyspace = options.address.keyspace();
+            if connected.recorded_level(options).await?.is_some() && !dry_run {
+                return Ok(Initialised::WasThere);
+            }
+            let replication = settled(&connected, replication)?;
+            let plan = SchemaPlan::new(keyspace, &replication, options.newest_level);
+            if dry_run {
+                return Ok(Initialised::Planned(plan));
+            }
+            for statement in &plan.statements {
+                connected.run_schema(statement).await.map_err(|error| InitError::Statement {
+                    statement: statement.clone(),
+                    reason: error.to_string(),
+                })?;
+            }
+            Ok(Initialised::Made)
         }
-        let replication = settled(&connected, replication)?;
-        let plan = SchemaPlan::new(keyspace, &replication, options.newest_level);
-        if dry_run {
-            return Ok(Initialised::Planned(plan));
-        }
-        for statement in &plan.statements {
-            connected
-                .run_schema(statement)
-                .await
-                .map_err(|error| InitError::Statement { statement: statement.clone(), reason: error.to_string() })?;
-        }
-        Ok(Initialised::Made)
+        .boxed()
     }
 }
 

@@ -4,9 +4,10 @@
 //! One CQL table stores each [`store::Table`]. A partition is a partition, and a sort key is a
 //! clustering key. There are two kinds of rows, and a row never changes its kind:
 //!
-//! - **plain** rows are written by unconditional inserts with write times of Penates, which never
-//!   run back. The value is a single cell (including the expiry), because Cassandra merges two
-//!   writes with equal write times cell by cell;
+//! - **plain** rows are written unconditionally with write times of Penates, which never run back,
+//!   or replaced by lightweight transactions that compare the value ([`store::Step::Replace`]). The
+//!   value is a single cell (including the expiry), because Cassandra merges two writes with equal
+//!   write times cell by cell;
 //! - **guarded** rows (heads) are created, changed and deleted only by lightweight transactions.
 //!
 //! Differences from the embedded engine:
@@ -35,8 +36,8 @@
 //! - `connect.rs` (session, data center, format), `routing.rs` (choice of nodes), `statements.rs`,
 //!   and `requests.rs`, through which every request to the cluster goes (deadline, level, retries;
 //!   `failure.rs`: meaning of errors);
-//! - `read.rs` (`row_sizes.rs`: the size of pages), `write.rs` and `compare.rs` (lightweight
-//!   transactions; `turns.rs`: one at a time), `contents.rs` and `chunks.rs`;
+//! - `read.rs` (`row_sizes.rs`: the size of pages), `write.rs`, `compare.rs` and `replace.rs`
+//!   (lightweight transactions; `turns.rs`: one at a time), `contents.rs` and `chunks.rs`;
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
 //!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
 //!   heads);
@@ -61,6 +62,7 @@ mod move_home;
 mod options;
 mod raising;
 mod read;
+mod replace;
 mod requests;
 mod routing;
 mod row_sizes;

@@ -1,5 +1,7 @@
 //! The raising of a store's level. The protocol is in `lease.rs`.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use scylla::statement::{Consistency, SerialConsistency};
 use store::{Clock, FormatLevel, StoreError, StoreResult, Table, UnixMillis};
 
@@ -126,9 +128,12 @@ impl CassandraStore {
     ///
     /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Unavailable`] if a data center
     /// does not answer.
-    pub async fn upgrading(options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<Upgrading> {
-        let (connected, _) = connect::store(options).await?;
-        connected.upgrading(options, clock.now()).await
+    pub fn upgrading<'a>(options: &'a CassandraOptions, clock: &'a dyn Clock) -> BoxFuture<'a, StoreResult<Upgrading>> {
+        async move {
+            let (connected, _) = connect::store(options).await?;
+            connected.upgrading(options, clock.now()).await
+        }
+        .boxed()
     }
 
     /// Raises the level of a store by one, unless it is the newest that this program knows or a
@@ -136,28 +141,34 @@ impl CassandraStore {
     /// may be repeated, and must be if it was interrupted.
     ///
     /// Errors: as of [`CassandraStore::upgrading`].
-    pub async fn raise_level(options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<(FormatLevel, Upgrading)> {
-        let (connected, level) = connect::store(options).await?;
-        let next = level.next();
-        if level == options.newest_level {
-            connected.withdraw(options, level).await?;
-            return Ok((level, connected.upgrading(options, clock.now()).await?));
-        }
-        connected.intend(options, next).await?;
-        let found = connected.upgrading(options, clock.now()).await?;
-        if found.level == level && found.hindering(next).is_empty() {
-            connected.add_tables(options, level).await?;
-            // Another process may have withdrawn it, and servers may have joined since.
-            if !connected.is_intended(options, next).await? {
-                return Err(StoreError::Unavailable("another process raises the level too: try again".to_owned()));
+    pub fn raise_level<'a>(
+        options: &'a CassandraOptions,
+        clock: &'a dyn Clock,
+    ) -> BoxFuture<'a, StoreResult<(FormatLevel, Upgrading)>> {
+        async move {
+            let (connected, level) = connect::store(options).await?;
+            let next = level.next();
+            if level == options.newest_level {
+                connected.withdraw(options, level).await?;
+                return Ok((level, connected.upgrading(options, clock.now()).await?));
             }
-            if !connected.record_level(options, level).await? {
-                return Err(StoreError::Unavailable(
-                    "another process has raised the level: look with --check".to_owned(),
-                ));
+            connected.intend(options, next).await?;
+            let found = connected.upgrading(options, clock.now()).await?;
+            if found.level == level && found.hindering(next).is_empty() {
+                connected.add_tables(options, level).await?;
+                // Another process may have withdrawn it, and servers may have joined since.
+                if !connected.is_intended(options, next).await? {
+                    return Err(StoreError::Unavailable("another process raises the level too: try again".to_owned()));
+                }
+                if !connected.record_level(options, level).await? {
+                    return Err(StoreError::Unavailable(
+                        "another process has raised the level: look with --check".to_owned(),
+                    ));
+                }
             }
+            connected.withdraw(options, next).await?;
+            Ok((level, connected.upgrading(options, clock.now()).await?))
         }
-        connected.withdraw(options, next).await?;
-        Ok((level, connected.upgrading(options, clock.now()).await?))
+        .boxed()
     }
 }

@@ -45,6 +45,8 @@ pub(crate) enum Parameter {
     BigInt(i64),
     /// A text.
     Text(String),
+    /// No value.
+    Null,
 }
 
 impl SerializeValue for Parameter {
@@ -58,6 +60,7 @@ impl SerializeValue for Parameter {
             Parameter::Int(number) => number.serialize(typ, writer),
             Parameter::BigInt(number) => number.serialize(typ, writer),
             Parameter::Text(text) => text.serialize(typ, writer),
+            Parameter::Null => Ok(writer.set_null()),
         }
     }
 }

@@ -25,6 +25,11 @@ pub(crate) struct TableStatements {
     scans: [PreparedStatement; 4],
     /// Writes a plain row, with its time to live.
     pub(crate) put: PreparedStatement,
+    /// Writes a plain row in place of one with a value, or where there is no value. Like `put` it
+    /// leaves no trace once the value has expired, as an `INSERT` without a time to live would.
+    pub(crate) replace: PreparedStatement,
+    /// Removes a plain row with a value.
+    pub(crate) remove_if: PreparedStatement,
     /// Writes a guarded row where there is none.
     pub(crate) make: PreparedStatement,
     /// Writes a guarded row in place of one with a stamp.
@@ -120,7 +125,9 @@ impl TableStatements {
                 prepare(format!("{ROWS} {name} {BETWEEN} ORDER BY sort DESC")).await?,
                 prepare(format!("{ROWS} {name} {FROM} ORDER BY sort DESC")).await?,
             ],
-            put: prepare(format!("INSERT INTO {name} (partition, sort, value) VALUES (?, ?, ?) USING TTL ?")).await?,
+            put: prepare(format!("UPDATE {name} USING TTL ? SET value = ? {KEY}")).await?,
+            replace: prepare(format!("UPDATE {name} USING TTL ? SET value = ? {KEY} IF value = ?")).await?,
+            remove_if: prepare(format!("DELETE FROM {name} {KEY} IF value = ?")).await?,
             make: prepare(format!(
                 "INSERT INTO {name} (partition, sort, value, stamp, tag) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS"
             ))

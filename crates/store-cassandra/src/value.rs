@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use store::{Guard, NewRow, Row, Stamp, StoreError, StoreResult, Table, UnixMillis};
+use store::{Guard, PlainRows, Row, Stamp, StoreError, StoreResult, Table, UnixMillis};
 
 /// A value that does not expire.
 const LASTING: u8 = 1;
@@ -62,8 +62,8 @@ pub(crate) fn stored_value(value: &[u8], expires_at: Option<UnixMillis>) -> Byte
 }
 
 /// The time to live that Cassandra gets as a hint, in seconds; 0: none.
-pub(crate) fn time_to_live_s(row: &NewRow, now: UnixMillis) -> i32 {
-    let Some(expires_at) = row.expires_at else { return 0 };
+pub(crate) fn time_to_live_s(expires_at: Option<UnixMillis>, now: UnixMillis) -> i32 {
+    let Some(expires_at) = expires_at else { return 0 };
     let life = expires_at.since(now) + TTL_MARGIN;
     if life > TTL_MAX { 0 } else { i32::try_from(life.as_secs()).unwrap_or(0) }
 }
@@ -77,7 +77,13 @@ pub(crate) struct Cells {
 
 /// The row of some cells; `None`: it has expired.
 pub(crate) fn row_of(table: Table, sort: Bytes, cells: Cells, now: UnixMillis) -> StoreResult<Option<Row>> {
-    let Some(stored) = cells.value else { return Err(corrupt(table, "a row has no value")) };
+    let stored = match cells.value {
+        Some(stored) => stored,
+        // What is left of a row that an earlier program made by `INSERT`, and whose value
+        // was replaced by one that has expired.
+        None if cells.stamp.is_none() && table.info().plain_rows == PlainRows::Replaced => return Ok(None),
+        None => return Err(corrupt(table, "a row has no value")),
+    };
     let Some((value, expires_at)) = live_value(table, &stored, now)? else { return Ok(None) };
     let value = if value.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(&value) } else { value };
     let guard = cells.stamp.map(|stamp| guard_of(table, &stamp, cells.tag)).transpose()?;
@@ -134,12 +140,12 @@ mod tests {
 
     #[test]
     fn a_row_is_reclaimed_after_it_expires_and_never_before() {
-        let row = |at| NewRow { expires_at: Some(UnixMillis(at)), ..NewRow::new("s", "v") };
         let now = UnixMillis(1_000_000);
-        assert!(time_to_live_s(&row(1_000_000 + 10_000), now) > 10);
-        assert!(time_to_live_s(&row(0), now) > 0, "0 would mean for ever");
-        assert_eq!(time_to_live_s(&row(u64::MAX), now), 0);
-        assert_eq!(time_to_live_s(&NewRow::new("s", "v"), now), 0);
+        let time_to_live_s = |at| time_to_live_s(Some(UnixMillis(at)), now);
+        assert!(time_to_live_s(1_000_000 + 10_000) > 10);
+        assert!(time_to_live_s(0) > 0, "0 would mean for ever");
+        assert_eq!(time_to_live_s(u64::MAX), 0);
+        assert_eq!(super::time_to_live_s(None, now), 0);
     }
 
     #[test]

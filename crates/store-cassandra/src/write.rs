@@ -9,9 +9,10 @@ use crate::compare::{Become, Change, Ended};
 use crate::engine::Engine;
 use crate::failure::{Failure, readable};
 use crate::read::{SeenCells, SeenRow};
+use crate::replace::Replacement;
 use crate::requests::{Bound, Parameter};
 use crate::statements::TableStatements;
-use crate::value::stored_partition;
+use crate::value::{stored_partition, stored_value, time_to_live_s};
 
 /// Bytes of rows per request; a larger row is sent alone.
 const REQUEST_BYTES: usize = 512 << 10;
@@ -32,7 +33,7 @@ impl Engine {
     pub(crate) async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
         steps.iter().try_for_each(|step| call.wanted_of(step.table()).require(self.given(step)))?;
-        if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. })) {
+        if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. } | Step::Replace { .. })) {
             // Before the first step, so that the list is certainly not carried out.
             self.home.check()?;
         }
@@ -52,7 +53,7 @@ impl Engine {
     /// What an acknowledged step survives. A requirement writes nothing that could be lost.
     fn given(&self, step: &Step) -> Durability {
         match step {
-            Step::CompareAndWrite { .. } => self.levels.committed_durability(),
+            Step::CompareAndWrite { .. } | Step::Replace { .. } => self.levels.committed_durability(),
             Step::Put { table, .. } | Step::Remove { table, .. } => self.levels.durability(table.class()),
             Step::Require { .. } => Durability::Replicated,
         }
@@ -70,6 +71,9 @@ impl Engine {
                 let then = Become::Changed { guard, value };
                 self.compare_and_write(call, &Change { table, partition, sort, expect, then }).await
             }
+            Step::Replace { table, partition, sort, expect, then } => {
+                self.replace(call, &Replacement { table, partition, sort, expect, then }).await
+            }
             Step::Remove { table, partition, rows } => match rows {
                 Removal::Rows(sorts) => self.remove_rows(call, table, &partition, &sorts).await,
                 Removal::Range(from, to) => self.remove_range(call, table, &partition, from, to).await,
@@ -82,10 +86,17 @@ impl Engine {
         let partition = stored_partition(partition);
         let (at, level) = (self.write_times.next(), self.levels.write(table.class()).consistency());
         let requests = portions(rows).into_iter().map(|rows| {
-            let bound = rows.iter().map(|row| self.put_statement(&statements.put, &partition, row)).collect();
+            let bound = rows.iter().map(|row| self.put_statement(statements, &partition, row)).collect();
             self.requests.write(call.deadline, level, Some(at), bound)
         });
         all_written(stream::iter(requests).buffer_unordered(AT_ONCE).collect().await)
+    }
+
+    fn put_statement<'a>(&self, statements: &'a TableStatements, stored_partition: &Bytes, row: &NewRow) -> Bound<'a> {
+        let time_to_live = Parameter::Int(time_to_live_s(row.expires_at, self.now()));
+        let value = stored_value(&row.value, row.expires_at);
+        let blobs = [value, stored_partition.clone(), row.sort.clone()].map(Parameter::Blob);
+        (&statements.put, std::iter::once(time_to_live).chain(blobs).collect())
     }
 
     async fn remove_rows(&self, call: Call, table: Table, partition: &[u8], sorts: &[Bytes]) -> StepResult {

@@ -14,8 +14,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use scylla::client::session_builder::SessionBuilder;
 use store::suite::Subject;
 use store::{
-    Call, Class, Clock, Deadline, Direction, Durability, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row,
-    Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
+    Call, Class, Clock, Deadline, Direction, Durability, Expect, Guard, ManualClock, NewRow, Outcome, PlainValue,
+    Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
 };
 use store_cassandra::testing::fresh_options;
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
@@ -291,4 +291,32 @@ async fn with_one_copy_a_write_that_must_survive_a_power_failure_is_refused() {
     let write = vec![put(vec![NewRow::new("a", "v")])];
     let refused = subject.store().run(call().durable(Durability::Synced), write).await.unwrap_err();
     assert!(matches!(refused, StoreError::NotDurable { given: Durability::Written, .. }), "{refused}");
+}
+
+/// An `INSERT` without a time to live would leave a row without a value for ever.
+#[tokio::test]
+async fn cassandra_deletes_all_of_a_replaced_row_after_it_has_expired() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let Some(options) = fresh_options().await else { return };
+    let store = open(options.clone()).await.unwrap();
+    let (table, partition) = (Table::Records, PARTITION);
+    let rows = vec![NewRow::new("a", "lasts")];
+    applied(store.as_ref(), vec![Step::Put { table, partition: partition.clone(), rows }]).await;
+    let expect = Some(PlainValue { value: "lasts".into(), expires_at: None });
+    let then = Some(PlainValue { value: "ends".into(), expires_at: Some(SystemClock.now().plus(HOUR)) });
+    applied(store.as_ref(), vec![Step::Replace { table, partition, sort: "a".into(), expect, then }]).await;
+
+    let raw = SessionBuilder::new().known_nodes(options.address.hosts()).build().await.unwrap();
+    let records = format!("{}.{table}", options.address.keyspace());
+    let left = raw.query_unpaged(format!("SELECT TTL(value) FROM {records}"), ()).await.unwrap();
+    let (seconds,) = left.into_rows_result().unwrap().single_row::<(i32,)>().unwrap();
+    let (least, most) = (HOUR.as_secs(), 2 * HOUR.as_secs());
+    assert!((least..=most).contains(&u64::try_from(seconds).unwrap()), "{seconds} s");
+
+    // As when its time to live has passed.
+    let delete = format!("DELETE value FROM {records} WHERE partition = ? AND sort = ?");
+    let stored_partition = [&[1], &PARTITION[..]].concat();
+    raw.query_unpaged(delete, (stored_partition, b"a".to_vec())).await.unwrap();
+    let rows = raw.query_unpaged(format!("SELECT partition FROM {records}"), ()).await.unwrap();
+    assert_eq!(rows.into_rows_result().unwrap().rows_num(), 0);
 }

@@ -94,6 +94,20 @@ impl List<'_> {
                 }
                 self.write(Space::Rows(target.table), &target.key, Some(value.clone()));
             }
+            Change::Replace { target, expect, then } => {
+                let raw = self.raw(Space::Rows(target.table), &target.key)?;
+                let is_expected = match expect {
+                    Some(expect) => raw.as_ref() == Some(&value::encode_plain(&expect.value, expect.expires_at)),
+                    None => self.row(target)?.is_none(),
+                };
+                if !is_expected {
+                    return Ok(Err(self.row(target)?));
+                }
+                match then {
+                    Some(row) => self.put(target.table, std::slice::from_ref(row)),
+                    None => self.write(Space::Rows(target.table), &target.key, None),
+                }
+            }
             Change::RemoveRows { table, keys } => {
                 for key in keys {
                     self.remove_plain(*table, key)?;

@@ -2,7 +2,9 @@
 //! makes it, so that the one committer only checks and merges.
 
 use bytes::Bytes;
-use store::{Call, Class, Condition, Expect, Lane, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
+use store::{
+    Call, Class, Condition, Expect, Lane, NewRow, PlainValue, Removal, Step, StoreError, StoreResult, Table, UnixMillis,
+};
 
 use crate::key::{self, KeyRange};
 use crate::room::Use;
@@ -45,6 +47,11 @@ pub(crate) enum Change {
         target: RowAddress,
         expect: Expect,
         value: Bytes,
+    },
+    Replace {
+        target: RowAddress,
+        expect: Option<PlainValue>,
+        then: Option<PlannedRow>,
     },
     RemoveRows {
         table: Table,
@@ -103,7 +110,12 @@ impl Plan {
     /// A plan of encoded changes to tables of a lane.
     pub(crate) fn of(lane: Lane, changes: Vec<Change>) -> Self {
         let bytes = changes.iter().map(change_bytes).sum();
-        let adds = |change: &Change| matches!(change, Change::Put { .. } | Change::CompareAndWrite { .. });
+        let adds = |change: &Change| {
+            matches!(
+                change,
+                Change::Put { .. } | Change::CompareAndWrite { .. } | Change::Replace { then: Some(_), .. }
+            )
+        };
         let use_ = match changes.iter().any(adds) {
             true if bytes > LITTLE_BYTES => Use::Adds,
             true => Use::AddsLittle,
@@ -116,7 +128,7 @@ impl Plan {
     pub(crate) fn written_tables(&self) -> impl Iterator<Item = Table> {
         self.changes.iter().filter_map(|change| match change {
             Change::Put { table, .. } => Some(*table),
-            Change::CompareAndWrite { target, .. } => Some(target.table),
+            Change::CompareAndWrite { target, .. } | Change::Replace { target, .. } => Some(target.table),
             _ => None,
         })
     }
@@ -125,7 +137,10 @@ impl Plan {
     pub(crate) fn rows_touched(&self) -> usize {
         let rows = |change: &Change| match change {
             Change::Put { rows, .. } => rows.len(),
-            Change::CompareAndWrite { .. } | Change::Require { .. } | Change::DropGuarded { .. } => 1,
+            Change::CompareAndWrite { .. }
+            | Change::Require { .. }
+            | Change::Replace { .. }
+            | Change::DropGuarded { .. } => 1,
             Change::RemoveRows { keys, .. } => keys.len(),
             Change::RemoveRange { range, .. } => range.as_ref().map_or(0, |_| usize::MAX),
             Change::Reclaim { .. } => 0,
@@ -141,6 +156,7 @@ impl Plan {
                 Change::Put { table, rows } => refuse_guarded(view, *table, rows, now)?,
                 Change::CompareAndWrite { target, .. }
                 | Change::Require { target, .. }
+                | Change::Replace { target, .. }
                 | Change::DropGuarded { target, .. } => {
                     view.raw(Space::Rows(target.table), &target.key)?;
                 }
@@ -186,6 +202,11 @@ fn plan_step(step: Step) -> StoreResult<Change> {
             expect,
             value: value::encode_guarded(&value, &guard)?,
         },
+        Step::Replace { table, partition, sort, expect, then } => {
+            let row = |row: PlainValue| NewRow { sort: sort.clone(), value: row.value, expires_at: row.expires_at };
+            let then = then.map(|then| plan_row(table, &partition, row(then))).transpose()?;
+            Change::Replace { target: RowAddress::new(table, &partition, sort)?, expect, then }
+        }
         Step::Remove { table, partition, rows: Removal::Rows(sorts) } => {
             let keys = sorts.iter().map(|sort| key::encode(&partition, sort)).collect::<StoreResult<_>>()?;
             Change::RemoveRows { table, keys }
@@ -197,12 +218,13 @@ fn plan_step(step: Step) -> StoreResult<Change> {
 }
 
 fn plan_rows(table: Table, partition: &[u8], rows: Vec<NewRow>) -> StoreResult<Vec<PlannedRow>> {
-    let plan_row = |row: NewRow| {
-        let key = key::encode(partition, &row.sort)?;
-        let expiry = row.expires_at.map(|expires_at| expiry::encode(expires_at, table, &key));
-        Ok(PlannedRow { value: value::encode_plain(&row.value, row.expires_at), key, expiry })
-    };
-    rows.into_iter().map(plan_row).collect()
+    rows.into_iter().map(|row| plan_row(table, partition, row)).collect()
+}
+
+fn plan_row(table: Table, partition: &[u8], row: NewRow) -> StoreResult<PlannedRow> {
+    let key = key::encode(partition, &row.sort)?;
+    let expiry = row.expires_at.map(|expires_at| expiry::encode(expires_at, table, &key));
+    Ok(PlannedRow { value: value::encode_plain(&row.value, row.expires_at), key, expiry })
 }
 
 impl RowAddress {
@@ -215,6 +237,9 @@ fn change_bytes(change: &Change) -> usize {
     match change {
         Change::Put { rows, .. } => rows_bytes(rows),
         Change::CompareAndWrite { target, value, .. } => target.key.len() + value.len(),
+        Change::Replace { target, then, .. } => {
+            target.key.len() + then.as_ref().map_or(0, |row| rows_bytes(std::slice::from_ref(row)))
+        }
         Change::Require { target, .. } | Change::DropGuarded { target, .. } => target.key.len(),
         Change::RemoveRows { keys, .. } => keys.iter().map(Bytes::len).sum(),
         Change::RemoveRange { .. } => 0,

@@ -517,6 +517,8 @@ async fn a_folder_keeps_its_level_until_it_is_raised_and_then_earlier_programs_r
     assert_eq!(raised, [FormatLevel::KINDS, FormatLevel::ARCHIVE]);
     let raised = EmbeddedStore::raise_level(folder, &options()).unwrap();
     assert_eq!(raised, [FormatLevel::ARCHIVE, FormatLevel::RECORDS]);
+    let raised = EmbeddedStore::raise_level(folder, &options()).unwrap();
+    assert_eq!(raised, [FormatLevel::RECORDS, FormatLevel::WEBHOOKS]);
     assert_eq!(EmbeddedStore::raise_level(folder, &options()).unwrap(), [FormatLevel::NEWEST; 2]);
     assert!(matches!(reopened(earlier.clone()), Err(StoreError::Format { .. })));
     assert!(matches!(EmbeddedStore::level_of(folder, &earlier), Err(StoreError::Format { .. })));

@@ -33,8 +33,11 @@ impl FormatLevel {
     /// The store has the lane and the table of records.
     pub const RECORDS: FormatLevel = FormatLevel(4);
 
+    /// The store may hold how far webhooks are. No table is new.
+    pub const WEBHOOKS: FormatLevel = FormatLevel(5);
+
     /// The newest level that this program knows.
-    pub const NEWEST: FormatLevel = FormatLevel::RECORDS;
+    pub const NEWEST: FormatLevel = FormatLevel::WEBHOOKS;
 
     /// The level with a number, counted from 1.
     pub const fn of_number(number: u32) -> Option<Self> {

@@ -56,7 +56,7 @@ pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};
 pub use format_level::FormatLevel;
 pub use random::{Random, SystemRandom};
-pub use row::{Direction, Guard, NewRow, Row, Rows, Scan, Stamp};
+pub use row::{Direction, Guard, NewRow, PlainValue, Row, Rows, Scan, Stamp};
 pub use seam::{AtOnce, Capabilities, Health, Limits, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};
 pub use stored::Stored;

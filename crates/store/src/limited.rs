@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, Removal, Row, Rows, Scan, Step, Store, StoreError,
-    StoreResult, Table, WalkPage, Wrapper,
+    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, PlainRows, Removal, Row, Rows, Scan, Step, Store,
+    StoreError, StoreResult, Table, UnixMillis, WalkPage, Wrapper,
 };
 
 /// A store that refuses requests over its limits with [`StoreError::Limit`], before the engine sees
@@ -36,13 +36,22 @@ impl Limited {
         self.check_table(step.table())?;
         let size = match step {
             Step::Put { table, rows, .. } => {
-                check_expiries(*table, rows)?;
+                check_expiries(*table, rows.iter().filter_map(|row| row.expires_at))?;
                 self.check_rows(rows)?
             }
             Step::Require { sort, .. } => self.check_sort(sort)?,
             Step::CompareAndWrite { sort, guard, value, .. } => {
                 self.check_guard(guard)?;
                 self.check_sort(sort)?.and(self.check_value(value)?)
+            }
+            Step::Replace { table, sort, expect, then, .. } => {
+                if table.info().plain_rows != PlainRows::Replaced {
+                    return Err(StoreError::Invalid(format!("rows of table {table} are written once")));
+                }
+                let expires_at = then.as_ref().and_then(|row| row.expires_at);
+                check_expiries(*table, expires_at)?;
+                let values = expect.iter().chain(then).map(|row| self.check_value(&row.value));
+                self.check_sort(sort)?.and(values.sum::<StoreResult<usize>>()?)
             }
             Step::Remove { rows: Removal::Rows(sorts), .. } => {
                 let sizes = sorts.iter().map(|sort| self.check_sort(sort)).collect::<StoreResult<Vec<_>>>()?;
@@ -117,8 +126,8 @@ impl Size {
     }
 }
 
-fn check_expiries(table: Table, rows: &[NewRow]) -> StoreResult<()> {
-    if table.info().may_expire || rows.iter().all(|row| row.expires_at.is_none()) {
+fn check_expiries(table: Table, expiries: impl IntoIterator<Item = UnixMillis>) -> StoreResult<()> {
+    if table.info().may_expire || expiries.into_iter().next().is_none() {
         return Ok(());
     }
     Err(StoreError::Invalid(format!("rows of table {table} do not expire")))

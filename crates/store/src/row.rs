@@ -70,6 +70,22 @@ pub struct NewRow {
     pub expires_at: Option<UnixMillis>,
 }
 
+/// A plain row without its key: what [`crate::Step::Replace`] expects, and what it puts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainValue {
+    /// The value.
+    pub value: Bytes,
+    /// When reads stop seeing the row; `None`: never.
+    pub expires_at: Option<UnixMillis>,
+}
+
+impl PlainValue {
+    /// What a row holds that was read.
+    pub fn of(row: &Row) -> Self {
+        Self { value: row.value.clone(), expires_at: row.expires_at }
+    }
+}
+
 impl NewRow {
     /// A row that does not expire.
     pub fn new(sort: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {

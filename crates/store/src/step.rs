@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::error::{StoreError, StoreResult};
-use crate::row::{Guard, NewRow, Row, Stamp};
+use crate::row::{Guard, NewRow, PlainValue, Row, Stamp};
 use crate::table::{Lane, Table};
 
 /// One step. Steps run in order and stop at the first that is refused.
@@ -45,6 +45,25 @@ pub enum Step {
         /// Its new value.
         value: Bytes,
     },
+    /// Replaces a plain row of a table of replaced rows, makes one or removes it, if it is as the
+    /// caller read it. A value may come back, so no engine can find out later whether this step was
+    /// applied, as it can with a stamp. If an answer is lost, the outcome is unknown.
+    ///
+    /// A row that was replaced so is not put or removed by other steps later: an engine may order
+    /// those by the clocks of the processes, and these by its own.
+    Replace {
+        /// The table.
+        table: Table,
+        /// The partition.
+        partition: Bytes,
+        /// The row.
+        sort: Bytes,
+        /// What must be stored there, even if it has expired meanwhile. `None`: nothing that a read
+        /// sees.
+        expect: Option<PlainValue>,
+        /// What is stored from now on. `None`: nothing.
+        then: Option<PlainValue>,
+    },
     /// Removes rows, but no guarded rows, whether named or in the range. Removing a row that does
     /// not exist is no error. It is never refused.
     Remove {
@@ -64,6 +83,7 @@ impl Step {
             Step::Put { table, .. }
             | Step::Require { table, .. }
             | Step::CompareAndWrite { table, .. }
+            | Step::Replace { table, .. }
             | Step::Remove { table, .. } => *table,
         }
     }
@@ -87,6 +107,7 @@ impl Step {
             Step::Put { partition, .. }
             | Step::Require { partition, .. }
             | Step::CompareAndWrite { partition, .. }
+            | Step::Replace { partition, .. }
             | Step::Remove { partition, .. } => partition,
         }
     }

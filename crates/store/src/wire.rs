@@ -1,5 +1,5 @@
-//! Reads of a store through the process that holds it, encoded with postcard. Both ends run the
-//! same version of the program.
+//! Reads of a store through the process that holds it, encoded with postcard. Both ends speak the
+//! same [`VERSION`] of it.
 
 use std::ops::Range;
 
@@ -7,7 +7,58 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, WalkPage};
+use crate::{
+    Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+};
+
+/// The version of questions and answers. Raise it when one of them changes.
+pub const VERSION: u32 = 1;
+
+/// The path of questions, and of a [`Description`].
+pub const PATH: &str = "/admin/store";
+
+/// The path of a content, as a pattern with its id. The query has a range: `from` and `to`.
+pub const CONTENT_PATH: &str = "/admin/store/contents/{id}";
+
+/// The path of [`Changes`]. The query has a cursor, `after`; without one the answer is the present
+/// cursor.
+pub const CHANGES_PATH: &str = "/admin/store/changes";
+
+/// The header of an answer with the number of the store's level.
+pub const LEVEL: &str = "penates-level";
+
+/// What a reader has to know before it asks, as JSON.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Description {
+    /// [`VERSION`] of the process that holds the store.
+    pub wire: u32,
+    /// The number of the store's level.
+    pub level: u32,
+}
+
+/// A page of changes, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Changes {
+    /// The objects that changed, in the order of the changes.
+    pub objects: Vec<ChangedObject>,
+    /// The cursor behind the page.
+    pub end: String,
+    /// Whether nothing is left for now.
+    pub is_last: bool,
+    /// With everything until `end`, a reader has all changes until this time.
+    pub until: UnixMillis,
+    /// The present time.
+    pub now: UnixMillis,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangedObject {
+    /// The partition of its head, which is text.
+    pub object: String,
+    /// The revision that was switched in.
+    pub revision: String,
+}
 
 /// A read of a store; see the method of [`Store`] of the same name.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -41,5 +41,5 @@ pub use list::Listing;
 pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
 pub use read::Volume;
-pub use verify::{DamagedMember, Verified};
+pub use verify::{DamagedMember, Verified, VerifiedVersions};
 pub use versions::{Then, VersionInfo, Versions};

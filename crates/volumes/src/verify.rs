@@ -5,7 +5,7 @@ use std::ops::Range;
 use budget::Pace;
 use bytes::Bytes;
 use hathi::VolumeId;
-use heads::error::ObjectsResult;
+use heads::error::{ObjectsError, ObjectsResult};
 use heads::revision::RevisionId;
 use heads::volume_body::Entry;
 use md5::Md5;
@@ -16,6 +16,10 @@ use crate::damage::WHOLE_VOLUME;
 use crate::directory::{ENTRY_BYTES, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::handle::Volumes;
 use crate::read::Volume;
+use crate::versions::{Then, VersionInfo};
+
+/// Earlier versions that are listed at once.
+const VERSIONS_AT_ONCE: usize = 100;
 
 /// Bytes of frames that are read at once.
 const BATCH_BYTES: u64 = 8 << 20;
@@ -45,7 +49,17 @@ pub struct DamagedMember {
     pub detail: String,
 }
 
+/// The result of verifying the earlier versions of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifiedVersions {
+    /// Bytes of texts that were read.
+    pub bytes: u64,
+    /// The damaged members of versions.
+    pub damaged: Vec<(RevisionId, DamagedMember)>,
+}
+
 /// The findings so far.
+#[derive(Default)]
 struct Findings {
     members: u64,
     bytes: u64,
@@ -64,25 +78,62 @@ impl Volumes {
 
     /// Does the same at a pace.
     pub async fn verify_at(&self, id: &VolumeId, pace: &Pace) -> ObjectsResult<Verified> {
-        let mut findings = Findings { members: 0, bytes: 0, damaged: Vec::new() };
         let volume = match self.heads.retry_transient(|| self.volume(id)).await {
             Err(error) if error.is_damage() => {
+                let mut findings = Findings::default();
                 findings.add(WHOLE_VOLUME, error.to_string());
                 return Ok(findings.of(id, RevisionId::ZERO));
             }
             volume => volume?,
         };
-        match self.verify_pages(&volume, pace, &mut findings).await {
+        let mut findings = self.read_whole(&volume, pace).await?;
+        self.mark_findings(&volume, &mut findings).await?;
+        Ok(findings.of(id, volume.revision))
+    }
+
+    /// Reads all earlier versions of a volume that the history keeps, also if it is deleted. A page
+    /// that several versions have in common is read for each. Nothing is marked: marks are about
+    /// the current version. Nothing is found where there never was a volume.
+    pub async fn verify_versions(&self, id: &VolumeId, pace: &Pace) -> ObjectsResult<VerifiedVersions> {
+        let mut verified = VerifiedVersions::default();
+        let versions = match self.versions(id).await {
+            Err(ObjectsError::Absent(_)) => return Ok(verified),
+            versions => versions?,
+        };
+        let mut from = RevisionId::ZERO;
+        loop {
+            let page = versions.list(from, VERSIONS_AT_ONCE).await?;
+            let Some(last) = page.last() else { return Ok(verified) };
+            from = last.revision.successor();
+            for VersionInfo { revision, .. } in page.into_iter().filter(|version| !version.is_current) {
+                let Then::Version(version) = versions.version(revision).await? else { continue };
+                let findings = self.read_whole(&version, pace).await?;
+                verified.bytes += findings.bytes;
+                // What was collected meanwhile is not damaged.
+                if !findings.damaged.is_empty() && self.is_kept(id, revision).await? {
+                    verified.damaged.extend(findings.damaged.into_iter().map(|damaged| (revision, damaged)));
+                }
+            }
+        }
+    }
+
+    async fn is_kept(&self, id: &VolumeId, revision: RevisionId) -> ObjectsResult<bool> {
+        Ok(matches!(self.versions(id).await?.version(revision).await?, Then::Version(_)))
+    }
+
+    /// Reads everything of a revision.
+    async fn read_whole(&self, volume: &Volume, pace: &Pace) -> ObjectsResult<Findings> {
+        let mut findings = Findings::default();
+        match self.verify_pages(volume, pace, &mut findings).await {
             Err(error) if error.is_damage() => findings.add(WHOLE_VOLUME, error.to_string()),
             done => done?,
         }
         let body = &volume.body;
-        self.verify_member(&volume, volume.mets_index(), body.mets, body.mets_sha256, pace, &mut findings).await?;
+        self.verify_member(volume, volume.mets_index(), body.mets, body.mets_sha256, pace, &mut findings).await?;
         if let (Some(record), Some(sha256)) = (body.record, body.record_sha256) {
-            self.verify_member(&volume, volume.record_index(), record, sha256, pace, &mut findings).await?;
+            self.verify_member(volume, volume.record_index(), record, sha256, pace, &mut findings).await?;
         }
-        self.mark_findings(&volume, &mut findings).await?;
-        Ok(findings.of(id, volume.revision))
+        Ok(findings)
     }
 
     /// Marks what was found, and clears the marks on all other members. Unreadable marks are one

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 
 use crate::support::*;
 
-fn entries(answer: &Reply) -> BTreeMap<String, String> {
+pub fn entries(answer: &Reply) -> BTreeMap<String, String> {
     assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, Some("application/zip")));
     let mut archive = zip::ZipArchive::new(Cursor::new(answer.body.clone())).unwrap();
     let count = archive.len();

@@ -1,4 +1,4 @@
-//! The door over a data folder, and real servers to compare with.
+//! The door over a data folder or a Cassandra node, and real servers to compare with.
 
 #![allow(dead_code)] // Each test program uses a part of it.
 
@@ -20,6 +20,8 @@ use records::Records;
 use redis_protocol::{resp2, resp3};
 use store::limited::Limited;
 use store::{Limits, Store, SystemClock};
+use store_cassandra::testing::fresh_options;
+use store_cassandra::{CassandraOptions, CassandraStore};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
@@ -56,11 +58,16 @@ pub fn settings() -> Settings {
     }
 }
 
-/// The door, over a data folder of its own.
+/// The door, over a data folder of its own or over a keyspace.
 pub struct Subject {
     door: Arc<Door>,
     stop: CancellationToken,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
+}
+
+/// A fresh keyspace; `None` if no node can be started, which was reported.
+pub async fn keyspace() -> Option<CassandraOptions> {
+    fresh_options().await
 }
 
 impl Subject {
@@ -82,8 +89,17 @@ impl Subject {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        let store: Arc<dyn Store> = Arc::new(Limited::new(engine, Limits::default()));
-        let records = Records::new(wrap(store), Arc::new(SystemClock)).unwrap();
+        Self::over(wrap(within_limits(engine)), Some(folder), memory, settings)
+    }
+
+    /// Starts it over a keyspace, like one of several servers.
+    pub async fn on_cassandra(options: CassandraOptions) -> Self {
+        let engine = CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap();
+        Self::over(within_limits(engine), None, Memory::new(64 << 20), settings())
+    }
+
+    fn over(store: Arc<dyn Store>, folder: Option<TempDir>, memory: Memory, settings: Settings) -> Self {
+        let records = Arc::new(Records::new(store, Arc::new(SystemClock)));
         let door = Door::new(records, Box::new(Open), memory, settings);
         Self { door, stop: CancellationToken::new(), _folder: folder }
     }
@@ -105,6 +121,12 @@ impl Subject {
         address
     }
 
+    /// The same records over HTTP.
+    pub fn router(&self) -> axum::Router {
+        let door_records::http::Routes { read, write } = door_records::http::routes(self.door.clone());
+        read.merge(write)
+    }
+
     /// A connection within the process, which holds so many bytes on their way.
     pub fn pipe(&self, bytes: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(bytes);
@@ -116,6 +138,10 @@ impl Subject {
     pub fn connect(&self) -> Connection {
         Connection::new(self.pipe(1 << 20))
     }
+}
+
+fn within_limits(engine: Arc<dyn Store>) -> Arc<dyn Store> {
+    Arc::new(Limited::new(engine, Limits::default()))
 }
 
 impl Drop for Subject {

@@ -1,37 +1,19 @@
 //! A pass reads everything once, reports damage, and is followed by the next one in time.
 
-use std::io::{Cursor, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use budget::Pace;
 use fixity::{Status, Step, Tally};
-use hathi::{VolumeId, VolumeParts};
+use hathi::VolumeId;
 use md5::{Digest, Md5};
 use repository::Part;
 use store::copying::{Copier, Patience};
 use store::read_only::{self, ReadOnlyGate};
 use store::{FormatLevel, Store};
 use store_embedded::EmbeddedOptions;
-use volumes::Unchanged;
 
 use crate::support::{EVERY, Fixture, all_steps, embedded, fixture, fixture_alone, quick};
-
-/// Imports a volume of one page, with a note in its METS.
-async fn import(fixture: &Fixture, id: &str, text: &str, note: &str) {
-    let id = VolumeId::parse(id).unwrap();
-    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    let options = zip::write::SimpleFileOptions::default();
-    zip.start_file(format!("{}/00000001.txt", id.cleaned_local()), options).unwrap();
-    zip.write_all(text.as_bytes()).unwrap();
-    let md5 = hex::encode(Md5::digest(text));
-    let len = text.len();
-    let mets = format!(
-        r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap><!-- {note} --></METS:mets>"#
-    );
-    let parts = VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None };
-    fixture.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
-}
 
 async fn ended(fixture: &Fixture) -> (u32, Tally) {
     let server = fixture.server(quick()).await;
@@ -43,7 +25,7 @@ async fn ended(fixture: &Fixture) -> (u32, Tally) {
 async fn a_pass_reads_every_volume_description_and_content_once() {
     let fixture = fixture().await;
     fixture.make(20).await;
-    import(&fixture, "t.a", "one page", "").await;
+    fixture.import("t.a", "one page", "").await;
     fixture.put_bytes("large", 300_000).await;
     let server = fixture.server(quick()).await;
     assert_eq!(server.status().await.unwrap(), Status::default(), "there was no pass yet");
@@ -65,7 +47,7 @@ async fn the_mets_of_a_volume_is_read_at_the_pace_too() {
     let fixture = fixture().await;
     // Each digest takes 16 bytes, however well it is compressed.
     let note: String = (0..6_000_u32).map(|number| hex::encode(Md5::digest(number.to_be_bytes()))).collect();
-    import(&fixture, "t.a", "one page", &note).await;
+    fixture.import("t.a", "one page", &note).await;
     let (pace, begun) = (Pace::new(6_000 * 16 * 5), Instant::now());
     fixture.library.volumes.verify_at(&VolumeId::parse("t.a").unwrap(), &pace).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());

@@ -1,17 +1,21 @@
 //! A library with some resources, over a store that several servers share.
 
+use std::io::{Cursor, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fixity::{Auditor, FixityOptions, Step};
+use hathi::{VolumeId, VolumeParts};
 use heads::{LibraryOptions, keys};
 use library::Library;
+use md5::{Digest, Md5};
 use repository::{BytesPlace, NewKind, NewResource};
 use store::{Call, Capabilities, Class, ContentId, Deadline, ManualClock, Store, Table, UnixMillis, Wrapper};
 use store_cassandra::testing::{damage, shared_options, shared_store};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
+use volumes::Unchanged;
 
 /// Time between the beginnings of two passes.
 pub const EVERY: Duration = Duration::from_secs(3_600);
@@ -90,6 +94,22 @@ impl Fixture {
             let new = NewResource { kind: NewKind::RdfSource, description, ..NewResource::empty_container() };
             self.library.repository.create(&format!("r{number:03}").parse().unwrap(), &new).await.unwrap();
         }
+    }
+
+    /// Imports a volume of one page, with a note in its METS.
+    pub async fn import(&self, id: &str, text: &str, note: &str) {
+        let id = VolumeId::parse(id).unwrap();
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default();
+        zip.start_file(format!("{}/00000001.txt", id.cleaned_local()), options).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+        let md5 = hex::encode(Md5::digest(text));
+        let len = text.len();
+        let mets = format!(
+            r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap><!-- {note} --></METS:mets>"#
+        );
+        let parts = VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None };
+        self.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
     }
 
     /// Stores large bytes at a path, and returns the id of their content.

@@ -370,7 +370,7 @@ async fn members_are_known_for_as_long_as_versions_are_kept_and_no_longer() {
     ] {
         let faulty = faulty_with(options(keep)).await;
         let below = RevisionId::first_at(faulty.clock.now());
-        let known = || faulty.library.repository.knows_members_as_of(below);
+        let known = || faulty.library.repository.knows_as_of(&path("c"), below);
         let soon = known();
         faulty.clock.advance(3 * day);
         assert_eq!([soon, known()], is_known, "{keep}");

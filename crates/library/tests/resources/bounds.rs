@@ -117,6 +117,7 @@ async fn whatever_a_library_stores_has_a_rule() {
         (Table::Work, keys::feed_ends(), keys::feed_newest()),
         (Table::Work, keys::fixity_state(), keys::fixity_pass()),
         (Table::Work, keys::fixity_findings(1), Bytes::from_static(b"r/a")),
+        (Table::Work, keys::webhooks(), Bytes::from_static(b"index")),
         (Table::Children, keys::past_index_partition(path, RevisionId::ZERO), keys::past_index(1, 2)),
     ] {
         seen.extend(Partition::of(table, &partition, &sort));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use heads::{History, Keep, LibraryOptions, Queue, keys};
+use heads::{History, HistoryTrees, Keep, LibraryOptions, Queue, keys};
 use library::Library;
 use repository::{NewKind, NewResource, Update, Uploaded};
 use store::{Call, Class, Deadline, Table};
@@ -75,6 +75,25 @@ async fn versions_that_are_not_kept_go_after_the_grace() {
         assert_eq!(versions(&faulty), expected, "{keep}");
         assert_eq!(said(&faulty.library, "a").await.as_deref(), Some("fourth"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_tree_without_versions_they_go_after_the_grace_and_elsewhere_they_stay() {
+    let history_trees = HistoryTrees::new(vec![(path("c"), Keep::None), (path("c/kept"), Keep::All)]);
+    let faulty = faulty_with(LibraryOptions { history_trees, ..LibraryOptions::default() }).await;
+    let stored = |at: &str| descriptions(&faulty, at).len();
+    for at in ["a", "c/a", "c/kept/a", "cc"] {
+        create(&faulty.library, at, "first").await.unwrap();
+        update(&faulty.library, at, "second").await.unwrap();
+        assert_eq!(stored(at), 2, "{at}");
+    }
+    collected(&faulty.library, &faulty.clock).await;
+    assert_eq!(["a", "c/a", "c/kept/a", "cc"].map(stored), [2, 1, 2, 2]);
+    for at in ["c/a", "c/kept/a"] {
+        assert_eq!(said(&faulty.library, at).await.as_deref(), Some("second"));
+    }
+    let keeps = |at: &str| faulty.library.repository.keeps_versions(&path(at));
+    assert_eq!([keeps("a"), keeps("c"), keeps("c/a"), keeps("c/kept/a")], [true, false, false, true]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! `penates demo`
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use bytes::Bytes;
 use clap::Args;
 use hathi::{VolumeId, VolumeReader};
@@ -17,6 +19,9 @@ use crate::{interrupt, local};
 
 /// The page of the examples: the first page of text.
 const EXAMPLE_PAGE: u32 = 9;
+
+/// Where the demo offers records over the Redis protocol: where its clients look first.
+const RECORDS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
 
 /// Arguments of `penates demo`.
 #[derive(Debug, Args)]
@@ -39,6 +44,11 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut settings = loaded.settings.clone();
     if is_default(&loaded, "listen.tls") {
         settings.server.listen.tls = None;
+    }
+    if is_default(&loaded, "records.listen") {
+        settings.server.records.listen = Some(RECORDS);
+        // A Redis server may listen there already.
+        settings.server.records.gives_way = true;
     }
     let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
@@ -88,6 +98,10 @@ fn tell(addresses: &Addresses) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if let (Some((base, curl)), Some(id)) = (way_in(addresses), example()?) {
         output.line(what_to_try(&base, &curl, &id))?;
+        if let Some(records) = addresses.records {
+            output.line(records_to_try(records))?;
+        }
+        output.line("\nCtrl-C ends it.")?;
     }
     output.finish()
 }
@@ -111,10 +125,13 @@ fn what_to_try(base: &str, curl: &str, id: &VolumeId) -> String {
 Open in a browser:          {base}/
 One page:                   {curl} '{base}/volumes/{id}/pages/{EXAMPLE_PAGE}'
 One volume as a ZIP:        {curl} -o volume.zip '{base}/volumes?volumeIDs={id}'
-All volumes as one ZIP:     {curl} -s '{base}/volumes/?format=text' | {curl} -o volumes.zip -H 'Content-Type: text/plain' --data-binary @- '{base}/volumes'
-
-Ctrl-C ends it."
+All volumes as one ZIP:     {curl} -s '{base}/volumes/?format=text' | {curl} -o volumes.zip -H 'Content-Type: text/plain' --data-binary @- '{base}/volumes'"
     )
+}
+
+fn records_to_try(records: SocketAddr) -> String {
+    let (host, port) = (records.ip(), records.port());
+    format!("Records, like a Redis server: redis-cli -h {host} -p {port} DBSIZE")
 }
 
 /// The volume of the examples: the first of the samples.

@@ -19,8 +19,10 @@ pub mod init;
 pub mod load;
 pub mod ls;
 pub mod man;
+pub mod promote;
 pub mod put;
 pub mod read_only;
+pub mod records;
 pub mod restore;
 pub mod rm;
 pub mod salvage;
@@ -31,6 +33,7 @@ pub mod token;
 pub mod tree;
 pub mod upgrade;
 pub mod verify;
+pub mod webhooks;
 
 use serde_json::json;
 
@@ -60,12 +63,15 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Tree(args) => tree::run(args).await,
         Command::History(args) => history::run(args).await,
         Command::Restore(args) => restore::run(args).await,
+        Command::Records(args) => records::run(args).await,
         Command::Salvage(args) => salvage::run(args).await,
         Command::Copy(args) => copy::run(args).await,
+        Command::Promote(args) => promote::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,
         Command::Home(args) => home::run(args).await,
         Command::Upgrade(args) => upgrade::run(args).await,
         Command::Feed(args) => feed::run(args).await,
+        Command::Webhooks(args) => webhooks::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

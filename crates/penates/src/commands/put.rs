@@ -104,7 +104,7 @@ fn stream_of(file: File) -> Body {
 }
 
 /// The media type for the extension of a name; unknown bytes have one too.
-fn media_type_of(file: &Path) -> &'static str {
+pub(super) fn media_type_of(file: &Path) -> &'static str {
     match file.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
         Some("ttl") => "text/turtle",
         Some("nt") => "application/n-triples",

@@ -106,6 +106,7 @@ fn tell(addresses: Addresses) {
         eprintln!("Listening on https://{tls}/");
     }
     if let Some(records) = addresses.records {
-        eprintln!("Listening on redis://{records}/");
+        let scheme = if addresses.records_tls { "rediss" } else { "redis" };
+        eprintln!("Listening on {scheme}://{records}/");
     }
 }

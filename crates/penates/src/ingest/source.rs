@@ -62,7 +62,7 @@ impl Source {
 
 impl Source {
     /// Reads its id and number of pages, but not the pages.
-    pub(super) async fn identify(&self) -> Result<(VolumeId, u64), VolumeError> {
+    pub async fn identify(&self) -> Result<(VolumeId, u64), VolumeError> {
         let source = self.clone();
         let identifying = move || match &source {
             Self::Files(files) => identity(files.open()?),

@@ -65,9 +65,19 @@ pub struct Setting {
 /// Why a configuration is refused.
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    /// An invalid value. The message names key and origin.
+    /// A layer cannot be read. The message names it.
     #[error("configuration: {0}")]
-    Value(Box<figment::Error>),
+    Layer(Box<figment::Error>),
+    /// An invalid value.
+    #[error("configuration: `{key}` ({origin}): {reason}")]
+    Value {
+        /// The name of the setting.
+        key: String,
+        /// Where it was set.
+        origin: Origin,
+        /// What is wrong.
+        reason: String,
+    },
     /// There is no such setting.
     #[error("configuration: there is no setting `{key}` ({origin}); {known}")]
     Unknown {
@@ -88,7 +98,7 @@ pub enum SettingsError {
 
 impl From<figment::Error> for SettingsError {
     fn from(error: figment::Error) -> Self {
-        Self::Value(Box::new(error))
+        Self::Layer(Box::new(error))
     }
 }
 
@@ -112,8 +122,11 @@ fn refuse_unknown(layers: &Figment) -> Result<(), SettingsError> {
     let sections = Settings::default().values();
     let unknown = |key: String, what: &str, known: &serde_json::Map<String, Value>| {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let origin = layers.find_metadata(&key).map_or(Origin::Default, |metadata| origin(metadata, &key));
-        Err(SettingsError::Unknown { origin, key, known: format!("{what}: {}", names.join(", ")) })
+        Err(SettingsError::Unknown {
+            origin: origin_in(layers, &key),
+            key,
+            known: format!("{what}: {}", names.join(", ")),
+        })
     };
     for (section, set) in layers.extract::<Dict>()? {
         let Some(Value::Object(known)) = sections.get(&section) else {
@@ -145,8 +158,13 @@ impl Loaded {
     }
 
     fn origin(&self, key: &str) -> Origin {
-        self.figment.find_metadata(key).map_or(Origin::Default, |metadata| origin(metadata, key))
+        origin_in(&self.figment, key)
     }
+}
+
+/// The layer that has set a value.
+pub(super) fn origin_in(layers: &Figment, key: &str) -> Origin {
+    layers.find_metadata(key).map_or(Origin::Default, |metadata| origin(metadata, key))
 }
 
 fn origin(metadata: &Metadata, key: &str) -> Origin {

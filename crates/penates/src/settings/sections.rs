@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use figment::Figment;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use server::config::Config;
 use store_cassandra::{Address, CassandraSettings};
 use store_embedded::EmbeddedSettings;
 
-use super::load::SettingsError;
+use super::load::{SettingsError, origin_in};
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +70,13 @@ impl Settings {
 
     /// Takes each part from the merged layers.
     pub(super) fn extract(layers: &Figment) -> Result<Self, SettingsError> {
+        let values: Value = layers.extract()?;
         // From the root each time, so that an error names the whole key.
         Ok(Self {
-            server: layers.extract()?,
-            path: layers.extract::<InStore<Location>>()?.store.path,
-            embedded: layers.extract::<InStore<EmbeddedSettings>>()?.store,
-            cassandra: layers.extract::<InCassandra>()?.cassandra,
+            server: part(layers, &values)?,
+            path: part::<InStore<Location>>(layers, &values)?.store.path,
+            embedded: part::<InStore<EmbeddedSettings>>(layers, &values)?.store,
+            cassandra: part::<InCassandra>(layers, &values)?.cassandra,
         })
     }
 
@@ -83,6 +85,15 @@ impl Settings {
         self.server.check()?;
         Ok(self.cassandra.check()?)
     }
+}
+
+/// One part of the merged values. It is read from JSON, because reading it from the layers themselves
+/// compiles to five times as much.
+fn part<T: DeserializeOwned>(layers: &Figment, values: &Value) -> Result<T, SettingsError> {
+    serde_path_to_error::deserialize(values).map_err(|error| {
+        let key = error.path().to_string();
+        SettingsError::Value { origin: origin_in(layers, &key), key, reason: error.into_inner().to_string() }
+    })
 }
 
 /// A part of the section `[store]`, which has parts of the server and of the embedded engine too.

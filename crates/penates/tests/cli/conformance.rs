@@ -2,16 +2,23 @@
 
 use conformance::judge;
 use conformance::site::Site;
+use conformance::statement::Level;
 
 use crate::harness::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_keeps_to_memento_and_to_the_fedora_api_on_versions_and_fixity() {
+async fn the_server_keeps_to_memento_and_to_the_fedora_api_on_versions_notifications_and_fixity() {
     let store = TestStore::vacant();
     let served = store.serve(&["--set=auth.write=open"]);
-    let site = Site::new(&format!("{}/rest/", served.url.trim_end_matches('/')), &[]).unwrap();
+    let server = served.url.trim_end_matches('/');
+    let site = Site::new(&format!("{server}/rest/"), Some(format!("{server}/feed")), &[]).unwrap();
     let judged = judge(&site).await.unwrap();
-    assert!(judged.len() > 30, "{}", judged.len());
+    assert!(judged.len() > 36, "{}", judged.len());
     let violated: Vec<_> = judged.iter().filter(|one| one.violation.is_some()).collect();
-    assert!(violated.is_empty(), "{violated:#?}");
+    let [agent] = &violated[..] else { panic!("{violated:#?}") };
+    // The feed does not say who made a change: docs/limits.md.
+    assert_eq!(
+        (agent.level, &agent.says[..]),
+        (Level::Should, "a notification names the agent that caused the change")
+    );
 }

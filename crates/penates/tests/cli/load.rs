@@ -6,6 +6,8 @@ use std::path::Path;
 
 use preservation::about::{ABOUT, About, DESCRIPTION};
 use preservation::bagit::BagWriter;
+use preservation::bagit::text::Algorithm;
+use preservation::ocfl::inventory::{Inventory, Paths, User, Version};
 
 use crate::harness::*;
 
@@ -331,4 +333,205 @@ fn a_bag_with_paths_of_the_servers_own_changes_nothing_there() {
     assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 0 unchanged, 3 failed");
     assert_eq!(told.stderr.matches("is the server's own").count(), 3, "{}", told.stderr);
     store.run(&["verify"]).ends_with(0);
+}
+
+#[test]
+fn volumes_are_exported_as_a_bag_and_loaded_back_with_the_same_bytes() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let letter = store.beside("1.txt");
+    fs::write(&letter, "a letter").unwrap();
+    store.run(&["put", "letters/1.txt", letter.to_str().unwrap()]).ends_with(0);
+    let path = |store: &TestStore, name: &str| store.beside(name).to_str().unwrap().to_owned();
+    let bag = path(&store, "bag");
+    let told = store.run(&["export", "", &bag, "--as", "bagit"]).ends_with(0);
+    assert!(told.text().starts_with("exported 3 resources and 2 volumes"), "{}", told.text());
+    match crate::export::is_valid(Path::new(&bag)) {
+        Ok(is_valid) => assert!(is_valid),
+        Err(reason) => store_cassandra::testing::not_run(&format!("a validator of bags: {reason}")),
+    }
+    // METS and record are those that were imported, and other programs find them.
+    for id in [SMALL, OTHER] {
+        let pairtree = hathi::pairtree_path(&hathi::VolumeId::parse(id).unwrap());
+        let exported = files(&Path::new(&bag).join("data/volumes").join(pairtree));
+        let imported = files(&sample_folder(id));
+        for (name, bytes) in imported.iter().filter(|(name, _)| !name.ends_with(".zip")) {
+            assert_eq!(exported.get(name), Some(bytes), "{name}");
+        }
+        assert_eq!(exported.keys().collect::<Vec<_>>(), imported.keys().collect::<Vec<_>>());
+    }
+
+    let copy = TestStore::vacant();
+    let told = copy.run(&["load", &bag]).ends_with(0);
+    assert!(told.text().starts_with("loaded 4 resources"), "{}", told.text());
+    assert_eq!(copy.ids(), [SMALL, OTHER]);
+    let again = path(&copy, "again");
+    copy.run(&["export", "", &again, "--as", "bagit"]).ends_with(0);
+    assert_eq!(payload(Path::new(&again)), payload(Path::new(&bag)));
+    let told = copy.run(&["load", &bag]).ends_with(0);
+    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 5 unchanged, 0 failed");
+
+    let one = path(&store, "one");
+    let told = store.run(&["export", &format!("volumes/{SMALL}"), &one, "--as", "bagit"]).ends_with(0);
+    assert!(told.text().starts_with("exported 0 resources and 1 volumes"), "{}", told.text());
+    // A volume with another page than its METS says would not be read back.
+    let server = copy.serve(&["--set=auth.write=open"]);
+    let page = format!("{}/volumes/{}/pages/1", server.url, SMALL.replace('/', "%2F"));
+    let put = ["-sf", "-X", "PUT", "-H", "Content-Type: text/plain", "-d", "another", &page];
+    assert!(std::process::Command::new("curl").args(put).status().unwrap().success());
+    let replaced = path(&copy, "replaced");
+    let args = ["export", "volumes", &replaced, "--as", "bagit", "--server", &server.url];
+    let failed = Ran::of(penates(&args)).ends_with(1);
+    assert!(failed.stderr.contains(SMALL) && failed.stderr.contains("METS"), "{}", failed.stderr);
+    assert!(!Path::new(&replaced).exists());
+}
+
+#[test]
+fn the_files_of_a_bag_of_another_program_become_resources_below_a_container() {
+    let store = TestStore::vacant();
+    let bag = store.beside("bag");
+    fs::create_dir_all(bag.join("data/scans/a b")).unwrap();
+    let contents: [(&str, &[u8]); 5] = [
+        ("graph.ttl", b"<> a <http://example.org/Graph> ."),
+        ("note.txt", b"a note"),
+        ("scans/1.tif", &[7; 300_000]),
+        ("scans/a b/100%.bin", b"odd"),
+        ("scans/x=about.json", b"{}"),
+    ];
+    let mut manifest = String::new();
+    for (name, bytes) in contents {
+        fs::write(bag.join("data").join(name), bytes).unwrap();
+        let digest: String =
+            <md5::Md5 as md5::Digest>::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        manifest.push_str(&format!("{digest}  data/{}\n", name.replace('%', "%25")));
+    }
+    fs::write(bag.join("manifest-md5.txt"), &manifest).unwrap();
+    fs::write(bag.join("bagit.txt"), "BagIt-Version: 0.97\nTag-File-Character-Encoding: UTF-8\n").unwrap();
+    let info = "Source-Organization: An archive\nExternal-Description: Letters\n of 1834\nContact-Name: \"A\" B\n";
+    fs::write(bag.join("bag-info.txt"), info).unwrap();
+    let bag_path = bag.to_str().unwrap().to_owned();
+
+    let refused = store.run(&["load", &bag_path]).ends_with(1);
+    assert!(refused.stderr.contains("--into"), "{}", refused.stderr);
+    assert!(!store.path().exists(), "a store was made");
+    let load = || store.run(&["load", "--into", "deposits/7", &bag_path]);
+    let told = load().ends_with(0);
+    // The files, and the containers deposits, deposits/7, scans and a b.
+    assert!(told.text().starts_with("loaded 9 resources"), "{}", told.text());
+    for (name, bytes) in contents {
+        assert_eq!(store.run(&["cat", &format!("deposits/7/{name}")]).ends_with(0).stdout, bytes, "{name}");
+    }
+    let said = store.run(&["cat", "deposits/7", "--accept", "application/n-triples"]).ends_with(0);
+    for line in [
+        "<http://purl.org/dc/terms/source> \"An archive\"",
+        "<http://purl.org/dc/terms/description> \"Letters of 1834\"",
+        "<http://www.w3.org/2000/01/rdf-schema#comment> \"Contact-Name: \\\"A\\\" B\"",
+    ] {
+        assert!(said.text().contains(line), "{line}: {}", said.text());
+    }
+    assert_eq!(load().ends_with(0).text().trim(), "loaded 0 resources (0 B of bytes), 9 unchanged, 0 failed");
+
+    // What is hostile in a bag loads nothing.
+    let other = |change: &dyn Fn()| {
+        change();
+        let refused = store.run(&["load", "--into", "deposits/8", &bag_path]).ends_with(1);
+        assert!(refused.stderr.contains("nothing was loaded"), "{}", refused.stderr);
+        assert_eq!(store.run(&["cat", "deposits/8"]).code, 1);
+    };
+    other(&|| {
+        fs::write(bag.join("manifest-md5.txt"), format!("{manifest}{}  ../../etc/passwd\n", "0".repeat(32))).unwrap()
+    });
+    other(&|| {
+        fs::write(bag.join("manifest-md5.txt"), format!("{manifest}{}  data/fetched\n", "0".repeat(32))).unwrap()
+    });
+    fs::write(bag.join("manifest-md5.txt"), &manifest).unwrap();
+    other(&|| std::os::unix::fs::symlink("/etc/passwd", bag.join("data/link")).unwrap());
+}
+
+/// An object of another program: the files of each version.
+fn object(root: &Path, id: &str, versions: &[&[(&str, &str)]]) {
+    let folder = root.join(id.replace(['/', ':'], "_"));
+    let mut inventory = Inventory::new(id);
+    for (n, files) in versions.iter().enumerate() {
+        let (name, mut state) = (format!("v{}", n + 1), Paths::new());
+        for (path, content) in *files {
+            let digest = sha512(content.as_bytes());
+            state.entry(digest.clone()).or_default().push((*path).to_owned());
+            inventory.manifest.entry(digest).or_insert_with(|| {
+                let place = format!("{name}/content/{path}");
+                fs::create_dir_all(folder.join(&place).parent().unwrap()).unwrap();
+                fs::write(folder.join(&place), content).unwrap();
+                vec![place]
+            });
+        }
+        let user = Some(User { name: "An archivist".to_owned(), address: None });
+        let created = format!("2020-01-0{}T00:00:00Z", n + 1);
+        inventory.versions.insert(name.clone(), Version { created, message: Some(format!("change {n}")), user, state });
+        inventory.head = name;
+    }
+    let (text, sidecar) = inventory.written();
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("inventory.json"), text).unwrap();
+    fs::write(folder.join("inventory.json.sha512"), sidecar).unwrap();
+    fs::write(folder.join("0=ocfl_object_1.1"), "ocfl_object_1.1\n").unwrap();
+}
+
+fn sha512(bytes: &[u8]) -> String {
+    let mut digest = Algorithm::Sha512.begin();
+    digest.update(bytes);
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_objects_of_another_program_become_containers_with_their_versions() {
+    let store = TestStore::vacant();
+    let root = store.beside("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("0=ocfl_1.1"), "ocfl_1.1\n").unwrap();
+    let versions: [&[(&str, &str)]; 4] = [
+        &[("a.txt", "one"), ("b/c.txt", "c")],
+        &[("a.txt", "two"), ("b/c.txt", "c"), ("same.txt", "two")],
+        &[("a.txt", "two")],
+        &[("a.txt", "one"), ("b/c.txt", "again")],
+    ];
+    object(&root, "info:x/1", &versions[..3]);
+    object(&root, "plain", &[&[("a.txt", "plain")]]);
+    let load = || store.run(&["load", "--into", "archive", root.to_str().unwrap()]);
+    assert!(load().ends_with(0).text().starts_with("loaded 2 resources"));
+    let cat = |path: &str| store.run(&["cat", &format!("archive/info=3Ax=2F1/{path}")]);
+    assert_eq!(cat("a.txt").ends_with(0).stdout, b"two");
+    assert_ne!(cat("b/c.txt").code, 0, "a file of an earlier version is there");
+    assert_eq!(store.run(&["cat", "archive/plain/a.txt"]).ends_with(0).stdout, b"plain");
+    let said = store.run(&["cat", "archive/info=3Ax=2F1", "--accept", "application/n-triples"]).ends_with(0);
+    for text in ["\"info:x/1\"", "\"v3\"", "\"2020-01-03T00:00:00Z\"", "\"change 2\"", "\"An archivist\""] {
+        assert!(said.text().contains(text), "{text}: {}", said.text());
+    }
+    let history = |path: &str| {
+        let history = store.run(&["history", &format!("archive/info=3Ax=2F1/{path}")]).ends_with(0);
+        history.text().lines().count()
+    };
+    assert_eq!(history("a.txt"), 2);
+    assert_eq!(load().ends_with(0).text().trim(), "loaded 0 resources (0 B of bytes), 2 unchanged, 0 failed");
+
+    // A further version is added, also by a load that was interrupted within it.
+    fs::remove_dir_all(root.join("info_x_1")).unwrap();
+    object(&root, "info:x/1", &versions);
+    let again = store.beside("again");
+    fs::write(&again, "again").unwrap();
+    let interrupted = ["put", "archive/info=3Ax=2F1/b/c.txt", again.to_str().unwrap(), "--type", "text/plain"];
+    store.run(&["rm", "--forget", "archive/info=3Ax=2F1/b/c.txt"]);
+    store.run(&interrupted).ends_with(0);
+    assert!(load().ends_with(0).text().starts_with("loaded 1 resources"));
+    assert_eq!(cat("a.txt").ends_with(0).stdout, b"one");
+    assert_eq!(cat("b/c.txt").ends_with(0).stdout, b"again");
+    assert_eq!(history("a.txt"), 3);
+
+    // Something else in its place stays.
+    store.run(&["put", "other/plain", again.to_str().unwrap(), "--type", "text/plain"]).ends_with(0);
+    let refused = store.run(&["load", "--into", "other", root.to_str().unwrap()]).ends_with(1);
+    assert!(refused.stderr.contains("plain") && refused.text().contains("1 failed"), "{}", refused.stderr);
+    assert_eq!(store.run(&["cat", "other/plain"]).ends_with(0).stdout, b"again");
+
+    fs::write(root.join("plain/v1/content/a.txt"), "Plain").unwrap();
+    let refused = store.run(&["load", "--into", "new", root.to_str().unwrap()]).ends_with(1);
+    assert!(refused.stderr.contains("nothing was loaded"), "{}", refused.stderr);
 }

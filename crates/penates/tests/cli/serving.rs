@@ -9,8 +9,8 @@ use std::process::{Child, Command};
 
 use crate::harness::*;
 
-/// HTTP on a free port.
-const HTTP: [&str; 2] = ["--listen", "127.0.0.1:0"];
+/// HTTP and the Redis protocol on free ports.
+const HTTP: [&str; 4] = ["--listen", "127.0.0.1:0", "--records-listen", "127.0.0.1:0"];
 
 /// The running demo. Its output goes to files, since it continues while they are read.
 struct Demo<'a> {
@@ -76,12 +76,28 @@ fn every_command_line_that_the_demo_prints_works() {
     let store = TestStore::vacant();
     let demo = Demo::start(&store, &HTTP);
     try_all_lines(&demo.stdout());
+    let printed = demo.stdout();
+    let words = printed.lines().find_map(|line| Some(&line[line.find("redis-cli ")?..])).expect("a line about records");
+    let mut command = Command::new("redis-cli");
+    match command.args(words.split(' ').skip(1)).output() {
+        Ok(answered) => assert_eq!(String::from_utf8_lossy(&answered.stdout), "0\n", "{answered:?}"),
+        Err(error) => assert!(std::env::var_os("CI").is_none(), "redis-cli: {error}"),
+    }
+}
+
+#[test]
+fn the_demo_goes_on_where_a_redis_server_listens_already() {
+    // If this fails, another program listens there, which is the same.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:6379");
+    let store = TestStore::vacant();
+    let demo = Demo::start(&store, &["--listen", "127.0.0.1:0"]);
+    assert!(!demo.stdout().contains("redis-cli"), "{}", demo.stdout());
 }
 
 #[test]
 fn the_demo_over_https_alone_prints_lines_that_work_too() {
     let store = TestStore::vacant();
-    let demo = Demo::start(&store, &["--listen", "off", "--tls-listen", "127.0.0.1:0"]);
+    let demo = Demo::start(&store, &["--listen", "off", "--tls-listen", "127.0.0.1:0", "--records-listen", "off"]);
     assert!(demo.stdout().contains("https://"), "{}", demo.stdout());
     try_all_lines(&demo.stdout());
 }
@@ -194,4 +210,26 @@ fn all_in(path: PathBuf) -> Vec<PathBuf> {
     let entries = fs::read_dir(&path).into_iter().flatten().map(|entry| entry.unwrap().path());
     let below: Vec<_> = entries.flat_map(all_in).collect();
     [path].into_iter().chain(below).collect()
+}
+
+#[test]
+fn the_records_port_speaks_tls_with_the_certificate_of_https() {
+    let store = TestStore::vacant();
+    let served = store.serve(&["--records-listen=127.0.0.1:0", "--set", "records.tls=true"]);
+    wait_until(|| served.said().contains("rediss://"));
+    let said = served.said();
+    let address = said.split("rediss://").nth(1).unwrap().split('/').next().unwrap();
+    let (host, port) = address.split_once(':').unwrap();
+    let ping = |more: &[&str]| {
+        let mut command = std::process::Command::new("redis-cli");
+        command.args(["-h", host, "-p", port]).args(more).arg("PING").output()
+    };
+    let certificate = store.path().join("tls/cert.pem");
+    match ping(&["--tls", "--cacert", certificate.to_str().unwrap()]) {
+        Ok(answered) => assert_eq!(String::from_utf8_lossy(&answered.stdout), "PONG\n", "{answered:?}"),
+        Err(error) => assert!(std::env::var_os("CI").is_none(), "redis-cli: {error}"),
+    }
+    if let Ok(plain) = ping(&[]) {
+        assert!(!String::from_utf8_lossy(&plain.stdout).contains("PONG"), "without TLS too");
+    }
 }

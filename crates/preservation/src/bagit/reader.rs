@@ -122,6 +122,18 @@ impl Bag {
         each_file_in(&self.folder, "data", &mut |name, _| each(name))
     }
 
+    /// The labels and values of `bag-info.txt`; none if there is no such file.
+    ///
+    /// # Errors
+    /// [`ReadError`] about the file.
+    pub fn info(&self) -> ReadResult<Vec<(String, String)>> {
+        match read_small(&self.folder.join("bag-info.txt"), "bag-info.txt", TAG_BYTES_MAX) {
+            Ok(info) => Ok(text::info(&String::from_utf8_lossy(&info))),
+            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The SHA-256 of a file of the payload; `None` if there is none with this name.
     pub fn sha256(&self, name: &str) -> Option<[u8; 32]> {
         self.payload.get(&key(name)).copied()

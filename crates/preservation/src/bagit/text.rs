@@ -156,6 +156,23 @@ pub fn payload_oxum(info: &str) -> Option<(u64, u64)> {
     Some((bytes.parse().ok()?, files.parse().ok()?))
 }
 
+/// The labels and values of `bag-info.txt`, in their order (section 2.2.2). Lines that continue a
+/// value are joined with one space. Lines without a label are left out.
+pub fn info(text: &str) -> Vec<(String, String)> {
+    let mut elements: Vec<(String, String)> = Vec::new();
+    for line in text.strip_prefix('\u{feff}').unwrap_or(text).lines() {
+        let is_continued = line.starts_with([' ', '\t']);
+        match (elements.last_mut().filter(|_| is_continued), line.split_once(':')) {
+            (Some((_, value)), _) => *value = format!("{value} {}", line.trim()),
+            (None, Some((label, value))) if !is_continued => {
+                elements.push((label.trim().to_owned(), value.trim().to_owned()));
+            }
+            _ => {}
+        }
+    }
+    elements
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -204,5 +221,14 @@ mod tests {
         for text in [text("2.0", "UTF-8"), text("1.0", "UTF-16"), String::new(), "BagIt-Version: 1.0".to_owned()] {
             assert_eq!(declared(&text), Err(TextError::Declaration), "{text}");
         }
+    }
+
+    #[test]
+    fn the_lines_of_a_bag_s_information_are_labels_and_values_that_may_continue() {
+        let text = "\u{feff}External-Description: a\n  long\r\n\tone\nno label\nBag-Size:\nBag-Size: 1: 2\n";
+        let elements = info(text);
+        let elements: Vec<_> = elements.iter().map(|(label, value)| (label.as_str(), value.as_str())).collect();
+        assert_eq!(elements, [("External-Description", "a long one"), ("Bag-Size", ""), ("Bag-Size", "1: 2")]);
+        assert_eq!(info(" continues nothing"), []);
     }
 }

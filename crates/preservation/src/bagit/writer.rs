@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::text;
 use crate::names;
 use crate::write::{WriteError, WriteResult, failed, locked, named, synced, unfinished};
 use sha2::{Digest, Sha256, Sha512};
@@ -151,7 +152,20 @@ impl BagWriter {
     /// follows the last one and is `=` with small letters, or empty.
     pub fn file<'a>(&self, names: impl IntoIterator<Item = &'a str>, suffix: &str) -> WriteResult<PayloadFile> {
         let names: Vec<_> = names.into_iter().map(names::encoded).collect();
-        let name = format!("data/{}{suffix}", names.join("/"));
+        self.begin_file(format!("data/{}{suffix}", names.join("/")))
+    }
+
+    /// Begins a file of the payload at a path that other programs expect: as it is, and not
+    /// encoded. A path that would be written in another way in manifests is refused.
+    pub fn file_at(&self, path: &str) -> WriteResult<PayloadFile> {
+        let is_plain = text::is_inside(path) && !path.contains(|char: char| char == '%' || char.is_control());
+        match is_plain {
+            true => self.begin_file(format!("data/{path}")),
+            false => Err(WriteError::Path(path.to_owned())),
+        }
+    }
+
+    fn begin_file(&self, name: String) -> WriteResult<PayloadFile> {
         let path = self.folder.join(&name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed(parent))?;
@@ -264,6 +278,11 @@ impl PayloadFile {
         self.sums.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Where it is while the bag is unfinished.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The SHA-256 of what was written so far.

@@ -2,7 +2,9 @@
 //! its engine, are not among them: the program that opens the store adds those, and reads all of
 //! them from files, environment and flags. `docs/configuration.md` lists them.
 
+mod history;
 mod text;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,12 +13,15 @@ use std::time::Duration;
 use door_data::DataSettings;
 use door_ldp::{ExternalPrefix, LdpSettings};
 use fixity::FixityOptions;
-use heads::{History, Keep, LibraryOptions};
+use heads::{History, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::cors::Origins;
 use crate::hosts::Hosts;
+
+pub use history::{HistoryConfig, TreeConfig};
+pub use webhooks::{Hidden, WebhookConfig};
 
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,23 +92,6 @@ impl Default for StoreConfig {
     }
 }
 
-/// `[history]`: `all`, `none`, how many (`10`), or for how long (`30days`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HistoryConfig {
-    /// Versions of resources of the repository.
-    pub resources: Keep,
-    /// Versions of volumes.
-    pub volumes: Keep,
-}
-
-impl Default for HistoryConfig {
-    fn default() -> Self {
-        let History { resources, volumes } = History::default();
-        Self { resources, volumes }
-    }
-}
-
 /// `[listen]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -163,11 +151,20 @@ pub struct AuthConfig {
     pub read_open_anywhere: bool,
     /// Allows open changes beyond loopback addresses.
     pub write_open_anywhere: bool,
+    /// The names of tokens with which `penates copy --follow` may read the whole store over a
+    /// network. It includes the audit and the hashes of tokens.
+    pub copy: Vec<String>,
 }
 
 impl Default for AuthConfig {
     fn default() -> Self {
-        Self { read: Access::Open, write: Access::Token, read_open_anywhere: false, write_open_anywhere: false }
+        Self {
+            read: Access::Open,
+            write: Access::Token,
+            read_open_anywhere: false,
+            write_open_anywhere: false,
+            copy: Vec::new(),
+        }
     }
 }
 
@@ -375,11 +372,17 @@ pub struct FeedConfig {
     pub keep: Duration,
     /// Consumers that may follow at the same time; a party may have as many as it leaves free.
     pub consumers_max: usize,
+    /// Webhooks that get events.
+    pub webhooks: Vec<WebhookConfig>,
+    /// Networks (`10.0.0.0/8`) that webhooks may be sent to besides the public Internet, also
+    /// without TLS.
+    pub webhooks_networks: Vec<String>,
 }
 
 impl Default for FeedConfig {
     fn default() -> Self {
-        Self { keep: LibraryOptions::default().feed_keep, consumers_max: 1_000 }
+        let keep = LibraryOptions::default().feed_keep;
+        Self { keep, consumers_max: 1_000, webhooks: Vec::new(), webhooks_networks: Vec::new() }
     }
 }
 
@@ -390,6 +393,11 @@ pub struct RecordsConfig {
     /// Address of the Redis protocol, or `off`.
     #[serde(with = "text::address")]
     pub listen: Option<SocketAddr>,
+    /// Whether the server goes on without that port if another program has it. It is no setting.
+    #[serde(skip)]
+    pub gives_way: bool,
+    /// Whether that address speaks TLS, with the certificate of HTTPS.
+    pub tls: bool,
     /// How long a command may take, unless its connection asks for another time.
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
@@ -408,6 +416,8 @@ impl Default for RecordsConfig {
     fn default() -> Self {
         Self {
             listen: None,
+            gives_way: false,
+            tls: false,
             deadline: Duration::from_secs(1),
             deadline_max: Duration::from_secs(60),
             silence_max: Duration::from_secs(3_600),
@@ -554,6 +564,8 @@ impl Config {
             check_path("data.prefix", &self.data.prefix)?;
         }
         self.ldp.check(&self.data.prefix)?;
+        self.feed.check(&self.ldp.origin)?;
+        self.history.trees()?;
         self.library_options().check().map_err(|error| refused(error.to_string()))
     }
 
@@ -562,6 +574,8 @@ impl Config {
         LibraryOptions {
             grace: self.store.grace,
             history: History { resources: self.history.resources, volumes: self.history.volumes },
+            // They were checked.
+            history_trees: self.history.trees().unwrap_or_default(),
             plan_life: self.store.plan_life,
             clock_skew_max: self.store.clock_skew_max,
             call_timeout: self.store.call_timeout,
@@ -604,7 +618,7 @@ impl Config {
     }
 
     fn check_addresses(&self) -> Result<(), ConfigError> {
-        let AuthConfig { read, write, read_open_anywhere, write_open_anywhere } = self.auth;
+        let AuthConfig { read, write, read_open_anywhere, write_open_anywhere, .. } = self.auth;
         let beyond = [self.listen.http, self.listen.tls].into_iter().flatten().find(|address| !is_loopback(*address));
         let Some(address) = beyond else { return Ok(()) };
         if write == Access::Open && !write_open_anywhere {

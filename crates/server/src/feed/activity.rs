@@ -39,7 +39,7 @@ pub(super) fn activity(event: &Event, site: &Site) -> Value {
 }
 
 /// An event by itself.
-pub(super) fn with_context(event: &Event, site: &Site) -> Value {
+pub(crate) fn with_context(event: &Event, site: &Site) -> Value {
     let mut activity = activity(event, site);
     activity["@context"] = CONTEXT.into();
     activity
@@ -59,7 +59,7 @@ fn types(kind: ObjectKind) -> Vec<String> {
 }
 
 /// A time in UTC.
-fn rfc3339(time: UnixMillis) -> String {
+pub(crate) fn rfc3339(time: UnixMillis) -> String {
     let millis = i64::try_from(time.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
     millis.unwrap_or(jiff::Timestamp::MAX).to_string()
 }

@@ -4,7 +4,7 @@
 //! `activity.rs` writes an event as an activity; `collection.rs` responds with the collection and
 //! its pages; `stream.rs` follows.
 
-mod activity;
+pub(crate) mod activity;
 mod collection;
 mod stream;
 
@@ -85,7 +85,7 @@ pub(crate) fn routes(door: FeedDoor) -> Router {
 }
 
 /// Why a request gets no events.
-struct Refused(Reason, String);
+pub(crate) struct Refused(pub(crate) Reason, pub(crate) String);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
@@ -138,7 +138,7 @@ struct Wanted {
 
 /// A place in the feed, as a request names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
+pub(crate) enum Start {
     /// `start`: before all that is kept.
     Beginning,
     /// `now`: behind all that there is.
@@ -150,7 +150,7 @@ enum Start {
 }
 
 impl Start {
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let time = || {
             let time: jiff::Timestamp = text.parse().ok()?;
             Some(Self::Time(UnixMillis(u64::try_from(time.as_millisecond()).ok()?)))
@@ -163,7 +163,7 @@ impl Start {
     }
 
     /// The cursor of a reader that begins here.
-    async fn cursor(self, feed: &Feed) -> Result<Cursor, FeedError> {
+    pub(crate) async fn cursor(self, feed: &Feed) -> Result<Cursor, FeedError> {
         match self {
             Self::Beginning => Ok(Cursor::BEGINNING),
             Self::Now => feed.now().await,

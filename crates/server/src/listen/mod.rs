@@ -40,6 +40,8 @@ pub struct Addresses {
     pub tls: Option<SocketAddr>,
     /// The Redis protocol.
     pub records: Option<SocketAddr>,
+    /// Whether the Redis protocol is spoken over TLS.
+    pub records_tls: bool,
     /// The file of the HTTPS certificate.
     pub tls_cert: Option<PathBuf>,
     /// The administrator's socket, if there is a data folder.
@@ -51,7 +53,7 @@ pub(crate) struct Listeners {
     http: Option<TcpListener>,
     tls: Option<(TcpListener, TlsAcceptor)>,
     socket: Option<UnixListener>,
-    records: Option<TcpListener>,
+    records: Option<(TcpListener, Option<TlsAcceptor>)>,
     addresses: Addresses,
     limits: LimitsConfig,
 }
@@ -64,16 +66,27 @@ impl Listeners {
             Some(address) => Some(bind_tcp(address).await?),
             None => None,
         };
+        let needs_tls = config.listen.tls.is_some() || config.records.listen.is_some() && config.records.tls;
+        let identity = if needs_tls { Some(tls::identity(&config.listen, folder)?) } else { None };
+        let (acceptor, tls_cert) = match identity {
+            Some((spoken, shown)) => (Some(TlsAcceptor::from(spoken)), shown),
+            None => (None, None),
+        };
         let records = match config.records.listen {
-            Some(address) => Some(bind_tcp(address).await?),
+            Some(address) => match bind_tcp(address).await {
+                Err(ServerError::Bind { source, .. })
+                    if config.records.gives_way && source.kind() == io::ErrorKind::AddrInUse =>
+                {
+                    None
+                }
+                bound => Some((bound?, acceptor.clone().filter(|_| config.records.tls))),
+            },
             None => None,
         };
-        let (mut tls, mut tls_cert) = (None, None);
-        if let Some(address) = config.listen.tls {
-            let (spoken, shown) = tls::identity(&config.listen, folder)?;
-            tls = Some((bind_tcp(address).await?, TlsAcceptor::from(spoken)));
-            tls_cert = shown;
-        }
+        let tls = match (config.listen.tls, acceptor) {
+            (Some(address), Some(acceptor)) => Some((bind_tcp(address).await?, acceptor)),
+            _ => None,
+        };
         let (socket, socket_path) = match folder {
             Some(folder) => {
                 let path = folder.join(SOCKET_NAME);
@@ -87,7 +100,8 @@ impl Listeners {
         let addresses = Addresses {
             http: http.as_ref().and_then(local_address),
             tls: tls.as_ref().and_then(|(listener, _)| local_address(listener)),
-            records: records.as_ref().and_then(local_address),
+            records: records.as_ref().and_then(|(listener, _)| local_address(listener)),
+            records_tls: records.as_ref().is_some_and(|(_, tls)| tls.is_some()),
             tls_cert,
             socket: socket_path,
         };
@@ -119,7 +133,13 @@ impl Listeners {
                 acceptor.accept(socket.map(Listener::Private), over.with(admin)),
                 async {
                     match door {
-                        Some(door) => acceptor.accept(records.map(Listener::Tcp), Resp(door)).await,
+                        Some(door) => {
+                            let listener = records.map(|(tcp, tls)| match tls {
+                                Some(tls) => Listener::Tls(tcp, tls),
+                                None => Listener::Tcp(tcp),
+                            });
+                            acceptor.accept(listener, Resp(door)).await;
+                        }
                         None => std::future::pending().await,
                     }
                 },

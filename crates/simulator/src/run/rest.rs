@@ -1,5 +1,5 @@
-//! The end of a run: everything heals and comes to rest, nothing superfluous is left, and every
-//! name can be used.
+//! The end of a run: everything heals and comes to rest, nothing superfluous is left, every name can
+//! be used, and nothing of the past is lost.
 
 use std::time::Duration;
 
@@ -49,6 +49,7 @@ impl Run {
         }
         self.usable().await;
         self.followed().await;
+        self.remembered().await;
         let true_ms = self.true_ms();
         self.world.lock().check_all(true_ms);
     }

@@ -190,6 +190,7 @@ impl SimStore {
                 let proposal = Proposal { with, ..proposal };
                 self.compare_and_write(proposal, format!("head {table} {}", readable(partition))).await
             }
+            Step::Replace { .. } => Err(StepEnded::NotDone(unavailable("the simulated servers keep no records"))),
             Step::Remove { table, partition, rows } => {
                 let what = format!("remove {table} {}", readable(partition));
                 self.read_turn(what.clone()).await.map_err(StepEnded::NotDone)?;

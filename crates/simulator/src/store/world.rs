@@ -368,13 +368,13 @@ impl World {
                 Step::Require { table, partition, sort, .. } | Step::CompareAndWrite { table, partition, sort, .. } => {
                     (*table, partition.clone(), sort.clone())
                 }
-                Step::Put { .. } | Step::Remove { .. } => continue,
+                Step::Put { .. } | Step::Replace { .. } | Step::Remove { .. } => continue,
             };
             let stands = self.all_of(table, &partition).row(&sort, now);
             let holds = match step {
                 Step::Require { condition, .. } => condition.holds(stands.as_ref()),
                 Step::CompareAndWrite { expect, .. } => expect.holds(stands.as_ref()),
-                Step::Put { .. } | Step::Remove { .. } => true,
+                Step::Put { .. } | Step::Replace { .. } | Step::Remove { .. } => true,
             };
             if !holds {
                 return Outcome::Refused { step: index, stands };
@@ -393,6 +393,7 @@ impl World {
                         self.apply(0, &mutation);
                     }
                 }
+                Step::Replace { .. } => unimplemented!("the simulated servers keep no records"),
                 Step::CompareAndWrite { .. } => {
                     if let Some(proposal) = Proposal::of(step, by, time) {
                         self.decide(&proposal, 0, true);

@@ -1,6 +1,7 @@
 //! Operations of clients and servers, over few names, so that they meet.
 
 mod draw;
+mod past;
 mod resources;
 mod volumes;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use ::feed::{Cursor, FeedError, Page};
 use ::volumes::CollectLimits;
+use bytes::Bytes;
 use hathi::VolumeId;
 use heads::{ObjectsError, ResourcePath, RevisionId, keys};
 use library::Library;
@@ -17,6 +19,8 @@ use parking_lot::Mutex;
 use repository::ResourceError;
 use store::{Call, Class, Deadline};
 
+pub(crate) use self::past::Past;
+use self::past::remember;
 use self::resources::{create, delete, list, post, read, update};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
@@ -46,6 +50,7 @@ pub(crate) enum Work {
     ReadSelection { nth: usize, pause: Duration },
     Tend(Tend),
     Follow { consumer: usize, from: Cursor, max: usize },
+    Remember { object: Bytes, before: Vec<RevisionId> },
 }
 
 /// What is written.
@@ -115,6 +120,12 @@ pub(crate) enum Seen {
         from: Cursor,
         page: Page,
     },
+    /// The past of an object, before these revisions.
+    Past {
+        object: Bytes,
+        before: Vec<RevisionId>,
+        past: Past,
+    },
     /// An observation that must not occur.
     Wrong(String),
 }
@@ -175,6 +186,7 @@ impl Work {
             Self::Select { volumes } => select(&library, volumes, &world).await,
             Self::ReadSelection { nth, pause } => read_selection(&library, nth, pause, &world).await,
             Self::Tend(tend) => self::tend(&library, tend).await,
+            Self::Remember { object, before } => remember(&library, object, &before).await,
             Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {
                 Ok(page) => Came::seen(Seen::Events { consumer, from, page }),
                 Err(FeedError::Dropped { .. }) => Came::seen(Seen::Wrong("the feed has dropped changes".to_owned())),

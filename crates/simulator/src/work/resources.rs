@@ -140,7 +140,7 @@ pub(super) async fn read(library: &Library, path: &ResourcePath) -> Came {
 }
 
 /// What is wrong with a resource as it reads, if anything.
-async fn wrong_with(library: &Library, resource: &Resource) -> Option<String> {
+pub(super) async fn wrong_with(library: &Library, resource: &Resource) -> Option<String> {
     let damaged = |error: ObjectsError| error.is_damage().then(|| error.to_string());
     if let Err(error) = library.repository.description(resource).await {
         return damaged(error);

@@ -35,6 +35,7 @@ impl Apart {
             Step::Put { partition, .. }
             | Step::Require { partition, .. }
             | Step::CompareAndWrite { partition, .. }
+            | Step::Replace { partition, .. }
             | Step::Remove { partition, .. } => *partition = self.below(partition),
         }
         step

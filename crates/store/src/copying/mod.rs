@@ -16,10 +16,12 @@
 //! copied already.
 //!
 //! How to read it: this file has the passes; `partition.rs` makes one partition like another;
-//! `contents.rs` copies large contents; `digest.rs` compares.
+//! `contents.rs` copies large contents; `digest.rs` compares; `following.rs` copies what is named, for a
+//! follower.
 
 mod contents;
 mod digest;
+mod following;
 mod partition;
 mod patience;
 
@@ -33,6 +35,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 pub use digest::Verified;
+pub use following::{Followed, followed};
 use partition::Depth;
 pub use patience::Patience;
 use patience::call;
@@ -226,15 +229,25 @@ impl Copier {
     /// Makes the target equal to the source. A first pass that was interrupted resumes where it
     /// stopped.
     pub async fn pass(&self) -> Result<Pass, CopyError> {
+        self.pass_with(async || Ok(())).await
+    }
+
+    /// The same, and runs `between` after every few partitions, so that a follower does not fall
+    /// behind while a pass reads everything.
+    pub async fn pass_with<E: From<CopyError>>(
+        &self,
+        mut between: impl AsyncFnMut() -> Result<(), E>,
+    ) -> Result<Pass, E> {
         let mut pass = Pass::default();
         let (first, mut from) = self.position().await?.unwrap_or((0, None));
         for (at, table) in ORDER.into_iter().enumerate().skip(first) {
             let mut changed = 0;
             loop {
-                let page = walk(self.patience, self.source.as_ref(), table, from).await?;
+                let page = walk(self.patience, self.source.as_ref(), table, from).await.map_err(CopyError::from)?;
                 changed += self.copy_all(table, page.partitions).await?;
                 from = page.next;
                 self.set_position(Some((at, from.clone()))).await?;
+                between().await?;
                 if from.is_none() {
                     break;
                 }
@@ -245,6 +258,26 @@ impl Copier {
         }
         self.set_position(None).await?;
         Ok(pass)
+    }
+
+    /// Lets the next pass begin at the beginning, also if one was interrupted.
+    pub async fn begin_pass_anew(&self) -> Result<(), CopyError> {
+        self.set_position(None).await
+    }
+
+    /// Makes a small table of the target like that of the source.
+    pub async fn copy_table(&self, table: Table) -> Result<(), CopyError> {
+        let mut from = None;
+        loop {
+            let page = walk(self.patience, self.source.as_ref(), table, from).await?;
+            self.copy_all(table, page.partitions).await?;
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        self.clear_what_is_gone(table).await?;
+        Ok(())
     }
 
     /// Makes each partition of a table in the target like that of the source. Returns how many had
@@ -330,9 +363,20 @@ impl Copier {
 
     /// Ends the copy: from now on the target takes changes. No further pass may follow.
     pub async fn end(self) -> Result<(), CopyError> {
-        let rows = vec![NewRow::new(FINISHED.clone(), Bytes::copy_from_slice(self.origin.as_bytes()))];
-        self.apply(vec![Step::Put { table: Table::Work, partition: POSITION_PARTITION.clone(), rows }]).await?;
-        Ok(self.patience.with(|| read_only::set(self.target.as_ref(), None)).await?)
+        Ok(self.patience.with(|| end_without_source(self.target.as_ref(), &self.origin)).await?)
+    }
+}
+
+/// Ends a copy of `origin` as it is: from now on the target takes changes.
+pub async fn end_without_source(target: &dyn Store, origin: &str) -> StoreResult<()> {
+    let rows = vec![NewRow::new(FINISHED.clone(), Bytes::copy_from_slice(origin.as_bytes()))];
+    let (table, partition) = (Table::Work, POSITION_PARTITION.clone());
+    let followed = Removal::Rows(vec![following::FOLLOWED.clone()]);
+    let ended = Step::Put { table, partition: partition.clone(), rows };
+    match target.run(call(), vec![ended, Step::Remove { table, partition, rows: followed }]).await? {
+        Outcome::Applied => read_only::set(target, None).await,
+        Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
+        Outcome::Refused { .. } => Err(StoreError::Invalid("unconditional steps were refused".to_owned())),
     }
 }
 

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::patience::{Patience, call};
 use super::{Copier, CopyError};
 use crate::{
-    Condition, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Step, Store, StoreError, StoreResult, Table,
+    Condition, Direction, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Step, Store, StoreError, StoreResult,
+    Table,
 };
 
 /// Bytes of a page of rows.
@@ -34,6 +35,14 @@ pub(super) enum Depth {
     Whole,
 }
 
+/// The rows of a partition from one key to before another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    pub(super) from: Bytes,
+    /// `None`: to the end of the partition.
+    pub(super) to: Option<Bytes>,
+}
+
 /// The rows of a partition, one after the other.
 pub(super) struct Rows<'a> {
     patience: Patience,
@@ -46,7 +55,17 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     pub(super) fn of(patience: Patience, store: &'a dyn Store, table: Table, partition: &'a Bytes) -> Self {
-        let all = Scan::prefix(Bytes::new(), PAGE_BYTES);
+        Self::within(patience, store, table, partition, Window::default())
+    }
+
+    fn within(
+        patience: Patience,
+        store: &'a dyn Store,
+        table: Table,
+        partition: &'a Bytes,
+        Window { from, to }: Window,
+    ) -> Self {
+        let all = Scan { from, to, direction: Direction::Forward, max_bytes: PAGE_BYTES };
         Self { patience, store, table, partition, page: VecDeque::new(), rest: Some(all) }
     }
 
@@ -117,8 +136,9 @@ impl Copier {
             if differing.is_empty() && depth == Depth::Quick {
                 return Ok(false);
             }
-            let packs = self.put_missing(Table::Packs, partition, |_| true).await?;
-            let objects = self.put_missing(Table::Objects, partition, |sort| differing.contains(sort)).await?;
+            let all = Window::default;
+            let packs = self.put_missing(Table::Packs, partition, all(), |_| true).await?;
+            let objects = self.put_missing(Table::Objects, partition, all(), |sort| differing.contains(sort)).await?;
             if self.still_stand(Table::Objects, partition, &objects).await? {
                 self.finish(Table::Objects, partition, &objects).await?;
                 self.finish(Table::Packs, partition, &packs).await?;
@@ -130,19 +150,39 @@ impl Copier {
 
     /// Makes a partition like that of the source. Returns whether there was anything to do.
     pub(super) async fn copy_partition(&self, table: Table, partition: &Bytes) -> Result<bool, CopyError> {
-        let rest = self.put_missing(table, partition, |_| true).await?;
+        self.copy_window(table, partition, Window::default()).await
+    }
+
+    /// Makes some rows of a partition like those of the source. Returns whether there was anything
+    /// to do.
+    pub(super) async fn copy_window(&self, table: Table, partition: &Bytes, window: Window) -> Result<bool, CopyError> {
+        let rest = self.put_missing(table, partition, window, |_| true).await?;
         self.finish(table, partition, &rest).await?;
         Ok(!rest.is_nothing())
     }
 
-    fn pairs<'a>(&'a self, table: Table, partition: &'a Bytes) -> Pairs<'a> {
-        let rows = |store| Rows::of(self.patience, store, table, partition);
+    /// Writes a guarded row of the source, unless the target has it. Returns whether it had to.
+    pub(super) async fn copy_guarded(&self, table: Table, partition: &Bytes, head: &Row) -> Result<bool, CopyError> {
+        let Some(guard) = &head.guard else {
+            return Err(StoreError::Invalid("a row without a guard is none of a head".to_owned()).into());
+        };
+        let there = self.patience.with(|| self.target.get(call(), table, partition, &head.sort)).await?;
+        if there.as_ref() == Some(head) {
+            return Ok(false);
+        }
+        let expect = there.and_then(|there| there.guard).map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
+        self.write_head(table, partition, head, guard, expect).await?;
+        Ok(true)
+    }
+
+    fn pairs<'a>(&'a self, table: Table, partition: &'a Bytes, window: Window) -> Pairs<'a> {
+        let rows = |store| Rows::within(self.patience, store, table, partition, window.clone());
         Pairs { source: rows(self.source.as_ref()), target: rows(self.target.as_ref()) }
     }
 
     /// The keys of a partition at which the stores differ.
     async fn differing(&self, table: Table, partition: &Bytes) -> Result<BTreeSet<Bytes>, CopyError> {
-        let (mut pairs, mut differing) = (self.pairs(table, partition), BTreeSet::new());
+        let (mut pairs, mut differing) = (self.pairs(table, partition, Window::default()), BTreeSet::new());
         while let Some((wanted, there)) = pairs.next().await? {
             if wanted != there {
                 differing.extend(wanted.or(there).map(|row| row.sort));
@@ -151,14 +191,15 @@ impl Copier {
         Ok(differing)
     }
 
-    /// Compares a partition row by row and puts the missing rows whose keys `may_put` accepts.
+    /// Compares rows of a partition one by one and puts the missing rows whose keys `may_put` accepts.
     async fn put_missing(
         &self,
         table: Table,
         partition: &Bytes,
+        window: Window,
         may_put: impl Fn(&Bytes) -> bool,
     ) -> Result<Rest, CopyError> {
-        let mut pairs = self.pairs(table, partition);
+        let mut pairs = self.pairs(table, partition, window);
         let (mut rest, mut puts) = (Rest::default(), Puts::default());
         while let Some((wanted, there)) = pairs.next().await? {
             match (wanted, there) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Shortcuts, Subject, bytes, call, guard, odd_keys, row};
-use crate::copying::{Copier, CopyError, Pass, Patience, unfinished};
+use crate::copying::{Copier, CopyError, Followed, Pass, Patience, followed, unfinished};
 use crate::faults::{Damage, Faults, Harm};
 use crate::read_only::ReadOnlyGate;
 use crate::{
@@ -245,4 +245,43 @@ pub async fn a_head_can_be_changed_from_the_stamp_it_had(source: &mut impl Subje
     copier.end().await.unwrap();
     let second = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
     target.store().applied(vec![head("object", Expect::Stamp(first.stamp), &second, "v2")]).await;
+}
+
+/// What is named is copied, and nothing else, and the place of a follower is there until the end.
+pub async fn what_is_named_is_copied_alone(source: &mut impl Subject, target: &mut impl Subject) {
+    let (_, id) = fill(source).await;
+    let (from, to) = (source.store(), target.store());
+    let copier = begin(source, target).await;
+    assert_eq!(copier.followed().await.unwrap(), None);
+    let place = Followed { lineage: "a".to_owned(), cursor: "b".to_owned(), whole: None, until: None };
+    copier.set_followed(&place).await.unwrap();
+
+    assert!(copier.copy_named(Table::Objects, &bytes("part")).await.unwrap());
+    assert!(!copier.copy_named(Table::Objects, &bytes("part")).await.unwrap(), "it is there already");
+    let (import, from_row) = (bytes("unfinished import"), bytes("00010"));
+    assert!(copier.copy_rows(Table::Packs, &import, from_row, Some(bytes("00012"))).await.unwrap());
+    let row = copier.row(Table::Objects, &bytes("object"), &bytes("head")).await.unwrap().unwrap();
+    assert!(copier.copy_head(Table::Objects, &bytes("object"), &row).await.unwrap());
+    assert!(copier.copy_content_named(id).await.unwrap());
+    assert!(content(&to, id).await.is_some());
+    let named = |(table, partition, row): &(Table, Bytes, Row)| match table {
+        Table::Objects => *partition == "part" || (*partition == "object" && row.sort == "head"),
+        Table::Packs => *partition == "part" || (*partition == "unfinished import" && row.sort[..4] == *b"0001"),
+        _ => false,
+    };
+    let wanted: Vec<_> = everything(&from).await.into_iter().filter(named).collect();
+    let is_in_range = |(_, partition, row): &(Table, Bytes, Row)| {
+        *partition != "unfinished import" || row.sort == "00010" || row.sort == "00011"
+    };
+    let wanted: Vec<_> = wanted.into_iter().filter(is_in_range).collect();
+    let own = |(table, partition, _): &(Table, Bytes, Row)| *table == Table::Work && *partition == read_only::PARTITION;
+    let there: Vec<_> = everything(&to).await.into_iter().filter(|found| !own(found)).collect();
+    assert!(there == wanted, "{} rows in the place of {}", there.len(), wanted.len());
+
+    assert_eq!(followed(to.as_ref()).await.unwrap(), Some(place));
+    copier.pass().await.unwrap();
+    copier.verify().await.unwrap();
+    copier.end().await.unwrap();
+    assert_eq!(followed(to.as_ref()).await.unwrap(), None);
+    assert!(everything(&to).await == everything(&from).await, "other rows arrived");
 }

@@ -25,6 +25,7 @@ pub mod limits;
 pub mod lists;
 pub mod read_only;
 pub mod reopening;
+pub mod replacing;
 pub mod rows;
 pub mod steps;
 
@@ -297,6 +298,12 @@ macro_rules! behaviour_suite {
                 a_list_across_partitions_is_seen_whole
                 a_refused_list_leaves_nothing_in_any_table_of_its_lane
             }
+            replacing {
+                a_row_is_replaced_only_if_it_is_as_it_was_read
+                a_row_that_was_put_is_replaced
+                an_expired_row_is_replaced_as_if_it_were_absent
+                contended_replacements_count_exactly
+            }
             expiry {
                 a_row_is_gone_at_its_deadline_without_a_sweep
                 a_row_is_there_until_its_deadline
@@ -384,6 +391,7 @@ macro_rules! copying_suite {
             the_target_takes_no_changes_before_the_copy_ends
             a_row_that_arrives_changed_is_reported
             a_head_can_be_changed_from_the_stamp_it_had
+            what_is_named_is_copied_alone
         }
     };
 }
@@ -418,6 +426,9 @@ macro_rules! limits_suite {
                 a_list_of_too_many_steps_is_refused
                 a_list_over_a_limit_applies_nothing
                 an_expiry_in_a_table_of_lasting_rows_is_refused
+            }
+            replacing {
+                a_row_that_is_written_once_is_not_replaced
             }
         }
     };

@@ -5,6 +5,7 @@ use preservation::about::{ABOUT, DESCRIPTION};
 use preservation::bagit::BagWriter;
 
 use super::source::{Node, Source, State, compare, received};
+use super::volumes::{self, Named};
 use super::{ExportArgs, Exported, unfinished};
 use crate::client::Client;
 
@@ -13,15 +14,24 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     let source = Source::open(client, &args.base).await?;
     let mut bag = BagWriter::create(&args.destination)?;
     let resource = args.resource.trim_matches('/');
-    let exported = source.each(&args.base, resource, async |node| one(&source, node, &mut bag).await).await;
+    let named = Named::by(resource)?;
+    let is_of_resources = resource.is_empty() || matches!(named, Named::None);
+    let exported = async {
+        let (resources, bytes) = match is_of_resources {
+            true => source.each(&args.base, resource, async |node| one(&source, node, &mut bag).await).await?,
+            false => (0, 0),
+        };
+        let (volumes, of_volumes) = volumes::export(client, &args.base, named, &mut bag).await?;
+        Ok::<_, anyhow::Error>(Exported { resources, volumes, bytes: bytes + of_volumes })
+    };
     let unfinished = || unfinished(&args.destination);
-    let (resources, bytes) = exported.with_context(unfinished)?;
+    let exported = exported.await.with_context(unfinished)?;
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
     let agent = format!("penates {}", env!("CARGO_PKG_VERSION"));
     let info =
         [("Bag-Software-Agent", agent), ("Bagging-Date", today), ("External-Identifier", format!("/{resource}"))];
     bag.finish(&info).with_context(unfinished)?;
-    Ok(Exported { resources, bytes })
+    Ok(exported)
 }
 
 /// Exports one resource. Returns how many bytes were fetched.

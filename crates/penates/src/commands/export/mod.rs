@@ -3,6 +3,7 @@
 mod bag;
 mod ocfl;
 mod source;
+mod volumes;
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +19,11 @@ use crate::resources::BaseArgs;
 #[command(after_help = "Examples:
   penates export letters letters-2026 --as bagit
   penates export letters archive --as ocfl
+  penates export volumes/yale.39002015008130 zachary --as bagit
   penates export \"\" everything --as bagit")]
 pub struct ExportArgs {
-    /// Path of the resource from the root of the repository, with all that is in it. Volumes are
-    /// not exported: `penates get` downloads them.
+    /// Path of the resource from the root of the repository, with all that is in it. `volumes` are
+    /// all volumes, and `volumes/ID` is one, with ZIP, METS and record; only a bag has them.
     resource: String,
     /// The folder to make. A bag needs a place where nothing is. A storage root gets what is new
     /// since it was made. Until it is whole it is named `….unfinished`.
@@ -49,6 +51,7 @@ enum Form {
 /// What was exported.
 struct Exported {
     resources: u64,
+    volumes: u64,
     bytes: u64,
 }
 
@@ -65,9 +68,10 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         Form::Ocfl => ocfl::export(&args, &reached.client).await,
     };
     reached.close().await?;
-    let Exported { resources, bytes } = exported?;
+    let Exported { resources, volumes, bytes } = exported?;
     let mut output = Output::stdout();
     let (size, place) = (human_bytes(bytes), args.destination.display());
-    output.line(format!("exported {resources} resources ({size} of bytes) to {place}"))?;
+    let volumes = if volumes > 0 { format!(" and {volumes} volumes") } else { String::new() };
+    output.line(format!("exported {resources} resources{volumes} ({size} of bytes) to {place}"))?;
     output.finish()
 }

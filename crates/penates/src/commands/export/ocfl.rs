@@ -9,21 +9,26 @@ use preservation::ocfl::inventory::User;
 use preservation::ocfl::{ObjectWriter, RootWriter};
 
 use super::source::{Node, Source, State, compare, received};
+use super::volumes::Named;
 use super::{ExportArgs, Exported, unfinished};
 use crate::client::Client;
+use crate::exit::CliError;
 
 /// Exports a tree into a new storage root, or adds what is new to one.
 pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Exported> {
+    let resource = args.resource.trim_matches('/');
+    if !resource.is_empty() && !matches!(Named::by(resource)?, Named::None) {
+        return Err(CliError::Usage("volumes are exported as bags: --as bagit".to_owned()).into());
+    }
     let source = Source::open(client, &args.base).await?;
     let agent = format!("penates {}", env!("CARGO_PKG_VERSION"));
     let user = User { name: agent, address: Some(source.repository().to_owned()) };
     let root = RootWriter::begin(&args.destination, user)?;
-    let resource = args.resource.trim_matches('/');
     let exported = source.each(&args.base, resource, async |node| one(&source, node, &root).await).await;
     let unfinished = || unfinished(&args.destination);
     let (resources, bytes) = exported.with_context(unfinished)?;
     root.finish().with_context(unfinished)?;
-    Ok(Exported { resources, bytes })
+    Ok(Exported { resources, volumes: 0, bytes })
 }
 
 /// Exports the versions of a resource that the object has not yet. Returns how many bytes were

@@ -25,7 +25,8 @@ pub async fn checked(folder: &Path) -> anyhow::Result<Arc<Bag>> {
         Bagged::each(&bag, &mut |_| Ok(()))?;
         Ok::<_, ReadError>(Arc::new(bag))
     });
-    checked.await?.with_context(|| format!("{shown}: nothing was loaded"))
+    let hint = "nothing was loaded; --into RESOURCE loads bags of other programs";
+    checked.await?.with_context(|| format!("{shown}: {hint}"))
 }
 
 /// Loads the resources of a bag.

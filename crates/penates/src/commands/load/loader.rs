@@ -21,6 +21,7 @@ use tokio_util::io::ReaderStream;
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
 use crate::exit::told;
+use crate::ingest::Summary;
 use crate::resources::{BaseArgs, OWN_STATEMENTS};
 
 /// The most bytes of the statements about one resource.
@@ -199,6 +200,33 @@ impl Loader {
         Ok(())
     }
 
+    /// Deletes a resource, and frees its name, also if it is deleted already or was never there.
+    pub async fn forget(&self, about: &About) -> anyhow::Result<()> {
+        match self.delete(about).await {
+            Err(error) if error.downcast_ref().and_then(ClientError::status) == Some(StatusCode::NOT_FOUND) => Ok(()),
+            Err(error) if error.downcast_ref().and_then(ClientError::status) == Some(StatusCode::GONE) => {
+                let tombstone = format!("{}/fcr:tombstone", self.base.address(&about.path).trim_end_matches('/'));
+                self.client.ask(&tombstone, Request::builder().method(Method::DELETE), client::empty()).await?;
+                Ok(())
+            }
+            deleted => deleted,
+        }
+    }
+
+    /// The statements of clients about a resource that is there.
+    pub async fn own_statements(&self, state: &State) -> anyhow::Result<Graph> {
+        rdf::from_stored(&self.stored(state).await?.1).context("the statements that are there")
+    }
+
+    /// The entity tag of a resource's statements, and these as they are stored.
+    async fn stored(&self, state: &State) -> anyhow::Result<(String, bytes::Bytes)> {
+        let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
+        let request = request.header("prefer", OWN_STATEMENTS);
+        let response = self.client.ask(&self.graph(state), request, client::empty()).await?;
+        let tag = text(response.headers(), header::ETAG).unwrap_or_default().to_owned();
+        Ok((tag, client::whole(response).await?))
+    }
+
     /// How many versions a resource has; `None` if the server keeps none.
     pub async fn version_count(&self, path: &str) -> anyhow::Result<Option<usize>> {
         let versions = versions(&self.client, &self.base.address(path)).await?;
@@ -208,11 +236,7 @@ impl Loader {
     /// Compares stored statements. If there are none, they are stored if `may_fill`. Returns
     /// whether they were.
     pub async fn compare_statements(&self, state: &State, may_fill: bool) -> anyhow::Result<bool> {
-        let graph = self.graph(state);
-        let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
-        let response = self.client.ask(&graph, request.header("prefer", OWN_STATEMENTS), client::empty()).await?;
-        let tag = text(response.headers(), header::ETAG).unwrap_or_default().to_owned();
-        let stored = client::whole(response).await?;
+        let (tag, stored) = self.stored(state).await?;
         let stored = rdf::to_stored(&rdf::from_stored(&stored).context("the statements that are there")?);
         let statements = self.statements(state)?;
         if stored == statements {
@@ -220,7 +244,7 @@ impl Loader {
         }
         ensure!(stored.is_empty() && may_fill, "there is a resource with other statements");
         let request = Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, "application/n-triples");
-        self.client.ask(&graph, request.header(header::IF_MATCH, tag), client::full(statements)).await?;
+        self.client.ask(&self.graph(state), request.header(header::IF_MATCH, tag), client::full(statements)).await?;
         Ok(true)
     }
 
@@ -319,6 +343,16 @@ impl Bytes {
 }
 
 impl Counts {
+    /// With volumes that were imported.
+    pub fn with(self, volumes: &Summary) -> Self {
+        Self {
+            new: self.new + volumes.new + volumes.replaced,
+            unchanged: self.unchanged + volumes.unchanged,
+            failed: self.failed + volumes.failed + u64::from(volumes.interrupted),
+            bytes: self.bytes + volumes.zip_bytes,
+        }
+    }
+
     fn add(&mut self, (path, loaded): (String, anyhow::Result<(bool, u64)>)) -> anyhow::Result<()> {
         match loaded {
             Ok((is_new, bytes)) => {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
@@ -227,7 +228,7 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
             Some(current) => current,
             None => Loading::open(archive, *object)?,
         };
-        match apply(loader, &current, *version, &mut there).await {
+        match apply(loader, &current, *version, &mut there, clock.as_deref()).await {
             Ok(None) => {}
             Ok(Some(bytes)) => {
                 changed.insert(*object);
@@ -254,6 +255,7 @@ async fn apply(
     loading: &Loading,
     version: usize,
     there: &mut HashMap<usize, usize>,
+    clock: Option<&ManualClock>,
 ) -> anyhow::Result<Option<u64>> {
     let state = loading.state(version).await?;
     let mut sent = None;
@@ -274,7 +276,15 @@ async fn apply(
                 }
             },
             Change::CreateAgain => {
+                // A moment before, so that the version is the first of its millisecond and has the
+                // name that it had.
+                if let Some(clock) = clock {
+                    clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
+                }
                 loader.delete(&state.about).await?;
+                if let Some(clock) = clock {
+                    clock.advance(Duration::from_millis(1));
+                }
                 loader.create(&state).await?.1
             }
             Change::Bytes => loader.replace_bytes(&state).await?,

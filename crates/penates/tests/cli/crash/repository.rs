@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements};
+use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements, versions};
 use super::{Lost, ORIGIN, Outcome, POLL, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
@@ -33,6 +33,8 @@ const NAMES: u32 = 12;
 const BULK: u32 = 12;
 /// Resources that are read at the same time.
 const READ_AT_ONCE: usize = 16;
+/// The greatest number of versions at one path that are read.
+const VERSIONS_READ_MAX: usize = 60;
 /// How often a listed resource is looked for before it counts as unreachable: it may be deleted and
 /// created again meanwhile.
 const LOOKS: u32 = 5;
@@ -318,6 +320,21 @@ impl Writer {
         futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
         self.tree.forget_absent();
     }
+
+    /// Each acknowledged change is a version, also of what was deleted since, and there are no
+    /// others.
+    async fn check_versions(&self, client: &Client) {
+        for (path, written) in self.tree.past() {
+            let listed = versions(client, path).await;
+            assert_eq!(listed.len(), written.len(), "the versions of {path}");
+            let step = written.len().div_ceil(VERSIONS_READ_MAX);
+            let checks = listed.iter().zip(written).rev().step_by(step).map(|(version, state)| async move {
+                assert_eq!(see(client, version).await.unwrap().state, *state, "{version}");
+            });
+            let checks: Vec<_> = checks.collect();
+            futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
+        }
+    }
 }
 
 fn name(rng: &mut StdRng) -> String {
@@ -414,8 +431,9 @@ async fn check(store: &TestStore, writers: &mut [Writer]) {
     .await;
 }
 
-/// Deletions that killed servers left are finished in the end: every name is free again.
-async fn free_all_names(store: &TestStore, writers: &mut [Writer]) {
+/// Deletions that killed servers left are finished in the end: every name is free again. All that
+/// was written is still there as a version.
+async fn free_all_names_and_read_the_past(store: &TestStore, writers: &mut [Writer]) {
     look(store, async |client| {
         for writer in writers {
             for path in writer.tree.tombstones() {
@@ -429,6 +447,7 @@ async fn free_all_names(store: &TestStore, writers: &mut [Writer]) {
                 writer.tree.set_with_content(&path, State::Absent);
             }
             writer.check(client).await;
+            writer.check_versions(client).await;
         }
     })
     .await;
@@ -467,7 +486,7 @@ async fn kill_9_loses_nothing_of_the_repository_and_listings_match_the_resources
         .await;
         check(&store, &mut writers).await;
     }
-    free_all_names(&store, &mut writers).await;
+    free_all_names_and_read_the_past(&store, &mut writers).await;
     let acknowledged: Vec<Acknowledged> = writers.iter().map(|writer| writer.acknowledged).collect();
     println!("{acknowledged:?}");
 }

@@ -35,32 +35,44 @@ pub enum State {
 /// Paths from the root of the repository, without a leading slash; children come after their
 /// containers.
 #[derive(Clone, Debug, Default)]
-pub struct Tree(BTreeMap<String, State>);
+pub struct Tree {
+    states: BTreeMap<String, State>,
+    /// All resources that ever were at each path, in the order of their writes.
+    past: BTreeMap<String, Vec<State>>,
+}
 
 impl Tree {
     pub fn state(&self, path: &str) -> State {
-        self.0.get(path).copied().unwrap_or(State::Absent)
+        self.states.get(path).copied().unwrap_or(State::Absent)
     }
 
     pub fn set(&mut self, path: &str, state: State) {
-        self.0.insert(path.to_owned(), state);
+        self.states.insert(path.to_owned(), state);
+        if matches!(state, State::There(..)) {
+            self.past.entry(path.to_owned()).or_default().push(state);
+        }
     }
 
     /// Sets the state of a resource and of everything in it.
     pub fn set_with_content(&mut self, path: &str, state: State) {
         let inside = format!("{path}/");
         let is_inside = |known: &&String| *known == path || known.starts_with(&inside);
-        let paths: Vec<String> = self.0.keys().filter(is_inside).cloned().collect();
+        let paths: Vec<String> = self.states.keys().filter(is_inside).cloned().collect();
         paths.iter().for_each(|path| self.set(path, state));
     }
 
     /// Removes paths at which nothing existed, or nothing is known any more.
     pub fn forget_absent(&mut self) {
-        self.0.retain(|_, state| *state != State::Absent);
+        self.states.retain(|_, state| *state != State::Absent);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, State)> {
-        self.0.iter().map(|(path, state)| (path.as_str(), *state))
+        self.states.iter().map(|(path, state)| (path.as_str(), *state))
+    }
+
+    /// Everything that was ever written, by path.
+    pub fn past(&self) -> impl Iterator<Item = (&str, &[State])> {
+        self.past.iter().map(|(path, states)| (path.as_str(), &states[..]))
     }
 
     /// The paths of existing resources of the wanted kind.
@@ -123,6 +135,17 @@ pub fn address(path: &str) -> String {
 pub struct Seen {
     pub state: State,
     pub children: BTreeSet<String>,
+}
+
+/// Reads the list of versions at a path, oldest first. Returns their paths.
+pub async fn versions(client: &Client, path: &str) -> Vec<String> {
+    let request = Request::builder().method(Method::GET).header(ACCEPT, "application/link-format");
+    let list = format!("{}/fcr:versions?limit=10000", address(path));
+    let response = client.ask(&list, request, client::empty()).await.unwrap();
+    let body = client::whole(response).await.unwrap();
+    let links = std::str::from_utf8(&body).unwrap().lines();
+    let versions = links.filter(|link| link.contains("memento\"; datetime="));
+    versions.map(|link| link.split('>').next().unwrap().split_once("/rest/").unwrap().1.to_owned()).collect()
 }
 
 /// Reads the resource at a path. Panics if it is half visible.

@@ -1,27 +1,30 @@
-//! `penates copy`
+//! `penates copy`: this file copies once, and the target then replaces the source. `follow.rs` keeps
+//! a copy up to date. `source.rs` opens what is copied.
+
+mod follow;
+mod report;
+mod source;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use clap::Args;
 use futures::future::{Either, select};
-use http::Method;
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
-use store::copying::{self, Copier, CopyError, Patience, Progress, Verified};
-use store::{ContentId, Store, read_only};
+use serde_json::json;
+use store::copying::{Copier, CopyError, Patience, Progress, Verified};
+use store::{ContentId, Store};
 
 use crate::cli::{OutputArgs, StoreArgs};
-use crate::client::{Client, query_value};
 use crate::exit::CliError;
 use crate::local;
 use crate::output::{Output, human_bytes};
-use crate::reach::{self, Way};
-use crate::served::ServedStore;
-use crate::settings::{self, Flags, StoreLocation};
+use crate::settings::{self, Flags};
 use crate::{interrupt, progress};
+use source::Source;
 
 /// Most passes while the source takes changes. A source that is always written to never has a pass
 /// without changes.
@@ -38,11 +41,12 @@ const DRAWN_EVERY: Duration = Duration::from_millis(200);
 #[command(after_help = "Examples:
   penates copy --from ./data --to cassandra://node1,node2/books
   penates copy --from cassandra://node1,node2/books --to ./data --config cluster.toml
-  penates copy --from cassandra://old/books --to cassandra://new/books --config old.toml --to-config new.toml")]
+  penates copy --from cassandra://old/books --to cassandra://new/books --config old.toml --to-config new.toml
+  penates copy --follow --from https://books.example.org --to ./standby")]
 pub struct CopyArgs {
-    /// The store to copy: a data folder (a server may hold it), or
-    /// cassandra://HOST[,HOST…]/KEYSPACE.
-    #[arg(long, value_name = "STORE")]
+    /// The store to copy: a data folder (a server may hold it), cassandra://HOST[,HOST…]/KEYSPACE, or
+    /// the address of a server (https://…) whose `auth.copy` names the token.
+    #[arg(long, value_name = "STORE|URL")]
     from: PathBuf,
     /// The target: an empty folder, a keyspace that `penates init` created, or the target of an
     /// interrupted copy.
@@ -59,16 +63,49 @@ pub struct CopyArgs {
     to_config: Option<PathBuf>,
     /// Let the source take changes again at the end, for a copy that is not a move. (If the copy
     /// fails, it does so anyway.)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "follow")]
     keep_source: bool,
+    /// Keep the target up to date by the change feed, until interrupted.
+    #[arg(long)]
+    follow: bool,
+    /// How often everything is compared while following.
+    #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration, requires = "follow")]
+    whole_every: Duration,
+    /// How often the lag is reported while following.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration, requires = "follow")]
+    report_every: Duration,
+    /// Write the lag to this file too, as metrics in Prometheus format.
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    metrics: Option<PathBuf>,
+    /// Read at most so much per second from a server.
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<ByteSize>,
+    /// The access token for the server.
+    #[arg(long, env = "PENATES_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Trust the certificates in this file (PEM) instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    ca_cert: Option<PathBuf>,
     /// How the summary is printed.
     #[command(flatten)]
     output: OutputArgs,
 }
 
 impl CopyArgs {
+    /// The server elsewhere that is to be copied, if one is.
+    fn server(&self) -> Option<&str> {
+        let from = self.from.to_str()?;
+        (from.starts_with("http://") || from.starts_with("https://")).then(|| from.trim_end_matches('/'))
+    }
+
+    /// Bytes per second that are read from a server; 0: no limit.
+    fn rate(&self) -> u64 {
+        self.rate.map_or(0, |rate| rate.as_u64())
+    }
+
     fn source(&self) -> StoreArgs {
-        StoreArgs { store: Some(self.from.clone()), config: self.config.clone(), set: self.set.clone() }
+        let store = self.server().is_none().then(|| self.from.clone());
+        StoreArgs { store, config: self.config.clone(), set: self.set.clone() }
     }
 
     fn target(&self) -> StoreArgs {
@@ -87,6 +124,9 @@ struct Copied {
 
 /// Runs it.
 pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
+    if args.follow {
+        return follow::run(&args).await;
+    }
     let source = Source::open(&args).await?;
     let target = open_target(&args).await?;
     let copied = begin_and_copy(&args, &source, target.clone()).await;
@@ -160,73 +200,6 @@ fn of_copy(error: CopyError) -> anyhow::Error {
     match error {
         CopyError::NotVacant { .. } | CopyError::Finished { .. } => CliError::Usage(error.to_string()).into(),
         error => anyhow::Error::new(error).context("the copy is incomplete; give the same command again to continue"),
-    }
-}
-
-/// The source.
-struct Source {
-    store: Arc<dyn Store>,
-    /// Its name in the target while the copy is incomplete.
-    name: String,
-    /// The server that holds it, if one does.
-    server: Option<Client>,
-    /// Why it was read-only when it was opened, if it was.
-    read_only_before: Option<String>,
-    /// How long other processes may take to learn that it is read-only.
-    others_learn_within: Duration,
-}
-
-impl Source {
-    async fn open(args: &CopyArgs) -> anyhow::Result<Self> {
-        let store = args.source();
-        let settings = settings::load(&store, Flags::of(&store)?)?.settings;
-        let name = match settings.place() {
-            StoreLocation::Cluster(address) => address.to_owned(),
-            StoreLocation::Folder(folder) => {
-                folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string()
-            }
-        };
-        let (store, server): (Arc<dyn Store>, _) = match reach::find_ungated(&store).await? {
-            Way::Free(store, _) => (store, None),
-            Way::Server(client) => (Arc::new(ServedStore::new(client.clone())), Some(client)),
-        };
-        if let Some(origin) = copying::unfinished(store.as_ref()).await? {
-            store.close().await?;
-            return Err(local::cannot_open(local::unfinished_copy(&settings, &origin)));
-        }
-        // A server that holds the store has learned once it has answered.
-        let is_seen_by_others = server.is_none() && store.capabilities().is_shared;
-        let others_learn_within = if is_seen_by_others { local::OTHERS_LEARN_WITHIN } else { Duration::ZERO };
-        let read_only_before = read_only::reason(store.as_ref()).await?;
-        Ok(Self { store, name, server, read_only_before, others_learn_within })
-    }
-
-    async fn make_read_only(&self, reason: &str) -> anyhow::Result<()> {
-        match &self.server {
-            Some(server) => {
-                let path = format!("/admin/read-only?reason={}", query_value(reason));
-                server.ask_json::<Value>(Method::PUT, &path).await?;
-            }
-            None => read_only::set(self.store.as_ref(), Some(reason)).await?,
-        }
-        Ok(())
-    }
-
-    /// Makes it writable again, unless it was read-only before for another reason than this copy,
-    /// which may have been killed.
-    async fn leave_as_found(&self, reason_of_copy: &str) -> anyhow::Result<()> {
-        match &self.read_only_before {
-            Some(before) if before != reason_of_copy => self.make_read_only(before).await,
-            _ => self.take_changes().await,
-        }
-    }
-
-    async fn take_changes(&self) -> anyhow::Result<()> {
-        match &self.server {
-            Some(server) => drop(server.ask_json::<Value>(Method::DELETE, "/admin/read-only").await?),
-            None => read_only::set(self.store.as_ref(), None).await?,
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,164 @@
+//! The Fedora API Specification 1.0 on notifications (section 6). They are read from a collection of
+//! Activity Streams 2.0 that has pages, because the specification names no way to get them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::sample::Sample;
+use crate::site::Site;
+use crate::statement::{Statement, statements};
+
+const ACTIVITY_STREAMS: &str = "https://www.w3.org/ns/activitystreams";
+const MEDIA_TYPE: &str = "application/activity+json";
+/// How late notifications may be.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The most pages that are read at a look.
+const PAGES_MAX: usize = 100;
+
+/// The statements, in the order of sections.
+pub const STATEMENTS: &[Statement] = statements! {
+    Must "Fedora API, 6.1" each_created_changed_or_deleted_resource_has_a_notification;
+    Must "Fedora API, 6.2" a_notification_is_an_activity_of_activity_streams;
+    Must "Fedora API, 6.2" a_notification_names_the_resource_and_what_happened_to_it;
+    Should "Fedora API, 6.2" a_notification_names_the_agent_that_caused_the_change;
+    Should "Fedora API, 6.2" a_notification_names_the_types_of_the_resource;
+    Should "Fedora API, 6.2" a_notification_does_not_contain_the_content_of_the_resource;
+};
+
+/// The notifications of a server.
+pub struct Notifications<'a> {
+    site: &'a Site,
+    /// The page that was the last one at the beginning.
+    from: String,
+}
+
+impl<'a> Notifications<'a> {
+    /// Notes the end of a collection.
+    pub async fn begin(site: &'a Site, collection: &str) -> Result<Self> {
+        let told = read(site, collection).await?;
+        let from = told["last"].as_str().or_else(|| told["last"]["id"].as_str());
+        let from = from.with_context(|| format!("{collection} names no last page"))?.to_owned();
+        Ok(Self { site, from })
+    }
+
+    /// The notifications about a resource since then, oldest first, once there is one of a type.
+    async fn until(&self, resource: &str, kind: &str) -> Result<Vec<Value>> {
+        let begun = Instant::now();
+        loop {
+            let found = self.about(resource).await?;
+            if found.iter().any(|one| is_of_type(one, kind)) {
+                return Ok(found);
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{resource} has no notification of type {kind}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn about(&self, resource: &str) -> Result<Vec<Value>> {
+        let (mut found, mut page) = (Vec::new(), Some(self.from.clone()));
+        for _ in 0..PAGES_MAX {
+            let Some(url) = page else { break };
+            let told = read(self.site, &url).await?;
+            let items = ["orderedItems", "items"].into_iter().filter_map(|name| told[name].as_array()).flatten();
+            // What a page has in its context holds for what is in the page.
+            let whole = |one: &Value| {
+                let mut one = one.clone();
+                if one["@context"].is_null() {
+                    one["@context"] = told["@context"].clone();
+                }
+                one
+            };
+            found.extend(items.filter(|one| subject(one) == Some(resource)).map(whole));
+            page = told["next"].as_str().map(str::to_owned);
+        }
+        Ok(found)
+    }
+}
+
+async fn read(site: &Site, url: &str) -> Result<Value> {
+    let answer = site.get(url, &[("accept", MEDIA_TYPE)]).await?;
+    ensure!(answer.status.is_success(), "{url}: status {}", answer.status);
+    serde_json::from_slice(&answer.body).with_context(|| format!("{url} is no JSON"))
+}
+
+/// The resource that a notification is about.
+fn subject(notification: &Value) -> Option<&str> {
+    let object = &notification["object"];
+    object.as_str().or_else(|| object["id"].as_str())
+}
+
+/// Whether a value has a type, alone or among others, with or without its namespace.
+fn is_of_type(value: &Value, wanted: &str) -> bool {
+    types(value).iter().any(|one| one.rsplit(['#', ':']).next() == Some(wanted))
+}
+
+fn types(value: &Value) -> Vec<&str> {
+    match &value["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect(),
+    }
+}
+
+fn of<'a>(sample: &'a Sample<'_>) -> Result<&'a Notifications<'a>> {
+    sample.notifications.as_ref().context("no collection of notifications is known")
+}
+
+async fn of_the_original(sample: &Sample<'_>) -> Result<Vec<Value>> {
+    of(sample)?.until(&sample.original, "Update").await
+}
+
+async fn each_created_changed_or_deleted_resource_has_a_notification(sample: &Sample<'_>) -> Result<()> {
+    let all = of(sample)?;
+    for (resource, kind) in [
+        (&sample.original, "Create"),
+        (&sample.original, "Update"),
+        (&sample.binary, "Create"),
+        (&sample.deleted, "Create"),
+        (&sample.deleted, "Delete"),
+    ] {
+        all.until(resource, kind).await?;
+    }
+    Ok(())
+}
+
+async fn a_notification_is_an_activity_of_activity_streams(sample: &Sample<'_>) -> Result<()> {
+    for one in of_the_original(sample).await? {
+        let context = &one["@context"];
+        let is_named = |value: &Value| value.as_str() == Some(ACTIVITY_STREAMS);
+        let is_there = is_named(context) || context.as_array().is_some_and(|all| all.iter().any(is_named));
+        ensure!(is_there, "its context is {context}");
+        ensure!(!types(&one).is_empty(), "it has no type: {one}");
+    }
+    Ok(())
+}
+
+async fn a_notification_names_the_resource_and_what_happened_to_it(sample: &Sample<'_>) -> Result<()> {
+    let all = of_the_original(sample).await?;
+    ensure!(is_of_type(&all[0], "Create"), "the first is of type {:?}", types(&all[0]));
+    ensure!(all[1..].iter().all(|one| is_of_type(one, "Update")), "a change is no Update: {all:?}");
+    Ok(())
+}
+
+async fn a_notification_names_the_agent_that_caused_the_change(sample: &Sample<'_>) -> Result<()> {
+    let all = of_the_original(sample).await?;
+    ensure!(all.iter().all(|one| !one["actor"].is_null()), "it names no actor");
+    Ok(())
+}
+
+async fn a_notification_names_the_types_of_the_resource(sample: &Sample<'_>) -> Result<()> {
+    for one in of_the_original(sample).await? {
+        ensure!(is_of_type(&one["object"], "RDFSource"), "the object has the types {:?}", types(&one["object"]));
+    }
+    Ok(())
+}
+
+async fn a_notification_does_not_contain_the_content_of_the_resource(sample: &Sample<'_>) -> Result<()> {
+    let all = of_the_original(sample).await?;
+    ensure!(!all.iter().any(|one| one.to_string().contains("state 1")), "it has a statement of the resource");
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Why a request over HTTP is refused: each reason and its status, in one match.
+
+use axum::response::{IntoResponse, Response};
+use budget::Overloaded;
+use door_http::{BodyError, PreconditionFailed, Problem, Reason};
+use records::{RecordError, RecordsError};
+use store::StoreError;
+use thiserror::Error;
+
+/// Why a request is refused.
+#[derive(Debug, Error)]
+pub(crate) enum HttpError {
+    /// The request, or a line of it, cannot be understood.
+    #[error("{0}")]
+    Malformed(String),
+    /// JSON has no form for it.
+    #[error("{0} is not UTF-8 text, so this form cannot have it")]
+    NotText(&'static str),
+    /// There is no such record.
+    #[error("there is no such record")]
+    Absent,
+    /// A condition does not hold.
+    #[error(transparent)]
+    Precondition(#[from] PreconditionFailed),
+    /// The body cannot be held.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// There is no memory for it now.
+    #[error(transparent)]
+    Memory(#[from] Overloaded),
+    /// The body did not arrive in time.
+    #[error("the request did not arrive by its deadline; nothing was changed")]
+    Late,
+    /// The record does not do what it is asked for.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The store refuses it.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+impl HttpError {
+    /// Its place in the table of reasons.
+    pub(super) fn reason(&self) -> Reason {
+        match self {
+            Self::Malformed(_) => Reason::INVALID,
+            Self::NotText(_) => Reason::NOT_UTF_8,
+            Self::Absent => Reason::ABSENT,
+            Self::Precondition(_) => Reason::PRECONDITION_FAILED,
+            Self::Body(BodyError::TooLarge { .. }) => Reason::TOO_LARGE,
+            Self::Body(BodyError::Broken(_)) => Reason::BODY_BROKEN,
+            Self::Body(BodyError::Memory(_)) | Self::Memory(_) => Reason::OVERLOADED,
+            Self::Record(_) => Reason::CONFLICT,
+            Self::Late | Self::Records(RecordsError::Store(StoreError::DeadlinePassed)) => Reason::DEADLINE,
+            Self::Records(RecordsError::Store(error)) => error.into(),
+            Self::Records(RecordsError::Unknown(_)) => Reason::UNKNOWN_OUTCOME,
+            Self::Records(RecordsError::Id(_)) => Reason::INVALID,
+            Self::Records(RecordsError::TooLarge { .. }) => Reason::TOO_LARGE,
+            Self::Records(RecordsError::Damaged(_)) => Reason::DAMAGED,
+        }
+    }
+
+    /// What metrics call it.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self.reason() {
+            Reason::DEADLINE => "deadline",
+            Reason::OVERLOADED => "overloaded",
+            Reason::UNKNOWN_OUTCOME => "unknown",
+            _ => "refused",
+        }
+    }
+
+    pub(super) fn problem(&self) -> Problem {
+        Problem::new(self.reason(), self, false)
+    }
+}
+
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response {
+        self.problem().into_response()
+    }
+}

@@ -1,0 +1,147 @@
+//! Records as JSON.
+//!
+//! A text is a string, and attributes are an object of their values. A value is a string; what is
+//! not UTF-8 is `{"base64": "…"}`. Clients may send a number too, which is stored as its text. With
+//! an expiry, an attribute is `{"value": …, "expires_at": …}`, in milliseconds since the Unix epoch.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use indexmap::IndexMap;
+use records::{Attribute, Attributes};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Number, Value, json};
+use store::UnixMillis;
+
+use super::error::HttpError;
+
+/// A value that a client sends.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a value is a text, a number, or {\"base64\": …}")]
+pub(super) enum Sent {
+    Text(String),
+    Number(Number),
+    #[serde(deserialize_with = "base64")]
+    Bytes(Bytes),
+}
+
+fn base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Encoded {
+        base64: String,
+    }
+    let encoded = Encoded::deserialize(deserializer)?;
+    STANDARD.decode(encoded.base64).map(Bytes::from).map_err(serde::de::Error::custom)
+}
+
+impl Sent {
+    pub(super) fn bytes(self) -> Bytes {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Number(number) => number.to_string().into(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// When something expires, in milliseconds: since the Unix epoch, or from now on.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Life {
+    pub(super) expires_at: Option<u64>,
+    pub(super) ttl_ms: Option<u64>,
+}
+
+impl Life {
+    /// The time; `None`: none is said.
+    pub(super) fn end(self, now: UnixMillis) -> Option<UnixMillis> {
+        self.expires_at.or_else(|| self.ttl_ms.map(|ttl| now.0.saturating_add(ttl))).map(UnixMillis)
+    }
+
+    pub(super) fn check(self) -> Result<Self, HttpError> {
+        match (self.expires_at, self.ttl_ms) {
+            (Some(_), Some(_)) => Err(HttpError::Malformed("either expires_at or ttl_ms, not both".to_owned())),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// An attribute that a client sends.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "an attribute is a text, a number, {\"base64\": …}, or {\"value\": …, \"expires_at\" or \"ttl_ms\": \
+                 milliseconds}"
+)]
+pub(super) enum SentAttribute {
+    Lasting(Sent),
+    Expiring(ExpiringAttribute),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpiringAttribute {
+    value: Sent,
+    expires_at: Option<u64>,
+    ttl_ms: Option<u64>,
+}
+
+impl SentAttribute {
+    pub(super) fn at(self, now: UnixMillis) -> Attribute {
+        match self {
+            Self::Lasting(value) => Attribute::lasting(value.bytes()),
+            Self::Expiring(ExpiringAttribute { value, expires_at, ttl_ms }) => {
+                Attribute { value: value.bytes(), expires_at: Life { expires_at, ttl_ms }.end(now) }
+            }
+        }
+    }
+}
+
+/// Attributes that a client sends, in their order.
+pub(super) type SentAttributes = IndexMap<String, SentAttribute>;
+
+/// The attributes, as of a time.
+pub(super) fn attributes(sent: SentAttributes, now: UnixMillis) -> Attributes {
+    sent.into_iter().map(|(name, attribute)| (Bytes::from(name), attribute.at(now))).collect()
+}
+
+/// Reads JSON.
+pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, HttpError> {
+    serde_json::from_slice(json).map_err(|error| HttpError::Malformed(format!("the JSON is not as expected: {error}")))
+}
+
+/// A value as JSON.
+pub(super) fn value(bytes: &[u8]) -> Value {
+    match str::from_utf8(bytes) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+/// Which attributes a client asks for; `None`: all.
+pub(super) type Wanted = Option<Vec<String>>;
+
+/// Attributes as JSON: those that are wanted, with their expiries or without. A name that is not
+/// UTF-8 has no form in JSON.
+pub(super) fn object(
+    found: &Attributes,
+    wanted: &Wanted,
+    expiries: bool,
+) -> Result<IndexMap<String, Value>, HttpError> {
+    let one = |attribute: &Attribute| match attribute.expires_at.filter(|_| expiries) {
+        None => value(&attribute.value),
+        Some(at) => json!({ "value": value(&attribute.value), "expires_at": at.0 }),
+    };
+    match wanted {
+        None => found
+            .iter()
+            .map(|(name, attribute)| {
+                let name = str::from_utf8(name).map_err(|_| HttpError::NotText("the name of an attribute"))?;
+                Ok((name.to_owned(), one(attribute)))
+            })
+            .collect(),
+        Some(names) => {
+            Ok(names.iter().filter_map(|name| Some((name.clone(), one(found.get(name.as_bytes())?)))).collect())
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One record.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use door_http::{Condition, Validators, body, conditional};
+use headers::{ETag, HeaderMapExt};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use indexmap::IndexMap;
+use records::{Content, Draft, Record};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use store::{Deadline, stored};
+use tokio::time::timeout_at;
+
+use super::asking::{Asking, Id};
+use super::error::HttpError;
+use super::json::{self, Life, SentAttribute, SentAttributes};
+use crate::Door;
+use crate::run::note;
+
+/// The header with the time at which the record expires, in milliseconds since the Unix epoch.
+const EXPIRES_AT: &str = "penates-expires-at";
+
+/// Memory per byte of JSON, for what is made of it.
+const JSON_TIMES: u64 = 4;
+
+/// What a GET may ask for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Shown {
+    /// Names, separated by commas.
+    attributes: Option<String>,
+    /// Whether attributes are shown with their expiries.
+    #[serde(default)]
+    expiries: bool,
+}
+
+/// What is to become of a record.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// It is replaced.
+    Put(SentContent, Life),
+    /// Attributes are set, or deleted where there is no value. Its expiry stays if none is said.
+    Patch(IndexMap<String, Option<SentAttribute>>, Life),
+    /// It is deleted.
+    Delete,
+}
+
+/// A whole record that a client sends.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a record is an object of attributes, or a text")]
+pub(super) enum SentContent {
+    Text(String),
+    Attributes(SentAttributes),
+    /// A text that need not be UTF-8. It has this form only in lines.
+    #[serde(skip)]
+    Bytes(Bytes),
+}
+
+/// What a change found and left.
+pub(super) struct Changed {
+    was_there: bool,
+    left: Option<Record>,
+}
+
+impl Changed {
+    pub(super) fn status(&self) -> StatusCode {
+        if self.was_there || self.left.is_none() { StatusCode::NO_CONTENT } else { StatusCode::CREATED }
+    }
+}
+
+/// The entity tag of a record: it changes with everything that is seen of the record.
+pub(super) fn tag(record: &Record) -> Option<ETag> {
+    let digest = Sha256::digest(stored::encode(record).ok()?);
+    conditional::strong_etag(&hex::encode(&digest[..16]))
+}
+
+/// `GET /records/ID`
+pub(super) async fn get(
+    State(door): State<Arc<Door>>,
+    asking: Asking,
+    id: Id,
+    shown: Result<Query<Shown>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let shown = shown.map_err(|error| HttpError::Malformed(error.body_text()));
+    let sent = match shown {
+        Ok(Query(shown)) => sent(&door, &asking, &id.0, &shown, &headers).await,
+        Err(error) => Err(error),
+    };
+    note(sent.as_ref().map_or_else(HttpError::outcome, |_| "answered"), false, asking.began);
+    sent.into_response()
+}
+
+async fn sent(
+    door: &Door,
+    asking: &Asking,
+    id: &Bytes,
+    shown: &Shown,
+    headers: &HeaderMap,
+) -> Result<Response, HttpError> {
+    let deadline = asking.deadline();
+    let _place = door.place(deadline).await.ok_or(HttpError::Late)?;
+    let record = door.records.read(deadline, id).await?.ok_or(HttpError::Absent)?;
+    let etag = tag(&record);
+    let condition = conditional::evaluate(headers, Validators { etag: etag.as_ref(), last_modified: None })?;
+    let mut response = match condition {
+        Condition::NotModified => StatusCode::NOT_MODIFIED.into_response(),
+        Condition::Send => {
+            let wanted = shown.attributes.as_ref().map(|names| names.split(',').map(str::to_owned).collect());
+            let text = match &record.content {
+                Content::Text(_) if wanted.is_some() => return Err(records::RecordError::OtherKind.into()),
+                Content::Text(text) => {
+                    serde_json::to_string(str::from_utf8(text).map_err(|_| HttpError::NotText("the text"))?)
+                }
+                Content::Attributes(found) => serde_json::to_string(&json::object(found, &wanted, shown.expiries)?),
+            };
+            let text = text.map_err(|error| HttpError::Malformed(error.to_string()))?;
+            ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
+    };
+    if let Some(at) = record.expires_at {
+        response.headers_mut().insert(EXPIRES_AT, HeaderValue::from(at.0));
+    }
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    etag.into_iter().for_each(|etag| response.headers_mut().typed_insert(etag));
+    Ok(response)
+}
+
+/// The expiry that a query states.
+type SentLife = Result<Query<Life>, QueryRejection>;
+
+/// `PUT /records/ID`
+pub(super) async fn put(
+    State(door): State<Arc<Door>>,
+    asking: Asking,
+    id: Id,
+    life: SentLife,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let change = async |deadline| read_change(&door, &asking, life, body, deadline, Change::Put).await;
+    changing(&door, &asking, &id.0, &headers, change).await
+}
+
+/// `PATCH /records/ID`: a merge patch (RFC 7396) of the attributes.
+pub(super) async fn patch(
+    State(door): State<Arc<Door>>,
+    asking: Asking,
+    id: Id,
+    life: SentLife,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let change = async |deadline| read_change(&door, &asking, life, body, deadline, Change::Patch).await;
+    changing(&door, &asking, &id.0, &headers, change).await
+}
+
+/// `DELETE /records/ID`
+pub(super) async fn delete(State(door): State<Arc<Door>>, asking: Asking, id: Id, headers: HeaderMap) -> Response {
+    changing(&door, &asking, &id.0, &headers, async |_| Ok((Change::Delete, None))).await
+}
+
+/// The change that a body and a query make, and the share of memory that it holds.
+async fn read_change<T: DeserializeOwned>(
+    door: &Door,
+    asking: &Asking,
+    life: SentLife,
+    body: Body,
+    deadline: Deadline,
+    change: fn(T, Life) -> Change,
+) -> Result<(Change, Option<body::Held>), HttpError> {
+    let life = life.map_err(|error| HttpError::Malformed(error.body_text()))?.0.check()?;
+    let most = door.settings.request.bytes as u64;
+    let held = timeout_at(deadline.0, body::held(&door.memory, &asking.party, body, most, JSON_TIMES)).await;
+    let held = held.map_err(|_| HttpError::Late)??;
+    Ok((change(json::read(&held.bytes)?, life), Some(held)))
+}
+
+async fn changing(
+    door: &Door,
+    asking: &Asking,
+    id: &Bytes,
+    headers: &HeaderMap,
+    read: impl AsyncFnOnce(Deadline) -> Result<(Change, Option<body::Held>), HttpError>,
+) -> Response {
+    let deadline = asking.deadline();
+    let changed = async {
+        let (change, _held) = read(deadline).await?;
+        door.apply(deadline, id, &change, headers).await
+    };
+    let changed = changed.await;
+    note(changed.as_ref().map_or_else(HttpError::outcome, |_| "answered"), true, asking.began);
+    match changed {
+        Ok(changed) => {
+            let mut response = changed.status().into_response();
+            let etag = changed.left.as_ref().and_then(tag);
+            etag.into_iter().for_each(|etag| response.headers_mut().typed_insert(etag));
+            response
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+impl Door {
+    /// Changes a record, if the conditions in `headers` hold.
+    pub(super) async fn apply(
+        &self,
+        deadline: Deadline,
+        id: &Bytes,
+        change: &Change,
+        headers: &HeaderMap,
+    ) -> Result<Changed, HttpError> {
+        let _place = self.place(deadline).await.ok_or(HttpError::Late)?;
+        let apply = |drafts: &mut [Draft]| match drafts {
+            [draft] => change.apply(draft, headers),
+            _ => Err(HttpError::Absent),
+        };
+        self.records.change(deadline, std::slice::from_ref(id), apply).await?
+    }
+}
+
+impl Change {
+    fn apply(&self, draft: &mut Draft, headers: &HeaderMap) -> Result<Changed, HttpError> {
+        let etag = draft.record().and_then(tag);
+        conditional::writing_undated(headers, etag.as_ref())?;
+        let (was_there, now) = (draft.record().is_some(), draft.now);
+        match self.clone() {
+            Self::Put(content, life) => {
+                let record = match content {
+                    SentContent::Text(text) => Record::text(text.into()),
+                    SentContent::Bytes(text) => Record::text(text),
+                    SentContent::Attributes(sent) if sent.is_empty() => {
+                        return Err(HttpError::Malformed("a record has at least one attribute".to_owned()));
+                    }
+                    SentContent::Attributes(sent) => Record::attributes(json::attributes(sent, now)),
+                };
+                draft.put(Record { expires_at: life.end(now), ..record });
+            }
+            Self::Patch(patch, life) => {
+                draft.change_attributes(|found| {
+                    for (name, attribute) in patch {
+                        match attribute {
+                            Some(attribute) => drop(found.set(name.into(), attribute.at(now))),
+                            None => drop(found.delete(name.as_bytes())),
+                        }
+                    }
+                    Ok::<_, HttpError>(())
+                })?;
+                if let Some(at) = life.end(now) {
+                    draft.change_record(|record| record.expires_at = Some(at));
+                }
+            }
+            Self::Delete if !draft.delete() => return Err(HttpError::Absent),
+            Self::Delete => {}
+        }
+        Ok(Changed { was_there, left: draft.record().cloned() })
+    }
+}

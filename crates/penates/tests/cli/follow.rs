@@ -1,0 +1,275 @@
+//! `penates copy --follow` and `penates promote`: a copy that is kept up to date by the change feed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::harness::*;
+
+/// Anybody may write, and resources have the same addresses whatever port serves them.
+const OPEN: [&str; 3] =
+    ["--set=auth.write=open", "--set=ldp.origin=http://library.example", "--set=history.volumes=all"];
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A follower, with its lines of JSON.
+struct Follower {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Follower {
+    fn start(from: &str, to: &TestStore, more: &[&str]) -> Self {
+        let follow = ["copy", "--follow", "--json", "--report-every", "50ms", "--from", from, "--to"];
+        let mut follower = penates(&[&follow[..], &[text(&to.path())], more].concat());
+        let mut child = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next report for which this holds.
+    fn reports(&mut self, what: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.lines.next().expect("the follower has ended").unwrap();
+            let report: Value = serde_json::from_str(&line).unwrap();
+            if what(&report) {
+                return report;
+            }
+        }
+    }
+
+    /// Waits until it has all changes until now.
+    fn is_up_to_date(&mut self) -> Value {
+        let now = Timestamp::now();
+        let until = |report: &Value| report["until"].as_str().map(|until| until.parse::<Timestamp>().unwrap());
+        self.reports(|report| until(report).is_some_and(|until| until > now))
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn stop(mut self) {
+        signal(&self.child, "TERM");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Stores a text at a path.
+fn put(server: &Served, store: &TestStore, path: &str, content: &str) {
+    let file = store.beside("content");
+    std::fs::write(&file, content).unwrap();
+    Ran::of(penates(&["put", path, text(&file), "--type", "text/plain", "--server", &server.url])).ends_with(0);
+}
+
+/// What clients see of some resources: their versions with names and times, their bytes with tags,
+/// and how they are listed.
+fn seen(server: &Served, paths: &[&str]) -> Vec<String> {
+    let at = |args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
+    let mut seen = vec![at(&["tree"]).ends_with(0).text().to_owned()];
+    seen.push(sorted_lines(at(&["ls"]).ends_with(0).text()).join(" "));
+    for path in paths {
+        let history = at(&["history", path, "--json"]);
+        seen.push(format!("{path} {} {}", history.code, history.text()));
+        let curl = ["-s", "-D", "-", "-H", "Accept: text/turtle, */*;q=0.1"];
+        let got = Command::new("curl").args(curl).arg(format!("{}/rest/{path}", server.url)).output().unwrap();
+        let lines = String::from_utf8_lossy(&got.stdout).into_owned();
+        let varying = ["date:", "x-request-id:"];
+        let lines = lines.lines().filter(|line| !varying.iter().any(|name| line.to_lowercase().starts_with(name)));
+        seen.push(lines.collect::<Vec<_>>().join("\n"));
+    }
+    seen
+}
+
+const PATHS: [&str; 6] = ["letters", "letters/1", "letters/2", "letters/large", "letters/gone", "late"];
+
+/// Changes of every kind, the larger of them in several versions.
+fn change(server: &Served, store: &TestStore) {
+    let description = store.beside("description.ttl");
+    std::fs::write(&description, "<> <http://purl.org/dc/terms/references> </rest/letters/1> .").unwrap();
+    for path in ["letters", "letters/2"] {
+        let file = text(&description).to_owned();
+        Ran::of(penates(&["put", path, &file, "--server", &server.url])).ends_with(0);
+    }
+    for version in ["one", "two", "three"] {
+        put(server, store, "letters/1", version);
+        put(server, store, "letters/large", &version.repeat(50_000));
+    }
+    put(server, store, "letters/gone", "gone");
+    Ran::of(penates(&["rm", "letters/gone", "--server", &server.url])).ends_with(0);
+    Ran::of(penates(&["import", "--server", &server.url, text(&sample_folder(OTHER))])).ends_with(0);
+    Ran::of(penates(&["delete", "--server", &server.url, SMALL])).ends_with(0);
+}
+
+#[test]
+fn a_copy_follows_its_source_by_the_feed_and_takes_its_place_with_all_versions() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let server = from.serve(&OPEN);
+    put(&server, &from, "early", "early");
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    let first = follower.is_up_to_date();
+    assert_eq!(first["state"], "following");
+    change(&server, &from);
+    let report = follower.is_up_to_date();
+    assert_eq!(report["whole_pass"], first["whole_pass"], "the feed was followed, and not everything compared");
+    assert!(report["changed"].as_u64() > first["changed"].as_u64());
+    assert!(report["lag_seconds"].as_f64().unwrap() < 60.0, "{report}");
+    follower.stop();
+    assert!(to.run(&["ls"]).ends_with(3).stderr.contains("unfinished copy"), "nobody reads it meanwhile");
+
+    // The source is lost.
+    let before = seen(&server, &PATHS);
+    assert!(before.iter().any(|line| line.contains("three")), "{before:?}");
+    drop(server);
+    let promoted = to.run(&["promote", "--json"]).ends_with(0).json();
+    assert_eq!(promoted["incomplete"], serde_json::json!([]));
+    let server = to.serve(&OPEN);
+    for (after, before) in seen(&server, &PATHS).into_iter().zip(before) {
+        assert_eq!(after, before);
+    }
+    put(&server, &to, "late", "it takes changes");
+    assert_eq!(server.stop("TERM").0, 0);
+    to.run(&["verify"]).ends_with(0);
+    assert!(to.run(&["promote"]).ends_with(2).stderr.contains("takes changes already"));
+}
+
+#[test]
+fn another_site_follows_with_a_token_that_the_source_names_and_ends_equal() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let token = |name: &str| from.run(&["token", "create", name]).ends_with(0).text().trim().to_owned();
+    let (site, other) = (token("site"), token("other"));
+    let copy = |server: &Served, token: &str, follow: &[&str]| {
+        let target = to.path();
+        let args = ["copy", "--from", &server.url, "--to", text(&target), "--token", token];
+        Ran::of(penates(&[&args[..], follow].concat()))
+    };
+    let closed = from.serve(&OPEN);
+    let refused = copy(&closed, &site, &["--follow"]).ends_with(2);
+    assert!(refused.stderr.contains("auth.copy"), "{}", refused.stderr);
+    assert_eq!(closed.stop("TERM").0, 0);
+
+    let server = from.serve(&[&OPEN[..], &["--set=auth.copy=[\"site\"]"]].concat());
+    let refused = copy(&server, &other, &["--follow"]).ends_with(1);
+    assert!(refused.stderr.contains("auth.copy"), "{}", refused.stderr);
+    let mut follower = Follower::start(&server.url, &to, &["--token", &site, "--rate", "100MiB"]);
+    follower.is_up_to_date();
+    change(&server, &from);
+    follower.is_up_to_date();
+    follower.stop();
+
+    let refused = copy(&server, &site, &[]).ends_with(2);
+    assert!(refused.stderr.contains("read-only on"), "{}", refused.stderr);
+    from.run(&["read-only", "on", "--reason", "it moves"]).ends_with(0);
+    copy(&server, &site, &[]).ends_with(0);
+    let before = seen(&server, &PATHS);
+    drop(server);
+    let server = to.serve(&OPEN);
+    assert_eq!(seen(&server, &PATHS), before);
+}
+
+#[test]
+fn a_follower_and_a_source_that_are_killed_go_on_and_lose_nothing() {
+    let (from, to) = (TestStore::vacant(), TestStore::vacant());
+    let mut server = from.serve(&OPEN);
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    for round in 0..4 {
+        for n in 0..6 {
+            put(&server, &from, &format!("letters/{n}"), &format!("{round} {n}").repeat(1 + 10_000 * (n % 2)));
+        }
+        match round {
+            0 => {}
+            1 | 3 => {
+                follower.kill();
+                follower = Follower::start(text(&from.path()), &to, &[]);
+            }
+            _ => {
+                drop(server);
+                follower.reports(|report| report["state"] == "unreachable");
+                server = from.serve(&OPEN);
+            }
+        }
+    }
+    follower.is_up_to_date();
+    follower.kill();
+    let paths: Vec<String> = (0..6).map(|n| format!("letters/{n}")).collect();
+    let paths: Vec<&str> = std::iter::once("letters").chain(paths.iter().map(String::as_str)).collect();
+    let before = seen(&server, &paths);
+    drop(server);
+    to.run(&["promote"]).ends_with(0);
+    let server = to.serve(&OPEN);
+    for (after, before) in seen(&server, &paths).into_iter().zip(before) {
+        assert_eq!(after, before);
+    }
+    drop(server);
+    to.run(&["verify"]).ends_with(0);
+}
+
+#[test]
+fn a_follower_whose_changes_were_dropped_compares_everything() {
+    let (from, to) = (TestStore::vacant(), TestStore::vacant());
+    let server = from.serve(&OPEN);
+    put(&server, &from, "kept", "first");
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    let first = follower.is_up_to_date();
+    follower.stop();
+    put(&server, &from, "kept", "second");
+    assert_eq!(server.stop("TERM").0, 0);
+    // Without a feed nothing is announced, and earlier cursors are refused.
+    let server = from.serve(&[&OPEN[..], &["--set=feed.keep=0s"]].concat());
+    put(&server, &from, "unannounced", "text");
+    let mut refused = penates(&["copy", "--follow", "--from", text(&from.path()), "--to", text(&to.path())]);
+    let refused = Ran::of({
+        refused.stdout(Stdio::null());
+        refused
+    });
+    assert!(refused.ends_with(1).stderr.contains("feed.keep"));
+    assert_eq!(server.stop("TERM").0, 0);
+    let server = from.serve(&OPEN);
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    let second = follower.reports(|report| report["whole_pass"].as_str() > first["whole_pass"].as_str());
+    assert_ne!(second["whole_pass"], first["whole_pass"]);
+    follower.is_up_to_date();
+    follower.stop();
+    let before = seen(&server, &["kept", "unannounced"]);
+    drop(server);
+    to.run(&["promote"]).ends_with(0);
+    let server = to.serve(&OPEN);
+    assert_eq!(seen(&server, &["kept", "unannounced"]), before);
+}
+
+#[test]
+fn a_follower_refuses_another_store_at_the_same_place_and_a_copy_that_was_never_whole() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let server = from.serve(&OPEN);
+    let metrics = from.beside("metrics");
+    let mut follower = Follower::start(text(&from.path()), &to, &["--metrics", text(&metrics)]);
+    follower.is_up_to_date();
+    follower.stop();
+    let written = std::fs::read_to_string(metrics).unwrap();
+    assert!(written.contains("penates_copy_reachable 1\n"), "{written}");
+    drop(server);
+    std::fs::remove_dir_all(from.path()).unwrap();
+    from.run(&["import", text(&sample_folder(OTHER))]).ends_with(0);
+    let _server = from.serve(&OPEN);
+    let follow = ["copy", "--follow", "--from", text(&from.path()), "--to", text(&to.path())].map(str::to_owned);
+    let refused = Ran::of(penates(&follow)).ends_with(2);
+    assert!(refused.stderr.contains("another store"), "{}", refused.stderr);
+    to.run(&["promote"]).ends_with(0);
+    assert_eq!(to.ids(), [SMALL]);
+
+    let part = TestStore::with(&[SMALL]);
+    assert!(part.run(&["promote"]).ends_with(2).stderr.contains("takes changes already"));
+}

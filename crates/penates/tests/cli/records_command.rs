@@ -1,0 +1,79 @@
+//! `penates records`
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::harness::*;
+
+#[test]
+fn records_are_set_read_and_listed() {
+    let store = TestStore::vacant();
+    store.run(&["records", "set", "user:1", "city=Ulm", "visits=1", "--ttl", "1h"]).ends_with(0);
+    store.run(&["records", "set", "user:2", "city=Bonn=Beuel"]).ends_with(0);
+    store.run(&["records", "set", "user:1", "plan=free", "--unset", "visits"]).ends_with(0);
+    let read = store.run(&["records", "get", "user:1", "--json"]).ends_with(0).json();
+    assert_eq!(read, json!({"city": "Ulm", "plan": "free"}));
+    let part = store.run(&["records", "get", "user:2", "--attributes", "city,none", "--json"]).ends_with(0).json();
+    assert_eq!(part, json!({"city": "Bonn=Beuel"}));
+    store.run(&["records", "set", "user:2", "plan=paid", "--replace"]).ends_with(0);
+    assert_eq!(store.run(&["records", "get", "user:2", "--json"]).ends_with(0).json(), json!({"plan": "paid"}));
+    store.run(&["records", "set", "a b/c", "x=y"]).ends_with(0);
+    let mut ids: Vec<String> = store.run(&["records", "scan"]).ends_with(0).text().lines().map(str::to_owned).collect();
+    ids.sort();
+    assert_eq!(ids, ["a b/c", "user:1", "user:2"]);
+    assert_eq!(store.run(&["records", "scan", "--match", "user:[2-9]"]).ends_with(0).text(), "user:2\n");
+    let missing = store.run(&["records", "get", "user:3"]).ends_with(1);
+    assert!(missing.stderr.contains("there is no such record"), "{}", missing.stderr);
+    store.run(&["records", "set", "user:3"]).ends_with(2);
+}
+
+#[test]
+fn records_come_back_from_both_formats() {
+    let (store, folder) = (TestStore::vacant(), tempfile::tempdir().unwrap());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let lines: String = (0..2_500)
+        .map(|n| {
+            json!({"id": format!("r{n:04}"), "attributes": {"n": n.to_string(), "t": "a, \"b\""}}).to_string() + "\n"
+        })
+        .collect();
+    fs::write(path("in.ndjson"), &lines).unwrap();
+    let told = store.run(&["records", "import", &path("in.ndjson")]).ends_with(0);
+    assert_eq!(told.text(), "2500 stored, 0 refused\n");
+    store.run(&["records", "set", "r0001", "more=1", "--ttl", "1h"]).ends_with(0);
+
+    let exported = store.run(&["records", "export"]).ends_with(0).text().to_owned();
+    assert_eq!(exported.lines().count(), 2_500);
+    fs::write(path("out.ndjson"), &exported).unwrap();
+    let other = TestStore::vacant();
+    other.run(&["records", "import", &path("out.ndjson")]).ends_with(0);
+    assert_eq!(sorted_lines(other.run(&["records", "export"]).ends_with(0).text()), sorted_lines(&exported));
+
+    let csv = ["records", "export", "--format", "csv", "--attributes", "t,n,more"];
+    let csv = store.run(&csv).ends_with(0).text().to_owned();
+    assert_eq!(csv.lines().next(), Some("id,expires_at,t,n,more"));
+    fs::write(path("out.csv"), &csv).unwrap();
+    let third = TestStore::vacant();
+    assert_eq!(third.run(&["records", "import", &path("out.csv")]).ends_with(0).text(), "2500 stored, 0 refused\n");
+    let read = third.run(&["records", "get", "r0001", "--json"]).ends_with(0).json();
+    assert_eq!(read, json!({"t": "a, \"b\"", "n": "1", "more": "1"}));
+}
+
+#[test]
+fn records_that_are_refused_are_named_and_the_others_stored() {
+    let (store, folder) = (TestStore::vacant(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("in.jsonl");
+    let large = json!({"id": "large", "attributes": {"a": "x".repeat(70_000)}});
+    fs::write(&file, format!("{{\"id\":\"a\",\"text\":\"t\"}}\nno json\n{large}\n{{\"id\":\"b\",\"text\":\"t\"}}\n"))
+        .unwrap();
+    let told = store.run(&["records", "import", file.to_str().unwrap()]).ends_with(1);
+    assert_eq!(told.text(), "2 stored, 2 refused\n");
+    assert!(told.stderr.contains("refused: number 2, ?:"), "{}", told.stderr);
+    assert!(told.stderr.contains("refused: number 3, large: a record has at most"), "{}", told.stderr);
+    assert_eq!(store.run(&["records", "get", "b"]).ends_with(0).text(), "t\n");
+    let csv = store.run(&["records", "export", "--format", "csv", "--attributes", "a"]).ends_with(1);
+    assert!(csv.stderr.contains("CSV has no form for it"), "{}", csv.stderr);
+    let text = folder.path().join("in.txt");
+    fs::write(&text, "").unwrap();
+    store.run(&["records", "import", text.to_str().unwrap()]).ends_with(2);
+}

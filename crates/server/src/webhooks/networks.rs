@@ -1,0 +1,223 @@
+//! To which addresses webhooks are sent. A name may lead anywhere, also to this machine or into its
+//! network, and to another place at each request. So a name is resolved for each connection, and
+//! only addresses that are allowed are connected to.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use thiserror::Error;
+use tower::Service;
+
+/// A range of addresses: `10.0.0.0/8`, `fd00::/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    /// Its first address, as one of IPv6.
+    first: u128,
+    /// Bits that all of its addresses share.
+    bits: u32,
+}
+
+/// Why a text is no network.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("`{0}` is no network: write it like 10.0.0.0/8, fd00::/8 or 192.0.2.7, with no bits behind its prefix")]
+pub(crate) struct InvalidNetwork(String);
+
+impl Network {
+    fn contains(self, address: IpAddr) -> bool {
+        number(address) & mask(self.bits) == self.first
+    }
+}
+
+impl FromStr for Network {
+    type Err = InvalidNetwork;
+
+    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
+        let invalid = || InvalidNetwork(text.to_owned());
+        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| invalid())?;
+        let all = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(all), |bits| bits.parse().map_err(|_| invalid()))?;
+        if bits > all {
+            return Err(invalid());
+        }
+        let (first, bits) = (number(address), 128 - all + bits);
+        if first & !mask(bits) != 0 {
+            return Err(invalid());
+        }
+        Ok(Self { first, bits })
+    }
+}
+
+/// An address as one of IPv6: those of IPv4 are mapped.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+fn mask(bits: u32) -> u128 {
+    u128::MAX.checked_shl(128 - bits).unwrap_or_default()
+}
+
+/// Whether an address is one of the public Internet (the special-purpose registries of IANA).
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let is_special = match address.octets() {
+        [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] => true,
+        // Carriers; benchmarks.
+        [100, second, ..] => second & 0xC0 == 64,
+        [198, second, ..] => second & 0xFE == 18,
+        [first, ..] => first >= 240,
+    };
+    let is_private = address.is_private() || address.is_loopback() || address.is_link_local();
+    !(is_special || is_private || address.is_multicast() || address.is_documentation())
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, ..] = address.segments();
+    let is_global_unicast = first & 0xE000 == 0x2000;
+    // Protocols such as Teredo, documentation, 6to4: some lead to an address of IPv4.
+    let is_special =
+        (first == 0x2001 && (second < 0x200 || second == 0x0DB8)) || first == 0x2002 || first & 0xFFF0 == 0x3FF0;
+    is_global_unicast && !is_special
+}
+
+/// What may be connected to.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowed {
+    /// The networks that the operator allows.
+    pub(crate) networks: Arc<[Network]>,
+    /// Whether the public Internet is allowed too: only with TLS.
+    pub(crate) public: bool,
+}
+
+impl Allowed {
+    pub(crate) fn allows(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(address)) || (self.public && is_public(address))
+    }
+}
+
+/// Resolves names to addresses that are allowed.
+#[derive(Clone)]
+pub(crate) struct AllowedResolver {
+    pub(crate) inner: GaiResolver,
+    pub(crate) allowed: Allowed,
+}
+
+impl Service<Name> for AllowedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (found, allowed) = (self.inner.call(name), self.allowed.clone());
+        async move {
+            let addresses: Vec<_> = found.await?.filter(|address| allowed.allows(address.ip())).collect();
+            if addresses.is_empty() {
+                let why = "its name leads to no address that is allowed (feed.webhooks_networks)";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            Ok(addresses.into_iter())
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn addresses_of_machines_networks_and_protocols_are_not_public() {
+        for address in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.31.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "192.0.0.8",
+            "198.18.0.1",
+            "192.0.2.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "240.0.0.1",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "fec0::1",
+            "ff02::1",
+            "2001::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "3fff::1",
+            "100::1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in ["93.184.215.14", "1.1.1.1", "100.128.0.1", "198.20.0.1", "2606:4700::1111", "::ffff:1.1.1.1"] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_network_contains_what_shares_its_prefix_also_written_as_ipv6() {
+        let contains =
+            |network: &str, address: &str| network.parse::<Network>().unwrap().contains(address.parse().unwrap());
+        assert!(contains("10.0.0.0/8", "10.255.0.1") && contains("10.0.0.0/8", "::ffff:10.1.1.1"));
+        assert!(!contains("10.0.0.0/8", "11.0.0.1") && !contains("10.0.0.0/8", "::a00:1"));
+        assert!(contains("127.0.0.1", "127.0.0.1") && !contains("127.0.0.1", "127.0.0.2"));
+        assert!(contains("fd00::/8", "fdff::1") && !contains("fd00::/8", "fe00::1"));
+        assert!(contains("::/0", "1.2.3.4") && contains("0.0.0.0/0", "1.2.3.4") && !contains("0.0.0.0/0", "::1"));
+        for text in ["", "10.0.0.0/33", "10.0.0.1/8", "fd00::/129", "example.org", "10.0.0.0/", "10.0.0.0/-1"] {
+            assert_eq!(text.parse::<Network>(), Err(InvalidNetwork(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn without_tls_only_networks_of_the_operator_are_allowed() {
+        let networks: Arc<[Network]> = Arc::from(["10.0.0.0/8".parse().unwrap()]);
+        let allowed = |public: bool| {
+            let allowed = Allowed { networks: networks.clone(), public };
+            ["10.0.0.1", "1.1.1.1", "127.0.0.1"].map(|address| allowed.allows(address.parse().unwrap()))
+        };
+        assert_eq!((allowed(true), allowed(false)), ([true, true, false], [true, false, false]));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_this_machine_is_not_connected_to() {
+        let resolve = async |networks: &[&str]| {
+            let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+            let allowed = Allowed { networks, public: true };
+            AllowedResolver { inner: GaiResolver::new(), allowed }.call("localhost".parse().unwrap()).await
+        };
+        assert_eq!(resolve(&[]).await.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let mut allowed = resolve(&["127.0.0.0/8", "::1"]).await.unwrap();
+        assert!(allowed.all(|address| address.ip().is_loopback()));
+    }
+}
