@@ -1,7 +1,7 @@
 //! Records in a store.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,7 +72,8 @@ pub enum RecordsError {
 pub struct Records {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    hasher: RandomState,
+    /// Makes it hard to find ids that share a turn.
+    salt: u64,
     turns: Vec<Arc<Mutex<()>>>,
     is_shared: bool,
 }
@@ -92,9 +93,14 @@ pub struct IdPage {
 impl Records {
     /// The records of `store`.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self::with_salt(store, clock, RandomState::new().hash_one(0))
+    }
+
+    /// The same with a salt for the choice of turns. With the same salt, the same ids share a turn.
+    pub fn with_salt(store: Arc<dyn Store>, clock: Arc<dyn Clock>, salt: u64) -> Self {
         let turns = (0..TURNS).map(|_| Arc::default()).collect();
         let is_shared = store.capabilities().is_shared;
-        Self { store, clock, hasher: RandomState::new(), turns, is_shared }
+        Self { store, clock, salt, turns, is_shared }
     }
 
     /// Whether [`Records::change`] takes several ids: whether changes of several records are made
@@ -222,8 +228,12 @@ impl Records {
 
     /// The turns of some ids, always in the same order, so that no two callers wait for each other.
     async fn turns(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Turns, RecordsError> {
-        let places: BTreeSet<usize> =
-            ids.iter().map(|id| self.hasher.hash_one(id) as usize % self.turns.len()).collect();
+        let place = |id: &Bytes| {
+            let mut hasher = DefaultHasher::new();
+            (self.salt, id).hash(&mut hasher);
+            hasher.finish() as usize % self.turns.len()
+        };
+        let places: BTreeSet<usize> = ids.iter().map(place).collect();
         let mut turns = Vec::with_capacity(places.len());
         for place in places {
             let turn = timeout_at(deadline.0, self.turns[place].clone().lock_owned()).await;

@@ -33,6 +33,9 @@ struct Cli {
     /// Announce changes, and let consumers follow them: another world of each seed
     #[arg(long)]
     feed: bool,
+    /// Keep records, and nothing else: another world of each seed
+    #[arg(long, conflicts_with = "feed")]
+    records: bool,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -53,7 +56,8 @@ fn main() -> anyhow::Result<ExitCode> {
             eprintln!("{nth} of {count} seeds, {failed} failed, {:.0?}", began.elapsed());
         }
         let seed = from + nth * cli.every;
-        let options = Options { seed, stop_at: cli.stop_at, left_out: cli.leave_out, feed: cli.feed };
+        let Cli { stop_at, leave_out: left_out, feed, records, .. } = cli;
+        let options = Options { seed, stop_at, left_out, feed, records };
         let report = simulate(options)?;
         steps += report.steps;
         operations += report.operations;
@@ -65,8 +69,12 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("seed {seed}, step {}, trace {:016x}: {violation}", report.steps, report.hash);
         if cli.seed.is_none() {
             let left_out = cli.leave_out.map(|rule| format!(" --leave-out {rule}")).unwrap_or_default();
-            let feed = if cli.feed { " --feed" } else { "" };
-            println!("see it again: cargo xtask simulate --seed {seed}{left_out}{feed}");
+            let world = match (cli.feed, cli.records) {
+                (true, _) => " --feed",
+                (_, true) => " --records",
+                _ => "",
+            };
+            println!("see it again: cargo xtask simulate --seed {seed}{left_out}{world}");
         }
         if !cli.keep_going {
             break;

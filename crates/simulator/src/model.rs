@@ -2,6 +2,7 @@
 //! Every result is compared with it.
 
 mod past;
+mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use heads::{Head, ObjectState, ResourcePath, RevisionId, head, keys};
 use store::{ContentId, NewRow, PlainRows, Table};
 
+pub(crate) use self::records::{Ran, RecordsPast};
 use crate::store::world::{Key, Proposal};
 use crate::trace::Op;
 
@@ -76,6 +78,7 @@ pub(crate) struct Model {
     /// The values of rows that are written once.
     written: BTreeMap<Key, Bytes>,
     pub(crate) promises: Vec<Promise>,
+    pub(crate) records: RecordsPast,
     /// The first violation.
     pub(crate) violation: Option<String>,
 }
@@ -89,6 +92,7 @@ impl Model {
             naming: BTreeMap::new(),
             written: BTreeMap::new(),
             promises: Vec::new(),
+            records: RecordsPast::default(),
             violation: None,
         }
     }

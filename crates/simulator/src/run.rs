@@ -3,17 +3,19 @@
 
 mod feed;
 mod hold;
+mod records;
 mod remembered;
 mod rest;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
+use ::records::Records;
 use heads::{Compute, ObjectState, Rules, Surroundings, keys};
 use library::Library;
 use parking_lot::Mutex;
-use store::{Clock, Store};
+use store::{Clock, Store, UnixMillis};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -48,6 +50,8 @@ pub struct Options {
     /// Whether changes are announced, and consumers follow them. It makes another world of the same
     /// seed.
     pub feed: bool,
+    /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
+    pub records: bool,
 }
 
 /// The result of a run.
@@ -84,6 +88,9 @@ struct Server {
     starts: u64,
     starting: Option<JoinHandle<Option<Library>>>,
     library: Option<Library>,
+    /// Its way to the store, since its last start.
+    store: Option<Arc<SimStore>>,
+    records: Option<Arc<Records>>,
 }
 
 /// A running operation.
@@ -93,6 +100,8 @@ struct Running {
     work: Work,
     began: u64,
     began_ms: u64,
+    /// The time of its server when it began.
+    from: UnixMillis,
     task: AbortOnDropHandle<Came>,
 }
 
@@ -126,6 +135,9 @@ impl Run {
         if options.feed {
             setup.announce_changes();
         }
+        if options.records {
+            setup.keep_records();
+        }
         let began = Instant::now();
         let world = World::new(options.seed, setup.clone(), began);
         let server = |clock: &crate::setup::ClockSetup| Server {
@@ -133,6 +145,8 @@ impl Run {
             starts: 0,
             starting: None,
             library: None,
+            store: None,
+            records: None,
         };
         Self {
             options,
@@ -208,7 +222,10 @@ impl Run {
             self.suspend_a_writer().await;
             self.pass_time().await;
         }
-        self.heal().await;
+        match self.setup.keeps_records {
+            true => self.records_at_rest().await,
+            false => self.heal().await,
+        }
     }
 
     /// A server's way to the store.
@@ -224,6 +241,7 @@ impl Run {
             server,
             center: self.setup.center_of(server),
             last_write: AtomicI64::new(0),
+            is_dead: AtomicBool::new(false),
         })
     }
 
@@ -237,6 +255,7 @@ impl Run {
             compute: Compute::Inline,
             rules: self.options.left_out.map_or_else(Rules::default, Rules::without),
         };
+        self.begin_records(server, &store);
         let options = self.setup.options.clone();
         let starting = tokio::spawn(async move {
             let store: Arc<dyn Store> = store;
@@ -252,9 +271,12 @@ impl Run {
         self.running = alive;
         let dead: Vec<Running> = dead;
         for one in dead {
-            self.world.lock().model.replied(one.op, Reply::Unknown("its server died".to_owned()));
+            let reply = Reply::Unknown("its server died".to_owned());
+            self.records_ended(&one, reply.clone(), &Vec::new());
+            self.world.lock().model.replied(one.op, reply);
             one.task.abort();
         }
+        self.end_records(server);
         if let Some(starting) = self.servers[server].starting.take() {
             starting.abort();
         }
@@ -274,8 +296,8 @@ impl Run {
             let up = self.up();
             if self.running.len() < self.setup.at_once && !up.is_empty() && self.schedule.permille(300) {
                 let server = *self.schedule.one_of(&up);
-                let work = match self.follows() {
-                    Some(follow) => follow,
+                let work = match self.follows().or_else(|| self.keeps()) {
+                    Some(work) => work,
                     None => Work::draw(&mut self.workload, self.operations, &self.setup),
                 };
                 self.ask(server, work);
@@ -323,10 +345,16 @@ impl Run {
         world.model.begins(op, work.target(), format!("op {op} ({work:?})"));
         let began = world.step;
         drop(world);
-        let task = tokio::spawn(work.clone().run(library, self.world.clone()));
+        let task = match (&work, &self.servers[server].records) {
+            (Work::Records(work), Some(records)) => {
+                let (work, records) = (work.clone(), records.clone());
+                tokio::spawn(async move { work.run(op, &records).await })
+            }
+            _ => tokio::spawn(work.clone().run(library, self.world.clone())),
+        };
         self.tasks.lock().insert(task.id(), op);
-        let began_ms = self.true_ms();
-        self.running.push(Running { op, server, work, began, began_ms, task: AbortOnDropHandle::new(task) });
+        let (began_ms, from) = (self.true_ms(), self.servers[server].clock.now());
+        self.running.push(Running { op, server, work, began, began_ms, from, task: AbortOnDropHandle::new(task) });
     }
 
     /// One turn: time advances by a moment, all tasks run as far as they can without a turn, then
@@ -353,7 +381,8 @@ impl Run {
         };
         let Some(next) = self.turns.take(step, choose) else { return };
         self.last_op = next.op;
-        let is_start = next.op.is_none();
+        // Records are changed in tasks of their own.
+        let is_start = next.op.is_none() && next.kind != Kind::Record;
         let fate = if self.is_calm || is_start { Fate::Go } else { self.fate(next.kind) };
         let mut world = self.world.lock();
         let op = next.op.map_or_else(|| "-".to_owned(), |op| op.to_string());
@@ -417,6 +446,12 @@ impl Run {
     fn ended(&mut self, one: &Running, came: Came) {
         let Running { op, server, began, .. } = one;
         self.note(&format!("op {op} came to {:?}", came.reply));
+        if let Seen::Records(found) = &came.seen {
+            self.note(&format!("op {op} found {found:?}"));
+            self.records_ended(one, came.reply.clone(), found);
+        } else {
+            self.records_ended(one, came.reply.clone(), &Vec::new());
+        }
         if let Seen::Events { consumer, from, page } = came.seen {
             self.world.lock().model.replied(*op, came.reply);
             self.consumers[consumer].takes(from, page);

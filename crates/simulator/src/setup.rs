@@ -169,6 +169,8 @@ pub(crate) struct Setup {
     pub(crate) reads_one: bool,
     pub(crate) pace: Pace,
     pub(crate) spread: Spread,
+    /// Whether clients keep records, and do nothing else.
+    pub(crate) keeps_records: bool,
     /// Bytes of a step. With a small number, an import puts its rows in several steps.
     pub(crate) step_bytes: usize,
 }
@@ -245,6 +247,7 @@ impl Setup {
             reads_one: false,
             pace: Pace::default(),
             spread: Spread::default(),
+            keeps_records: false,
             step_bytes: Limits::default().step_bytes,
         }
     }
@@ -255,6 +258,14 @@ impl Setup {
         self.options.feed_keep = Duration::from_secs(365 * 24 * 3_600);
         self.options.switch_within = Duration::from_secs(3);
         self.pause_ms_max = 30_000;
+    }
+
+    /// Clients keep records. A data folder belongs to one server.
+    pub(crate) fn keep_records(&mut self) {
+        self.keeps_records = true;
+        if self.engine == Engine::OneCommit {
+            self.clocks.truncate(1);
+        }
     }
 
     /// Whether changes are announced.

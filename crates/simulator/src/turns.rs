@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Pin,
     /// The announcement of a change.
     Announcement,
+    /// A change of records.
+    Record,
 }
 
 impl Kind {

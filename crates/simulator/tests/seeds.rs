@@ -9,6 +9,9 @@ const SEEDS: u64 = 200;
 /// Seeds whose worlds with a change feed every test run tries.
 const SEEDS_WITH_FEED: u64 = 60;
 
+/// Seeds whose worlds with records every test run tries.
+const SEEDS_WITH_RECORDS: u64 = 300;
+
 /// Seeds that are run twice.
 const TWICE: u64 = 20;
 
@@ -49,6 +52,16 @@ fn every_promise_holds_in_two_hundred_worlds() {
 }
 
 #[test]
+fn records_change_once_and_answers_are_true_and_in_time_in_three_hundred_worlds() {
+    for seed in 0..SEEDS_WITH_RECORDS {
+        let report = simulate(Options { seed, records: true, ..Options::default() }).expect("a runtime can be made");
+        if let Some(violation) = report.violation {
+            panic!("seed {seed}: {violation}\nsee it again: cargo xtask simulate --records --seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_sixty_worlds() {
     for seed in 0..SEEDS_WITH_FEED {
         let report = simulate(Options { seed, feed: true, ..Options::default() }).expect("a runtime can be made");
@@ -60,15 +73,18 @@ fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_sixty_world
 
 #[test]
 fn a_seed_is_the_same_run_every_time() {
-    let mut hashes = Vec::new();
-    for seed in 0..TWICE {
-        let [first, second] = [run(seed, None), run(seed, None)];
-        assert_eq!((first.steps, first.hash), (second.steps, second.hash), "seed {seed}");
-        hashes.push(first.hash);
+    for records in [false, true] {
+        let mut hashes = Vec::new();
+        for seed in 0..TWICE {
+            let run = || simulate(Options { seed, records, ..Options::default() }).expect("a runtime can be made");
+            let [first, second] = [run(), run()];
+            assert_eq!((first.steps, first.hash), (second.steps, second.hash), "seed {seed}");
+            hashes.push(first.hash);
+        }
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len() as u64, TWICE, "another seed is another run");
     }
-    hashes.sort_unstable();
-    hashes.dedup();
-    assert_eq!(hashes.len() as u64, TWICE, "another seed is another run");
 }
 
 #[test]

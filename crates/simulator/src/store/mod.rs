@@ -6,13 +6,13 @@ pub(crate) mod world;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use heads::Mark;
 use heads::{Rule, keys};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use store::{
     Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Limits, NewRow, Outcome,
     Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage,
@@ -21,7 +21,7 @@ use store::{
 use crate::clock::SimClock;
 use crate::setup::{Engine, Pace};
 use crate::store::replica::Mutation;
-use crate::store::world::{Decided, Proposal, World};
+use crate::store::world::{Decided, Proposal, Replacement, World};
 use crate::trace::Op;
 use crate::turns::{Fate, Kind, Turns};
 
@@ -39,6 +39,8 @@ pub(crate) struct SimStore {
     pub(crate) center: usize,
     /// The time of the last plain write.
     pub(crate) last_write: AtomicI64,
+    /// Whether the server has died. Tasks that it left do nothing any more.
+    pub(crate) is_dead: AtomicBool,
 }
 
 fn unavailable(why: &str) -> StoreError {
@@ -73,7 +75,11 @@ impl SimStore {
     }
 
     async fn turn(&self, kind: Kind, what: String) -> Fate {
-        self.turns.wait(self.op(), kind, format!("s{} {what}", self.server)).await
+        let fate = self.turns.wait(self.op(), kind, format!("s{} {what}", self.server)).await;
+        if self.is_dead.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        fate
     }
 
     /// Whether the next element of a joint read is read by itself, so that other turns may come in
@@ -119,16 +125,40 @@ impl SimStore {
         Ok(read.ok_or_else(|| unavailable("too few replicas"))?.row(sort, self.clock.now()))
     }
 
-    /// Changes a guarded row. `Err(Ok(outcome))` means that the outcome is unknown.
-    async fn compare_and_write(&self, proposal: Proposal, what: String) -> Result<Decided, StepEnded> {
-        let fate = self.turn(Kind::Head, what).await;
-        let mut world = self.world.lock();
+    /// Waits for the turn of a step that the replicas decide together, if they can be reached then.
+    async fn turn_to_decide(&self, kind: Kind, what: String) -> Result<(Fate, MutexGuard<'_, World>), StepEnded> {
+        let fate = self.turn(kind, what).await;
+        let world = self.world.lock();
         if !world.setup.is_home(self.center) {
             return Err(StepEnded::NotDone(StoreError::ReadOnly("heads have their home elsewhere".to_owned())));
         }
         if !world.can_decide(self.center) {
             return Err(StepEnded::NotDone(unavailable("too few replicas")));
         }
+        Ok((fate, world))
+    }
+
+    /// Replaces a plain row.
+    async fn replace(&self, replacement: Replacement, what: String) -> Result<Decided, StepEnded> {
+        let (fate, mut world) = self.turn_to_decide(Kind::Record, what).await?;
+        match fate {
+            Fate::Go => Ok(world.replace(&replacement, self.center, true)),
+            Fate::Fail => Err(StepEnded::NotDone(unavailable("it was not taken"))),
+            Fate::UnknownApplied => {
+                world.replace(&replacement, self.center, false);
+                Err(StepEnded::Unknown)
+            }
+            Fate::UnknownLate(after) => {
+                world.replace_late(replacement, after);
+                Err(StepEnded::Unknown)
+            }
+            Fate::UnknownLost => Err(StepEnded::Unknown),
+        }
+    }
+
+    /// Changes a guarded row.
+    async fn compare_and_write(&self, proposal: Proposal, what: String) -> Result<Decided, StepEnded> {
+        let (fate, mut world) = self.turn_to_decide(Kind::Head, what).await?;
         match fate {
             Fate::Go => Ok(world.decide(&proposal, self.center, true)),
             Fate::Fail => Err(StepEnded::NotDone(unavailable("it was not taken"))),
@@ -190,7 +220,12 @@ impl SimStore {
                 let proposal = Proposal { with, ..proposal };
                 self.compare_and_write(proposal, format!("head {table} {}", readable(partition))).await
             }
-            Step::Replace { .. } => Err(StepEnded::NotDone(unavailable("the simulated servers keep no records"))),
+            Step::Replace { partition, .. } => {
+                let Some(replacement) = Replacement::of(step, self.clock.now()) else {
+                    return Err(StepEnded::NotDone(unavailable("it is none")));
+                };
+                self.replace(replacement, format!("replace {}", readable(partition))).await
+            }
             Step::Remove { table, partition, rows } => {
                 let what = format!("remove {table} {}", readable(partition));
                 self.read_turn(what.clone()).await.map_err(StepEnded::NotDone)?;
@@ -237,8 +272,11 @@ impl SimStore {
         let what: Vec<String> =
             steps.iter().map(|step| format!("{} {}", step.table(), readable(step.partition()))).collect();
         let (by, time) = (self.op(), self.write_time());
-        let fate = self.turn(Kind::Write, format!("commit {}", what.join(", "))).await;
+        let of_records = steps.iter().any(|step| step.table() == Table::Records);
+        let kind = if of_records { Kind::Record } else { Kind::Write };
+        let fate = self.turn(kind, format!("commit {}", what.join(", "))).await;
         let mut world = self.world.lock();
+        world.finish_lists(self.clock.now());
         Ok(match fate {
             Fate::Go => world.commit(&steps, by, self.clock.now(), time),
             Fate::Fail => return Err(unavailable("it was not taken")),
@@ -408,6 +446,7 @@ impl Store for SimStore {
 
     fn capabilities(&self) -> Capabilities {
         let has_atomic_lists = matches!(self.world.lock().setup.engine, Engine::OneCommit);
-        Capabilities { is_shared: true, has_atomic_lists, folder: None }
+        let is_shared = !has_atomic_lists || !self.world.lock().setup.keeps_records;
+        Capabilities { is_shared, has_atomic_lists, folder: None }
     }
 }

@@ -2,16 +2,18 @@
 //! way. It is complete, which enables the model to check it.
 
 mod delivery;
+mod replacing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use heads::{Head, ObjectState, RevisionId, Rule, head};
-use store::{Class, Expect, Guard, Outcome, Removal, Row, Step, Table, UnixMillis};
+use store::{Class, Expect, Guard, Outcome, PlainValue, Removal, Row, Step, Table, UnixMillis};
 use tokio::time::Instant;
 
 use self::delivery::Late;
+pub(crate) use self::replacing::Replacement;
 use crate::chance::{Chance, Purpose};
 use crate::model::Model;
 use crate::setup::{Engine, REPLICAS, Reach, Serial, Setup};
@@ -21,11 +23,14 @@ use crate::trace::{Op, Trace};
 /// Identifies a guarded row.
 pub(crate) type Key = (Table, Bytes, Bytes);
 
-/// A guarded row as compare-and-writes decide it: a register in which all see the same value.
+/// A row as the replicas decide it together: a register in which all see the same value.
 #[derive(Default)]
 struct Register {
     version: u64,
+    /// The value of a guarded row.
     value: Option<(Guard, Bytes)>,
+    /// The value of a plain row that is replaced.
+    plain: Option<PlainValue>,
     /// Decisions that may not have reached a majority yet.
     undelivered: Vec<Shared>,
 }
@@ -274,6 +279,7 @@ impl World {
                     self.apply(replica, &mutation);
                 }
                 self.model.settled(partition, self.step);
+                self.model.records.settled(partition, self.step);
             }
         }
         true
@@ -393,7 +399,7 @@ impl World {
                         self.apply(0, &mutation);
                     }
                 }
-                Step::Replace { .. } => unimplemented!("the simulated servers keep no records"),
+                Step::Replace { .. } => unimplemented!("a server of a data folder puts records"),
                 Step::CompareAndWrite { .. } => {
                     if let Some(proposal) = Proposal::of(step, by, time) {
                         self.decide(&proposal, 0, true);
@@ -401,6 +407,7 @@ impl World {
                 }
             }
         }
+        self.note_records(steps);
         Outcome::Applied
     }
 }

@@ -2,6 +2,7 @@
 
 mod draw;
 mod past;
+mod records;
 mod resources;
 mod volumes;
 
@@ -21,6 +22,7 @@ use store::{Call, Class, Deadline};
 
 pub(crate) use self::past::Past;
 use self::past::remember;
+pub(crate) use self::records::{Counted, Found, IDS, RecordChange, RecordWork};
 use self::resources::{create, delete, list, post, read, update};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
@@ -51,6 +53,7 @@ pub(crate) enum Work {
     Tend(Tend),
     Follow { consumer: usize, from: Cursor, max: usize },
     Remember { object: Bytes, before: Vec<RevisionId> },
+    Records(RecordWork),
 }
 
 /// What is written.
@@ -126,6 +129,8 @@ pub(crate) enum Seen {
         before: Vec<RevisionId>,
         past: Past,
     },
+    /// What an operation on records began with.
+    Records(Found),
     /// An observation that must not occur.
     Wrong(String),
 }
@@ -186,6 +191,8 @@ impl Work {
             Self::Select { volumes } => select(&library, volumes, &world).await,
             Self::ReadSelection { nth, pause } => read_selection(&library, nth, pause, &world).await,
             Self::Tend(tend) => self::tend(&library, tend).await,
+            // It needs no library; `Run::ask` runs it.
+            Self::Records(_) => Came::seen(Seen::Wrong("a server without records is asked for one".to_owned())),
             Self::Remember { object, before } => remember(&library, object, &before).await,
             Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {
                 Ok(page) => Came::seen(Seen::Events { consumer, from, page }),

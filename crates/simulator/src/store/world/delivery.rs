@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store::{Step, UnixMillis};
 
-use super::{Decided, Key, Proposal, World};
+use super::{Decided, Key, Proposal, Replacement, World};
 use crate::setup::REPLICAS;
 use crate::store::replica::{Mutation, Shared};
 use crate::trace::Op;
@@ -13,6 +13,7 @@ use crate::trace::Op;
 pub(super) enum Late {
     Mutation { replica: usize, mutation: Shared },
     Proposal(Box<Proposal>),
+    Replacement(Box<Replacement>),
     List { steps: Vec<Step>, by: Option<Op>, time: i64 },
 }
 
@@ -92,6 +93,11 @@ impl World {
                             self.step,
                             proposal.key.1.escape_ascii()
                         ));
+                    }
+                }
+                Late::Replacement(replacement) => {
+                    if self.can_decide(0) {
+                        self.replace(&replacement, 0, false);
                     }
                 }
                 Late::List { steps, by, time } => {

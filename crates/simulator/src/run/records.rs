@@ -1,0 +1,128 @@
+//! Worlds whose clients keep records: counters that are read, changed and deleted, and that expire.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use records::Records;
+use store::{Clock, Table};
+
+use super::{Run, Running};
+use crate::model::{Ran, Reply};
+use crate::setup::Engine;
+use crate::store::SimStore;
+use crate::work::{Found, IDS, RecordChange, RecordWork, Work};
+
+/// Times within which operations have to end, in milliseconds.
+const WITHIN_MS: [u64; 4] = [20, 200, 2_000, 20_000];
+
+/// A call ends so long after its deadline at most: a millisecond by promise, and the time between
+/// two turns.
+const LATE_MAX: Duration = Duration::from_millis(30);
+
+impl Run {
+    /// A server begins to keep records.
+    pub(super) fn begin_records(&mut self, server: usize, store: &Arc<SimStore>) {
+        if self.setup.keeps_records {
+            let clock = Arc::new(self.servers[server].clock);
+            self.servers[server].records = Some(Arc::new(Records::with_salt(store.clone(), clock, 0)));
+            self.servers[server].store = Some(store.clone());
+        }
+    }
+
+    /// A server dies. What it had on its way to a disk may be lost.
+    pub(super) fn end_records(&mut self, server: usize) {
+        if let Some(store) = self.servers[server].store.take() {
+            store.is_dead.store(true, Ordering::SeqCst);
+            let now = self.servers[server].clock.now();
+            self.world.lock().lose_lists(now);
+        }
+        self.servers[server].records = None;
+    }
+
+    /// The next operation of a client that keeps records.
+    pub(super) fn keeps(&mut self) -> Option<Work> {
+        if !self.setup.keeps_records {
+            return None;
+        }
+        let chance = &mut self.workload;
+        let within = Duration::from_millis(*chance.one_of(&WITHIN_MS));
+        let id = Bytes::from_static(chance.one_of(&IDS).as_bytes());
+        let life_ms = chance.between(5, 3_000);
+        let life = chance.permille(400).then(|| Duration::from_millis(life_ms));
+        let (ids, what) = match chance.below(10) {
+            0..=3 => (vec![id], RecordChange::Read),
+            4..=7 => (vec![id], RecordChange::Count { life }),
+            8 if self.setup.engine == Engine::OneCommit => {
+                let all = IDS.iter().map(|id| Bytes::from_static(id.as_bytes()));
+                (all.collect(), RecordChange::Count { life })
+            }
+            8 => (vec![id], RecordChange::Count { life: None }),
+            _ => (vec![id], RecordChange::Delete),
+        };
+        Some(Work::Records(RecordWork { ids, what, within }))
+    }
+
+    /// An operation on records has ended, or its server has died.
+    pub(super) fn records_ended(&self, one: &Running, reply: Reply, found: &Found) {
+        let Work::Records(work) = &one.work else { return };
+        let took = Duration::from_millis(self.true_ms() - one.began_ms);
+        let center = self.setup.center_of(one.server);
+        let mut world = self.world.lock();
+        let ran = Ran {
+            steps: one.began..=world.step,
+            from: one.from,
+            to: self.servers[one.server].clock.now(),
+            sees_all: self.setup.usual_reads_are_strong(center) && self.setup.is_home(center),
+            settles: self.setup.usual_reads_are_strong(center) && self.setup.centers() == 1,
+        };
+        if took > work.within + LATE_MAX {
+            world.model.wrong(format!("op {} ({work:?}) took {took:?}", one.op));
+        }
+        if let Some(wrong) = world.model.records.ended(one.op, work, reply, found, &ran) {
+            world.model.wrong(format!("op {} ({work:?}): {wrong}", one.op));
+        }
+    }
+
+    /// The end of a run: everything heals, every server reads the last state of each record, and
+    /// each operation has made the changes that it reported.
+    pub(super) async fn records_at_rest(&mut self) {
+        self.note("everything heals");
+        self.until_idle().await;
+        for server in 0..self.servers.len() {
+            if self.servers[server].library.is_none() && self.servers[server].starting.is_none() {
+                self.start(server);
+            }
+        }
+        self.until_idle().await;
+        {
+            let now = self.servers[0].clock.now();
+            let mut world = self.world.lock();
+            world.heal(now);
+            let step = world.step;
+            IDS.iter().for_each(|id| world.model.records.settled(&Bytes::from_static(id.as_bytes()), step));
+            // What is settled was so before the next operation.
+            world.step += 1;
+        }
+        for server in 0..self.servers.len() {
+            for id in IDS {
+                for what in [RecordChange::Read, RecordChange::Count { life: None }, RecordChange::Read] {
+                    let ids = vec![Bytes::from_static(id.as_bytes())];
+                    self.ask(server, Work::Records(RecordWork { ids, what, within: Duration::from_secs(20) }));
+                    self.until_idle().await;
+                }
+            }
+        }
+        let now = self.servers[0].clock.now();
+        let mut world = self.world.lock();
+        world.heal(now);
+        let listed = world.all_partitions(Table::Records, now);
+        let missing = IDS.iter().find(|id| !listed.iter().any(|listed| listed[..] == *id.as_bytes()));
+        if let Some(id) = missing {
+            world.model.wrong(format!("the record {id} was counted on, and is not there"));
+        }
+        let wrong = world.model.records.wrong_in_the_end();
+        wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
+    }
+}
