@@ -9,8 +9,8 @@
 //! - [`subject`] lists the measurements and takes each once.
 //! - [`run`] takes all of them in turn, repeatedly; [`report`] summarises them and writes them
 //!   down, with the description of the machine from [`machine`].
-//! - [`data_door`], [`repository_door`] and [`cassandra`] are benchmarks of whole servers; [`rig`]
-//!   is what these share.
+//! - [`data_door`], [`repository_door`], [`records_door`] and [`cassandra`] are benchmarks of whole
+//!   servers; [`rig`] is what these share.
 //! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners
 //!   and longer links too.
 //!
@@ -21,6 +21,7 @@ pub mod corpus;
 pub mod data_door;
 pub mod doors;
 pub mod machine;
+pub mod records_door;
 pub mod report;
 pub mod repository_door;
 pub mod rig;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::bench::Bench;
-use super::open_loop::{Arrivals, open};
 use super::subject::{Kind, Subject};
 use crate::rig::figures::{Figures, Goal};
+use crate::rig::open_loop::{Arrivals, Pace, open};
 
 /// Steps are multiples of this number of requests per second, as in the testbed of DRAS-TIC.
 const STEP: f64 = 20.0;
@@ -59,7 +59,7 @@ fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
                 subject.make_binary(&format!("{container}/bytes"))
             }
         };
-        let arrivals = open(subject.address, CONNECTIONS, rate, duration, request)?;
+        let arrivals = open(subject.address, Pace { connections: CONNECTIONS, rate, duration }, request)?;
         if !holds(&arrivals) {
             return Ok((held, rate));
         }
@@ -69,7 +69,7 @@ fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
 }
 
 /// No errors, few late responses, and no growing queue.
-fn holds(arrivals: &Arrivals) -> bool {
+fn holds(arrivals: &Arrivals<1>) -> bool {
     let late_ms = LATE.as_secs_f64() * 1e3;
-    arrivals.errors == 0 && arrivals.load.quantile_ms(1.0 - LATE_SHARE) < late_ms && arrivals.last_late < LATE
+    arrivals.errors == 0 && arrivals.loads[0].quantile_ms(1.0 - LATE_SHARE) < late_ms && arrivals.last_late < LATE
 }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::bench::Bench;
-use super::open_loop::open;
 use super::quads::fill;
 use super::subject::Subject;
 use super::versions::change;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
+use crate::rig::open_loop::{Pace, open};
 
 /// Connections that create at the same time.
 const CONNECTIONS: usize = 32;
@@ -160,9 +160,9 @@ fn follow(subject: &Subject, duration: Duration, figures: &mut Figures) -> Resul
         }
         let request = |number| change(subject, &subject.path(&format!("followed-{number}")), number);
         let _ = begun.set(Instant::now());
-        let arrivals = open(subject.address, CONNECTIONS, RATE, duration, request)?;
+        let arrivals = open(subject.address, Pace { connections: CONNECTIONS, rate: RATE, duration }, request)?;
         ensure!(arrivals.errors == 0, "{} changes failed", arrivals.errors);
-        figures.tell("1,000 changes/s: p99 of the change", "ms", arrivals.load.quantile_ms(0.99));
+        figures.tell("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].quantile_ms(0.99));
         consumer.join().map_err(|_| anyhow::anyhow!("the consumer panicked"))?
     })?;
     let p99_ms = late_us.value_at_quantile(0.99) as f64 / 1e3;

@@ -5,7 +5,6 @@
 //! - [`bench`] is shared by all benchmarks; [`subject`] is a measured server: Penates
 //!   ([`penates`]), Fedora ([`fedora`]) or the Community Solid Server ([`solid`]); [`sync`]
 //!   measures the disk alone.
-//! - [`open_loop`] sends requests at the times when they are due.
 //! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying;
 //!   [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only.
 //!
@@ -19,7 +18,6 @@ pub mod fixity;
 pub mod ingest;
 pub mod large;
 pub mod members;
-pub mod open_loop;
 pub mod penates;
 pub mod quads;
 pub mod reading;

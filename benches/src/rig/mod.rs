@@ -7,12 +7,14 @@
 //!   [`process`] whose usage is measured.
 //! - [`page_cache`] controls Linux's page cache.
 //! - [`client`] is the client of all servers, with [`tls`] for HTTPS; [`download`] measures a
-//!   download with it; [`load`] sends small requests over many connections.
+//!   download with it; [`load`] sends small requests over many connections, and [`open_loop`]
+//!   requests at the times when they are due.
 
 pub mod client;
 pub mod download;
 pub mod figures;
 pub mod load;
+pub mod open_loop;
 pub mod page_cache;
 pub mod penates;
 pub mod process;

@@ -1,0 +1,83 @@
+//! Shared by the benchmarks here: settings, a folder, and servers to measure.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::subject::{Kind, Subject};
+use crate::rig::penates::Penates;
+
+/// The settings of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// The servers to measure.
+    pub subjects: Vec<Kind>,
+    /// Stored records.
+    pub records: u64,
+    /// Operations per second of open loops.
+    pub rate: f64,
+    /// Connections of closed loops.
+    pub connections: Vec<usize>,
+    /// How often each is measured.
+    pub repetitions: u32,
+    /// How long a measurement under load lasts, in seconds.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { records, rate, repetitions, seconds, .. } = self;
+        write!(out, "{records} records; {rate} operations/s; {repetitions} repetitions of {seconds} s")
+    }
+}
+
+/// A run of some benchmarks.
+pub struct Bench {
+    /// The settings.
+    pub settings: Settings,
+    penates: Penates,
+    /// The folder of stores, one after the other.
+    folder: PathBuf,
+    left_out: Vec<String>,
+}
+
+impl Bench {
+    /// Prepares a run in a folder.
+    pub fn new(settings: Settings, folder: &Path, penates: Penates) -> Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        Ok(Self { settings, penates, folder: folder.to_path_buf(), left_out: Vec::new() })
+    }
+
+    /// How long a measurement under load lasts.
+    pub fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.seconds)
+    }
+
+    /// The folder of stores.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A fresh server of a kind; `None`: it is not available, and the reason was recorded.
+    pub fn start(&mut self, kind: Kind) -> Result<Option<Subject>> {
+        let folder: TempDir = tempfile::Builder::new().prefix("store-").tempdir_in(&self.folder)?;
+        match Subject::start(kind, &self.penates, folder) {
+            Ok(subject) => Ok(Some(subject)),
+            Err(error) if kind == Kind::Penates => Err(error),
+            Err(error) => {
+                self.left_out.push(format!("{kind}: {error:#}"));
+                self.settings.subjects.retain(|known| *known != kind);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The measurements left out, with the reasons.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+}

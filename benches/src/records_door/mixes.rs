@@ -1,0 +1,112 @@
+//! Reads and writes of single records in an open loop, beside the disk's own sync time.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::bench::Bench;
+use super::fill::fill;
+use super::record::{self, Draw};
+use super::subject::{Kind, Subject};
+use crate::repository_door::sync;
+use crate::rig::figures::{Figures, Goal};
+use crate::rig::open_loop::{Arrivals, Pace, open_by};
+
+/// Reads in a hundred operations.
+const MIXES: [u64; 3] = [90, 70, 50];
+
+/// Connections of the open loop.
+const CONNECTIONS: usize = 64;
+
+/// Targets of reads in milliseconds.
+const READ_P99_MS: f64 = 1.0;
+const READ_P999_MS: f64 = 5.0;
+
+/// A write may take this long at p99, and this many times a sync of the disk at p99.
+const WRITE_P99_MS: f64 = 1.0;
+const SYNCS: f64 = 3.0;
+
+/// The places of reads and writes among the loads.
+const READS: usize = 0;
+const WRITES: usize = 1;
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for kind in bench.settings.subjects.clone() {
+        let Some(subject) = bench.start(kind)? else { continue };
+        fill(&subject, bench.settings.records, None)?;
+        subject.process.settle()?;
+        for _ in 0..bench.settings.repetitions {
+            for draw in [Draw::Uniform, Draw::Zipf] {
+                for reads in MIXES {
+                    let synced = sync::run(bench.folder(), Duration::from_secs(1))?;
+                    let sync_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
+                    let mix = Mix { reads, draw, records: bench.settings.records };
+                    let arrivals = mix.run(&subject, bench.settings.rate, bench.duration())?;
+                    mix.tell(&mut figures, kind, &arrivals, sync_ms);
+                }
+            }
+        }
+        figures.tell(format!("{kind}: resident at the end"), "MB", subject.process.memory()?.resident_mb);
+    }
+    Ok(figures)
+}
+
+/// A mix of operations.
+#[derive(Clone, Copy)]
+pub struct Mix {
+    /// Reads in a hundred operations.
+    pub reads: u64,
+    /// How records are drawn.
+    pub draw: Draw,
+    /// Stored records.
+    pub records: u64,
+}
+
+impl Mix {
+    /// Sends operations for a while: reads of a whole record, and writes of a whole record.
+    pub fn run(self, subject: &Subject, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
+        // Spread over each hundred, so that no burst of writes comes.
+        let kind = |number: u64| if number * 37 % 100 < self.reads { READS } else { WRITES };
+        let pace = Pace { connections: CONNECTIONS, rate, duration };
+        open_by(
+            pace,
+            || subject.connect(),
+            kind,
+            |client, number| {
+                let record = self.draw.number(number, self.records);
+                if kind(number) == READS {
+                    let found: Vec<(String, String)> = redis::cmd("HGETALL").arg(record::id(record)).query(client)?;
+                    ensure!(found.len() == record::ATTRIBUTES.len(), "a record has {} attributes", found.len());
+                } else {
+                    record::set(record, &mut record::random(number)).query::<()>(client)?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn tell(self, figures: &mut Figures, kind: Kind, arrivals: &Arrivals<2>, sync_ms: f64) {
+        let Self { reads, draw, .. } = self;
+        let draw = if draw == Draw::Uniform { "uniform" } else { "Zipf" };
+        let what = |figure: &str| format!("{kind}: {reads}/{} {draw}: {figure}", 100 - reads);
+        let [of_reads, of_writes] = &arrivals.loads;
+        let mut bound = |name: &str, value: f64, most: f64| match kind {
+            Kind::Penates => figures.hold(what(name), "ms", Goal::AtMost(most), value),
+            Kind::RedisAlways | Kind::RedisEverysec => figures.tell(what(name), "ms", value),
+        };
+        bound("reads p99", of_reads.quantile_ms(0.99), READ_P99_MS);
+        bound("reads p99.9", of_reads.quantile_ms(0.999), READ_P999_MS);
+        // The bound of each run is its own, so the ratio is what has a target.
+        let (write_ms, most_ms) = (of_writes.quantile_ms(0.99), WRITE_P99_MS + SYNCS * sync_ms);
+        figures.tell(what("p99 of a sync of the disk"), "ms", sync_ms);
+        figures.tell(what("writes p99"), "ms", write_ms);
+        if kind == Kind::Penates {
+            let share = write_ms / most_ms;
+            figures.hold(what("writes p99 over 1 ms + 3 syncs"), "times", Goal::AtMost(1.0), share);
+        }
+        figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+        figures.tell(what("failed"), "operations", arrivals.errors as f64);
+    }
+}

@@ -1,0 +1,18 @@
+//! Benchmarks of the records door: the real server over loopback, beside redis-server.
+//!
+//! How to read it:
+//!
+//! - [`bench`] is shared by all benchmarks; [`subject`] is a measured server: Penates or Redis, in
+//!   one of their durabilities; [`record`] makes the records and draws among them.
+//! - [`peak`] measures the highest rates with redis-benchmark, [`fill`] many records and what they
+//!   take, [`mixes`] latencies at a given rate, and [`expiring`] latencies while records expire.
+//!
+//! `benches/README.md` explains the figures.
+
+pub mod bench;
+pub mod expiring;
+pub mod fill;
+pub mod mixes;
+pub mod peak;
+pub mod record;
+pub mod subject;
