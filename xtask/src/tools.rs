@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 13] = [
+pub const TOOLS: [Tool; 14] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -69,6 +69,12 @@ pub const TOOLS: [Tool; 13] = [
         probe: Probe::Runs(&["--version"]),
         package: "maven",
         tests: "Cassandra nodes, the W3C LDP test suite",
+    },
+    Tool {
+        program: "npm",
+        probe: Probe::Runs(&["--version"]),
+        package: "npm",
+        tests: "ioredis as a client of records",
     },
     Tool {
         program: "redis-server",

@@ -19,6 +19,7 @@ use crate::reply::Reply;
 use crate::request::Requests;
 use crate::session::Session;
 use crate::transaction::Transaction;
+use crate::watch::Watched;
 
 /// Bytes that are read from a connection at once.
 const READ_BYTES: usize = 16 << 10;
@@ -36,6 +37,7 @@ pub(crate) struct Connection<I> {
     party: Party,
     session: Session,
     transaction: Option<Transaction>,
+    watched: Watched,
     pipeline: Pipeline,
     requests: Requests,
     input: BytesMut,
@@ -62,6 +64,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             io,
             party,
             transaction: None,
+            watched: Watched::default(),
             pipeline: Pipeline::default(),
             input: BytesMut::new(),
             input_share: None,
@@ -191,14 +194,28 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             }
             b"exec" => {
                 let transaction = self.transaction.take().ok_or_else(|| Refusal::error("EXEC without MULTI"))?;
+                let watched = std::mem::take(&mut self.watched);
                 self.session.require(transaction.writes())?;
-                return transaction.execute(&self.door, self.deadline()).await;
+                return transaction.execute(&self.door, &watched, self.deadline()).await;
+            }
+            b"watch" if self.transaction.is_some() => {
+                return Err(Refusal::error("WATCH inside MULTI is not allowed"));
+            }
+            b"watch" => {
+                self.session.require(false)?;
+                let deadline = self.deadline();
+                return self.watched.watch(&self.door, &self.party, words, deadline).await;
+            }
+            b"unwatch" if self.transaction.is_none() => {
+                self.watched = Watched::default();
+                return Ok(Reply::OK);
             }
             b"discard" => {
+                self.watched = Watched::default();
                 let discarded = self.transaction.take().ok_or_else(|| Refusal::error("DISCARD without MULTI"));
                 return discarded.map(|_| Reply::OK);
             }
-            b"reset" => self.transaction = None,
+            b"reset" => (self.transaction, self.watched) = (None, Watched::default()),
             _ => {}
         }
         let command = RecordCommand::find(name);
@@ -228,9 +245,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 self.session.require(false)?;
                 self.door.count(self.deadline()).await
             }
-            b"watch" | b"unwatch" => Err(Refusal::error(
-                "WATCH is not offered: MULTI and EXEC change one record at one time, whoever else changes it",
-            )),
             _ => Err(unknown(name, words)),
         }
     }

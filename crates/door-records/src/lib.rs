@@ -4,7 +4,8 @@
 //!
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
 //!   state and the commands about it, `pipeline.rs` what is under way;
-//! - `run.rs` runs a command on records, `transaction.rs` several on one;
+//! - `run.rs` runs a command on records, `transaction.rs` several on one, `watch.rs` if it is as it
+//!   was;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
 //! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
@@ -28,6 +29,7 @@ mod run;
 mod session;
 mod transaction;
 mod walk;
+mod watch;
 mod words;
 
 use std::sync::Arc;

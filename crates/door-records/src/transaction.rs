@@ -9,6 +9,7 @@ use crate::commands::RecordCommand;
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
 use crate::run::refusal;
+use crate::watch::Watched;
 
 /// A transaction holds at most so many commands.
 const COMMANDS_MAX: usize = 1_000;
@@ -54,8 +55,8 @@ impl Transaction {
         self.commands.iter().any(|(command, _)| command.writes)
     }
 
-    /// Runs the commands as one change of one record.
-    pub(crate) async fn execute(self, door: &Door, deadline: Deadline) -> CommandResult<Reply> {
+    /// Runs the commands as one change of one record, unless a watched one is not as it was.
+    pub(crate) async fn execute(self, door: &Door, watched: &Watched, deadline: Deadline) -> CommandResult<Reply> {
         if self.is_broken {
             return Err(Refusal::of_kind("EXECABORT", "Transaction discarded because of previous errors."));
         }
@@ -63,20 +64,35 @@ impl Transaction {
         for (command, words) in &self.commands {
             ids.extend(command.keys(words)?.into_iter().map(|(id, _)| id.clone()));
         }
-        let Some(id) = ids.first().cloned() else { return Ok(Reply::List(Vec::new())) };
-        if ids.iter().any(|other| *other != id) {
+        if ids.iter().any(|other| *other != ids[0]) {
             return Err(Refusal::of_kind("CROSSSLOT", "all commands of a transaction must be on the same key"));
         }
+        let changed = ids.first().cloned();
+        ids.extend(watched.ids().cloned());
+        ids.sort();
+        ids.dedup();
+        if ids.is_empty() {
+            return Ok(Reply::List(Vec::new()));
+        }
+        if ids.len() > 1 && !door.records.changes_several_at_once() {
+            let why = "on Cassandra, a transaction watches no other key than the one of its commands";
+            return Err(Refusal::of_kind("CROSSSLOT", why));
+        }
         let run = |drafts: &mut [Draft]| {
-            let Some(draft) = drafts.first_mut() else { return Vec::new() };
+            let is_as_seen = |(id, draft): (&Bytes, &Draft)| watched.is_as_seen(id, draft.record());
+            if !ids.iter().zip(drafts.iter()).all(is_as_seen) {
+                return Reply::NoList;
+            }
+            let place = changed.as_ref().and_then(|id| ids.binary_search(id).ok());
+            let Some(draft) = place.and_then(|place| drafts.get_mut(place)) else { return Reply::List(Vec::new()) };
             let run = |(command, words): &(&'static RecordCommand, Vec<Bytes>)| {
                 let each = command.keys(words).and_then(|keys| {
                     keys.into_iter().map(|(_, words)| command.run(draft, words)).collect::<CommandResult<Vec<_>>>()
                 });
                 each.map_or_else(Reply::Refused, |answers| command.combined(answers))
             };
-            self.commands.iter().map(run).collect()
+            Reply::List(self.commands.iter().map(run).collect())
         };
-        Ok(Reply::List(door.records.change(deadline, &[id], run).await.map_err(refusal)?))
+        door.records.change(deadline, &ids, run).await.map_err(refusal)
     }
 }

@@ -7,6 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
+use support::node;
 use support::python::{self, run};
 use support::{Subject, runtime};
 
@@ -35,6 +36,18 @@ fn redis_py_works_in_both_versions_of_the_protocol() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/redis_client.py");
     let said = run(Command::new(python).arg(script).arg(address.to_string())).unwrap();
     assert_eq!(said, "RESP2 works\nRESP3 works\n");
+}
+
+#[test]
+fn ioredis_works() {
+    let folder = match node::with("ioredis@6.0.0") {
+        Ok(folder) => folder,
+        Err(reason) => return not_run(&reason),
+    };
+    let (_subject, address) = listening();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/ioredis_client.mjs");
+    let said = run(Command::new("node").arg(script).arg(folder).arg(address.to_string())).unwrap();
+    assert_eq!(said, "ioredis works\n");
 }
 
 #[test]

@@ -27,6 +27,18 @@ for protocol in (2, 3):
     with client.pipeline(transaction=True) as pipeline:
         pipeline.hset(key, "a", "b").hget(key, "a").hlen(key)
         assert pipeline.execute() == [1, "b", 3]
+    with client.pipeline() as pipeline:
+        pipeline.watch(key)
+        assert pipeline.hget(key, "a") == "b"
+        client.hset(key, "a", "c")
+        pipeline.multi()
+        pipeline.hset(key, "a", "d")
+        try:
+            pipeline.execute()
+            raise AssertionError("a watched key has changed")
+        except redis.WatchError:
+            pass
+    assert client.transaction(lambda pipeline: pipeline.multi() or pipeline.hset(key, "a", "b"), key) == [0]
     assert sorted(client.scan_iter(match="p:*", count=100)) == sorted(f"p:{number}" for number in range(500))
     assert dict(client.hscan_iter(key)) == {"city": "Ulm", "visits": "3", "a": "b"}
     try:

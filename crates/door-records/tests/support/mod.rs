@@ -4,6 +4,7 @@
 
 pub mod commands;
 pub mod frame;
+pub mod node;
 pub mod python;
 
 use std::net::SocketAddr;
