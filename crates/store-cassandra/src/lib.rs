@@ -7,7 +7,9 @@
 //! - **plain** rows are written unconditionally with write times of Penates, which never run back,
 //!   or replaced by lightweight transactions that compare the value ([`store::Step::Replace`]). The
 //!   value is a single cell (including the expiry), because Cassandra merges two writes with equal
-//!   write times cell by cell;
+//!   write times cell by cell.
+//!   A call may let the last write win instead ([`store::Call::is_by_clock`]); a row has one of the
+//!   two orders for ever;
 //! - **guarded** rows (heads) are created, changed and deleted only by lightweight transactions.
 //!
 //! Differences from the embedded engine:
@@ -37,7 +39,8 @@
 //!   and `requests.rs`, through which every request to the cluster goes (deadline, level, retries;
 //!   `failure.rs`: meaning of errors);
 //! - `read.rs` (`row_sizes.rs`: the size of pages), `write.rs`, `compare.rs` and `replace.rs`
-//!   (lightweight transactions; `turns.rs`: one at a time), `contents.rs` and `chunks.rs`;
+//!   (lightweight transactions; `turns.rs`: one at a time), `by_clock.rs` (the last write wins),
+//!   `contents.rs` and `chunks.rs`;
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
 //!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
 //!   heads);
@@ -45,6 +48,7 @@
 //!   `value.rs` and `write_times.rs`. `testing` is for tests only.
 
 mod address;
+mod by_clock;
 mod cassandra_store;
 mod chunks;
 mod compare;

@@ -25,6 +25,10 @@ pub(crate) struct TableStatements {
     scans: [PreparedStatement; 4],
     /// Writes a plain row, with its time to live.
     pub(crate) put: PreparedStatement,
+    /// Writes a plain row as of a write time, with its time to live.
+    pub(crate) put_at: PreparedStatement,
+    /// Reads value and write time of rows by their keys.
+    pub(crate) see: PreparedStatement,
     /// Writes a plain row in place of one with a value, or where there is no value. Like `put` it
     /// leaves no trace once the value has expired, as an `INSERT` without a time to live would.
     pub(crate) replace: PreparedStatement,
@@ -126,6 +130,9 @@ impl TableStatements {
                 prepare(format!("{ROWS} {name} {FROM} ORDER BY sort DESC")).await?,
             ],
             put: prepare(format!("UPDATE {name} USING TTL ? SET value = ? {KEY}")).await?,
+            put_at: prepare(format!("UPDATE {name} USING TTL ? AND TIMESTAMP ? SET value = ? {KEY}")).await?,
+            see: prepare(format!("SELECT sort, value, WRITETIME(value) FROM {name} WHERE partition = ? AND sort IN ?"))
+                .await?,
             replace: prepare(format!("UPDATE {name} USING TTL ? SET value = ? {KEY} IF value = ?")).await?,
             remove_if: prepare(format!("DELETE FROM {name} {KEY} IF value = ?")).await?,
             make: prepare(format!(

@@ -32,6 +32,9 @@ type StepResult = Result<Ended, Failure>;
 impl Engine {
     pub(crate) async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
+        if call.is_by_clock {
+            return self.run_by_clock(call, steps).await;
+        }
         steps.iter().try_for_each(|step| call.wanted_of(step.table()).require(self.given(step)))?;
         if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. } | Step::Replace { .. })) {
             // Before the first step, so that the list is certainly not carried out.

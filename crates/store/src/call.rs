@@ -70,6 +70,15 @@ pub struct Call {
     /// Whether a read of a content is by one who reads everything once (a check). An engine should
     /// not let it replace in its caches what others read.
     pub is_once: bool,
+    /// Whether a write of plain rows counts by the clock of its process, so that the last one wins:
+    ///
+    /// - a removal reads nothing. It removes what was written before it;
+    /// - a replacement compares a usual read, and is written as just after what it replaces. So any
+    ///   other write of that row wins over it, even one that the read did not see;
+    /// - the steps are puts, removals and replacements in one partition, and are one write.
+    ///
+    /// In an engine whose data belongs to one process the last one wins in any case.
+    pub is_by_clock: bool,
 }
 
 impl Call {
@@ -82,6 +91,7 @@ impl Call {
             is_removal: false,
             durability: Durability::Written,
             is_once: false,
+            is_by_clock: false,
         }
     }
 
@@ -93,6 +103,11 @@ impl Call {
     /// The same call, by one who reads everything once.
     pub fn once(self) -> Self {
         Self { is_once: true, ..self }
+    }
+
+    /// The same call, whose writes count by the clock.
+    pub fn by_clock(self) -> Self {
+        Self { is_by_clock: true, ..self }
     }
 
     /// The same call, strong.

@@ -50,7 +50,8 @@ pub enum Step {
     /// applied, as it can with a stamp. If an answer is lost, the outcome is unknown.
     ///
     /// A row that was replaced so is not put or removed by other steps later: an engine may order
-    /// those by the clocks of the processes, and these by its own.
+    /// those by the clocks of the processes, and these by its own. Calls whose writes count by the
+    /// clock ([`crate::Call::is_by_clock`]) have one order for all steps.
     Replace {
         /// The table.
         table: Table,

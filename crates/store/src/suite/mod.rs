@@ -17,6 +17,7 @@
 
 #![allow(clippy::unwrap_used)] // These are tests: a broken promise panics.
 
+pub mod by_clock;
 pub mod contents;
 pub mod copying;
 pub mod damage;
@@ -303,6 +304,12 @@ macro_rules! behaviour_suite {
                 a_row_that_was_put_is_replaced
                 an_expired_row_is_replaced_as_if_it_were_absent
                 contended_replacements_count_exactly
+            }
+            by_clock {
+                each_step_counts_more_than_the_one_before_it
+                a_list_replaces_what_is_as_it_was_read_or_changes_nothing
+                a_row_that_is_replaced_by_the_clock_expires
+                a_list_by_the_clock_has_one_partition
             }
             expiry {
                 a_row_is_gone_at_its_deadline_without_a_sweep
