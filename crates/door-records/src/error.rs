@@ -37,6 +37,16 @@ impl Refusal {
         Self::of_kind("OVERLOADED", format_args!("{why}; nothing was changed"))
     }
 
+    /// The command depends on what is stored, and in mode fast nothing is read before a change.
+    pub fn not_fast(command: &str) -> Self {
+        Self::error(format_args!("'{command}' depends on what is stored, and is not offered in mode fast"))
+    }
+
+    /// Likewise, with these options.
+    pub fn option_not_fast(command: &str) -> Self {
+        Self::error(format_args!("an option of '{command}' depends on what is stored, and is not offered in mode fast"))
+    }
+
     /// What metrics call it.
     pub fn outcome(&self) -> &'static str {
         match self.0.split_once(' ').map(|(kind, _)| kind) {

@@ -5,7 +5,7 @@
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
 //!   state and the commands about it, `pipeline.rs` what is under way;
 //! - `run.rs` runs a command on records, `transaction.rs` several on one, `watch.rs` if it is as it
-//!   was;
+//!   was; `fast.rs`: in mode fast;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
 //! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
@@ -18,6 +18,7 @@ mod commands;
 mod connection;
 mod cursors;
 mod error;
+mod fast;
 pub mod http;
 mod listing;
 mod pattern;
@@ -36,7 +37,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use budget::{Memory, Party};
-use records::Records;
+use records::{Records, RecordsError};
+use store::Deadline;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -95,6 +97,11 @@ impl Door {
     pub fn new(records: Arc<Records>, access: Box<dyn Access>, memory: Memory, settings: Settings) -> Arc<Self> {
         let places = Semaphore::new(COMMANDS_AT_WORK);
         Arc::new(Self { records, access, memory, settings, cursors: Cursors::default(), places })
+    }
+
+    /// Refuses if the records of the store are in another mode than the door's.
+    pub async fn check_mode(&self, deadline: Deadline) -> Result<(), RecordsError> {
+        self.records.check_mode(deadline).await
     }
 
     /// Serves a connection of a party until it ends. `stop` lets the requests that are under way

@@ -7,7 +7,7 @@ use budget::{Memory, Party, Share};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::{counter, histogram};
-use records::{Draft, Record, RecordsError};
+use records::{Draft, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout_at;
@@ -22,7 +22,7 @@ use crate::{Door, METRICS};
 const READ_AT_ONCE: usize = 64;
 
 /// So many records of one command are changed at once, if they do not change together.
-const CHANGED_AT_ONCE: usize = 8;
+pub(crate) const CHANGED_AT_ONCE: usize = 8;
 
 impl Door {
     /// Runs a command, by its deadline. The client may do this.
@@ -73,18 +73,20 @@ impl Door {
         if distinct.len() > READ_AT_ONCE {
             return Err(Refusal::error(format_args!("a command changes at most {READ_AT_ONCE} records")));
         }
+        if self.records.mode() == Mode::Fast {
+            let answers = self.attempt_fast(command, &keys, distinct, deadline).await?;
+            return Ok(combined(command, answers));
+        }
         let together = if self.records.changes_several_at_once() { distinct.len().max(1) } else { 1 };
         let changes: Vec<Vec<Bytes>> = distinct.chunks(together).map(<[Bytes]>::to_vec).collect();
         let changes = stream::iter(changes).map(|ids| self.change(command, &keys, ids, deadline));
         let changes: Vec<_> = changes.buffered(CHANGED_AT_ONCE).try_collect().await?;
-        let mut answers = changes.concat();
-        answers.sort_by_key(|(place, _)| *place);
-        Ok(command.combined(answers.into_iter().map(|(_, answer)| answer).collect()))
+        Ok(combined(command, changes.concat()))
     }
 
     /// Runs a command on some of its keys, which are one change. Returns the answer of each with its
     /// place among the keys.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         command: &'static RecordCommand,
         keys: &[(&Bytes, &[Bytes])],
@@ -119,6 +121,12 @@ impl Door {
         }
         Ok((found, held))
     }
+}
+
+/// The answer for all keys, from those for each and their places.
+fn combined(command: &RecordCommand, mut answers: Vec<(usize, Reply)>) -> Reply {
+    answers.sort_by_key(|(place, _)| *place);
+    command.combined(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
 fn share(memory: &Memory, party: &Party, records: &[Option<Record>]) -> CommandResult<Share> {

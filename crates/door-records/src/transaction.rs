@@ -1,7 +1,7 @@
 //! `MULTI` and `EXEC`: commands on one record that happen at one time.
 
 use bytes::Bytes;
-use records::Draft;
+use records::{Draft, Mode};
 use store::Deadline;
 
 use crate::Door;
@@ -68,6 +68,9 @@ impl Transaction {
             return Err(Refusal::of_kind("CROSSSLOT", "all commands of a transaction must be on the same key"));
         }
         let changed = ids.first().cloned();
+        if let (Mode::Fast, Some(id)) = (door.records.mode(), &changed) {
+            return door.execute_fast(&self.commands, id, deadline).await;
+        }
         ids.extend(watched.ids().cloned());
         ids.sort();
         ids.dedup();

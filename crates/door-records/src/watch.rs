@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use budget::{Party, Share};
 use bytes::Bytes;
-use records::Record;
+use records::{Mode, Record};
 use store::{Deadline, stored};
 
 use crate::Door;
@@ -40,6 +40,9 @@ impl Watched {
     ) -> CommandResult<Reply> {
         if ids.is_empty() {
             return Err(Refusal::arity("watch"));
+        }
+        if door.records.mode() == Mode::Fast {
+            return Err(Refusal::not_fast("watch"));
         }
         let mut new: Vec<Bytes> = ids.iter().filter(|id| !self.seen.contains_key(*id)).cloned().collect();
         new.sort();

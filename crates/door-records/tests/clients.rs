@@ -7,9 +7,10 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
+use records::Mode;
 use support::node;
 use support::python::{self, run};
-use support::{Subject, runtime};
+use support::{Subject, keyspace, runtime};
 
 /// Outside continuous integration a client may be missing.
 fn not_run(reason: &str) {
@@ -69,4 +70,22 @@ fn redis_cli_and_redis_benchmark_work() {
     }
     assert!(!report.contains("Error"), "{report}");
     assert_ne!(cli(&["DBSIZE"]), "0\n");
+}
+
+#[test]
+fn redis_cli_works_in_mode_fast() {
+    if let Err(reason) = run(Command::new("redis-cli").arg("--version")) {
+        return not_run(&reason);
+    }
+    let Some(options) = runtime().block_on(keyspace()) else { return };
+    let subject = runtime().block_on(Subject::in_mode(options, Mode::Fast));
+    let port = runtime().block_on(subject.listen()).port().to_string();
+    let cli = |words: &[&str]| run(Command::new("redis-cli").args(["-p", &port]).args(words)).unwrap();
+    assert_eq!(cli(&["HSET", "user:1", "city", "Ulm", "visits", "1"]), "2\n");
+    assert_eq!(cli(&["HEXPIREAT", "user:1", "9000000000", "FIELDS", "1", "city"]), "1\n");
+    assert_eq!(cli(&["HEXPIRETIME", "user:1", "FIELDS", "1", "city"]), "9000000000\n");
+    assert_eq!(cli(&["HGETALL", "user:1"]), "city\nUlm\nvisits\n1\n");
+    assert!(cli(&["HINCRBY", "user:1", "visits", "1"]).contains("mode fast"));
+    assert_eq!(cli(&["DEL", "user:1"]), "1\n");
+    assert_eq!(cli(&["HGETALL", "user:1"]), "\n");
 }

@@ -1,4 +1,6 @@
 //! Records over HTTP, and the same records by both doors.
+//!
+//! The tests that are named in [`over_each_engine`] run over a data folder and over a keyspace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,70 +9,47 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use budget::Memory;
-use http::{HeaderMap, Method, Request, StatusCode, header};
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use store::faults::{Fault, Faults, Kind};
 use store::{Clock, Store, SystemClock};
-use support::{Subject, settings};
+use support::http::{get, patch, put, send};
+use support::{Subject, keyspace, settings};
 use tokio::time::Instant;
-use tower::ServiceExt;
 
-/// What came back.
-struct Answered {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: String,
+macro_rules! over_each_engine {
+    ($($test:ident)*) => {
+        mod over_a_folder {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(super::Subject::start().await).await;
+            })*
+        }
+
+        mod over_a_keyspace {
+            $(#[tokio::test]
+            async fn $test() {
+                // A missing node was reported.
+                let Some(options) = super::keyspace().await else { return };
+                super::$test(super::Subject::on_cassandra(options).await).await;
+            })*
+        }
+    };
 }
 
-impl Answered {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap()
-    }
-
-    fn lines(&self) -> Vec<Value> {
-        self.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    fn etag(&self) -> String {
-        self.headers[header::ETAG].to_str().unwrap().to_owned()
-    }
+over_each_engine! {
+    a_record_is_put_read_changed_and_deleted
+    a_condition_that_does_not_hold_changes_nothing
+    records_and_attributes_expire_at_the_time_that_is_said
+    a_record_is_the_same_by_both_doors
+    bytes_that_are_no_text_have_a_form
+    many_records_are_written_and_read_line_by_line_in_their_order
 }
 
-async fn send(
-    router: &Router,
-    method: Method,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: impl Into<Body>,
-) -> Answered {
-    let mut request = Request::builder().method(method).uri(path);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let response = router.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
-    let (parts, body) = response.into_parts();
-    let body = to_bytes(body, 64 << 20).await.unwrap();
-    Answered { status: parts.status, headers: parts.headers, body: String::from_utf8(body.to_vec()).unwrap() }
-}
-
-async fn get(router: &Router, path: &str) -> Answered {
-    send(router, Method::GET, path, &[], Body::empty()).await
-}
-
-async fn put(router: &Router, path: &str, record: Value) -> Answered {
-    send(router, Method::PUT, path, &[], record.to_string()).await
-}
-
-async fn patch(router: &Router, path: &str, record: Value) -> Answered {
-    send(router, Method::PATCH, path, &[], record.to_string()).await
-}
-
-#[tokio::test]
-async fn a_record_is_put_read_changed_and_deleted() {
-    let router = Subject::start().await.router();
+async fn a_record_is_put_read_changed_and_deleted(subject: Subject) {
+    let router = subject.router();
     assert_eq!(get(&router, "/records/user:1").await.status, StatusCode::NOT_FOUND);
     let record = r#"{"city":"Ulm","visits":1,"plan":"free"}"#;
     let made = send(&router, Method::PUT, "/records/user:1", &[], record).await;
@@ -99,9 +78,8 @@ async fn a_record_is_put_read_changed_and_deleted() {
     assert_eq!(get(&router, "/records/a%2Fb").await.json(), json!({"x": "1"}));
 }
 
-#[tokio::test]
-async fn a_condition_that_does_not_hold_changes_nothing() {
-    let router = Subject::start().await.router();
+async fn a_condition_that_does_not_hold_changes_nothing(subject: Subject) {
+    let router = subject.router();
     let if_match = async |tag: &str, value: &str| {
         send(&router, Method::PUT, "/records/a", &[("if-match", tag)], json!({ "v": value }).to_string()).await
     };
@@ -124,9 +102,7 @@ async fn a_condition_that_does_not_hold_changes_nothing() {
     assert_eq!(send(&router, Method::GET, "/records/a", &known, Body::empty()).await.status, StatusCode::NOT_MODIFIED);
 }
 
-#[tokio::test]
-async fn records_and_attributes_expire_at_the_time_that_is_said() {
-    let subject = Subject::start().await;
+async fn records_and_attributes_expire_at_the_time_that_is_said(subject: Subject) {
     let (router, mut redis) = (subject.router(), subject.connect());
     let later = SystemClock.now().0 + 3_600_000;
     let path = format!("/records/a?expires_at={later}");
@@ -149,9 +125,7 @@ async fn records_and_attributes_expire_at_the_time_that_is_said() {
     assert_eq!(both.status, StatusCode::BAD_REQUEST);
 }
 
-#[tokio::test]
-async fn a_record_is_the_same_by_both_doors() {
-    let subject = Subject::start().await;
+async fn a_record_is_the_same_by_both_doors(subject: Subject) {
     let (router, mut redis) = (subject.router(), subject.connect());
     put(&router, "/records/a", json!({"city": "Ulm", "n": 4})).await;
     assert_eq!(redis.ask(&["HGETALL", "a"]).await.text(), "city Ulm n 4");
@@ -166,9 +140,7 @@ async fn a_record_is_the_same_by_both_doors() {
     assert_eq!(redis.ask(&["EXISTS", "t", "a"]).await.text(), "1");
 }
 
-#[tokio::test]
-async fn bytes_that_are_no_text_have_a_form() {
-    let subject = Subject::start().await;
+async fn bytes_that_are_no_text_have_a_form(subject: Subject) {
     let router = subject.router();
     put(
         &router,
@@ -184,9 +156,7 @@ async fn bytes_that_are_no_text_have_a_form() {
     assert_eq!(read.lines()[0]["text"], json!({"base64": "/wA="}));
 }
 
-#[tokio::test]
-async fn many_records_are_written_and_read_line_by_line_in_their_order() {
-    let subject = Subject::start().await;
+async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: Subject) {
     let router = subject.router();
     let mut lines: Vec<Value> =
         (0..300).map(|n| json!({"id": format!("r{n}"), "attributes": {"n": n, "x": "y"}})).collect();

@@ -1,6 +1,6 @@
 //! Records: texts and named attributes that expire, each read and changed as a whole.
 //!
-//! A record is one value of the store. So a change of several attributes is seen as a whole or not
+//! A record is one value of the store, except in mode fast. So a change of several attributes is seen as a whole or not
 //! at all, and a read costs one row, whatever it asks for. Expiries are absolute times, in
 //! milliseconds: what has expired is never seen again, also after a restart.
 //!
@@ -8,7 +8,8 @@
 //!
 //! How to read it:
 //!
-//! - `records.rs`: the [`Records`] of a store;
+//! - `records.rs`: the [`Records`] of a store; `mode.rs`: how they change;
+//! - `fast.rs`: records in mode fast, of several rows; `overwrite.rs`: what is written there unread;
 //! - `record.rs`: the [`Record`];
 //! - `attributes.rs`: its named values;
 //! - `draft.rs`: a record while it is being changed;
@@ -19,7 +20,10 @@ mod attributes;
 mod draft;
 mod error;
 mod expiry;
+mod fast;
+mod mode;
 mod number;
+mod overwrite;
 mod record;
 mod records;
 
@@ -27,6 +31,9 @@ pub use attributes::{Attribute, Attributes};
 pub use draft::Draft;
 pub use error::{RecordError, RecordResult};
 pub use expiry::{ExpiryChange, ExpiryRule, Order};
+pub use fast::NAME_BYTES_MAX;
+pub use mode::Mode;
 pub use number::{decimal_sum, integer};
+pub use overwrite::Overwrite;
 pub use record::{Content, Record};
 pub use records::{ID_BYTES_MAX, IdPage, Records, RecordsError};

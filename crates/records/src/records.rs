@@ -15,13 +15,16 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::{sleep, timeout_at};
 
 use crate::draft::Draft;
+use crate::fast::{FastRecords, NAME_BYTES_MAX};
+use crate::mode::{KnownMode, Mode};
+use crate::overwrite::Overwrite;
 use crate::record::Record;
 
 /// Changes of so many records can be under way at once.
 const TURNS: usize = 1 << 12;
 
 /// The sort key of a record's row.
-const ROW: Bytes = Bytes::new();
+pub(crate) const ROW: Bytes = Bytes::new();
 
 /// The longest id in bytes.
 pub const ID_BYTES_MAX: usize = 1_024;
@@ -57,6 +60,22 @@ pub enum RecordsError {
         /// The limit.
         max: usize,
     },
+    /// The name of an attribute is too long for mode fast.
+    #[error("the name of an attribute has at most {NAME_BYTES_MAX} bytes in mode fast, not {0}")]
+    Name(usize),
+    /// The records of the store are kept in another way.
+    #[error(
+        "the records of this store are in mode {stored}, and this server has mode {ours}: set records.mode = \"{stored}\""
+    )]
+    OtherMode {
+        /// The mode of the store.
+        stored: Mode,
+        /// That of the server.
+        ours: Mode,
+    },
+    /// The store belongs to this process.
+    #[error("records.mode = \"fast\" is for stores on Cassandra; a data folder has mode atomic")]
+    FastAlone,
     /// A stored record cannot be decoded.
     #[error("the record is damaged: {0}")]
     Damaged(String),
@@ -69,6 +88,9 @@ pub enum RecordsError {
 /// In a store that belongs to this process, changes take turns. In one that several processes share,
 /// a change also compares: it is written only if the record is as it was read, and is made again
 /// otherwise.
+///
+/// In mode fast the last write of each attribute wins. Changes are written without being read
+/// ([`Records::overwrite`]), or only touch what was read ([`Records::change`]).
 pub struct Records {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -76,6 +98,8 @@ pub struct Records {
     salt: u64,
     turns: Vec<Arc<Mutex<()>>>,
     is_shared: bool,
+    mode: KnownMode,
+    fast: FastRecords,
 }
 
 /// Turns to change records.
@@ -91,33 +115,61 @@ pub struct IdPage {
 }
 
 impl Records {
-    /// The records of `store`.
+    /// The records of `store`, in mode atomic.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self::with_salt(store, clock, RandomState::new().hash_one(0))
+        Self::in_mode(store, clock, Mode::Atomic)
     }
 
-    /// The same with a salt for the choice of turns. With the same salt, the same ids share a turn.
-    pub fn with_salt(store: Arc<dyn Store>, clock: Arc<dyn Clock>, salt: u64) -> Self {
+    /// The records of `store`. If they are in another mode, each call fails.
+    pub fn in_mode(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mode: Mode) -> Self {
         let turns = (0..TURNS).map(|_| Arc::default()).collect();
         let is_shared = store.capabilities().is_shared;
-        Self { store, clock, salt, turns, is_shared }
+        let fast = FastRecords { store: store.clone() };
+        let mode = KnownMode::new(store.clone(), mode);
+        Self { store, clock, salt: RandomState::new().hash_one(0), turns, is_shared, mode, fast }
+    }
+
+    /// The same in mode atomic, with a salt for the choice of turns. With the same salt, the same
+    /// ids share a turn.
+    pub fn with_salt(store: Arc<dyn Store>, clock: Arc<dyn Clock>, salt: u64) -> Self {
+        Self { salt, ..Self::new(store, clock) }
+    }
+
+    /// How they change.
+    pub fn mode(&self) -> Mode {
+        self.mode.mode
+    }
+
+    /// Refuses if the records of the store are in another mode.
+    pub async fn check_mode(&self, deadline: Deadline) -> Result<(), RecordsError> {
+        self.mode.look(deadline).await
     }
 
     /// Whether [`Records::change`] takes several ids: whether changes of several records are made
     /// all or none.
     pub fn changes_several_at_once(&self) -> bool {
-        !self.is_shared
+        !self.is_shared && self.mode() == Mode::Atomic
     }
 
     /// The record of an id as it is seen now.
     pub async fn read(&self, deadline: Deadline, id: &Bytes) -> Result<Option<Record>, RecordsError> {
         check_id(id)?;
+        self.mode.check(deadline).await?;
+        if self.mode() == Mode::Fast {
+            let mut found = self.fast.read(deadline, std::slice::from_ref(id), self.clock.now()).await?;
+            return Ok(found.pop().flatten());
+        }
         let row = by(deadline, self.store.get(call(deadline), Table::Records, id, &ROW)).await?;
         self.live(row.as_ref())
     }
 
     /// The records of many ids, in their order.
     pub async fn read_many(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
+        self.mode.check(deadline).await?;
+        if self.mode() == Mode::Fast {
+            ids.iter().try_for_each(check_id)?;
+            return self.fast.read(deadline, ids, self.clock.now()).await;
+        }
         self.rows(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
     }
 
@@ -131,6 +183,9 @@ impl Records {
     /// all different. It is called again, with other drafts, if another process changed the record
     /// meanwhile. It returns when the change is durable.
     ///
+    /// In mode fast it only touches what was read: it must not add anything, and another change
+    /// that is made at the same time may be missed and wins.
+    ///
     /// Errors: [`StoreError::Invalid`] for several ids, unless
     /// [`Records::changes_several_at_once`]; [`StoreError::DeadlinePassed`] also if other processes
     /// changed the record again and again.
@@ -143,7 +198,15 @@ impl Records {
         if ids.len() > 1 && !self.changes_several_at_once() {
             return Err(StoreError::Invalid("records of a shared store change one by one".to_owned()).into());
         }
+        ids.iter().try_for_each(check_id)?;
+        self.mode.settle(deadline).await?;
         let turns = Arc::new(self.turns(deadline, ids).await?);
+        if let (Mode::Fast, [id]) = (self.mode(), ids) {
+            let refreshed =
+                timeout_at(deadline.0 + LAST_WORD, self.fast.refresh(deadline, id, || self.clock.now(), change));
+            let (answer, outcome) = refreshed.await.unwrap_or_else(|_| Err(late()))?;
+            return applied(outcome).map(|()| answer);
+        }
         let mut rows = self.rows(deadline, ids).await?;
         while !deadline.passed() {
             let now = self.clock.now();
@@ -164,6 +227,19 @@ impl Records {
             }
         }
         Err(StoreError::DeadlinePassed.into())
+    }
+
+    /// Writes a change that does not depend on what is stored.
+    ///
+    /// Errors: [`StoreError::Invalid`] in mode atomic.
+    pub async fn overwrite(&self, deadline: Deadline, id: &Bytes, change: Overwrite) -> Result<(), RecordsError> {
+        check_id(id)?;
+        if self.mode() == Mode::Atomic {
+            return Err(StoreError::Invalid("in mode atomic a change reads first".to_owned()).into());
+        }
+        self.mode.settle(deadline).await?;
+        let written = timeout_at(deadline.0 + LAST_WORD, self.fast.overwrite(deadline, id, change)).await;
+        applied(written.unwrap_or_else(|_| Err(late()))?)
     }
 
     /// Runs steps in a task of its own, which also ends if the caller goes away. It keeps the turns
@@ -194,6 +270,7 @@ impl Records {
     /// Some ids of stored records, some of which may have expired meanwhile. A record that is there
     /// during the whole walk is found.
     pub async fn ids(&self, deadline: Deadline, from: Option<Bytes>, max: usize) -> Result<IdPage, RecordsError> {
+        self.mode.check(deadline).await?;
         let page = by(deadline, self.store.walk(call(deadline), Table::Records, from, max)).await?;
         Ok(IdPage { ids: page.partitions, next: page.next })
     }
@@ -205,7 +282,7 @@ impl Records {
     /// The step from a row to a record; `None`: to none.
     fn step(&self, id: &Bytes, row: Option<&Row>, record: Option<Record>) -> Result<Step, RecordsError> {
         let (table, partition) = (Table::Records, id.clone());
-        let then = record.map(|record| self.sealed(&record)).transpose()?;
+        let then = record.map(|record| sealed(self.store.as_ref(), &record)).transpose()?;
         Ok(match then {
             then if self.is_shared => {
                 Step::Replace { table, partition, sort: ROW, expect: row.map(PlainValue::of), then }
@@ -215,15 +292,6 @@ impl Records {
             }
             None => Step::Remove { table, partition, rows: Removal::Rows(vec![ROW]) },
         })
-    }
-
-    fn sealed(&self, record: &Record) -> Result<PlainValue, RecordsError> {
-        let value = stored::seal(record).map_err(|error| RecordsError::Damaged(error.to_string()))?;
-        let (bytes, max) = (value.len(), self.store.limits().value_bytes);
-        if bytes > max {
-            return Err(RecordsError::TooLarge { bytes, max });
-        }
-        Ok(PlainValue { value, expires_at: record.last_expiry() })
     }
 
     /// The turns of some ids, always in the same order, so that no two callers wait for each other.
@@ -248,16 +316,40 @@ impl Records {
     }
 }
 
-fn decoded(row: &Row) -> Result<Record, RecordsError> {
+/// The stored form of a record.
+pub(crate) fn sealed(store: &dyn Store, record: &Record) -> Result<PlainValue, RecordsError> {
+    let value = stored::seal(record).map_err(|error| RecordsError::Damaged(error.to_string()))?;
+    let (bytes, max) = (value.len(), store.limits().value_bytes);
+    if bytes > max {
+        return Err(RecordsError::TooLarge { bytes, max });
+    }
+    Ok(PlainValue { value, expires_at: record.last_expiry() })
+}
+
+/// The outcome of a write without conditions, or of the last one with some.
+fn applied(outcome: Outcome) -> Result<(), RecordsError> {
+    match outcome {
+        Outcome::Applied => Ok(()),
+        Outcome::Refused { .. } => Err(StoreError::DeadlinePassed.into()),
+        Outcome::Unknown { reason } => Err(RecordsError::Unknown(reason)),
+    }
+}
+
+/// The store did not keep to the deadline of a write.
+fn late() -> RecordsError {
+    RecordsError::Unknown("the store did not answer in time".to_owned())
+}
+
+pub(crate) fn decoded(row: &Row) -> Result<Record, RecordsError> {
     stored::open(&row.value).map_err(|error| RecordsError::Damaged(error.to_string()))
 }
 
-fn call(deadline: Deadline) -> Call {
+pub(crate) fn call(deadline: Deadline) -> Call {
     Call::new(Class::Record, deadline)
 }
 
 /// The answer of a store, by a deadline.
-async fn by<T>(deadline: Deadline, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+pub(crate) async fn by<T>(deadline: Deadline, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
     timeout_at(deadline.0 + LAST_WORD, answer).await.unwrap_or(Err(StoreError::DeadlinePassed))
 }
 

@@ -17,8 +17,8 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, header};
 use library::Library;
 use metrics_exporter_prometheus::PrometheusHandle;
-use records::Records;
-use store::{Clock, Store, SystemClock, Table};
+use records::{Mode, Records, RecordsError};
+use store::{Clock, Deadline, Store, SystemClock, Table};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -84,7 +84,8 @@ impl App {
             let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
             let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
             let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
-            let (tokens, records) = (Arc::new(tokens), Arc::new(Records::new(store.clone(), clock)));
+            let records = Arc::new(Records::in_mode(store.clone(), clock, config.records.mode));
+            let tokens = Arc::new(tokens);
             let policy = policy(Via::Network, &config, tokens.clone(), origins.clone());
             let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
             Ok(Self {
@@ -163,16 +164,25 @@ impl App {
         layered(routes, policy, hosts, Pace::of(&self.config.limits))
     }
 
-    /// The records door, if the configuration names an address for the Redis protocol.
-    pub(crate) fn records_door(&self) -> Result<Option<Arc<Door>>, ServerError> {
-        if self.config.records.listen.is_none() {
-            return Ok(None);
+    /// The records door, if the configuration names an address for the Redis protocol. Refuses a
+    /// mode that is not that of the store's records.
+    pub(crate) fn records_door(&self) -> BoxFuture<'_, Result<Option<Arc<Door>>, ServerError>> {
+        async move {
+            let refuse = |reason| Err(ServerError::Door { door: "the records door", reason });
+            let RecordsConfig { listen, mode, .. } = self.config.records;
+            if listen.is_none() && mode == Mode::Atomic {
+                return Ok(None);
+            }
+            if !Table::Records.is_in(self.store.level()) {
+                return refuse("the store has no table of records yet: run `penates upgrade`".to_owned());
+            }
+            match self.records.check_mode(Deadline::within(self.config.store.call_timeout)).await {
+                Ok(()) => Ok(listen.map(|_| self.records.clone())),
+                Err(RecordsError::Store(error)) => Err(error.into()),
+                Err(error) => refuse(error.to_string()),
+            }
         }
-        if !Table::Records.is_in(self.store.level()) {
-            let reason = "the store has no table of records yet: run `penates upgrade`".to_owned();
-            return Err(ServerError::Door { door: "the records door", reason });
-        }
-        Ok(Some(self.records.clone()))
+        .boxed()
     }
 
     fn policy(&self, via: Via) -> Policy {
@@ -241,7 +251,7 @@ fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Arc<Origins>)
 }
 
 fn records_settings(config: &Config) -> door_records::Settings {
-    let RecordsConfig { listen: _, gives_way: _, tls: _, deadline, deadline_max, silence_max, request_max } =
+    let RecordsConfig { listen: _, gives_way: _, tls: _, mode: _, deadline, deadline_max, silence_max, request_max } =
         config.records;
     door_records::Settings {
         deadline,

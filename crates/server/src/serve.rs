@@ -55,6 +55,7 @@ async fn serve_app(
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
+    let door = app.records_door().await?;
     let listeners = Listeners::bind(app.config(), folder.as_deref()).await?;
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
@@ -70,7 +71,6 @@ async fn serve_app(
         systemd::tell(systemd::State::Stopping);
         app.stopping().cancel();
     };
-    let door = app.records_door()?;
     listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), door, shutdown).await;
     webhooks.ended(WEBHOOKS_PATIENCE).await;
     app.library().audit.auditor().finish().await;

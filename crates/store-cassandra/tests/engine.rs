@@ -22,7 +22,6 @@ use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised
 use support::Cassandra;
 
 const TABLE: Table = Table::Objects;
-const TABLE_BY_CLOCK: Table = Table::Records;
 const HEAD: Bytes = Bytes::from_static(b"\0");
 const PARTITION: Bytes = Bytes::from_static(b"p");
 
@@ -322,51 +321,46 @@ async fn cassandra_deletes_all_of_a_replaced_row_after_it_has_expired() {
     assert_eq!(rows.into_rows_result().unwrap().rows_num(), 0);
 }
 
-/// A server that sets an expiry reads the value and writes it again. A write that it did not see
-/// has an earlier time than its clock shows, and must win all the same.
+/// Runs a list on a record, which counts by the clock.
+async fn by_clock(store: &dyn Store, step: impl FnOnce(Table, Bytes) -> Step) {
+    let outcome = store.run(call().by_clock(), vec![step(Table::Records, PARTITION)]).await.unwrap();
+    assert!(outcome.is_applied(), "{outcome:?}");
+}
+
+async fn put_by_clock(store: &dyn Store, value: &'static str) {
+    let rows = vec![NewRow::new("a", value)];
+    by_clock(store, |table, partition| Step::Put { table, partition, rows }).await;
+}
+
+async fn replace_by_clock(store: &dyn Store, expect: &'static str, then: &'static str) {
+    let [expect, then] = [expect, then].map(|value| Some(PlainValue { value: value.into(), expires_at: None }));
+    by_clock(store, |table, partition| Step::Replace { table, partition, sort: "a".into(), expect, then }).await;
+}
+
+async fn record(store: &dyn Store) -> Option<Bytes> {
+    let found = store.get(call().strong(), Table::Records, &PARTITION, &"a".into()).await.unwrap();
+    found.map(|row| row.value)
+}
+
+/// A server that sets an expiry reads the value and writes it again. Another write may have an
+/// earlier time than the clock of that server shows, and must win all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replacement_by_the_clock_loses_against_every_other_write() {
     let Some(options) = fresh_options().await else { return };
     let (usual, ahead) = (opened(&options, 0).await, opened(&options, 60_000).await);
-    let by_clock = || call().by_clock();
-    let put = |value: &'static str| Step::Put {
-        table: TABLE_BY_CLOCK,
-        partition: PARTITION,
-        rows: vec![NewRow::new("a", value)],
-    };
-    let value = |value: &'static str| PlainValue { value: value.into(), expires_at: None };
-    let replace = |expect, then| Step::Replace {
-        table: TABLE_BY_CLOCK,
-        partition: PARTITION,
-        sort: "a".into(),
-        expect: Some(value(expect)),
-        then: Some(value(then)),
-    };
-    for steps in [vec![put("first")], vec![replace("first", "replaced")]] {
-        let outcome = ahead.run(by_clock(), steps).await.unwrap();
-        assert!(outcome.is_applied(), "{outcome:?}");
-    }
-    let stored =
-        async || usual.get(call().strong(), TABLE_BY_CLOCK, &PARTITION, &"a".into()).await.unwrap().unwrap().value;
-    // The value was written by the clock that is ahead, and so was the removal.
-    assert!(usual.run(by_clock(), vec![put("late")]).await.unwrap().is_applied());
-    assert_eq!(stored().await, "replaced");
-    let everything =
-        Step::Remove { table: TABLE_BY_CLOCK, partition: PARTITION, rows: Removal::Range(Bytes::new(), None) };
-    assert!(ahead.run(by_clock(), vec![everything]).await.unwrap().is_applied());
-    assert!(usual.get(call().strong(), TABLE_BY_CLOCK, &PARTITION, &"a".into()).await.unwrap().is_none());
-
-    let partition = Bytes::from_static(b"q");
-    let put = |value: &'static str| Step::Put {
-        table: TABLE_BY_CLOCK,
-        partition: partition.clone(),
-        rows: vec![NewRow::new("a", value)],
-    };
-    let (expect, then) = (Some(value("usual")), Some(value("replaced")));
-    let replace = Step::Replace { table: TABLE_BY_CLOCK, partition: partition.clone(), sort: "a".into(), expect, then };
-    assert!(usual.run(by_clock(), vec![put("usual")]).await.unwrap().is_applied());
-    assert!(ahead.run(by_clock(), vec![replace]).await.unwrap().is_applied());
-    assert!(usual.run(by_clock(), vec![put("later")]).await.unwrap().is_applied());
-    let stored = usual.get(call().strong(), TABLE_BY_CLOCK, &partition, &"a".into()).await.unwrap().unwrap();
-    assert_eq!(stored.value, "later", "it was written after the value that was replaced");
+    put_by_clock(usual.as_ref(), "usual").await;
+    replace_by_clock(ahead.as_ref(), "usual", "replaced").await;
+    put_by_clock(usual.as_ref(), "later").await;
+    assert_eq!(record(usual.as_ref()).await.unwrap(), "later");
+    // What is replaced keeps its place among the writes.
+    put_by_clock(ahead.as_ref(), "ahead").await;
+    replace_by_clock(usual.as_ref(), "ahead", "replaced").await;
+    put_by_clock(opened(&options, 30_000).await.as_ref(), "between").await;
+    assert_eq!(record(usual.as_ref()).await.unwrap(), "replaced");
+    // The server that replaced it goes on after it.
+    put_by_clock(usual.as_ref(), "next").await;
+    assert_eq!(record(ahead.as_ref()).await.unwrap(), "next");
+    let (latest, rows) = (opened(&options, 90_000).await, Removal::Range(Bytes::new(), None));
+    by_clock(latest.as_ref(), |table, partition| Step::Remove { table, partition, rows }).await;
+    assert_eq!(record(usual.as_ref()).await, None);
 }

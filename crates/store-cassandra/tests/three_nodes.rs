@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
 use store::{
-    Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Row, Stamp, Step, Store, StoreError, StoreResult,
-    SystemClock, Table,
+    Call, Class, Deadline, Direction, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Stamp, Step, Store,
+    StoreError, StoreResult, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, settings};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, Level, Levels, Replication};
@@ -64,7 +64,8 @@ impl Three {
     }
 
     async fn open(&self, keyspace: &str, read: Level, write: Level) -> Arc<CassandraStore> {
-        let levels = Levels { description: ClassLevels { read, write }, ..Levels::default() };
+        let both = ClassLevels { read, write };
+        let levels = Levels { description: both, record: both, ..Levels::default() };
         let options =
             CassandraOptions { levels, connect_timeout: PATIENCE, ..CassandraOptions::new(self.address(keyspace)) };
         let deadline = Instant::now() + PATIENCE;
@@ -111,6 +112,34 @@ async fn written(store: &CassandraStore) -> usize {
     written
 }
 
+/// Writes a value to records in mode fast, one in each partition of [`SPREAD`]. Returns where that
+/// was acknowledged.
+async fn records_written(store: &CassandraStore, value: &'static str) -> Vec<&'static str> {
+    let mut written = Vec::new();
+    for partition in SPREAD {
+        let everything = Removal::Range(Bytes::new(), None);
+        let (table, rows) = (Table::Records, vec![NewRow::new("acity", value)]);
+        let steps = vec![
+            Step::Remove { table, partition: partition.into(), rows: everything },
+            Step::Put { table, partition: partition.into(), rows },
+        ];
+        match store.run(call(SHORT).by_clock(), steps).await {
+            Ok(Outcome::Applied) => written.push(partition),
+            Err(StoreError::Unavailable(_)) | Ok(Outcome::Unknown { .. }) => {}
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+    written
+}
+
+/// The records of these partitions, as a usual read finds them.
+async fn records_read(store: &CassandraStore, partitions: &[&'static str]) -> Vec<Bytes> {
+    let all = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 << 10 };
+    let scans = partitions.iter().map(|partition| (Table::Records, Bytes::from(*partition), all.clone()));
+    let found = store.scan_many(call(PATIENCE), scans.collect()).await.unwrap();
+    found.into_iter().flat_map(|rows| rows.rows).map(|row| row.value).collect()
+}
+
 /// While a node hangs and the others have not noticed, each plain write finds another node in time.
 /// There is time for three tries of three seconds only.
 async fn writes_succeed_while_a_node_hangs(nodes: &Three, store: &CassandraStore) {
@@ -143,6 +172,9 @@ async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
     let weak_write = nodes.open("three", LocalQuorum, One).await;
     let (of_two, of_two_at_one) =
         (nodes.open("two", LocalQuorum, LocalQuorum).await, nodes.open("two", One, One).await);
+    // Profiles: two copies have each write, and one of them is read.
+    let profiles = nodes.open("two", One, Level::Two).await;
+    assert_eq!(records_written(&profiles, "before").await, SPREAD);
     let of_one = nodes.open("one", LocalQuorum, LocalQuorum).await;
     // All three have it on their disks (nodes sync before they answer).
     surely(nodes.open("three", LocalQuorum, Level::All).await.as_ref(), put("before")).await;
@@ -164,6 +196,12 @@ async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
     let at_quorum = written(&of_two).await;
     assert!(0 < at_quorum && at_quorum < SPREAD.len(), "{at_quorum} written");
     assert_eq!(written(&of_two_at_one).await, SPREAD.len());
+    // Writes at TWO, reads at ONE: all is read, and each acknowledged write is seen.
+    assert_eq!(records_read(&profiles, &SPREAD).await.len(), SPREAD.len());
+    let profiles_written = records_written(&profiles, "while one is away").await;
+    assert!(!profiles_written.is_empty() && profiles_written.len() < SPREAD.len(), "{profiles_written:?}");
+    let found = records_read(&profiles, &profiles_written).await;
+    assert!(found.iter().all(|value| value == "while one is away"), "{found:?}");
     // One copy: a node takes its part of everything with it.
     let alone = written(&of_one).await;
     assert!(0 < alone && alone < SPREAD.len(), "{alone} written");
@@ -181,6 +219,9 @@ async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
 
     nodes.kill(&[3]);
     nodes.start(&[1, 2]);
+    let profiles = nodes.open("two", One, Level::Two).await;
+    let found = records_read(&profiles, &profiles_written).await;
+    assert!(found.iter().all(|value| value == "while one is away"), "{found:?}");
     let quorum = nodes.open("three", LocalQuorum, LocalQuorum).await;
     assert!(row(&quorum, call(PATIENCE).strong(), "while one is away").await.unwrap().is_some());
     assert_eq!(row(&quorum, call(PATIENCE).strong(), "acknowledged by the third alone").await.unwrap(), None);

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
 use futures::{StreamExt, TryStreamExt, stream};
 use store::{
-    Call, Class, ContentId, Deadline, Expect, Guard, NewRow, Outcome, Row, Stamp, Step, Store, StoreError, StoreResult,
-    SystemClock, Table,
+    Call, Class, ContentId, Deadline, Direction, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Stamp, Step,
+    Store, StoreError, StoreResult, SystemClock, Table,
 };
 use store_cassandra::testing::{can_run, settings};
 use store_cassandra::{CassandraOptions, CassandraStore, Home, InitError, Initialised, Levels, Serial};
@@ -72,6 +72,20 @@ async fn get(store: &CassandraStore, call: Call, partition: &str, sort: &'static
 
 async fn has(store: &CassandraStore, partition: &str, sort: &'static str) -> bool {
     get(store, call(PATIENCE), partition, sort).await.unwrap().is_some()
+}
+
+/// A record in mode fast is written in the place of what there is, and read.
+async fn record_goes_on(store: &CassandraStore, id: &'static str, value: &'static str) {
+    let (table, everything) = (Table::Records, Removal::Range(Bytes::new(), None));
+    let steps = vec![
+        Step::Remove { table, partition: id.into(), rows: everything },
+        Step::Put { table, partition: id.into(), rows: vec![NewRow::new("acity", value)] },
+    ];
+    let outcome = store.run(call(PATIENCE).by_clock(), steps).await.unwrap();
+    assert!(outcome.is_applied(), "{outcome:?}");
+    let all = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 << 10 };
+    let found = store.scan(call(PATIENCE), table, &id.into(), all).await.unwrap().rows;
+    assert_eq!(found.into_iter().map(|row| row.value).collect::<Vec<_>>(), [value]);
 }
 
 /// Waits until a write of one data center is visible in the other.
@@ -226,6 +240,9 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
         surely(&home, class, put(&format!("away lost, {name}"))).await;
         surely(&here, class, put(&format!("away lost, {name}"))).await;
     }
+    for store in [&home, &here] {
+        record_goes_on(store, "record", "away lost").await;
+    }
     surely(&home, Class::Description, make_head("away lost")).await;
     assert!(get(&home, call(PATIENCE).strong(), "away lost", "head").await.unwrap().is_some());
     content_comes_and_goes(&home).await;
@@ -258,6 +275,10 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     for (class, name) in [(Class::Content, "c"), (Class::Record, "r"), (Class::Audit, "a")] {
         surely(&away, class, put(&format!("home lost, {name}"))).await;
         assert!(has(&away, &format!("home lost, {name}"), "row").await);
+    }
+    // Where all data centers decide heads, records still need no other data center.
+    for store in [&away, &there] {
+        record_goes_on(store, "record", "home lost").await;
     }
     let error = away.run(call(PATIENCE), vec![make_head("homeless")]).await.unwrap_err();
     assert!(matches!(&error, StoreError::ReadOnly(_)), "{error}");

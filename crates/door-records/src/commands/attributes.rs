@@ -16,7 +16,10 @@ fn value(attributes: Option<&Attributes>, name: &[u8]) -> Reply {
 }
 
 /// Names and values in draft.
-fn pairs<'a>(words: &'a [Bytes], command: &str) -> CommandResult<impl Iterator<Item = (Bytes, Attribute)> + 'a> {
+pub(super) fn pairs<'a>(
+    words: &'a [Bytes],
+    command: &str,
+) -> CommandResult<impl Iterator<Item = (Bytes, Attribute)> + 'a> {
     let (pairs, rest) = words.as_chunks::<2>();
     if !rest.is_empty() || pairs.is_empty() {
         return Err(Refusal::arity(command));
@@ -47,24 +50,39 @@ fn expiry_option(words: &mut Words<'_>, now: UnixMillis, other: (&str, ExpiryOpt
     Ok(words.expiry(now)?.map_or(ExpiryOption::Unsaid, ExpiryOption::At))
 }
 
-pub(super) fn set_and_expire(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
-    let (mut only_absent, mut only_present) = (false, false);
-    let mut expiry = ExpiryOption::Unsaid;
-    loop {
-        if !only_present && words.takes("FNX") {
-            only_absent = true;
-        } else if !only_absent && words.takes("FXX") {
-            only_present = true;
-        } else if expiry == ExpiryOption::Unsaid {
-            expiry = expiry_option(&mut words, draft.now, ("KEEPTTL", ExpiryOption::Keep))?;
-            if expiry == ExpiryOption::Unsaid {
+/// What `HSETEX` sets, and on which conditions.
+pub(super) struct SetAndExpire<'a> {
+    pub(super) only_absent: bool,
+    pub(super) only_present: bool,
+    pub(super) expiry: ExpiryOption,
+    pub(super) pairs: &'a [[Bytes; 2]],
+}
+
+impl<'a> SetAndExpire<'a> {
+    pub(super) fn take(mut words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
+        let (mut only_absent, mut only_present) = (false, false);
+        let mut expiry = ExpiryOption::Unsaid;
+        loop {
+            if !only_present && words.takes("FNX") {
+                only_absent = true;
+            } else if !only_absent && words.takes("FXX") {
+                only_present = true;
+            } else if expiry == ExpiryOption::Unsaid {
+                expiry = expiry_option(&mut words, now, ("KEEPTTL", ExpiryOption::Keep))?;
+                if expiry == ExpiryOption::Unsaid {
+                    break;
+                }
+            } else {
                 break;
             }
-        } else {
-            break;
         }
+        let (pairs, _) = words.fields(2)?.as_chunks::<2>();
+        Ok(Self { only_absent, only_present, expiry, pairs })
     }
-    let (pairs, _) = words.fields(2)?.as_chunks::<2>();
+}
+
+pub(super) fn set_and_expire(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
+    let SetAndExpire { only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, draft.now)?;
     draft.change_attributes(|found| {
         let is_there = |[name, _]: &[Bytes; 2]| found.get(name).is_some();
         if (only_absent && pairs.iter().any(is_there)) || (only_present && !pairs.iter().all(is_there)) {

@@ -2,10 +2,11 @@
 
 mod attributes;
 mod keys;
+mod overwrites;
 mod texts;
 
 use bytes::Bytes;
-use records::Draft;
+use records::{Draft, Overwrite};
 
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
@@ -13,6 +14,22 @@ use crate::words::Words;
 
 /// What a command does on the record of one key.
 type OnRecord = fn(&mut Draft, Words<'_>) -> CommandResult<Reply>;
+
+/// What a command writes of the record of one key without reading it.
+type OnUnread = fn(&mut Overwrite, Words<'_>) -> CommandResult<Reply>;
+
+/// What becomes of a command in mode fast.
+#[derive(Clone, Copy, Debug)]
+pub enum Fast {
+    /// It reads.
+    Reads,
+    /// It writes without reading.
+    Overwrites(OnUnread),
+    /// It reads, and changes what it read unless that is changed at the same time.
+    Refreshes,
+    /// It depends on what is stored, so it is refused.
+    Refused,
+}
 
 /// Which words of a command are keys, and what becomes of the answers for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +57,8 @@ pub struct RecordCommand {
     pub writes: bool,
     /// Which words are keys.
     pub keys: Keys,
+    /// What becomes of it in mode fast.
+    pub fast: Fast,
     act: OnRecord,
 }
 
@@ -69,6 +88,24 @@ impl RecordCommand {
         }
     }
 
+    const fn overwrites(self, write: OnUnread) -> Self {
+        Self { fast: Fast::Overwrites(write), ..self }
+    }
+
+    const fn refreshes(self) -> Self {
+        Self { fast: Fast::Refreshes, ..self }
+    }
+
+    /// What it writes without reading, with the words that are for one key.
+    ///
+    /// Errors: it depends on what is stored.
+    pub fn overwrite(&self, change: &mut Overwrite, words: &[Bytes]) -> CommandResult<Reply> {
+        match self.fast {
+            Fast::Overwrites(write) => write(change, Words::new(self.name, words)),
+            Fast::Reads | Fast::Refreshes | Fast::Refused => Err(Refusal::not_fast(self.name)),
+        }
+    }
+
     /// Runs it on the record of one key, with the words that are for that key.
     pub fn run(&self, draft: &mut Draft, words: &[Bytes]) -> CommandResult<Reply> {
         (self.act)(draft, Words::new(self.name, words))
@@ -90,29 +127,30 @@ impl RecordCommand {
 const ANY: usize = usize::MAX;
 
 const fn reads(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
-    RecordCommand { name, words_min, words_max, writes: false, keys: Keys::One, act }
+    RecordCommand { name, words_min, words_max, writes: false, keys: Keys::One, fast: Fast::Reads, act }
 }
 
 const fn writes(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
-    RecordCommand { name, words_min, words_max, writes: true, keys: Keys::One, act }
+    RecordCommand { name, words_min, words_max, writes: true, keys: Keys::One, fast: Fast::Refused, act }
 }
 
 const fn all_keys(name: &'static str, writes: bool, keys: Keys, words_min: usize, act: OnRecord) -> RecordCommand {
-    RecordCommand { name, words_min, words_max: ANY, writes, keys, act }
+    let fast = if writes { Fast::Refused } else { Fast::Reads };
+    RecordCommand { name, words_min, words_max: ANY, writes, keys, fast, act }
 }
 
 /// All commands on records.
 pub const COMMANDS: &[RecordCommand] = &[
     // Attributes.
-    writes("hset", 3, ANY, attributes::set),
+    writes("hset", 3, ANY, attributes::set).overwrites(overwrites::set),
     writes("hsetnx", 3, 3, attributes::set_if_absent),
-    writes("hsetex", 5, ANY, attributes::set_and_expire),
+    writes("hsetex", 5, ANY, attributes::set_and_expire).overwrites(overwrites::set_and_expire),
     reads("hget", 2, 2, attributes::get),
-    writes("hgetex", 4, ANY, attributes::get_and_expire),
+    writes("hgetex", 4, ANY, attributes::get_and_expire).refreshes(),
     writes("hgetdel", 4, ANY, attributes::get_and_delete),
     reads("hmget", 2, ANY, attributes::get_many),
     reads("hgetall", 1, 1, attributes::get_all),
-    writes("hdel", 2, ANY, attributes::delete),
+    writes("hdel", 2, ANY, attributes::delete).overwrites(overwrites::delete_attributes),
     reads("hexists", 2, 2, attributes::exists),
     reads("hlen", 1, 1, attributes::count),
     reads("hkeys", 1, 1, attributes::names),
@@ -123,22 +161,22 @@ pub const COMMANDS: &[RecordCommand] = &[
     reads("hstrlen", 2, 2, attributes::value_length),
     reads("hrandfield", 1, 3, attributes::draw),
     // Expiry of attributes.
-    writes("hexpire", 5, ANY, attributes::expire),
-    writes("hpexpire", 5, ANY, attributes::expire_ms),
-    writes("hexpireat", 5, ANY, attributes::expire_at),
-    writes("hpexpireat", 5, ANY, attributes::expire_at_ms),
+    writes("hexpire", 5, ANY, attributes::expire).refreshes(),
+    writes("hpexpire", 5, ANY, attributes::expire_ms).refreshes(),
+    writes("hexpireat", 5, ANY, attributes::expire_at).refreshes(),
+    writes("hpexpireat", 5, ANY, attributes::expire_at_ms).refreshes(),
     reads("httl", 4, ANY, attributes::ttl),
     reads("hpttl", 4, ANY, attributes::ttl_ms),
     reads("hexpiretime", 4, ANY, attributes::expiry_time),
     reads("hpexpiretime", 4, ANY, attributes::expiry_time_ms),
-    writes("hpersist", 4, ANY, attributes::persist),
+    writes("hpersist", 4, ANY, attributes::persist).refreshes(),
     // Texts.
-    writes("set", 2, ANY, texts::set),
+    writes("set", 2, ANY, texts::set).overwrites(overwrites::set_text),
     reads("get", 1, 1, texts::get),
-    writes("getex", 1, ANY, texts::get_and_expire),
+    writes("getex", 1, ANY, texts::get_and_expire).refreshes(),
     writes("getdel", 1, 1, texts::get_and_delete),
     all_keys("mget", false, Keys::List, 1, texts::get_if_text),
-    all_keys("mset", true, Keys::Pairs, 2, texts::set_plainly),
+    all_keys("mset", true, Keys::Pairs, 2, texts::set_plainly).overwrites(overwrites::set_text_plainly),
     writes("incr", 1, 1, texts::add_one),
     writes("incrby", 2, 2, texts::add_number),
     writes("decr", 1, 1, texts::subtract_one),
@@ -146,18 +184,57 @@ pub const COMMANDS: &[RecordCommand] = &[
     writes("append", 2, 2, texts::append),
     reads("strlen", 1, 1, texts::length),
     // Records of any kind.
-    all_keys("del", true, Keys::Sum, 1, keys::delete),
-    all_keys("unlink", true, Keys::Sum, 1, keys::delete),
+    all_keys("del", true, Keys::Sum, 1, keys::delete).overwrites(overwrites::delete),
+    all_keys("unlink", true, Keys::Sum, 1, keys::delete).overwrites(overwrites::delete),
     all_keys("exists", false, Keys::Sum, 1, keys::exists),
     all_keys("touch", false, Keys::Sum, 1, keys::exists),
     reads("type", 1, 1, keys::kind),
-    writes("expire", 2, ANY, keys::expire),
-    writes("pexpire", 2, ANY, keys::expire_ms),
-    writes("expireat", 2, ANY, keys::expire_at),
-    writes("pexpireat", 2, ANY, keys::expire_at_ms),
+    writes("expire", 2, ANY, keys::expire).refreshes(),
+    writes("pexpire", 2, ANY, keys::expire_ms).refreshes(),
+    writes("expireat", 2, ANY, keys::expire_at).refreshes(),
+    writes("pexpireat", 2, ANY, keys::expire_at_ms).refreshes(),
     reads("expiretime", 1, 1, keys::expiry_time),
     reads("pexpiretime", 1, 1, keys::expiry_time_ms),
     reads("ttl", 1, 1, keys::ttl),
     reads("pttl", 1, 1, keys::ttl_ms),
-    writes("persist", 1, 1, keys::persist),
+    writes("persist", 1, 1, keys::persist).refreshes(),
 ];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn documented(fast: Fast) -> &'static str {
+        match fast {
+            Fast::Reads => "reads",
+            Fast::Overwrites(_) => "writes without reading",
+            Fast::Refreshes => "changes what it reads",
+            Fast::Refused => "refused",
+        }
+    }
+
+    /// The names in the row of the table of `docs/records.md` that begins so.
+    fn names_in(row: &str) -> Vec<String> {
+        const DOCS: &str = include_str!("../../../../docs/records.md");
+        let line = DOCS.lines().find(|line| line.starts_with(&format!("| {row} |"))).unwrap();
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+        let mut names: Vec<String> = words
+            .filter(|word| RecordCommand::find(word.as_bytes()).is_some())
+            .filter(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+            .map(str::to_lowercase)
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_documentation_has_what_becomes_of_each_command_in_mode_fast() {
+        for row in ["reads", "writes without reading", "changes what it reads", "refused"] {
+            let those = COMMANDS.iter().filter(|command| documented(command.fast) == row);
+            let mut names: Vec<String> = those.map(|command| command.name.to_owned()).collect();
+            names.sort();
+            assert_eq!(names_in(row), names, "{row}");
+        }
+    }
+}

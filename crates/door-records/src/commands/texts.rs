@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use records::{Draft, Record, RecordError, integer};
+use store::UnixMillis;
 
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
@@ -27,26 +28,43 @@ pub(super) fn get_if_text(draft: &mut Draft, _words: Words<'_>) -> CommandResult
     Ok(Reply::bytes_or_nothing(stored(draft).ok().flatten()))
 }
 
-pub(super) fn set(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
-    let value = words.next()?.clone();
-    let (mut only_absent, mut only_present, mut gets) = (false, false, false);
-    let (mut keeps, mut expiry) = (false, None);
-    while !words.is_empty() {
-        if !only_present && words.takes("NX") {
-            only_absent = true;
-        } else if !only_absent && words.takes("XX") {
-            only_present = true;
-        } else if words.takes("GET") {
-            gets = true;
-        } else if expiry.is_none() && words.takes("KEEPTTL") {
-            keeps = true;
-        } else if !keeps && expiry.is_none() {
-            expiry = Some(words.expiry_words()?.ok_or_else(Refusal::syntax)?);
-        } else {
-            return Err(Refusal::syntax());
+/// What `SET` sets, and on which conditions.
+pub(super) struct SetText {
+    pub(super) value: Bytes,
+    pub(super) only_absent: bool,
+    pub(super) only_present: bool,
+    pub(super) gets: bool,
+    pub(super) keeps: bool,
+    pub(super) at: Option<UnixMillis>,
+}
+
+impl SetText {
+    pub(super) fn take(mut words: Words<'_>, now: UnixMillis) -> CommandResult<Self> {
+        let value = words.next()?.clone();
+        let (mut only_absent, mut only_present, mut gets) = (false, false, false);
+        let (mut keeps, mut expiry) = (false, None);
+        while !words.is_empty() {
+            if !only_present && words.takes("NX") {
+                only_absent = true;
+            } else if !only_absent && words.takes("XX") {
+                only_present = true;
+            } else if words.takes("GET") {
+                gets = true;
+            } else if expiry.is_none() && words.takes("KEEPTTL") {
+                keeps = true;
+            } else if !keeps && expiry.is_none() {
+                expiry = Some(words.expiry_words()?.ok_or_else(Refusal::syntax)?);
+            } else {
+                return Err(Refusal::syntax());
+            }
         }
+        let at = expiry.map(|expiry| words.moment(expiry, now)).transpose()?;
+        Ok(Self { value, only_absent, only_present, gets, keeps, at })
     }
-    let at = expiry.map(|expiry| words.moment(expiry, draft.now)).transpose()?;
+}
+
+pub(super) fn set(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
+    let SetText { value, only_absent, only_present, gets, keeps, at } = SetText::take(words, draft.now)?;
     let before = if gets { Some(stored(draft)?) } else { None };
     let is_wanted = if draft.record().is_some() { !only_absent } else { !only_present };
     if is_wanted {

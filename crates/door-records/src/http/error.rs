@@ -19,6 +19,9 @@ pub(crate) enum HttpError {
     /// There is no such record.
     #[error("there is no such record")]
     Absent,
+    /// A condition depends on what is stored, and in mode fast nothing is read before a change.
+    #[error("a condition depends on what is stored, and is not offered in mode fast")]
+    NotFast,
     /// A condition does not hold.
     #[error(transparent)]
     Precondition(#[from] PreconditionFailed),
@@ -46,6 +49,7 @@ impl HttpError {
             Self::Malformed(_) => Reason::INVALID,
             Self::NotText(_) => Reason::NOT_UTF_8,
             Self::Absent => Reason::ABSENT,
+            Self::NotFast => Reason::NOT_OFFERED,
             Self::Precondition(_) => Reason::PRECONDITION_FAILED,
             Self::Body(BodyError::TooLarge { .. }) => Reason::TOO_LARGE,
             Self::Body(BodyError::Broken(_)) => Reason::BODY_BROKEN,
@@ -54,7 +58,8 @@ impl HttpError {
             Self::Late | Self::Records(RecordsError::Store(StoreError::DeadlinePassed)) => Reason::DEADLINE,
             Self::Records(RecordsError::Store(error)) => error.into(),
             Self::Records(RecordsError::Unknown(_)) => Reason::UNKNOWN_OUTCOME,
-            Self::Records(RecordsError::Id(_)) => Reason::INVALID,
+            Self::Records(RecordsError::Id(_) | RecordsError::Name(_)) => Reason::INVALID,
+            Self::Records(RecordsError::OtherMode { .. } | RecordsError::FastAlone) => Reason::CONFLICT,
             Self::Records(RecordsError::TooLarge { .. }) => Reason::TOO_LARGE,
             Self::Records(RecordsError::Damaged(_)) => Reason::DAMAGED,
         }

@@ -2,6 +2,7 @@
 //!
 //! - [`routes`] below; `asking.rs`: what each handler takes from a request first;
 //! - `one.rs`: one record; `many.rs`: many in one request; `list.rs`: all of them;
+//! - `overwriting.rs`: changes in mode fast;
 //! - `json.rs`: records as JSON; `line.rs`: as lines of it;
 //! - `error.rs`: each reason and its status.
 
@@ -12,6 +13,7 @@ mod line;
 mod list;
 mod many;
 mod one;
+mod overwriting;
 
 use std::sync::Arc;
 

@@ -11,11 +11,11 @@ use door_http::{Condition, Validators, body, conditional};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use indexmap::IndexMap;
-use records::{Content, Draft, Record};
+use records::{Content, Draft, Mode, Record};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use store::{Deadline, stored};
+use store::{Deadline, UnixMillis, stored};
 use tokio::time::timeout_at;
 
 use super::asking::{Asking, Id};
@@ -62,6 +62,21 @@ pub(super) enum SentContent {
     Bytes(Bytes),
 }
 
+impl SentContent {
+    /// The record, as of a time.
+    pub(super) fn record(self, life: Life, now: UnixMillis) -> Result<Record, HttpError> {
+        let record = match self {
+            Self::Text(text) => Record::text(text.into()),
+            Self::Bytes(text) => Record::text(text),
+            Self::Attributes(sent) if sent.is_empty() => {
+                return Err(HttpError::Malformed("a record has at least one attribute".to_owned()));
+            }
+            Self::Attributes(sent) => Record::attributes(json::attributes(sent, now)),
+        };
+        Ok(Record { expires_at: life.end(now), ..record })
+    }
+}
+
 /// What a change found and left.
 pub(super) struct Changed {
     was_there: bool,
@@ -69,6 +84,11 @@ pub(super) struct Changed {
 }
 
 impl Changed {
+    /// What was there is not known, so it is not said that something was made.
+    pub(super) fn unknown() -> Self {
+        Self { was_there: true, left: None }
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         if self.was_there || self.left.is_none() { StatusCode::NO_CONTENT } else { StatusCode::CREATED }
     }
@@ -217,6 +237,9 @@ impl Door {
         headers: &HeaderMap,
     ) -> Result<Changed, HttpError> {
         let _place = self.place(deadline).await.ok_or(HttpError::Late)?;
+        if self.records.mode() == Mode::Fast {
+            return self.overwrite_by(deadline, id, change, headers).await;
+        }
         let apply = |drafts: &mut [Draft]| match drafts {
             [draft] => change.apply(draft, headers),
             _ => Err(HttpError::Absent),
@@ -231,17 +254,7 @@ impl Change {
         conditional::writing_undated(headers, etag.as_ref())?;
         let (was_there, now) = (draft.record().is_some(), draft.now);
         match self.clone() {
-            Self::Put(content, life) => {
-                let record = match content {
-                    SentContent::Text(text) => Record::text(text.into()),
-                    SentContent::Bytes(text) => Record::text(text),
-                    SentContent::Attributes(sent) if sent.is_empty() => {
-                        return Err(HttpError::Malformed("a record has at least one attribute".to_owned()));
-                    }
-                    SentContent::Attributes(sent) => Record::attributes(json::attributes(sent, now)),
-                };
-                draft.put(Record { expires_at: life.end(now), ..record });
-            }
+            Self::Put(content, life) => draft.put(content.record(life, now)?),
             Self::Patch(patch, life) => {
                 draft.change_attributes(|found| {
                     for (name, attribute) in patch {

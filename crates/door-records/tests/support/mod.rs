@@ -4,6 +4,7 @@
 
 pub mod commands;
 pub mod frame;
+pub mod http;
 pub mod node;
 pub mod python;
 
@@ -17,10 +18,10 @@ use budget::{Memory, Party};
 use bytes::BytesMut;
 use door_records::{Access, Door, RequestLimits, Rights, Settings, WrongPassword};
 use frame::Frame;
-use records::Records;
+use records::{Mode, Records};
 use redis_protocol::{resp2, resp3};
 use store::limited::Limited;
-use store::{Limits, Store, SystemClock};
+use store::{Clock, Limits, Store, SystemClock};
 use store_cassandra::testing::fresh_options;
 use store_cassandra::{CassandraOptions, CassandraStore};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -90,18 +91,29 @@ impl Subject {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        Self::over(wrap(within_limits(engine)), Some(folder), memory, settings)
+        let records = Records::new(wrap(within_limits(engine)), Arc::new(SystemClock));
+        Self::over(records, Some(folder), memory, settings)
     }
 
     /// Starts it over a keyspace, like one of several servers.
     pub async fn on_cassandra(options: CassandraOptions) -> Self {
-        let engine = CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap();
-        Self::over(within_limits(engine), None, Memory::new(64 << 20), settings())
+        Self::in_mode(options, Mode::Atomic).await
     }
 
-    fn over(store: Arc<dyn Store>, folder: Option<TempDir>, memory: Memory, settings: Settings) -> Self {
-        let records = Arc::new(Records::new(store, Arc::new(SystemClock)));
-        let door = Door::new(records, Box::new(Open), memory, settings);
+    /// Likewise, in a mode.
+    pub async fn in_mode(options: CassandraOptions, mode: Mode) -> Self {
+        Self::with_clock(options, mode, Arc::new(SystemClock)).await
+    }
+
+    /// Likewise, with a clock.
+    pub async fn with_clock(options: CassandraOptions, mode: Mode, clock: Arc<dyn Clock>) -> Self {
+        let engine = CassandraStore::open(options, clock.clone()).await.unwrap();
+        let records = Records::in_mode(within_limits(engine), clock, mode);
+        Self::over(records, None, Memory::new(64 << 20), settings())
+    }
+
+    fn over(records: Records, folder: Option<TempDir>, memory: Memory, settings: Settings) -> Self {
+        let door = Door::new(Arc::new(records), Box::new(Open), memory, settings);
         Self { door, stop: CancellationToken::new(), _folder: folder }
     }
 

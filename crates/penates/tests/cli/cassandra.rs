@@ -135,6 +135,58 @@ fn two_servers_and_a_command_share_one_keyspace() {
     }
 }
 
+const FAST: [&str; 2] = ["--set", "records.mode=fast"];
+
+#[test]
+fn a_keyspace_and_its_servers_have_one_mode_of_records() {
+    let Some(keyspace) = Keyspace::made("modes") else { return };
+    let fast = |args: &[&str]| keyspace.run(&[args, &FAST].concat());
+    fast(&["records", "set", "user:1", "city=Ulm", "visits=1", "--ttl", "1h"]).ends_with(0);
+    fast(&["records", "set", "user:1", "plan=free", "--unset", "visits"]).ends_with(0);
+    let read = fast(&["records", "get", "user:1", "--json"]).ends_with(0).json();
+    assert_eq!(read, json!({"city": "Ulm", "plan": "free"}));
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--records-listen", "127.0.0.1:0"];
+    for refused in [keyspace.run(&["records", "get", "user:1"]), keyspace.run(&serve)] {
+        assert_ne!(refused.code, 0);
+        assert!(refused.stderr.contains("set records.mode = \"fast\""), "{}", refused.stderr);
+    }
+    // Servers without the records door serve everything else.
+    assert_eq!(keyspace.serve(&[]).stop("TERM").0, 0);
+    let server = keyspace.serve(&[&FAST[..], &["--records-listen", "127.0.0.1:0"]].concat());
+    assert_eq!(server.stop("TERM").0, 0);
+
+    let folder = Ran::of(TestStore::vacant().command(&[&serve[..], &FAST].concat()));
+    assert_ne!(folder.code, 0);
+    assert!(folder.stderr.contains("is for stores on Cassandra"), "{}", folder.stderr);
+}
+
+#[test]
+fn records_in_mode_fast_are_copied_to_keyspaces_only() {
+    let (Some(from), Some(to)) = (Keyspace::made("fast_from"), Keyspace::made("fast_to")) else { return };
+    // A keyspace has a root once it is opened.
+    from.run(&["ls"]).ends_with(0);
+    from.run(&[&["records", "set", "a", "x=1", "--ttl", "1h"][..], &FAST].concat()).ends_with(0);
+    let exported = from.run(&[&["records", "export"][..], &FAST].concat()).ends_with(0);
+
+    let folder = TestStore::vacant();
+    let copy = |to: &str| Ran::of(penates(&["copy", "--from", &from.0, "--to", to]));
+    let refused = copy(folder.path().to_str().unwrap()).ends_with(2);
+    assert!(refused.stderr.contains("mode fast"), "{}", refused.stderr);
+    copy(&to.0).ends_with(0);
+    // The mode is not copied, and the records show it.
+    let refused = to.run(&["records", "set", "b", "x=1"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("set records.mode = \"fast\""), "{}", refused.stderr);
+    to.run(&[&["records", "set", "a", "y=2"][..], &FAST].concat()).ends_with(0);
+    let read = to.run(&[&["records", "get", "a", "--json"][..], &FAST].concat()).ends_with(0).json();
+    assert_eq!(read, json!({"x": "1", "y": "2"}));
+
+    let lines = folder.beside("records.ndjson");
+    std::fs::write(&lines, exported.text()).unwrap();
+    folder.run(&["records", "import", lines.to_str().unwrap()]).ends_with(0);
+    assert_eq!(folder.run(&["records", "export"]).ends_with(0).text(), exported.text());
+}
+
 #[test]
 fn errors_in_address_or_configuration_are_reported() {
     let Some(keyspace) = Keyspace::made("wrong") else { return };

@@ -398,6 +398,8 @@ pub struct RecordsConfig {
     pub gives_way: bool,
     /// Whether that address speaks TLS, with the certificate of HTTPS.
     pub tls: bool,
+    /// How records change.
+    pub mode: records::Mode,
     /// How long a command may take, unless its connection asks for another time.
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
@@ -418,6 +420,7 @@ impl Default for RecordsConfig {
             listen: None,
             gives_way: false,
             tls: false,
+            mode: records::Mode::Atomic,
             deadline: Duration::from_secs(1),
             deadline_max: Duration::from_secs(60),
             silence_max: Duration::from_secs(3_600),

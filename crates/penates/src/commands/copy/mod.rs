@@ -14,9 +14,10 @@ use bytesize::ByteSize;
 use clap::Args;
 use futures::future::{Either, select};
 use indicatif::ProgressBar;
+use records::Mode;
 use serde_json::json;
 use store::copying::{Copier, CopyError, Patience, Progress, Verified};
-use store::{ContentId, Store};
+use store::{Call, Class, ContentId, Deadline, Store};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
@@ -32,6 +33,9 @@ const PASSES_MAX: u32 = 6;
 
 /// Most passes once it is read-only. The first finds the changes that were under way.
 const LAST_PASSES_MAX: u32 = 3;
+
+/// How long it may take to find a record.
+const LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// How often the progress bar is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(200);
@@ -136,11 +140,13 @@ pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
 }
 
 async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
+    refuse_fast_records(source.store.as_ref(), target.as_ref()).await?;
+    let to = target.clone();
     let copier = Copier::begin(source.store.clone(), target, &source.name, Patience::default());
     // A refusal here has changed nothing: the source stays read-only or writable, as it was.
     let copier = copier.await.map_err(of_copy)?;
     let stop = interrupt::stop_token()?;
-    let copying = std::pin::pin!(copy(args, source, copier));
+    let copying = std::pin::pin!(copy(args, source, to.as_ref(), copier));
     let copied = match select(copying, std::pin::pin!(stop.cancelled())).await {
         Either::Left((copied, _)) => copied,
         Either::Right(_) => Err(CliError::Interrupted.into()),
@@ -165,7 +171,7 @@ async fn open_target(args: &CopyArgs) -> anyhow::Result<Arc<dyn Store>> {
     local::open_ungated(&settings).await.map_err(local::cannot_open)
 }
 
-async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Result<Copied> {
+async fn copy(args: &CopyArgs, source: &Source, target: &dyn Store, copier: Copier) -> anyhow::Result<Copied> {
     let bar = Bar::over(copier.progress());
     bar.begin("counting", None);
     let objects = copier.count_objects().await.map_err(of_copy)?;
@@ -192,8 +198,24 @@ async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Resul
     let verified = copier.verify().await.map_err(of_copy)?;
     bar.end();
     let damaged = copier.damaged_contents();
+    // A server may have written the first record meanwhile.
+    refuse_fast_records(source.store.as_ref(), target).await?;
     copier.end().await.map_err(of_copy)?;
     Ok(Copied { passes, verified, damaged })
+}
+
+/// Refuses to copy records in mode fast into a data folder, which would not show them.
+async fn refuse_fast_records(source: &dyn Store, target: &dyn Store) -> anyhow::Result<()> {
+    if target.capabilities().is_shared {
+        return Ok(());
+    }
+    let mode = Mode::of_any_record(source, Call::new(Class::Record, Deadline::within(LOOK_MAX))).await?;
+    if mode == Some(Mode::Fast) {
+        let why = "the records of the source are in mode fast, which a data folder cannot hold: copy to a keyspace, or \
+                   export the records (`penates records export`) and delete them in the source";
+        return Err(CliError::Usage(why.to_owned()).into());
+    }
+    Ok(())
 }
 
 fn of_copy(error: CopyError) -> anyhow::Error {

@@ -1,13 +1,15 @@
 //! The proof of a store in two data centers with a home: two nodes and a server in each. The home
 //! is moved as `docs/cassandra.md` describes, once as planned and once after its loss. Meanwhile
 //! clients write through both servers. Two data centers never switch heads at the same time,
-//! nothing acknowledged is lost, and each data center reads whatever happens to the other.
+//! nothing acknowledged is lost, and each data center reads whatever happens to the other. Records
+//! in mode fast are written in both all the time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
+use serde_json::{Value, json};
 use store_cassandra::testing;
 
 use super::requests::*;
@@ -54,7 +56,16 @@ impl Two {
     /// Starts the server of a data center.
     fn serve(&self, place: usize) {
         let flags = self.flags(place, "LOCAL_SERIAL");
-        let serve = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--set=auth.write=open"];
+        let serve = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-listen",
+            "off",
+            "--set=auth.write=open",
+            "--set=records.mode=fast",
+            "--set=records.deadline=30s",
+        ];
         let served =
             Served::start(penates(&serve.into_iter().chain(flags.iter().map(String::as_str)).collect::<Vec<_>>()));
         *self.servers[place].lock().unwrap() = Some(served);
@@ -100,6 +111,8 @@ struct Told {
     /// Changes whose outcome the server did not know.
     unknown: AtomicUsize,
     refused: AtomicUsize,
+    /// Numbers of the records that were acknowledged.
+    records: Mutex<Vec<usize>>,
 }
 
 /// Clients that write through both servers.
@@ -124,7 +137,47 @@ fn text(place: usize, number: usize) -> (String, String) {
     (format!("rest/{}/{number}", DATACENTERS[place]), format!("number {number} of {}", DATACENTERS[place]))
 }
 
+fn record(place: usize, number: usize) -> (String, Value) {
+    (format!("records/{}:{number}", DATACENTERS[place]), json!({"number": number.to_string()}))
+}
+
 impl Clients<'_> {
+    /// Writes records through a server, home or not.
+    fn write_records(&self, place: usize) {
+        let _ending = Ending(&self.stop);
+        for number in 0.. {
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+            let Some(url) = self.two.url(place) else { continue };
+            let (path, record) = record(place, number);
+            let put = ["-X", "PUT", "--data-binary", &record.to_string(), &format!("{url}/{path}")];
+            match answer(&put) {
+                Ok((204, _)) => self.told[place].records.lock().unwrap().push(number),
+                Ok(other) => panic!("{}: {other:?}", DATACENTERS[place]),
+                // It is not known whether it was written.
+                Err(why) if why.ends_with("504") => {}
+                Err(why) => {
+                    let runs = self.two.url(place).is_some_and(|now| now == url);
+                    assert!(!runs, "{}: {why}", DATACENTERS[place]);
+                }
+            }
+        }
+    }
+
+    /// Waits until a server has written more records.
+    fn records_go_on(&self, place: usize, after: &str) {
+        let written = || self.told[place].records.lock().unwrap().len();
+        let (began, before) = (Instant::now(), written());
+        while written() < before + ENOUGH {
+            assert!(!self.stop.load(Ordering::SeqCst), "a client failed");
+            assert!(began.elapsed() < PATIENCE, "{after}: {} writes no records", DATACENTERS[place]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("{after}: {} writes records after {:.1?}", DATACENTERS[place], began.elapsed());
+    }
+
     /// Writes texts through a server, and increments the counter.
     fn write(&self, place: usize) {
         let _ending = Ending(&self.stop);
@@ -238,6 +291,10 @@ impl Clients<'_> {
             for (path, text) in told.written.lock().unwrap().iter().map(|number| text(place, *number)) {
                 wait_until(|| is_text(url, &path, &text).is_ok());
             }
+            for (path, record) in told.records.lock().unwrap().iter().map(|number| record(place, *number)) {
+                let read = || curl(&[&format!("{url}/{path}")]).ok();
+                wait_until(|| read().is_some_and(|read| serde_json::from_slice::<Value>(&read).unwrap() == record));
+            }
         }
     }
 }
@@ -294,6 +351,9 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
     let archive = download(&two.at(0), SMALL).unwrap();
     assert!(unzip(&archive) == expected_entries(&sample_folder(SMALL)));
     (0..2).for_each(|place| reads(&two.at(place), &archive));
+    // The first record is written at home, with the mode of all of them.
+    let first = ["-X", "PUT", "--data-binary", "\"first\"", &format!("{}/records/first", two.at(0))];
+    assert_eq!(answer(&first).unwrap().0, 204);
     // Changes there are refused, and no part of them is done.
     let refused = put_text(&two.at(1), "rest/refused", "").unwrap_err();
     assert!(DATACENTERS.iter().all(|name| refused.contains(name)) && refused.contains("read-only"), "{refused}");
@@ -306,6 +366,7 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
     std::thread::scope(|scope| {
         let writing = &clients;
         (0..2).for_each(|place| drop(scope.spawn(move || writing.write(place))));
+        (0..2).for_each(|place| drop(scope.spawn(move || writing.write_records(place))));
         let _ending = Ending(&clients.stop);
         clients.writes_only(0, "at the beginning");
         move_as_planned(&two, &clients, &archive);
@@ -319,7 +380,11 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
     assert!(verified.iter().all(|report| report["sound"] == serde_json::json!(true)), "{verified:?}");
     for (place, told) in clients.told.iter().enumerate() {
         let (written, refused, unknown) = (clients.written(place), clients.refused(place), &told.unknown);
-        eprintln!("{}: {written} writes acknowledged, {refused} refused, {unknown:?} unknown", DATACENTERS[place]);
+        let records = told.records.lock().unwrap().len();
+        eprintln!(
+            "{}: {written} writes acknowledged, {refused} refused, {unknown:?} unknown; {records} records",
+            DATACENTERS[place]
+        );
     }
 }
 
@@ -332,6 +397,7 @@ fn move_as_planned(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
     clients.writes_only(0, "after what was refused");
 
     two.run(0, &["home", "--leave"]).ends_with(0);
+    (0..2).for_each(|place| clients.records_go_on(place, "nowhere is the home"));
     let left = [0, 1].map(|place| clients.written(place));
     (0..2).for_each(|place| reads(&two.at(place), archive));
     two.repair(1);
@@ -357,6 +423,7 @@ fn move_as_planned(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
 /// The same after the loss of the home, until it is back.
 fn move_from_a_lost_home(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
     two.kill(1);
+    clients.records_go_on(0, "the home was lost");
     // The other data center continues to read, and refuses changes.
     reads(&two.at(0), archive);
     let refused = put_text(&two.at(0), "rest/refused", "").unwrap_err();
@@ -377,5 +444,6 @@ fn move_from_a_lost_home(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
     clients.writes_only(0, "the lost home is back");
     two.repair(1);
     clients.writes_only(0, "all is repaired");
+    (0..2).for_each(|place| clients.records_go_on(place, "all is repaired"));
     assert_eq!(clients.written(1), lost, "the lost home wrote after it came back");
 }

@@ -1,0 +1,306 @@
+//! Records in mode fast: a row for each attribute, or one for a text. The last write of a row wins.
+//!
+//! Each row holds a part of the record, which is a record too: the text, or one attribute. The
+//! expiry of a record is stored in each of its parts. So what is set later does not have it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use store::{
+    Call, Deadline, Direction, NewRow, Outcome, PlainValue, Removal, Row, Rows, Scan, Step, Store, Table, UnixMillis,
+};
+
+use crate::attributes::{Attribute, Attributes};
+use crate::draft::Draft;
+use crate::overwrite::Overwrite;
+use crate::record::{Content, Record};
+use crate::records::{RecordsError, by, call, decoded, sealed};
+
+/// The sort key of a text.
+const TEXT: Bytes = Bytes::from_static(b"t");
+
+/// The sort key of an attribute begins with this. Its name follows.
+const ATTRIBUTE: u8 = b'a';
+
+/// The longest name of an attribute in bytes.
+pub const NAME_BYTES_MAX: usize = 1_024;
+
+/// A record whose rows have more bytes than this is not read as a whole. In mode atomic a record
+/// has at most half as much, and each row has some bytes besides.
+const ROWS_BYTES_MAX: usize = 128 << 10;
+
+/// The records of a store.
+pub(crate) struct FastRecords {
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl FastRecords {
+    /// The records of many ids, in their order.
+    pub(crate) async fn read(
+        &self,
+        deadline: Deadline,
+        ids: &[Bytes],
+        now: UnixMillis,
+    ) -> Result<Vec<Option<Record>>, RecordsError> {
+        let rows = self.rows(deadline, ids).await?;
+        rows.iter().map(|rows| merged(rows, now)).collect()
+    }
+
+    async fn rows(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Vec<Row>>, RecordsError> {
+        let all = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: ROWS_BYTES_MAX };
+        let scans = ids.iter().map(|id| (Table::Records, id.clone(), all.clone())).collect();
+        let found = by(deadline, self.store.scan_many(call(deadline), scans)).await?;
+        found.into_iter().map(whole).collect()
+    }
+
+    /// Writes a change.
+    pub(crate) async fn overwrite(
+        &self,
+        deadline: Deadline,
+        id: &Bytes,
+        change: Overwrite,
+    ) -> Result<Outcome, RecordsError> {
+        let steps = self.steps(id, change)?;
+        if steps.is_empty() {
+            return Ok(Outcome::Applied);
+        }
+        Ok(self.store.run(by_clock(deadline), steps).await?)
+    }
+
+    fn steps(&self, id: &Bytes, change: Overwrite) -> Result<Vec<Step>, RecordsError> {
+        let Overwrite { replaces, text, attributes, now: _ } = change;
+        let (mut rows, mut gone) = (Vec::new(), Vec::new());
+        for (name, part) in attributes {
+            let sort = sort_of(&name)?;
+            match part {
+                Some(part) => rows.push(self.row(sort, &part)?),
+                None => gone.push(sort),
+            }
+        }
+        match text {
+            Some(text) => rows.push(self.row(TEXT, &text)?),
+            // The attributes replace a text.
+            None if !rows.is_empty() => gone.push(TEXT),
+            None => {}
+        }
+        let bytes: usize = rows.iter().map(|row| row.sort.len() + row.value.len()).sum();
+        if bytes > ROWS_BYTES_MAX {
+            return Err(RecordsError::TooLarge { bytes, max: ROWS_BYTES_MAX });
+        }
+        let (table, partition) = (Table::Records, id);
+        let removal = match replaces {
+            true => Some(Removal::Range(Bytes::new(), None)),
+            false => (!gone.is_empty()).then_some(Removal::Rows(gone)),
+        };
+        // What is put comes after what is removed.
+        let remove = removal.map(|rows| Step::Remove { table, partition: partition.clone(), rows });
+        let put = (!rows.is_empty()).then(|| Step::Put { table, partition: partition.clone(), rows });
+        Ok(remove.into_iter().chain(put).collect())
+    }
+
+    fn row(&self, sort: Bytes, part: &Record) -> Result<NewRow, RecordsError> {
+        let PlainValue { value, expires_at } = sealed(self.store.as_ref(), part)?;
+        Ok(NewRow { sort, value, expires_at })
+    }
+
+    /// Changes what is there: rows that were read, unless they are changed meanwhile. Then `change`
+    /// is called again. It must not add anything. A record of very many attributes takes several
+    /// writes.
+    pub(crate) async fn refresh<T>(
+        &self,
+        deadline: Deadline,
+        id: &Bytes,
+        now: impl Fn() -> UnixMillis,
+        mut change: impl FnMut(&mut [Draft]) -> T,
+    ) -> Result<(T, Outcome), RecordsError> {
+        loop {
+            let rows = self.rows(deadline, std::slice::from_ref(id)).await?.pop().unwrap_or_default();
+            let now = now();
+            let found = merged(&rows, now)?;
+            let mut draft = [Draft::new(found.clone(), now)];
+            let answer = change(&mut draft);
+            let [draft] = draft;
+            let steps = match (found, draft.change()) {
+                (Some(before), Some(after)) => self.replacements(id, &rows, &before, after.as_ref())?,
+                _ => Vec::new(),
+            };
+            match self.run_all(deadline, steps).await? {
+                Outcome::Refused { .. } if !deadline.passed() => {}
+                outcome => return Ok((answer, outcome)),
+            }
+        }
+    }
+
+    /// Runs steps, in as many lists as they need. Nothing is known of a change of which only a part
+    /// was made.
+    async fn run_all(&self, deadline: Deadline, steps: Vec<Step>) -> Result<Outcome, RecordsError> {
+        for (nth, steps) in steps.chunks(self.store.limits().steps).enumerate() {
+            match self.store.run(by_clock(deadline), steps.to_vec()).await {
+                Ok(Outcome::Applied) => {}
+                Ok(outcome) => return Ok(outcome),
+                Err(error) if nth > 0 => return Ok(Outcome::Unknown { reason: error.to_string() }),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Outcome::Applied)
+    }
+
+    /// The steps from the rows of one record to those of another, for the parts that differ.
+    fn replacements(
+        &self,
+        id: &Bytes,
+        rows: &[Row],
+        before: &Record,
+        after: Option<&Record>,
+    ) -> Result<Vec<Step>, RecordsError> {
+        let rows: HashMap<&Bytes, &Row> = rows.iter().map(|row| (&row.sort, row)).collect();
+        let after: HashMap<Bytes, Record> = after.map(parts).transpose()?.unwrap_or_default().into_iter().collect();
+        let mut steps = Vec::new();
+        for (sort, part) in parts(before)? {
+            let Some(row) = rows.get(&sort).filter(|_| after.get(&sort) != Some(&part)) else { continue };
+            let then = after.get(&sort).map(|part| sealed(self.store.as_ref(), part)).transpose()?;
+            let expect = Some(PlainValue::of(row));
+            steps.push(Step::Replace { table: Table::Records, partition: id.clone(), sort, expect, then });
+        }
+        Ok(steps)
+    }
+}
+
+fn by_clock(deadline: Deadline) -> Call {
+    call(deadline).by_clock()
+}
+
+fn sort_of(name: &Bytes) -> Result<Bytes, RecordsError> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(RecordsError::Name(name.len()));
+    }
+    let mut sort = BytesMut::with_capacity(1 + name.len());
+    sort.put_u8(ATTRIBUTE);
+    sort.put_slice(name);
+    Ok(sort.freeze())
+}
+
+/// All rows of a record.
+fn whole(page: Rows) -> Result<Vec<Row>, RecordsError> {
+    let bytes: usize = page.rows.iter().map(|row| row.sort.len() + row.value.len()).sum();
+    if page.next.is_some() || bytes > ROWS_BYTES_MAX {
+        return Err(RecordsError::TooLarge { bytes, max: ROWS_BYTES_MAX });
+    }
+    Ok(page.rows)
+}
+
+/// The parts of a record, each with its sort key.
+fn parts(record: &Record) -> Result<Vec<(Bytes, Record)>, RecordsError> {
+    let expires_at = record.expires_at;
+    match &record.content {
+        Content::Text(_) => Ok(vec![(TEXT, record.clone())]),
+        Content::Attributes(attributes) => {
+            let part = |(name, attribute): (&Bytes, &Attribute)| {
+                let one: Attributes = [(name.clone(), attribute.clone())].into_iter().collect();
+                Ok((sort_of(name)?, Record { expires_at, ..Record::attributes(one) }))
+            };
+            attributes.iter().map(part).collect()
+        }
+    }
+}
+
+/// The record of some rows. It expires as a whole if each part does, with the last of them. An
+/// attribute whose part expires at another time has that as its own expiry.
+fn merged(rows: &[Row], now: UnixMillis) -> Result<Option<Record>, RecordsError> {
+    let parts = rows.iter().map(|row| Ok(decoded(row)?.live(now)));
+    let parts: Vec<Record> = parts.filter_map(Result::transpose).collect::<Result<_, RecordsError>>()?;
+    let expiries: Option<Vec<UnixMillis>> = parts.iter().map(|part| part.expires_at).collect();
+    let whole = expiries.and_then(|expiries| expiries.into_iter().max());
+    let (mut text, mut attributes) = (None, Vec::new());
+    for part in parts {
+        let of_part = part.expires_at.filter(|_| part.expires_at != whole);
+        match part.content {
+            Content::Text(_) => text = Some(part),
+            Content::Attributes(one) => attributes.extend(one.iter().map(|(name, attribute)| {
+                let expires_at = attribute.expires_at.into_iter().chain(of_part).min();
+                (name.clone(), Attribute { expires_at, ..attribute.clone() })
+            })),
+        }
+    }
+    // Attributes remove a text, and a text removes attributes. There are both only if two servers
+    // wrote them in the same microsecond.
+    if attributes.is_empty() {
+        return Ok(text);
+    }
+    Ok(Some(Record { expires_at: whole, ..Record::attributes(attributes.into_iter().collect()) }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::stored;
+
+    use super::*;
+
+    const NOW: UnixMillis = UnixMillis(1_000);
+
+    /// A part of a record: its attribute's expiry, and that of the record.
+    fn part(name: &str, own: Option<u64>, of_record: Option<u64>) -> Row {
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        let attribute = Attribute { value: name.clone(), expires_at: own.map(UnixMillis) };
+        let record = Record::attributes([(name.clone(), attribute)].into_iter().collect());
+        let record = Record { expires_at: of_record.map(UnixMillis), ..record };
+        let value = stored::seal(&record).unwrap();
+        Row { sort: sort_of(&name).unwrap(), value, guard: None, expires_at: record.last_expiry() }
+    }
+
+    fn expiries(rows: &[Row]) -> (Option<u64>, Vec<Option<u64>>) {
+        let record = merged(rows, NOW).unwrap().unwrap();
+        let attributes = record.as_attributes().unwrap().iter();
+        let own = attributes.map(|(_, attribute)| attribute.expires_at.map(|at| at.0)).collect();
+        (record.expires_at.map(|at| at.0), own)
+    }
+
+    #[test]
+    fn a_record_expires_as_a_whole_if_each_part_does() {
+        assert_eq!(
+            expiries(&[part("a", None, Some(2_000)), part("b", None, Some(2_000))]),
+            (Some(2_000), vec![None, None])
+        );
+        assert_eq!(
+            expiries(&[part("a", None, Some(2_000)), part("b", None, None), part("c", Some(1_500), None)]),
+            (None, vec![Some(2_000), None, Some(1_500)])
+        );
+        assert_eq!(
+            expiries(&[part("a", Some(1_200), Some(2_000)), part("b", None, Some(3_000))]),
+            (Some(3_000), vec![Some(1_200), None])
+        );
+        assert_eq!(merged(&[part("a", Some(1_000), None), part("b", None, Some(999))], NOW).unwrap(), None);
+        assert_eq!(merged(&[], NOW).unwrap(), None);
+    }
+
+    #[test]
+    fn a_record_in_parts_is_the_same_record_again() {
+        let lasting = |value: &'static str| Attribute::lasting(Bytes::from_static(value.as_bytes()));
+        let expiring = Attribute { expires_at: Some(UnixMillis(1_100)), ..lasting("2") };
+        let attributes = [("a", lasting("1")), ("b", expiring)];
+        let attributes = attributes.map(|(name, attribute)| (Bytes::from_static(name.as_bytes()), attribute));
+        let record = Record::attributes(attributes.into_iter().collect());
+        for record in [
+            Record { expires_at: Some(UnixMillis(5_000)), ..record.clone() },
+            record,
+            Record::text(Bytes::from_static(b"text")),
+        ] {
+            let parts = parts(&record).unwrap().into_iter().map(|(sort, part)| {
+                let expires_at = part.last_expiry();
+                Row { sort, value: stored::seal(&part).unwrap(), guard: None, expires_at }
+            });
+            assert_eq!(merged(&parts.collect::<Vec<_>>(), NOW).unwrap(), Some(record));
+        }
+    }
+
+    /// Whoever changes these bytes has changed what is stored.
+    #[test]
+    fn stored_parts_keep_their_keys() {
+        assert_eq!(sort_of(&Bytes::from_static(b"city")).unwrap(), "acity");
+        assert_eq!(sort_of(&Bytes::new()).unwrap(), "a");
+        assert_eq!(TEXT, "t");
+        assert!(sort_of(&Bytes::from(vec![b'n'; NAME_BYTES_MAX + 1])).is_err());
+    }
+}
