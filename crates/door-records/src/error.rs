@@ -4,6 +4,11 @@ use std::fmt;
 
 use records::RecordError;
 
+use crate::admission::NoPlace;
+
+/// Why a command is refused that would wait too long.
+pub(crate) const CROWDED: &str = "the commands before this one take longer than its deadline allows";
+
 /// A refusal. The connection goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
@@ -75,6 +80,15 @@ impl Refusal {
     /// The text that a client gets. The first word is the kind.
     pub fn text(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<NoPlace> for Refusal {
+    fn from(reason: NoPlace) -> Self {
+        match reason {
+            NoPlace::Overloaded => Self::overloaded(CROWDED),
+            NoPlace::Late => Self::deadline(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
 //!   state and the commands about it, `pipeline.rs` what is under way;
 //! - `run.rs` runs a command on records, `transaction.rs` several on one, `watch.rs` if it is as it
-//!   was; `fast.rs`: in mode fast;
+//!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
 //! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
@@ -13,6 +13,7 @@
 //! - `pattern.rs` and `random.rs`: choosing names;
 //! - [`http`]: the same records over HTTP.
 
+mod admission;
 mod answer;
 mod commands;
 mod connection;
@@ -40,12 +41,12 @@ use budget::{Memory, Party};
 use records::{Records, RecordsError};
 use store::Deadline;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use request::RequestLimits;
 pub use session::{Access, Rights, WrongPassword};
 
+use admission::Admission;
 use connection::Connection;
 use cursors::Cursors;
 
@@ -78,8 +79,7 @@ pub struct MetricNames {
 pub const METRICS: MetricNames =
     MetricNames { commands: "penates_records_commands_total", duration: "penates_records_command_seconds" };
 
-/// So many commands on records are at work at once. Further ones wait in the order in which they
-/// came, until their deadlines.
+/// So many commands on records are at work at once. Further ones wait, or are refused.
 const COMMANDS_AT_WORK: usize = 1_024;
 
 /// The door.
@@ -89,14 +89,14 @@ pub struct Door {
     memory: Memory,
     settings: Settings,
     cursors: Cursors,
-    places: Semaphore,
+    admission: Admission,
 }
 
 impl Door {
     /// A door to records. Large requests and answers take shares of `memory`.
     pub fn new(records: Arc<Records>, access: Box<dyn Access>, memory: Memory, settings: Settings) -> Arc<Self> {
-        let places = Semaphore::new(COMMANDS_AT_WORK);
-        Arc::new(Self { records, access, memory, settings, cursors: Cursors::default(), places })
+        let admission = Admission::new(COMMANDS_AT_WORK);
+        Arc::new(Self { records, access, memory, settings, cursors: Cursors::default(), admission })
     }
 
     /// Refuses if the records of the store are in another mode than the door's.

@@ -9,8 +9,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use metrics::{counter, histogram};
 use records::{Draft, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
-use tokio::sync::SemaphorePermit;
-use tokio::time::timeout_at;
 
 use crate::answer::Answer;
 use crate::commands::RecordCommand;
@@ -44,11 +42,6 @@ impl Door {
         answer
     }
 
-    /// A place among the commands that are at work; `None`: none was free by the deadline.
-    pub(crate) async fn place(&self, deadline: Deadline) -> Option<SemaphorePermit<'_>> {
-        timeout_at(deadline.0, self.places.acquire()).await.ok()?.ok()
-    }
-
     async fn attempt(
         &self,
         party: &Party,
@@ -56,7 +49,7 @@ impl Door {
         words: &[Bytes],
         deadline: Deadline,
     ) -> CommandResult<Reply> {
-        let _place = self.place(deadline).await.ok_or_else(Refusal::deadline)?;
+        let _place = self.admission.place(deadline).await?;
         let keys = command.keys(words)?;
         let ids: Vec<Bytes> = keys.iter().map(|(id, _)| (*id).clone()).collect();
         if !command.writes {

@@ -101,7 +101,7 @@ impl Session {
                 _ => Err(Refusal::error("DB index is out of range")),
             }),
             b"client" => self.client(words),
-            b"config" => config(words),
+            b"config" => self.config(words),
             b"info" => Ok(self.info()),
             b"reset" => {
                 self.reset();
@@ -232,6 +232,21 @@ impl Session {
         ))
     }
 
+    /// `CONFIG GET` of what benchmarks and clients ask for. Nothing can be set.
+    fn config(&self, words: &[Bytes]) -> CommandResult<Reply> {
+        let Some((what, patterns)) = words.split_first() else { return Err(Refusal::arity("config")) };
+        if !what.eq_ignore_ascii_case(b"get") {
+            return Err(unknown_subcommand("config", what));
+        }
+        let fsync = if self.door.records.sync_delay().is_zero() { "always" } else { "everysec" };
+        let settings = [("save", ""), ("appendonly", "yes"), ("appendfsync", fsync), ("maxmemory", "0")];
+        let is_wanted = |name: &str| {
+            patterns.iter().any(|pattern| crate::pattern::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+        };
+        let found = settings.into_iter().filter(|(name, _)| is_wanted(name));
+        Ok(Reply::Map(found.map(|(name, value)| (Reply::fixed(name), Reply::fixed(value))).collect()))
+    }
+
     /// `PENATES.DEADLINE <ms>`: the time that each further command of this connection may take.
     fn deadline(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
         let number = records::integer(one_word("penates.deadline", words)?).map_err(|_| Refusal::not_an_integer())?;
@@ -255,19 +270,4 @@ pub(crate) fn one_word<'a>(command: &str, words: &'a [Bytes]) -> CommandResult<&
         [word] => Ok(word),
         _ => Err(Refusal::arity(command)),
     }
-}
-
-/// `CONFIG GET` of what benchmarks and clients ask for. Nothing can be set.
-fn config(words: &[Bytes]) -> CommandResult<Reply> {
-    const SETTINGS: [(&str, &str); 4] =
-        [("save", ""), ("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory", "0")];
-    let Some((what, patterns)) = words.split_first() else { return Err(Refusal::arity("config")) };
-    if !what.eq_ignore_ascii_case(b"get") {
-        return Err(unknown_subcommand("config", what));
-    }
-    let is_wanted = |name: &str| {
-        patterns.iter().any(|pattern| crate::pattern::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    };
-    let found = SETTINGS.into_iter().filter(|(name, _)| is_wanted(name));
-    Ok(Reply::Map(found.map(|(name, value)| (Reply::fixed(name), Reply::fixed(value))).collect()))
 }

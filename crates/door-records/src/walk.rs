@@ -65,7 +65,7 @@ impl Door {
         let IdPage { mut ids, next } = self.records.ids(deadline, from, max).await.map_err(refusal)?;
         ids.retain(|id| wanted.pattern.is_none_or(|pattern| matches(pattern, id)));
         // A record whose attributes have all expired is not there either.
-        let found = self.records.read_many(deadline, &ids).await.map_err(refusal)?;
+        let found = self.records.read_listed(deadline, &ids).await.map_err(refusal)?;
         let ids = ids.into_iter().zip(found).filter(|(_, record)| wanted.is_of_kind(record.as_ref()));
         let next = next.map_or(0, |place| self.cursors.number_of(place));
         Ok(Reply::List(vec![

@@ -215,7 +215,7 @@ impl Store for ServedStore {
 
     /// Several processes read it through the server, and none has the folder.
     fn capabilities(&self) -> Capabilities {
-        Capabilities { is_shared: true, has_atomic_lists: false, folder: None }
+        Capabilities { is_shared: true, has_atomic_lists: false, delays_syncs: false, folder: None }
     }
 
     async fn health(&self) -> Health {

@@ -8,7 +8,8 @@
 //!
 //! How to read it:
 //!
-//! - `records.rs`: the [`Records`] of a store; `mode.rs`: how they change;
+//! - `records.rs`: the [`Records`] of a store; `mode.rs`: how they change; `hot.rs`: which are asked
+//!   for most;
 //! - `fast.rs`: records in mode fast, of several rows; `overwrite.rs`: what is written there unread;
 //! - `record.rs`: the [`Record`];
 //! - `attributes.rs`: its named values;
@@ -21,6 +22,7 @@ mod draft;
 mod error;
 mod expiry;
 mod fast;
+mod hot;
 mod mode;
 mod number;
 mod overwrite;

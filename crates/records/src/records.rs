@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout_at};
 
 use crate::draft::Draft;
 use crate::fast::{FastRecords, NAME_BYTES_MAX};
+use crate::hot::Hot;
 use crate::mode::{KnownMode, Mode};
 use crate::overwrite::Overwrite;
 use crate::record::Record;
@@ -82,8 +83,8 @@ pub enum RecordsError {
 }
 
 /// The records of a store. Each change of a record is one write, which is acknowledged when it is
-/// durable. Changes of one record happen one after the other. Each call ends by its deadline, even
-/// if the store does not answer.
+/// durable, or before it is synced ([`Records::synced_within`]). Changes of one record happen one
+/// after the other. Each call ends by its deadline, even if the store does not answer.
 ///
 /// In a store that belongs to this process, changes take turns. In one that several processes share,
 /// a change also compares: it is written only if the record is as it was read, and is made again
@@ -100,6 +101,8 @@ pub struct Records {
     is_shared: bool,
     mode: KnownMode,
     fast: FastRecords,
+    sync_delay: Duration,
+    hot: Option<Hot>,
 }
 
 /// Turns to change records.
@@ -126,7 +129,8 @@ impl Records {
         let is_shared = store.capabilities().is_shared;
         let fast = FastRecords { store: store.clone() };
         let mode = KnownMode::new(store.clone(), mode);
-        Self { store, clock, salt: RandomState::new().hash_one(0), turns, is_shared, mode, fast }
+        let salt = RandomState::new().hash_one(0);
+        Self { store, clock, salt, turns, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
     }
 
     /// The same in mode atomic, with a salt for the choice of turns. With the same salt, the same
@@ -145,6 +149,41 @@ impl Records {
         self.mode.look(deadline).await
     }
 
+    /// The same records, whose changes may survive a power failure only so long after they were
+    /// acknowledged (see [`Call::sync_delay`]).
+    pub fn synced_within(self, sync_delay: Duration) -> Self {
+        Self { sync_delay, ..self }
+    }
+
+    /// The same records, which remember what is asked for most. It costs up to 32 MiB.
+    pub fn remembering(self) -> Self {
+        Self { hot: Some(Hot::default()), ..self }
+    }
+
+    /// The ids of records that are asked for most, the first ones most; none unless they are
+    /// remembered.
+    pub fn hottest(&self) -> Vec<Bytes> {
+        self.hot.as_ref().map(Hot::ids).unwrap_or_default()
+    }
+
+    /// Counts an id that an earlier process remembered.
+    pub fn recall(&self, id: &Bytes) {
+        if let Some(hot) = &self.hot {
+            hot.count(id);
+        }
+    }
+
+    fn count(&self, id: &Bytes, row: Option<&Row>) {
+        if row.is_some() {
+            self.recall(id);
+        }
+    }
+
+    /// How long after its acknowledgement a change may take until it survives a power failure.
+    pub fn sync_delay(&self) -> Duration {
+        self.sync_delay
+    }
+
     /// Whether [`Records::change`] takes several ids: whether changes of several records are made
     /// all or none.
     pub fn changes_several_at_once(&self) -> bool {
@@ -160,6 +199,7 @@ impl Records {
             return Ok(found.pop().flatten());
         }
         let row = by(deadline, self.store.get(call(deadline), Table::Records, id, &ROW)).await?;
+        self.count(id, row.as_ref());
         self.live(row.as_ref())
     }
 
@@ -173,7 +213,18 @@ impl Records {
         self.rows(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
     }
 
+    /// The same for a caller that goes through all records. It does not count as asking for them.
+    pub async fn read_listed(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
+        self.listed(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
+    }
+
     async fn rows(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
+        let rows = self.listed(deadline, ids).await?;
+        ids.iter().zip(&rows).for_each(|(id, row)| self.count(id, row.as_ref()));
+        Ok(rows)
+    }
+
+    async fn listed(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
         ids.iter().try_for_each(check_id)?;
         let keys = ids.iter().map(|id| (id.clone(), ROW)).collect();
         Ok(by(deadline, self.store.get_many(call(deadline), Table::Records, keys)).await?)
@@ -245,11 +296,11 @@ impl Records {
     /// Runs steps in a task of its own, which also ends if the caller goes away. It keeps the turns
     /// until the write has ended, so that the next change begins with what this one left.
     async fn write(&self, deadline: Deadline, turns: Arc<Turns>, steps: Vec<Step>) -> Result<Outcome, RecordsError> {
-        let (store, compares) = (self.store.clone(), self.is_shared);
+        let (store, compares, sync_delay) = (self.store.clone(), self.is_shared, self.sync_delay);
         let (answer, answered) = oneshot::channel();
         tokio::spawn(async move {
             let key = steps.first().map(|step| step.partition().clone()).unwrap_or_default();
-            let outcome = store.run(call(deadline), steps).await;
+            let outcome = store.run(call(deadline).synced_within(sync_delay), steps).await;
             // A write that compares does no harm if it comes after the next one.
             let must_end = matches!(outcome, Ok(Outcome::Unknown { .. })) && !compares;
             // A caller that went away has dropped its receiver.

@@ -25,7 +25,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{Policy, Right, Via, identify, keep_standing, require};
 use crate::admin::{self, Admin};
-use crate::config::{Config, RecordsConfig};
+use crate::config::{Config, RecordsConfig, Warm};
 use crate::cors::Origins;
 use crate::error::ServerError;
 use crate::feed::{self, Consumers};
@@ -34,6 +34,7 @@ use crate::held;
 use crate::hosts::Hosts;
 use crate::pace::{self, Pace};
 use crate::tokens::{TokenError, Tokens};
+use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
 use crate::{cors, fixity_pages, page, problem, request_id, stat, telemetry};
 
@@ -45,6 +46,7 @@ pub struct App {
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
     records: Arc<Door>,
+    warming: Arc<Warming>,
     tokens: Arc<Tokens>,
     fixity: Arc<Auditor>,
     hosts: Arc<Hosts>,
@@ -84,9 +86,10 @@ impl App {
             let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
             let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
             let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
-            let records = Arc::new(Records::in_mode(store.clone(), clock, config.records.mode));
-            let tokens = Arc::new(tokens);
+            let (tokens, records) = (Arc::new(tokens), records_of(&config, store.clone(), clock));
             let policy = policy(Via::Network, &config, tokens.clone(), origins.clone());
+            let folder = store.capabilities().folder;
+            let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
             let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
             Ok(Self {
                 config,
@@ -95,6 +98,7 @@ impl App {
                 data: Arc::new(data),
                 ldp: Arc::new(ldp),
                 records,
+                warming,
                 tokens,
                 fixity,
                 hosts,
@@ -138,7 +142,7 @@ impl App {
         let door_data::Routes { read: members_read, write: members_write } =
             door_data::member_routes(self.data.clone());
         let mut routes = page::routes()
-            .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
+            .merge(health::routes(self.readiness()))
             .merge(guarded(self.telling_routes(), Right::Read))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
@@ -164,12 +168,28 @@ impl App {
         layered(routes, policy, hosts, Pace::of(&self.config.limits))
     }
 
-    /// The records door, if the configuration names an address for the Redis protocol. Refuses a
-    /// mode that is not that of the store's records.
+    fn readiness(&self) -> Readiness {
+        let (store, warming, stopping) = (self.store.clone(), self.warming.clone(), self.stopping.clone());
+        Readiness { store, warming, stopping }
+    }
+
+    /// The warming of records.
+    pub(crate) fn warming(&self) -> &Arc<Warming> {
+        &self.warming
+    }
+
+    /// The records door, if the configuration names an address for the Redis protocol.
+    ///
+    /// Errors: the store cannot do what the configuration asks for, or its records have another mode.
     pub(crate) fn records_door(&self) -> BoxFuture<'_, Result<Option<Arc<Door>>, ServerError>> {
         async move {
             let refuse = |reason| Err(ServerError::Door { door: "the records door", reason });
             let RecordsConfig { listen, mode, .. } = self.config.records;
+            if !self.config.records.durability.sync_delay().is_zero() && !self.store.capabilities().delays_syncs {
+                let reason = "records.durability has to be `sync`: this store decides itself when it syncs \
+                              (Apache Cassandra by its `commitlog_sync`)";
+                return refuse(reason.to_owned());
+            }
             if listen.is_none() && mode == Mode::Atomic {
                 return Ok(None);
             }
@@ -250,9 +270,28 @@ fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Arc<Origins>)
     Policy { via, config: config.auth.clone(), tokens, origins }
 }
 
+/// The records of a store, with the durability of the configuration.
+fn records_of(config: &Config, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<Records> {
+    let remembers = config.records.warm == Warm::Hottest && store.capabilities().folder.is_some();
+    let records =
+        Records::in_mode(store, clock, config.records.mode).synced_within(config.records.durability.sync_delay());
+    Arc::new(if remembers { records.remembering() } else { records })
+}
+
 fn records_settings(config: &Config) -> door_records::Settings {
-    let RecordsConfig { listen: _, gives_way: _, tls: _, mode: _, deadline, deadline_max, silence_max, request_max } =
-        config.records;
+    let RecordsConfig {
+        listen: _,
+        gives_way: _,
+        tls: _,
+        mode: _,
+        durability: _,
+        warm: _,
+        warm_max: _,
+        deadline,
+        deadline_max,
+        silence_max,
+        request_max,
+    } = config.records;
     door_records::Settings {
         deadline,
         deadline_max,
@@ -314,20 +353,40 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
     use axum::body::Body;
     use http::{Method, StatusCode};
-    use store::Lane;
     use store::faults::Faults;
+    use store::{Capabilities, Lane, Wrapper};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
     use tower::ServiceExt;
 
     use super::*;
+    use crate::config::RecordsDurability;
 
     async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
+        app_with(Config::default()).await
+    }
+
+    async fn app_with(config: Config) -> (App, Arc<Faults>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
         let faults = Arc::new(Faults::new(store));
-        (App::open(Config::default(), faults.clone()).await.unwrap(), faults, folder)
+        (App::open(config, faults.clone()).await.unwrap(), faults, folder)
+    }
+
+    /// A store that decides itself when it syncs, as Cassandra does.
+    struct SyncsItself(Arc<Faults>);
+
+    impl Wrapper for SyncsItself {
+        fn inner(&self) -> &dyn Store {
+            &*self.0
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { delays_syncs: false, ..Store::capabilities(&*self.0) }
+        }
     }
 
     async fn answer(router: &Router, method: Method, path: &str) -> Response {
@@ -378,6 +437,39 @@ mod tests {
         assert_eq!(answer(&network, Method::GET, "/records/a").await.status(), StatusCode::NOT_FOUND);
         assert_eq!(answer(&network, Method::POST, "/records:batchGet").await.status(), StatusCode::OK);
         assert_eq!(answer(&trusted, Method::DELETE, "/records/a").await.status(), StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn the_server_is_ready_when_its_records_are_warm_and_says_how_far_it_is() {
+        let records = RecordsConfig { warm: Warm::All, ..RecordsConfig::default() };
+        let (app, _faults, _folder) = app_with(Config { records, ..Config::default() }).await;
+        let router = app.router(Via::Network);
+        let warming = answer(&router, Method::GET, "/readyz").await;
+        assert_eq!(warming.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(warming.headers().contains_key(header::RETRY_AFTER));
+        let told = axum::body::to_bytes(warming.into_body(), 1_000).await.unwrap();
+        assert!(String::from_utf8_lossy(&told).contains("being warmed: 0 records are read"), "{told:?}");
+        assert_eq!(answer(&router, Method::GET, "/records/a").await.status(), StatusCode::NOT_FOUND);
+        app.warming().run().await;
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_durability_that_the_store_does_not_have_is_refused_at_the_start() {
+        let records = |durability| RecordsConfig { durability, ..RecordsConfig::default() };
+        for (durability, is_refused) in
+            [(RecordsDurability::Sync, false), (RecordsDurability::Every(Duration::from_millis(10)), true)]
+        {
+            let config = Config { records: records(durability), ..Config::default() };
+            let (app, faults, _folder) = app_with(config.clone()).await;
+            assert!(app.records_door().await.is_ok(), "{durability:?} in a data folder");
+            let elsewhere = App::open(config, Arc::new(SyncsItself(faults))).await.unwrap();
+            let door = elsewhere.records_door().await.map(|_| ());
+            assert_eq!(door.is_err(), is_refused, "{durability:?}");
+            if let Err(error) = door {
+                assert!(error.to_string().contains("records.durability has to be `sync`"), "{error}");
+            }
+        }
     }
 
     #[tokio::test]

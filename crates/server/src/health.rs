@@ -4,7 +4,8 @@
 //! store accepts those ([`Lane::Service`]). If only the text lane refuses writes (its disk is
 //! nearly full, or compaction met a broken block), the status stays 200, so that no load balancer
 //! removes a server that can read everything. The response then says what is refused. Imports get
-//! 503 or 507, and `penates_store_refusing_writes` reports it to monitors.
+//! 503 or 507, and `penates_store_refusing_writes` reports it to monitors. A server that warms its
+//! records (`records.warm`) is ready afterwards.
 
 use std::sync::Arc;
 
@@ -17,11 +18,13 @@ use store::{Lane, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::problem;
+use crate::warm::Warming;
 
 /// The state that readiness depends on.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) warming: Arc<Warming>,
     /// Cancelled once the server has been asked to stop.
     pub(crate) stopping: CancellationToken,
 }
@@ -33,6 +36,9 @@ pub(crate) fn routes(readiness: Readiness) -> Router {
 async fn ready(State(readiness): State<Readiness>) -> Response {
     if readiness.stopping.is_cancelled() {
         return problem::respond(Reason::STOPPING, "the server is stopping");
+    }
+    if let Some(progress) = readiness.warming.progress() {
+        return problem::respond(Reason::WARMING, &format!("the records are being warmed: {progress}"));
     }
     let refusing = readiness.store.health().await.refusing_writes;
     if let Some(reason) = refusing.get(&Lane::Service) {

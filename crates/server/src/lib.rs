@@ -13,7 +13,7 @@
 //!   `feed/`, the change feed over HTTP. `webhooks/` sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate, `peer.rs` the client's address, `background.rs` collects and sweeps,
-//!   `systemd.rs` notifies the service manager.
+//!   `warm.rs` reads records before the server is ready, `systemd.rs` notifies the service manager.
 
 pub mod config;
 
@@ -45,6 +45,7 @@ mod telemetry;
 mod tls;
 mod tokens;
 mod trace_context;
+mod warm;
 mod webhooks;
 
 pub use access::Via;

@@ -60,6 +60,7 @@ async fn serve_app(
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
+    let warming = app.warming().start();
     let webhooks = app.webhooks().start(app.stopping());
     let addresses = listeners.addresses().clone();
     tracing::info!(http = ?addresses.http, tls = ?addresses.tls, records = ?addresses.records, socket = ?addresses.socket, "listening");
@@ -72,6 +73,8 @@ async fn serve_app(
         app.stopping().cancel();
     };
     listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), door, shutdown).await;
+    drop(warming);
+    app.warming().save().await;
     webhooks.ended(WEBHOOKS_PATIENCE).await;
     app.library().audit.auditor().finish().await;
     Ok(())

@@ -40,6 +40,8 @@ const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
 const UNKNOWN: &str = "penates_store_unknown_contents";
 const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
+const RECLAIM_LAG: &str = "penates_records_reclaim_lag_seconds";
+const EXPIRING: &str = "penates_records_expiring";
 
 pub(crate) const FIXITY_ERRORS: &str = "penates_fixity_errors_total";
 const FIXITY_OLDEST: &str = "penates_fixity_oldest_check_seconds";
@@ -88,6 +90,8 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(FREE, "Free space on the store's disk");
     describe_gauge!(UNKNOWN, "Files of contents that the database does not know, kept for a grace");
     describe_gauge!(REPLICATION_LAG, "Greatest age of what is visible here of another data center");
+    describe_gauge!(RECLAIM_LAG, "How long ago the records had expired that the last sweep deleted, at most");
+    describe_gauge!(EXPIRING, "Records that expire in this hour of the clock (0) and in each after it");
     describe_counter!(RECORDS.commands, "Commands on records, by kind and outcome");
     describe_histogram!(RECORDS.duration, "Seconds of commands on records");
     describe_counter!(FIXITY_ERRORS, "How often a fixity pass was interrupted by a failure");
@@ -140,6 +144,12 @@ fn tell(health: Health) {
         gauge!(FREE).set(free as f64);
     }
     gauge!(UNKNOWN).set(health.unknown_contents as f64);
+    if let Some(lag) = health.reclaim_lag {
+        gauge!(RECLAIM_LAG).set(lag.as_secs_f64());
+    }
+    for (hour, count) in health.expiring.into_iter().enumerate() {
+        gauge!(EXPIRING, "hour" => hour.to_string()).set(count as f64);
+    }
     for (datacenter, lag) in health.replication_lag {
         gauge!(REPLICATION_LAG, "datacenter" => datacenter).set(lag.as_secs_f64());
     }

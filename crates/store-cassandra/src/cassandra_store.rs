@@ -201,7 +201,7 @@ impl Store for CassandraStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { is_shared: true, has_atomic_lists: false, folder: None }
+        Capabilities { is_shared: true, has_atomic_lists: false, delays_syncs: false, folder: None }
     }
 
     /// Each imported volume waits for a dozen round trips to a node, and a node has several cores.

@@ -1,21 +1,29 @@
 //! The one thread that writes to a lane. It takes the waiting lists, decides on each in order,
 //! writes their changes as one batch with one sync, and only then answers all of them.
+//!
+//! If all lists of a group let their sync wait ([`store::Call::sync_delay`]), the group is answered
+//! once the kernel has it, which the death of the process does not undo. It is synced with the next
+//! group that cannot wait, or when the first of its lists has waited long enough.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use store::{Clock, Lane, Outcome, StoreError, StoreResult};
 use tokio::sync::oneshot;
 
 use crate::evaluate::{Pending, Verdict, evaluate};
-use crate::queue::{Queue, QueuedWrite};
+use crate::queue::{Queue, QueuedWrite, Taken};
 use crate::room::Room;
 use crate::tables::Tables;
 
 /// A group takes no further list once it has this number of bytes. That is enough to make one sync
 /// worthwhile.
 const GROUP_BYTES: usize = 8 << 20;
+
+/// No sync waits longer, whatever its calls allow.
+const SYNC_DELAY_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// The reason why writes are refused until a restart, once they are.
 pub(crate) type Poison = Arc<OnceLock<String>>;
@@ -41,20 +49,44 @@ impl Committer {
     }
 
     fn work(self) {
-        while let Some(group) = self.queue.take_group(GROUP_BYTES) {
+        // When the groups that were not synced yet must be; `None`: there are none.
+        let mut due = None;
+        loop {
+            let taken = self.queue.take_group(GROUP_BYTES, due);
             // A panic, which only a defect or damaged data can cause, leaves the fate of the group
             // unknown. Its submitters get no answer and report an unknown outcome. Nothing may be
             // written after it.
-            if catch_unwind(AssertUnwindSafe(|| self.commit(group))).is_err() {
-                self.poison("the committer failed, see the log".to_owned());
+            let worked = catch_unwind(AssertUnwindSafe(|| match taken {
+                Taken::Group(group) => Some(self.commit(group, due)),
+                Taken::Nothing => {
+                    self.sync();
+                    Some(None)
+                }
+                Taken::End => {
+                    if due.is_some() {
+                        self.sync();
+                    }
+                    None
+                }
+            }));
+            match worked {
+                Ok(Some(next)) => due = next,
+                Ok(None) => return,
+                Err(_) => {
+                    self.poison("the committer failed, see the log".to_owned());
+                    due = None;
+                }
             }
         }
     }
 
-    fn commit(&self, group: Vec<QueuedWrite>) {
+    /// Commits a group. Before it, groups may have been written whose sync is `due`; returns when
+    /// there is one due afterwards.
+    fn commit(&self, group: Vec<QueuedWrite>, due: Option<Instant>) -> Option<Instant> {
         let mut permits = Vec::with_capacity(group.len());
         let mut answers = Vec::with_capacity(group.len());
         let mut writes = Pending::default();
+        let mut sync_delay = Duration::MAX;
         {
             let view = self.tables.view();
             let now = self.clock.now();
@@ -65,6 +97,7 @@ impl Committer {
                 if !job.ticket.take() {
                     continue;
                 }
+                sync_delay = sync_delay.min(job.plan.sync_delay);
                 let verdict = self.admit(&job.plan, job.deadline, free_bytes, &mut group_bytes);
                 let answer = match verdict.and_then(|()| evaluate(&job.plan, &view, &writes, now)) {
                     Ok(Verdict::Accepted(list)) => {
@@ -77,22 +110,50 @@ impl Committer {
                 answers.push((job.answer, answer));
             }
         }
+        let now = Instant::now();
+        let due_of_group = (!writes.is_empty()).then(|| now + sync_delay.min(SYNC_DELAY_MAX));
+        let due = due.into_iter().chain(due_of_group).min();
+        let syncs = sync_delay.is_zero() || due.is_some_and(|due| due <= now);
         // Refusals wait for the sync too: the row that they return may be part of this very group.
-        let durable = if writes.is_empty() { Ok(()) } else { self.tables.commit(writes.into_changes()) };
-        match durable {
-            Ok(()) => tell(answers),
+        let written = match (writes.is_empty(), syncs) {
+            (false, _) => {
+                let (changes, moved) = writes.into_changes();
+                self.tables.commit(changes, &moved, syncs)
+            }
+            (true, true) if due.is_some() => self.tables.sync(),
+            (true, _) => Ok(()),
+        };
+        match written {
+            Ok(()) => {
+                tell(answers);
+                due.filter(|_| !syncs)
+            }
             Err(error) => {
-                let reason = format!("a write or its sync failed: {error}");
-                tracing::error!(lane = %self.lane, reason, "the store refuses writes from now on");
-                self.poison(reason.clone());
+                let reason = self.fail(&error);
                 tell(
                     answers
                         .into_iter()
                         .map(|(sender, answer)| (sender, undecided(self.lane, answer, &reason)))
                         .collect(),
                 );
+                None
             }
         }
+    }
+
+    /// Syncs the groups that were written without.
+    fn sync(&self) {
+        if let Err(error) = self.tables.sync() {
+            self.fail(&error);
+        }
+    }
+
+    /// Refuses all further writes, and returns the reason.
+    fn fail(&self, error: &StoreError) -> String {
+        let reason = format!("a write or its sync failed: {error}");
+        tracing::error!(lane = %self.lane, reason, "the store refuses writes from now on");
+        self.poison(reason.clone());
+        reason
     }
 
     /// Refuses a list before it is evaluated.

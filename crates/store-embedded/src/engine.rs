@@ -55,9 +55,8 @@ const ROWS_TOUCHED_HERE_MAX: usize = 16;
 /// most of it to wake cores.
 const RUN_BYTES_READ_HERE_MAX: usize = 1 << 20;
 
-/// What acknowledged writes survive. Each group is synced, also if its lists want less: at start
-/// the engine takes a group that is missing at the end of a journal for damage (see `opening/`), so
-/// none may be lost in a power failure.
+/// The most that acknowledged writes survive. A group is synced before its lists are acknowledged,
+/// unless all of them let it wait ([`Call::sync_delay`]).
 const GIVEN: Durability = Durability::Synced;
 
 /// The embedded engine over one data folder. See the head of the crate.
@@ -74,6 +73,8 @@ pub struct EmbeddedStore {
     /// Where the next sweep of contents continues, and what it has found so far.
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
+    /// How long ago the record had expired that the last sweep reclaimed last.
+    pub(crate) reclaim_lag: Mutex<Option<Duration>>,
     level: FormatLevel,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
@@ -108,6 +109,7 @@ impl EmbeddedStore {
             prompt: Promptness::new(),
             sweep_position: Mutex::default(),
             unknown_files: Mutex::default(),
+            reclaim_lag: Mutex::default(),
             level,
             clock,
             options,
@@ -297,8 +299,10 @@ impl Store for EmbeddedStore {
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
-        steps.iter().try_for_each(|step| call.wanted_of(step.table()).require(GIVEN))?;
-        self.submit(call.deadline, self.plan(steps)?.of_call(call)).await
+        let wanted = steps.iter().map(|step| call.wanted_of(step.table())).fold(call.durability, Durability::max);
+        wanted.require(GIVEN)?;
+        let sync_delay = if wanted < Durability::Synced { call.sync_delay } else { Duration::ZERO };
+        self.submit(call.deadline, self.plan(steps)?.of_call(call).synced_within(sync_delay)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
@@ -355,11 +359,14 @@ impl Store for EmbeddedStore {
         let refusing_writes =
             asked.await.unwrap_or_else(|error| Lane::ALL.map(|lane| (lane, error.to_string())).into());
         let unknown_contents = self.unknown_files.lock().count();
-        Health { refusing_writes, free_bytes, unknown_contents, ..Health::default() }
+        let reclaim_lag = *self.reclaim_lag.lock();
+        let records = self.database().ok().and_then(|database| database.tables.of(Lane::Records).ok().cloned());
+        let expiring = records.map_or_else(Vec::new, |records| records.expiring(self.now()));
+        Health { refusing_writes, free_bytes, unknown_contents, reclaim_lag, expiring, ..Health::default() }
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { is_shared: false, has_atomic_lists: true, folder: Some(self.folder.clone()) }
+        Capabilities { is_shared: false, has_atomic_lists: true, delays_syncs: true, folder: Some(self.folder.clone()) }
     }
 
     async fn close(&self) -> StoreResult<()> {

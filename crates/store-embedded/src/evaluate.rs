@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use bytes::Bytes;
-use store::{Outcome, Row, StoreResult, Table, UnixMillis};
+use store::{Outcome, PlainRows, Row, StoreError, StoreResult, Table, UnixMillis};
 
+use crate::forecast::{Moved, hour_of};
 use crate::key::KeyRange;
 use crate::plan::{Change, Plan, PlannedRow, RowAddress};
 use crate::tables::{Space, View, live};
@@ -14,25 +15,31 @@ use crate::{expiry, value};
 
 /// Writes that are decided but not yet committed; `None` removes.
 #[derive(Debug, Default)]
-pub(crate) struct Pending(BTreeMap<(Space, Bytes), Option<Bytes>>);
+pub(crate) struct Pending {
+    writes: BTreeMap<(Space, Bytes), Option<Bytes>>,
+    moved: Moved,
+}
 
 impl Pending {
     /// Appends the writes of an accepted list.
     pub(crate) fn append(&mut self, mut list: Pending) {
-        self.0.append(&mut list.0);
+        self.writes.append(&mut list.writes);
+        for (hour, by) in list.moved {
+            *self.moved.entry(hour).or_default() += by;
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.writes.is_empty()
     }
 
-    /// The changes to write, each key once.
-    pub(crate) fn into_changes(self) -> impl Iterator<Item = (Space, Bytes, Option<Bytes>)> {
-        self.0.into_iter().map(|((space, key), value)| (space, key, value))
+    /// The changes to write, each key once, and how they move expiries.
+    pub(crate) fn into_changes(self) -> (impl Iterator<Item = (Space, Bytes, Option<Bytes>)>, Moved) {
+        (self.writes.into_iter().map(|((space, key), value)| (space, key, value)), self.moved)
     }
 
     fn get(&self, space: Space, key: &Bytes) -> Option<&Option<Bytes>> {
-        self.0.get(&(space, key.clone()))
+        self.writes.get(&(space, key.clone()))
     }
 
     fn keys(&self, space: Space, range: &KeyRange) -> impl Iterator<Item = &Bytes> {
@@ -41,7 +48,7 @@ impl Pending {
             Bound::Unbounded => Bound::Included((space, Bytes::new())),
             from => from,
         };
-        self.0
+        self.writes
             .range((from, bound(&range.1)))
             .map(|((found, key), _)| (found, key))
             .filter_map(move |(found, key)| (*found == space).then_some(key))
@@ -82,7 +89,7 @@ type Applied = Result<(), Option<Row>>;
 impl List<'_> {
     fn apply(&mut self, change: &Change) -> StoreResult<Applied> {
         match change {
-            Change::Put { table, rows } => self.put(*table, rows),
+            Change::Put { table, rows } => self.put(*table, rows)?,
             Change::Require { target, condition } => {
                 let stands = self.row(target)?;
                 return Ok(if condition.holds(stands.as_ref()) { Ok(()) } else { Err(stands) });
@@ -104,8 +111,11 @@ impl List<'_> {
                     return Ok(Err(self.row(target)?));
                 }
                 match then {
-                    Some(row) => self.put(target.table, std::slice::from_ref(row)),
-                    None => self.write(Space::Rows(target.table), &target.key, None),
+                    Some(row) => self.put(target.table, std::slice::from_ref(row))?,
+                    None => {
+                        self.write(Space::Rows(target.table), &target.key, None);
+                        self.expire(target.table, &target.key, raw.as_ref(), None);
+                    }
                 }
             }
             Change::RemoveRows { table, keys } => {
@@ -136,36 +146,70 @@ impl List<'_> {
         Ok(Ok(()))
     }
 
-    fn put(&mut self, table: Table, rows: &[PlannedRow]) {
+    fn put(&mut self, table: Table, rows: &[PlannedRow]) -> StoreResult<()> {
+        let info = table.info();
+        let may_differ = info.may_expire && info.plain_rows == PlainRows::Replaced;
         for row in rows {
+            let before = match may_differ.then(|| self.raw(Space::Rows(table), &row.key)) {
+                // It cannot be read and is about to be replaced. Its entry goes when it is due.
+                None | Some(Err(StoreError::Corrupt { .. })) => None,
+                Some(before) => before?,
+            };
             self.write(Space::Rows(table), &row.key, Some(row.value.clone()));
-            if let Some(expiry) = &row.expiry {
-                self.write(Space::Expiries, expiry, Some(Bytes::new()));
-            }
+            self.expire(table, &row.key, before.as_ref(), row.expiry.as_ref());
         }
+        Ok(())
     }
 
-    /// Removes a row unless it is guarded. Its entry in the list of expiries stays until it is due.
+    /// Removes a row unless it is guarded.
     fn remove_plain(&mut self, table: Table, key: &Bytes) -> StoreResult<()> {
         let Some(raw) = self.raw(Space::Rows(table), key)? else { return Ok(()) };
         if value::decode(&raw).is_none_or(|value| value.guard.is_none()) {
             self.write(Space::Rows(table), key, None);
+            self.expire(table, key, Some(&raw), None);
         }
         Ok(())
     }
 
+    /// Removes a row by its entry, and the entry.
     fn reclaim(&mut self, entry: &Bytes) -> StoreResult<()> {
-        self.write(Space::Expiries, entry, None);
-        let Some((table, key)) = expiry::decode(entry) else { return Ok(()) };
-        let Some(raw) = self.raw(Space::Rows(table), &key)? else { return Ok(()) };
-        if value::decode(&raw).is_some_and(|value| value.is_expired(self.now)) {
+        let Some((table, key)) = expiry::decode(entry) else {
+            self.write(Space::Expiries, entry, None);
+            return Ok(());
+        };
+        let raw = self.raw(Space::Rows(table), &key)?;
+        let expires_at = raw.as_deref().and_then(value::expires_at);
+        if expires_at.is_some_and(|expires_at| expires_at <= self.now) {
             self.write(Space::Rows(table), &key, None);
+            self.expire(table, &key, raw.as_ref(), None);
+        }
+        // The entry of a row that is due only later stays: the clock was set back.
+        let is_early = expires_at.is_some_and(|expires_at| expires_at > self.now);
+        if !is_early || expires_at != expiry::time(entry) {
+            self.write(Space::Expiries, entry, None);
         }
         Ok(())
+    }
+
+    /// A row was replaced, or removed: replaces its entry in the list of expiries. `after` is the
+    /// entry of the new row.
+    fn expire(&mut self, table: Table, key: &Bytes, before: Option<&Bytes>, after: Option<&Bytes>) {
+        let before = before.and_then(|raw| value::expires_at(raw));
+        let before = before.map(|expires_at| expiry::encode(expires_at, table, key));
+        if before.as_ref() == after {
+            return;
+        }
+        for (entry, by) in [(before.as_ref(), -1), (after, 1)] {
+            if let Some(entry) = entry {
+                self.write(Space::Expiries, entry, (by > 0).then(Bytes::new));
+                let hour = expiry::time(entry).map(hour_of).unwrap_or_default();
+                *self.writes.moved.entry(hour).or_default() += by;
+            }
+        }
     }
 
     fn write(&mut self, space: Space, key: &Bytes, value: Option<Bytes>) {
-        self.writes.0.insert((space, key.clone()), value);
+        self.writes.writes.insert((space, key.clone()), value);
     }
 
     fn raw(&self, space: Space, key: &Bytes) -> StoreResult<Option<Bytes>> {
@@ -236,7 +280,7 @@ mod tests {
                 Verdict::Refused(_) => accepted.push(false),
             }
         }
-        let written = group.into_changes().filter(|(_, _, value)| value.is_some()).count();
+        let written = group.into_changes().0.filter(|(_, _, value)| value.is_some()).count();
         (accepted, written)
     }
 

@@ -1,5 +1,8 @@
 //! The list of rows by expiry. With it a sweep reads only rows that have expired.
 //!
+//! A row that expires has one entry. It goes when the row does, or gets another expiry. (Earlier
+//! programs left entries of earlier expiries there. Each goes when its time has come.)
+//!
 //! Each entry is a key without a value: 8 bytes Unix milliseconds (big-endian), the table's name,
 //! 0x00, the row's key.
 
@@ -31,13 +34,24 @@ pub(crate) fn decode(entry: &Bytes) -> Option<(Table, Bytes)> {
     Some((table, entry.slice(EXPIRY_BYTES + name_len + 1..)))
 }
 
-/// The entries of rows that have expired.
-pub(crate) fn due(now: UnixMillis) -> KeyRange {
-    let end = match now.0.checked_add(1) {
-        Some(end) => Bound::Excluded(end.to_be_bytes().to_vec()),
-        None => Bound::Unbounded,
-    };
-    (Bound::Unbounded, end)
+/// The time of an entry.
+pub(crate) fn time(entry: &[u8]) -> Option<UnixMillis> {
+    Some(UnixMillis(u64::from_be_bytes(*entry.first_chunk()?)))
+}
+
+/// The entries of rows that have expired, behind one of them.
+pub(crate) fn due(now: UnixMillis, after: Option<&[u8]>) -> KeyRange {
+    let begin = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.to_vec()));
+    (begin, end_of(now.0.checked_add(1).map(UnixMillis)))
+}
+
+/// The entries of rows that expire from one time on, and before another.
+pub(crate) fn between(from: UnixMillis, to: UnixMillis) -> KeyRange {
+    (Bound::Included(from.0.to_be_bytes().to_vec()), end_of(Some(to)))
+}
+
+fn end_of(time: Option<UnixMillis>) -> Bound<Vec<u8>> {
+    time.map_or(Bound::Unbounded, |time| Bound::Excluded(time.0.to_be_bytes().to_vec()))
 }
 
 #[cfg(test)]
@@ -57,10 +71,17 @@ mod tests {
 
     #[test]
     fn a_row_is_due_if_it_expires_now_or_did_earlier() {
-        let range = due(UnixMillis(100));
+        let range = due(UnixMillis(100), None);
         for (expires_at, is_due) in [(0, true), (99, true), (100, true), (101, false), (u64::MAX, false)] {
             let entry = encode(UnixMillis(expires_at), Table::Work, b"key").to_vec();
             assert_eq!(range.contains(&entry), is_due, "expires at {expires_at}");
+            assert_eq!(time(&entry), Some(UnixMillis(expires_at)));
+            assert!(!due(UnixMillis(100), Some(&entry)).contains(&entry));
+        }
+        let hour = between(UnixMillis(100), UnixMillis(200));
+        for (expires_at, is_in) in [(99, false), (100, true), (199, true), (200, false)] {
+            let entry = encode(UnixMillis(expires_at), Table::Work, b"key").to_vec();
+            assert_eq!(hour.contains(&entry), is_in, "expires at {expires_at}");
         }
     }
 }

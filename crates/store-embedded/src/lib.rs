@@ -4,7 +4,7 @@
 //! committer thread per lane writes. It takes the waiting lists of steps, checks their conditions,
 //! writes them as one batch, syncs once, and answers. A list that crosses lanes is refused, so a
 //! list is applied as a whole or not at all. An acknowledged list survives the death of the process
-//! and a power failure. A failed write or sync poisons the lane, because nobody knows what the disk
+//! and a power failure, unless its call lets the sync wait. A failed write or sync poisons the lane, because nobody knows what the disk
 //! has stored: the lane stays readable, but refuses writes until the store is opened again. The
 //! other lane continues.
 //!
@@ -35,7 +35,7 @@
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
-//!   `sweep.rs`, `unknown.rs` and `swept.rs`; `salvage/`;
+//!   `sweep.rs`, `unknown.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
 //!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 
@@ -46,6 +46,7 @@ mod engine;
 mod evaluate;
 mod expiry;
 mod folder;
+mod forecast;
 mod header;
 mod key;
 mod once;

@@ -1,6 +1,8 @@
 //! A list of steps as the committer takes it: keys and values encoded, sizes known. The submitter
 //! makes it, so that the one committer only checks and merges.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use store::{
     Call, Class, Condition, Expect, Lane, NewRow, PlainValue, Removal, Step, StoreError, StoreResult, Table, UnixMillis,
@@ -81,6 +83,8 @@ pub(crate) struct Plan {
     /// Bytes of its keys and values.
     pub(crate) bytes: usize,
     pub(crate) use_: Use,
+    /// How long its group may wait for a sync after it is acknowledged.
+    pub(crate) sync_delay: Duration,
 }
 
 impl Plan {
@@ -102,6 +106,11 @@ impl Plan {
         }
     }
 
+    /// The same plan, whose group may wait so long for its sync.
+    pub(crate) fn synced_within(self, sync_delay: Duration) -> Self {
+        Self { sync_delay, ..self }
+    }
+
     /// The same plan as a step of a removal, if it is small.
     pub(crate) fn removing(self) -> Self {
         if self.use_ == Use::AddsLittle { Self { use_: Use::GivesBack, ..self } } else { self }
@@ -121,7 +130,7 @@ impl Plan {
             true => Use::AddsLittle,
             false => Use::GivesBack,
         };
-        Self { lane, changes, bytes, use_ }
+        Self { lane, changes, bytes, use_, sync_delay: Duration::ZERO }
     }
 
     /// The tables that rows are written to.

@@ -49,6 +49,16 @@ pub(crate) struct Queue {
     max_age: Duration,
 }
 
+/// What the committer finds in the queue.
+pub(crate) enum Taken {
+    /// These lists.
+    Group(Vec<QueuedWrite>),
+    /// Nothing came until the given time.
+    Nothing,
+    /// The queue is closed and empty.
+    End,
+}
+
 struct Waiting {
     jobs: VecDeque<(Instant, QueuedWrite)>,
     closed: bool,
@@ -76,15 +86,23 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for lists and takes those that may be committed together, about `max_bytes` of them;
-    /// `None`: the queue is closed and empty.
-    pub(crate) fn take_group(&self, max_bytes: usize) -> Option<Vec<QueuedWrite>> {
+    /// Waits for lists, until a time if there is one, and takes those that may be committed
+    /// together, about `max_bytes` of them.
+    pub(crate) fn take_group(&self, max_bytes: usize, until: Option<Instant>) -> Taken {
         let mut waiting = self.waiting.lock();
         while waiting.jobs.is_empty() {
             if waiting.closed {
-                return None;
+                return Taken::End;
             }
-            self.arrived.wait(&mut waiting);
+            match until {
+                None => self.arrived.wait(&mut waiting),
+                Some(until) if self.arrived.wait_until(&mut waiting, until).timed_out() => {
+                    if waiting.jobs.is_empty() {
+                        return Taken::Nothing;
+                    }
+                }
+                Some(_) => {}
+            }
         }
         let mut bytes = 0;
         let mut group = Vec::new();
@@ -94,7 +112,7 @@ impl Queue {
             bytes += job.plan.bytes;
             group.push(job);
         }
-        Some(group)
+        Taken::Group(group)
     }
 
     /// Accepts no more lists; waiting ones are still committed.
@@ -111,6 +129,13 @@ mod tests {
 
     use super::*;
 
+    fn lists(taken: Taken) -> usize {
+        match taken {
+            Taken::Group(group) => group.len(),
+            Taken::Nothing | Taken::End => 0,
+        }
+    }
+
     fn job() -> (QueuedWrite, oneshot::Receiver<StoreResult<Outcome>>) {
         let (answer, answered) = oneshot::channel();
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
@@ -124,7 +149,7 @@ mod tests {
         let queue = Queue::new(Duration::ZERO);
         queue.push(job().0).unwrap();
         assert!(matches!(queue.push(job().0), Err(StoreError::Overloaded(_))));
-        assert_eq!(queue.take_group(1).unwrap().len(), 1);
+        assert_eq!(lists(queue.take_group(1, None)), 1);
         queue.push(job().0).unwrap();
     }
 
@@ -134,7 +159,16 @@ mod tests {
         for _ in 0..100 {
             queue.push(job().0).unwrap();
         }
-        assert_eq!(queue.take_group(1).unwrap().len(), 100, "lists of no bytes all fit into a group");
+        assert_eq!(lists(queue.take_group(1, None)), 100, "lists of no bytes all fit into a group");
+    }
+
+    #[test]
+    fn nothing_is_taken_if_nothing_comes_until_the_given_time() {
+        let queue = Queue::new(Duration::from_secs(3600));
+        let now = Some(Instant::now());
+        assert!(matches!(queue.take_group(1, now), Taken::Nothing));
+        queue.push(job().0).unwrap();
+        assert_eq!(lists(queue.take_group(1, now)), 1);
     }
 
     #[test]
@@ -143,8 +177,8 @@ mod tests {
         queue.push(job().0).unwrap();
         queue.close();
         assert!(matches!(queue.push(job().0), Err(StoreError::Unavailable(_))));
-        assert_eq!(queue.take_group(1).unwrap().len(), 1);
-        assert!(queue.take_group(1).is_none());
+        assert_eq!(lists(queue.take_group(1, None)), 1);
+        assert!(matches!(queue.take_group(1, None), Taken::End));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::opening::journal;
-use crate::opening::record::{Mark, Record, RecordFile};
+use crate::opening::record::{Mark, Record, RecordFile, Synced};
 use crate::opening::versions::Known;
 use crate::opening::{Found, known_path};
 
@@ -50,6 +50,10 @@ pub(crate) struct Recorder {
     database: PathBuf,
     file: RecordFile,
     record: Record,
+    /// The last group that was written. Those after the record's are not synced yet.
+    written: u64,
+    /// The journal that was written to when that group began.
+    written_to: u64,
     /// For each journal, a sequence number up to which it certainly has groups.
     journals: BTreeMap<u64, u64>,
     /// The journal that is written to, as far as is known.
@@ -86,6 +90,8 @@ impl Recorder {
             active_bytes: found.journals.last().and_then(|journal| journal.runs.last()).map_or(0, |run| run.bytes.end),
             known: found.known,
             known_versions: record.versions.clone(),
+            written: group,
+            written_to: record.written_to,
             record: Record { group, sequence, ..record },
             seen_at: None,
             synced_at: now,
@@ -96,19 +102,32 @@ impl Recorder {
 
     /// The mark of the next group.
     pub(crate) fn next_mark(&self) -> Mark {
-        Mark { database: self.record.database, group: self.record.group + 1 }
+        Mark { database: self.record.database, group: self.written + 1 }
     }
 
-    /// Records that the group with the next mark is durable. `sequence` is not below the engine's
-    /// number of it, and `bytes` is not less than what it added to the journal.
-    pub(crate) fn committed(&mut self, sequence: u64, bytes: u64, engine: &impl Engine) {
-        let written_to = self.active;
+    /// What the next group has to say of syncs; `None`: it is synced, and so are all before it.
+    pub(crate) fn synced_before_next(&self, syncs: bool) -> Option<Synced> {
+        let group = self.record.group;
+        (!syncs || group < self.written).then_some(Synced(group))
+    }
+
+    /// Takes note that the group with the next mark was written. `bytes` is not less than what it
+    /// added to the journal.
+    pub(crate) fn written(&mut self, bytes: u64) {
+        self.written += 1;
+        self.written_to = self.active;
         self.active_bytes += bytes;
         while self.active_bytes > SURELY_ONE_JOURNAL_BYTES && journal::path(&self.database, self.active + 1).exists() {
             self.active += 1;
             self.active_bytes = bytes;
         }
-        self.record.group += 1;
+    }
+
+    /// Records that all groups so far are durable. `sequence` is not below the engine's number of
+    /// the last.
+    pub(crate) fn synced(&mut self, sequence: u64, engine: &impl Engine) {
+        let written_to = self.written_to;
+        self.record.group = self.written;
         self.record.sequence = sequence;
         self.record.written_to = written_to;
         if self.seen_at.is_none_or(|at| at.elapsed() >= SEEN_EVERY) {
@@ -133,8 +152,11 @@ impl Recorder {
         }
     }
 
-    /// Records the present state, durably.
-    pub(crate) fn end(&mut self, engine: &impl Engine) {
+    /// Records the present state, durably. All groups are.
+    pub(crate) fn end(&mut self, sequence: u64, engine: &impl Engine) {
+        if self.record.group < self.written {
+            self.synced(sequence, engine);
+        }
         self.take(engine.seen());
         let written = self.file.write(&self.record).and_then(|()| self.file.sync());
         self.tell(written);
@@ -226,7 +248,9 @@ mod tests {
             // Pretends that time has passed.
             recorder.seen_at = None;
             assert_eq!(recorder.next_mark().group, recorder.record.group + 1);
-            recorder.committed(sequence, bytes, &engine);
+            recorder.written(bytes);
+            assert_eq!(RecordFile::look(&path).unwrap().unwrap().group, recorder.record.group, "it is not synced yet");
+            recorder.synced(sequence, &engine);
             let seen = RecordFile::look(&path).unwrap().unwrap();
             assert_eq!((seen.group, seen.sequence), (recorder.record.group, sequence));
             (seen.written_to, seen.needed_from)

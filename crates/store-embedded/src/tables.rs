@@ -12,11 +12,13 @@ use fjall::AbstractTree;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use parking_lot::Mutex;
-use store::{Class, Lane, StoreError, StoreResult, Table, UnixMillis};
+use store::{Class, Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
+use crate::expiry;
 use crate::folder::{io_error, sync_folder};
+use crate::forecast::{self, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
-use crate::opening::record::{DatabaseId, Mark, Record, RecordFile};
+use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
@@ -34,13 +36,19 @@ const ROW_BLOCK_BYTES: u32 = 4 << 10;
 /// mark) its key.
 const ITEM_FRAME_BYTES_MAX: u64 = 64;
 
+/// Entries that are counted between two looks at the deadline.
+const ENTRIES_PER_DEADLINE_CHECK: u64 = 1_000;
+
+/// No more entries of one hour are counted, so that each sweep counts some hours to the end.
+const ENTRIES_COUNTED_MAX: usize = 5_000_000;
+
 /// How often a flush checks whether its files are written.
 const FLUSH_POLL: Duration = Duration::from_millis(5);
 
 /// A keyspace: a table's rows, or one of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Space {
-    /// The [`Mark`] of the last group, in one row.
+    /// The [`Mark`] of the last group, and the last [`Synced`], in a row each.
     Marks,
     /// A table's rows.
     Rows(Table),
@@ -84,6 +92,7 @@ pub(crate) struct Tables {
     /// In the order of [`Space::all`].
     keyspaces: Vec<(Space, Keyspace)>,
     recorder: Mutex<Recorder>,
+    forecast: Forecast,
     memtable_bytes: u64,
 }
 
@@ -137,9 +146,13 @@ impl Tables {
             Err(_) => return Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
         };
         check_names(folder, &keyspaces)?;
+        // What is seen from now on must not be lost in a power failure: the process may have died
+        // before it synced its last groups.
+        database.persist(PersistMode::SyncAll).map_err(|error| open_error(folder, error))?;
         let group = last_group(folder, &keyspaces[0].1, &record, &found)?;
         let recorder = Mutex::new(Recorder::new(folder, file, record, found, group));
-        Ok(Self { lane, database, keyspaces, recorder, memtable_bytes: options.memtable_bytes })
+        let forecast = Forecast::default();
+        Ok(Self { lane, database, keyspaces, recorder, forecast, memtable_bytes: options.memtable_bytes })
     }
 
     fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
@@ -157,12 +170,22 @@ impl Tables {
         View { tables: self, snapshot: self.database.snapshot() }
     }
 
-    /// Writes all changes as one group. They are durable, and only then visible, when this returns.
-    pub(crate) fn commit(&self, changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>) -> StoreResult<()> {
+    /// Writes all changes as one group. They are visible when this returns. Before that they and all
+    /// earlier groups are synced, or the kernel has them.
+    pub(crate) fn commit(
+        &self,
+        changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>,
+        moved: &Moved,
+        syncs: bool,
+    ) -> StoreResult<()> {
         let mut recorder = self.recorder.lock();
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
+        let persist = if syncs { PersistMode::SyncData } else { PersistMode::Buffer };
+        let mut batch = self.database.batch().durability(Some(persist));
         batch.insert(self.marks(), Mark::KEY, recorder.next_mark().encode());
-        let mut bytes = ITEM_FRAME_BYTES_MAX + Mark::BYTES as u64;
+        if let Some(synced) = recorder.synced_before_next(syncs) {
+            batch.insert(self.marks(), Synced::KEY, synced.encode());
+        }
+        let mut bytes = 2 * ITEM_FRAME_BYTES_MAX + (Mark::BYTES + Synced::BYTES) as u64;
         for (space, key, value) in changes {
             bytes += ITEM_FRAME_BYTES_MAX + (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
             match value {
@@ -174,7 +197,53 @@ impl Tables {
             context: "committing a batch".to_owned(),
             source: io::Error::other(error),
         })?;
-        recorder.committed(self.database.visible_seqno(), bytes, self);
+        recorder.written(bytes);
+        self.forecast.add(moved);
+        if syncs {
+            recorder.synced(self.database.visible_seqno(), self);
+        }
+        Ok(())
+    }
+
+    /// Syncs all groups.
+    pub(crate) fn sync(&self) -> StoreResult<()> {
+        let mut recorder = self.recorder.lock();
+        self.database.persist(PersistMode::SyncData).map_err(|error| StoreError::Io {
+            context: "syncing a journal".to_owned(),
+            source: io::Error::other(error),
+        })?;
+        recorder.synced(self.database.visible_seqno(), self);
+        Ok(())
+    }
+
+    /// How many rows of the lane expire in the hour of a time and in each after it, as far as they
+    /// are counted.
+    pub(crate) fn expiring(&self, now: UnixMillis) -> Vec<u64> {
+        self.forecast.from(hour_of(now))
+    }
+
+    /// Counts the coming hours that are not counted yet. At the deadline it ends; the next call
+    /// continues.
+    pub(crate) fn count_expiring(&self, now: UnixMillis, deadline: Deadline) -> StoreResult<()> {
+        let first = hour_of(now);
+        self.forecast.forget_before(first);
+        for hour in first..first + HOURS {
+            let view = {
+                // No group is committed meanwhile.
+                let _recorder = self.recorder.lock();
+                if !self.forecast.begin(hour) {
+                    continue;
+                }
+                self.view()
+            };
+            let counted = count_hour(&view, hour, deadline);
+            self.forecast.found(hour, counted.as_ref().ok().copied());
+            match counted {
+                Ok(_) => {}
+                Err(StoreError::DeadlinePassed) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
@@ -206,8 +275,9 @@ impl Tables {
                 thread::sleep(FLUSH_POLL);
             }
         }
+        let mut recorder = self.recorder.lock();
         self.database.persist(PersistMode::SyncAll)?;
-        self.recorder.lock().end(self);
+        recorder.end(self.database.visible_seqno(), self);
         Ok(())
     }
 }
@@ -268,6 +338,20 @@ impl View<'_> {
             Ok((key.into(), value.into()))
         }))
     }
+}
+
+/// The number of entries of an hour, at most [`ENTRIES_COUNTED_MAX`].
+fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<u64> {
+    let hour = expiry::between(forecast::begin_of(hour), forecast::begin_of(hour + 1));
+    let mut count = 0;
+    for entry in view.range(Space::Expiries, hour)?.take(ENTRIES_COUNTED_MAX) {
+        entry?;
+        count += 1;
+        if count % ENTRIES_PER_DEADLINE_CHECK == 0 && deadline.passed() {
+            return Err(StoreError::DeadlinePassed);
+        }
+    }
+    Ok(count)
 }
 
 /// Decodes a value; `None`: it has expired.
@@ -339,6 +423,8 @@ fn last_group(folder: &Path, marks: &Keyspace, record: &Record, found: &Found) -
     };
     let in_journals = found.journals.iter().rev().find_map(|journal| Some(journal.runs.last()?.last));
     let expected = in_journals.unwrap_or(record.group);
+    let synced = found.journals.last().map_or(0, |journal| journal.lost_after);
+    let expected = expected.max(synced);
     // Files of rows may have a later group than the record, which falls behind in a power failure.
     if group < expected || in_journals.is_some_and(|last| group > last) {
         return Err(unreadable(folder, format!("it shows group {group}, and should show {expected}")));

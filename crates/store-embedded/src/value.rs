@@ -73,6 +73,12 @@ pub(crate) fn encode_guarded(value: &[u8], guard: &Guard) -> StoreResult<Bytes> 
     Ok(encoded.freeze())
 }
 
+/// When an encoded value expires; `None`: never, or it is no value.
+pub(crate) fn expires_at(encoded: &[u8]) -> Option<UnixMillis> {
+    let (EXPIRING, rest) = encoded.split_first().map(|(kind, rest)| (*kind, rest))? else { return None };
+    Some(UnixMillis(u64::from_be_bytes(*rest.first_chunk()?)))
+}
+
 /// Decodes a value; `None`: this module did not encode it.
 pub(crate) fn decode(encoded: &Bytes) -> Option<Value> {
     match *encoded.first()? {

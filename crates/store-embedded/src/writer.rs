@@ -108,3 +108,78 @@ impl Drop for Writer {
 fn permits(bytes: usize) -> usize {
     bytes.div_ceil(PERMIT_BYTES).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::{NewRow, Step, SystemClock, Table};
+
+    use super::*;
+    use crate::opening::record::RecordFile;
+    use crate::opening::record_path;
+
+    const LANE: Lane = Lane::Records;
+
+    /// The longest time that a test waits.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn started() -> (tempfile::TempDir, std::path::PathBuf, Writer) {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, options) = (folder.path().join(LANE.name()), EmbeddedOptions::default());
+        Tables::make(&database, LANE, &options.of_lane(LANE)).unwrap();
+        let tables = Arc::new(Tables::open(&database, LANE, &options.of_lane(LANE)).unwrap());
+        let room = Arc::new(Room::new(folder.path().to_path_buf(), 0));
+        let writer = Writer::start(LANE, tables, room, Arc::new(SystemClock), &options).unwrap();
+        (folder, database, writer)
+    }
+
+    async fn put(writer: &Writer, key: &'static str, sync_delay: Duration) {
+        let rows = vec![NewRow::new("", "v")];
+        let steps = vec![Step::Put { table: Table::Records, partition: key.into(), rows }];
+        let plan = Plan::new(steps).unwrap().synced_within(sync_delay);
+        assert!(writer.submit(Deadline::within(PATIENCE), plan).await.unwrap().is_applied());
+    }
+
+    /// The last group that is known to be synced.
+    fn synced(database: &std::path::Path) -> u64 {
+        RecordFile::look(&record_path(database)).unwrap().unwrap().group
+    }
+
+    async fn is_synced(database: &std::path::Path, group: u64) {
+        let began = Instant::now();
+        while synced(database) != group {
+            assert!(began.elapsed() < PATIENCE, "group {group} is not synced");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_that_waits_for_its_sync_is_synced_in_time_although_no_other_comes() {
+        let (_folder, database, writer) = started();
+        put(&writer, "a", Duration::from_millis(1)).await;
+        is_synced(&database, 1).await;
+        put(&writer, "b", Duration::from_millis(20)).await;
+        is_synced(&database, 2).await;
+    }
+
+    #[tokio::test]
+    async fn a_write_that_does_not_wait_syncs_those_that_do_and_so_does_the_end() {
+        let (_folder, database, writer) = started();
+        let late = Duration::from_secs(3_600);
+        put(&writer, "a", late).await;
+        put(&writer, "b", Duration::MAX).await;
+        assert_eq!(synced(&database), 0);
+        put(&writer, "c", Duration::ZERO).await;
+        assert_eq!(synced(&database), 3);
+        put(&writer, "d", late).await;
+        // It changes nothing, but what it learned has to last.
+        writer.submit(Deadline::within(PATIENCE), Plan::of(LANE, Vec::new())).await.unwrap();
+        assert_eq!(synced(&database), 4);
+        put(&writer, "e", late).await;
+        put(&writer, "f", Duration::from_millis(1)).await;
+        is_synced(&database, 6).await;
+        put(&writer, "g", late).await;
+        writer.end();
+        assert_eq!(synced(&database), 7);
+    }
+}

@@ -67,6 +67,11 @@ pub struct Call {
     pub is_removal: bool,
     /// What a write must survive, if its tables do not need more.
     pub durability: Durability,
+    /// How long after its acknowledgement a write may take until it survives a power failure, if it
+    /// does not have to survive one at once. Zero, the default, does not let an engine put a sync
+    /// off that it would make at once. Engines that keep to it say so
+    /// ([`crate::Capabilities::delays_syncs`]); others ignore it.
+    pub sync_delay: Duration,
     /// Whether a read of a content is by one who reads everything once (a check). An engine should
     /// not let it replace in its caches what others read.
     pub is_once: bool,
@@ -90,6 +95,7 @@ impl Call {
             deadline,
             is_removal: false,
             durability: Durability::Written,
+            sync_delay: Duration::ZERO,
             is_once: false,
             is_by_clock: false,
         }
@@ -123,6 +129,11 @@ impl Call {
     /// The same call, whose write must survive at least this.
     pub fn durable(self, durability: Durability) -> Self {
         Self { durability, ..self }
+    }
+
+    /// The same call, whose write may survive a power failure only so much later.
+    pub fn synced_within(self, sync_delay: Duration) -> Self {
+        Self { sync_delay, ..self }
     }
 
     /// What a write of this call to a table must survive.

@@ -120,7 +120,7 @@ impl Store for NullStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { is_shared: false, has_atomic_lists: false, folder: None }
+        Capabilities { is_shared: false, has_atomic_lists: false, delays_syncs: false, folder: None }
     }
 }
 

@@ -58,6 +58,12 @@ pub struct Health {
     /// Bytes of content files that the store does not know, as far as it has looked. It keeps them
     /// for a while before it deletes them.
     pub unknown_contents: u64,
+    /// How long ago the records had expired that the last sweep deleted, at most; `None`: there was
+    /// no sweep yet, or the engine reclaims by itself.
+    pub reclaim_lag: Option<Duration>,
+    /// How many records expire in the present hour of the clock (UTC), and in each after it. Empty
+    /// as long as that is not known.
+    pub expiring: Vec<u64>,
     /// The greatest age of what is read here of each other data center, by name, if the engine has
     /// several.
     pub replication_lag: BTreeMap<String, Duration>,
@@ -92,6 +98,9 @@ pub struct Capabilities {
     /// Whether [`Store::run`] applies all of a list or none of it. If not, a list that is refused
     /// or fails may be applied in part: up to the step that was refused.
     pub has_atomic_lists: bool,
+    /// Whether a write may wait for its sync as long as its call allows
+    /// ([`Call::sync_delay`]), and no longer.
+    pub delays_syncs: bool,
     /// The folder of the data, if there is one. A server keeps files of its own in it: the
     /// certificate that it makes, and the administrator's socket.
     pub folder: Option<PathBuf>,

@@ -7,6 +7,8 @@ use records::{RecordError, RecordsError};
 use store::StoreError;
 use thiserror::Error;
 
+use crate::admission::NoPlace;
+
 /// Why a request is refused.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
@@ -34,6 +36,9 @@ pub(crate) enum HttpError {
     /// The body did not arrive in time.
     #[error("the request did not arrive by its deadline; nothing was changed")]
     Late,
+    /// Those before it take too long.
+    #[error("{}; nothing was changed", crate::error::CROWDED)]
+    Crowded,
     /// The record does not do what it is asked for.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -53,7 +58,7 @@ impl HttpError {
             Self::Precondition(_) => Reason::PRECONDITION_FAILED,
             Self::Body(BodyError::TooLarge { .. }) => Reason::TOO_LARGE,
             Self::Body(BodyError::Broken(_)) => Reason::BODY_BROKEN,
-            Self::Body(BodyError::Memory(_)) | Self::Memory(_) => Reason::OVERLOADED,
+            Self::Body(BodyError::Memory(_)) | Self::Memory(_) | Self::Crowded => Reason::OVERLOADED,
             Self::Record(_) => Reason::CONFLICT,
             Self::Late | Self::Records(RecordsError::Store(StoreError::DeadlinePassed)) => Reason::DEADLINE,
             Self::Records(RecordsError::Store(error)) => error.into(),
@@ -77,6 +82,15 @@ impl HttpError {
 
     pub(super) fn problem(&self) -> Problem {
         Problem::new(self.reason(), self, false)
+    }
+}
+
+impl From<NoPlace> for HttpError {
+    fn from(reason: NoPlace) -> Self {
+        match reason {
+            NoPlace::Overloaded => Self::Crowded,
+            NoPlace::Late => Self::Records(StoreError::DeadlinePassed.into()),
+        }
     }
 }
 

@@ -81,7 +81,7 @@ impl Walk {
         let mut ids = page.ids;
         let pattern = self.listing.r#match.clone().map(Bytes::from);
         ids.retain(|id| pattern.as_ref().is_none_or(|pattern| matches(pattern, id)));
-        let found = self.door.records.read_many(deadline(), &ids).await?;
+        let found = self.door.records.read_listed(deadline(), &ids).await?;
         let bytes: usize = found.iter().flatten().map(Record::bytes).sum();
         self.share = Some(self.door.memory.reserve(&self.party, 2 * bytes as u64).await?);
         let there = ids.iter().zip(&found).filter_map(|(id, record)| Some((id, record.as_ref()?)));

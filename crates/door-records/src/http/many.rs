@@ -46,9 +46,9 @@ async fn read(door: Arc<Door>, asking: Arc<Asking>, line: Bytes) -> String {
         Err(error) => return line::refused(None, &error),
     };
     let deadline = asking.deadline();
-    let found = match door.place(deadline).await {
-        Some(_place) => door.records.read(deadline, &id).await.map_err(HttpError::from),
-        None => Err(HttpError::Late),
+    let found = match door.admission.place(deadline).await {
+        Ok(_place) => door.records.read(deadline, &id).await.map_err(HttpError::from),
+        Err(error) => Err(error.into()),
     };
     note(found.as_ref().map_or_else(HttpError::outcome, |_| "answered"), false, began);
     match found {

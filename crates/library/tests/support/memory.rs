@@ -652,7 +652,7 @@ impl Store for Memory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { is_shared: true, has_atomic_lists: false, folder: None }
+        Capabilities { is_shared: true, has_atomic_lists: false, delays_syncs: false, folder: None }
     }
 
     async fn health(&self) -> Health {

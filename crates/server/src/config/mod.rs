@@ -3,6 +3,7 @@
 //! them from files, environment and flags. `docs/configuration.md` lists them.
 
 mod history;
+mod records;
 mod text;
 mod webhooks;
 
@@ -21,6 +22,7 @@ use crate::cors::Origins;
 use crate::hosts::Hosts;
 
 pub use history::{HistoryConfig, TreeConfig};
+pub use records::{RecordsDurability, Warm};
 pub use webhooks::{Hidden, WebhookConfig};
 
 /// All settings.
@@ -399,7 +401,14 @@ pub struct RecordsConfig {
     /// Whether that address speaks TLS, with the certificate of HTTPS.
     pub tls: bool,
     /// How records change.
-    pub mode: records::Mode,
+    pub mode: ::records::Mode,
+    /// What an acknowledged change survives.
+    pub durability: RecordsDurability,
+    /// What is read after a start, before the server is ready.
+    pub warm: Warm,
+    /// The longest time that this may take.
+    #[serde(with = "humantime_serde")]
+    pub warm_max: Duration,
     /// How long a command may take, unless its connection asks for another time.
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
@@ -420,7 +429,10 @@ impl Default for RecordsConfig {
             listen: None,
             gives_way: false,
             tls: false,
-            mode: records::Mode::Atomic,
+            mode: ::records::Mode::Atomic,
+            durability: RecordsDurability::Sync,
+            warm: Warm::Off,
+            warm_max: Duration::from_secs(60),
             deadline: Duration::from_secs(1),
             deadline_max: Duration::from_secs(60),
             silence_max: Duration::from_secs(3_600),

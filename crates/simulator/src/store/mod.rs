@@ -447,6 +447,6 @@ impl Store for SimStore {
     fn capabilities(&self) -> Capabilities {
         let has_atomic_lists = matches!(self.world.lock().setup.engine, Engine::OneCommit);
         let is_shared = !has_atomic_lists || !self.world.lock().setup.keeps_records;
-        Capabilities { is_shared, has_atomic_lists, folder: None }
+        Capabilities { is_shared, has_atomic_lists, delays_syncs: false, folder: None }
     }
 }

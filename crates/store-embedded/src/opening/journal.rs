@@ -10,9 +10,10 @@
 //!   1: 3   8: XXH3-64 of the items   4: "FJL" 3
 //! ```
 //!
-//! The first item of each group is its [`Mark`]. A group is synced before the next one begins, so
-//! only the last one may be torn. A valid group after an invalid place shows that the bytes between
-//! were valid once.
+//! The first item of each group is its [`Mark`]. A valid group after an invalid place shows that the
+//! bytes between were valid once. A group is synced before the next one begins, unless the next one
+//! says otherwise in its second item ([`Synced`]). So only the last group may be torn, and of those
+//! that were not synced any part may be missing. The engine syncs a journal before it begins another.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -23,7 +24,7 @@ use memchr::memmem;
 use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::record::{DatabaseId, Mark};
+use super::record::{DatabaseId, Mark, Synced};
 
 const GROUP_BEGIN: u8 = 1;
 const ITEM: u8 = 2;
@@ -56,6 +57,8 @@ pub(crate) struct Run {
     pub(crate) last: u64,
     /// The engine's sequence number of the last.
     pub(crate) last_sequence: u64,
+    /// The last group that was certainly synced when one of them was written.
+    pub(crate) synced: u64,
 }
 
 /// The contents of a journal.
@@ -67,6 +70,9 @@ pub(crate) struct Journal {
     pub(crate) runs: Vec<Run>,
     /// The place of the first valid group that belongs to another database.
     pub(crate) foreign_at: Option<u64>,
+    /// If groups that were not synced were lost in a power failure, the last one that cannot be
+    /// among them; otherwise 0.
+    pub(crate) lost_after: u64,
 }
 
 /// A valid group.
@@ -74,6 +80,7 @@ struct Group {
     bytes: Range<u64>,
     sequence: u64,
     mark: Option<Mark>,
+    synced: Option<Synced>,
 }
 
 /// The journals of a database, oldest first. None of them is read.
@@ -99,7 +106,7 @@ pub(crate) fn path(database: &Path, id: u64) -> PathBuf {
 /// Reads a journal of this database.
 pub(crate) fn scan(id: u64, path: PathBuf, database: DatabaseId) -> io::Result<Journal> {
     let mut source = Source::open(&path)?;
-    let mut journal = Journal { id, path, runs: Vec::new(), foreign_at: None };
+    let mut journal = Journal { id, path, runs: Vec::new(), foreign_at: None, lost_after: 0 };
     let mut search = None;
     let mut at = 0;
     loop {
@@ -131,6 +138,7 @@ impl Journal {
             self.foreign_at.get_or_insert(group.bytes.start);
             return;
         };
+        let synced = group.synced.map_or(mark.group.saturating_sub(1), |synced| synced.0);
         match self.runs.last_mut() {
             // An old group within a value of another: it does not belong to this journal.
             Some(run) if mark.group <= run.last => {}
@@ -142,13 +150,28 @@ impl Journal {
                 run.bytes.end = group.bytes.end;
                 run.last = mark.group;
                 run.last_sequence = group.sequence;
+                run.synced = run.synced.max(synced);
             }
             _ => self.runs.push(Run {
                 bytes: group.bytes,
                 first: mark.group,
                 last: mark.group,
                 last_sequence: group.sequence,
+                synced,
             }),
+        }
+    }
+
+    /// Forgets the groups after a place where others are missing, if none of these was synced: the
+    /// power failed before they were. `before` is the last group of the journal before this one.
+    pub(crate) fn forget_unsynced(&mut self, before: Option<u64>) {
+        let kept = self.runs.first().filter(|run| run.bytes.start == 0);
+        let last = kept.map(|run| run.last).or(before);
+        let kept = usize::from(kept.is_some());
+        let Some(synced) = self.runs[kept..].iter().map(|run| run.synced).max() else { return };
+        if last.is_none_or(|last| synced <= last) {
+            self.runs.truncate(kept);
+            self.lost_after = synced;
         }
     }
 
@@ -222,7 +245,7 @@ impl Source {
         let count = u32::from_le_bytes(self.read()?);
         let sequence = u64::from_le_bytes(self.read()?);
         let mut sum = Xxh3::new();
-        let mut mark = None;
+        let (mut mark, mut synced) = (None, None);
         for number in 0..count {
             if self.read::<1>()? != [ITEM] {
                 return Ok(None);
@@ -243,6 +266,15 @@ impl Source {
                 sum.update(&key);
                 sum.update(&value);
                 mark = Mark::decode(&value).filter(|_| key == Mark::KEY);
+            } else if number == 1
+                && keyspace == MARKS_KEYSPACE
+                && (key_len, value_len) == (Synced::KEY.len() as u64, Synced::BYTES as u64)
+            {
+                let key = self.read::<{ Synced::KEY.len() }>()?;
+                let value = self.read::<{ Synced::BYTES }>()?;
+                sum.update(&key);
+                sum.update(&value);
+                synced = (key == Synced::KEY).then(|| Synced::decode(value));
             } else {
                 self.digest(key_len + value_len, &mut sum)?;
             }
@@ -250,7 +282,7 @@ impl Source {
         if self.read::<1>()? != [GROUP_END] || u64::from_le_bytes(self.read()?) != sum.digest() {
             return Ok(None);
         }
-        Ok((self.read()? == TRAILER).then_some(Group { bytes: start..self.at, sequence, mark }))
+        Ok((self.read()? == TRAILER).then_some(Group { bytes: start..self.at, sequence, mark, synced }))
     }
 
     /// Adds the next bytes to a checksum.
@@ -347,13 +379,21 @@ mod tests {
     }
 
     fn group(database: DatabaseId, number: u64) -> Vec<u8> {
-        let mark = item(MARKS_KEYSPACE, Mark::KEY, &Mark { database, group: number }.encode());
-        let row = item(2, b"key", &vec![number as u8; 300]);
-        let mut group = vec![GROUP_BEGIN, 2, 0, 0, 0];
+        group_after(database, number, None)
+    }
+
+    /// A group that says what was synced when it was written.
+    fn group_after(database: DatabaseId, number: u64, synced: Option<u64>) -> Vec<u8> {
+        let mut items = item(MARKS_KEYSPACE, Mark::KEY, &Mark { database, group: number }.encode());
+        if let Some(synced) = synced {
+            items.extend(item(MARKS_KEYSPACE, Synced::KEY, &Synced(synced).encode()));
+        }
+        items.extend(item(2, b"key", &vec![number as u8; 300]));
+        let mut group = vec![GROUP_BEGIN, 2 + u8::from(synced.is_some()), 0, 0, 0];
         group.extend((number * 10).to_le_bytes());
-        group.extend([&mark[..], &row[..]].concat());
+        group.extend(&items);
         group.push(GROUP_END);
-        group.extend(xxh3_64(&[mark, row].concat()).to_le_bytes());
+        group.extend(xxh3_64(&items).to_le_bytes());
         group.extend(TRAILER);
         group
     }
@@ -434,6 +474,28 @@ mod tests {
         assert_eq!((numbers(&journal), journal.damaged_at()), (vec![(1, 2), (3, 5)], Some(groups(1..3).len() as u64)));
         let begins_late = scanned(&[vec![5; 100], groups(1..3)].concat());
         assert_eq!((numbers(&begins_late), begins_late.damaged_at()), (vec![(1, 2)], Some(0)));
+    }
+
+    #[test]
+    fn groups_that_were_not_synced_are_forgotten_after_one_that_is_missing() {
+        let late = |number, synced| group_after(OURS, number, Some(synced));
+        let left = |groups: &[&[u8]], before| {
+            let mut journal = scanned(&groups.concat());
+            journal.forget_unsynced(before);
+            (numbers(&journal), journal.lost_after)
+        };
+        let hole = &[0; 300][..];
+        let begin = &groups(4..7)[..];
+        assert_eq!(left(&[begin, hole, &late(8, 6), hole, &late(10, 6)], None), (vec![(4, 6)], 6));
+        assert_eq!(left(&[begin, hole, &late(8, 5), &late(9, 6)], None), (vec![(4, 6)], 6));
+        assert_eq!(left(&[begin, hole, &late(8, 7)], None).0, [(4, 6), (8, 8)], "group 7 was synced");
+        assert_eq!(left(&[begin, hole, &late(8, 6), &groups(9..10)], None).0, [(4, 6), (8, 9)], "group 8 was synced");
+        assert_eq!(left(&[begin, hole, &groups(8..9)], None).0, [(4, 6), (8, 8)]);
+        assert_eq!(left(&[hole, &late(8, 6)], Some(6)), (vec![], 6));
+        assert_eq!(left(&[hole, &late(8, 6)], Some(5)).0, [(8, 8)]);
+        assert_eq!(left(&[hole, &late(8, 6)], None), (vec![], 6), "the marks have to show it");
+        assert_eq!(left(&[begin, &late(7, 6), &late(8, 6)], None), (vec![(4, 8)], 0));
+        assert_eq!(left(&[], Some(3)), (vec![], 0));
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //!
 //! - Journals have ids without a gap. The engine deletes the oldest journal once all its rows are
 //!   in files. Groups are numbered without a gap across journals, and sequence numbers rise. The
-//!   last group may be torn if the record does not name it.
+//!   last group may be torn if the record does not name it. Any part may be missing of groups that
+//!   were not synced, which are in the newest journal.
 //! - Each group writes a mark. A journal with a group whose mark is not in a file of rows yet is
 //!   therefore never deleted. So as long as the list of the marks' keyspace is the one that the
 //!   record saw, the journals that it needed exist.
@@ -128,9 +129,9 @@ pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
     Found { keyspaces, journals, known, last, others }
 }
 
-/// Truncates a last group that was torn when the process died or the power failed. Nobody was told
-/// that it was durable. A power failure may leave a hole in it, which the engine would take for
-/// damage.
+/// Truncates a last group that was torn when the process died or the power failed, and groups that
+/// follow others that were lost before they were synced. Nobody was told that they were durable. A
+/// power failure may leave a hole in them, which the engine would take for damage.
 pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
     let Some(newest) = found.journals.last() else { return Ok(()) };
     let end = newest.runs.last().map_or(0, |run| run.bytes.end);
@@ -245,21 +246,25 @@ fn check_journals(database: &Path, owner: DatabaseId, problems: &mut Vec<Problem
         }
     }
     let mut journals: Vec<Journal> = Vec::new();
+    let newest = listed.last().map(|(id, _)| *id);
     for (id, path) in listed {
-        let journal = match journal::scan(id, path.clone(), owner) {
+        let mut journal = match journal::scan(id, path.clone(), owner) {
             Ok(journal) => journal,
             Err(error) => {
                 problems.push(Problem::reading(&path, &error));
                 continue;
             }
         };
+        let before = journals.iter().rev().find_map(|journal| journal.runs.last());
+        if newest == Some(id) {
+            journal.forget_unsynced(before.map(|run| run.last));
+        }
         if let Some(at) = journal.foreign_at {
             problems.push(problem(&path, &format!("holds a group of another database at byte {at}")));
         }
         if let Some(at) = journal.damaged_at() {
             problems.push(problem(&path, &format!("is damaged at byte {at}, and there are valid groups after that")));
         }
-        let before = journals.iter().rev().find_map(|journal| journal.runs.last());
         if let (Some(before), Some(first)) = (before, journal.runs.first())
             && (before.last + 1 != first.first || before.last_sequence >= first.last_sequence)
         {

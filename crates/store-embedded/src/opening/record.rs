@@ -14,10 +14,11 @@
 //!   8  XXH3-64 of all of this
 //! ```
 //!
-//! A slot is written after each group, without a sync. It survives the death of the process. After
-//! a power failure it is behind the database, never ahead of it, because a group is synced before
-//! its slot is written. So a database that is behind its record has lost something. Every group
-//! carries a [`Mark`] too, so that a journal shows its database and whether groups are missing.
+//! A slot is written after each sync of groups, and not synced itself. It survives the death of the
+//! process. After a power failure it is behind the database, never ahead of it, because groups are
+//! synced before their slot is written. So a database that is behind its record has lost something.
+//! Every group carries a [`Mark`] too, so that a journal shows its database and whether groups are
+//! missing. One that may be there without those before it says so ([`Synced`]).
 
 use std::fs::File;
 use std::io;
@@ -57,7 +58,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The key of the only row of the lane's own keyspace.
+    /// The key of its row in the lane's own keyspace.
     pub(crate) const KEY: &'static [u8] = b"mark";
 
     pub(crate) const BYTES: usize = 24;
@@ -74,6 +75,27 @@ impl Mark {
         let encoded: &[u8; Self::BYTES] = encoded.try_into().ok()?;
         let (database, group) = encoded.split_first_chunk::<16>()?;
         Some(Self { database: DatabaseId(*database), group: u64::from_le_bytes(group.try_into().ok()?) })
+    }
+}
+
+/// Written by a group that does not wait for its sync, and by one before which groups were not
+/// synced: the last group that was synced before it was written. The groups between may be missing
+/// after a power failure, although this one is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Synced(pub(crate) u64);
+
+impl Synced {
+    /// The key of its row in the lane's own keyspace. Programs that do not know it ignore it.
+    pub(crate) const KEY: &'static [u8] = b"synced";
+
+    pub(crate) const BYTES: usize = 8;
+
+    pub(crate) fn encode(self) -> [u8; Self::BYTES] {
+        self.0.to_le_bytes()
+    }
+
+    pub(crate) fn decode(encoded: [u8; Self::BYTES]) -> Self {
+        Self(u64::from_le_bytes(encoded))
     }
 }
 

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use store::{ContentId, ContentState, Lane, StoreError, StoreResult, Table, envelope};
 
 use crate::folder::{Folder, io_error, sync_folder};
+use crate::forecast::Moved;
 use crate::header;
 use crate::options::EmbeddedOptions;
 use crate::private;
@@ -236,7 +237,7 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
 
     fn write(&mut self, batch: &mut Batch, tables: &Tables) -> StoreResult<()> {
         let Batch { changes, bytes } = std::mem::take(batch);
-        tables.commit(changes.into_iter())?;
+        tables.commit(changes.into_iter(), &Moved::new(), true)?;
         self.salvaged.bytes += bytes as u64;
         self.told.bytes += bytes as u64;
         (self.progress)(self.told);

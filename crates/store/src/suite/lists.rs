@@ -3,6 +3,7 @@
 
 use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 
@@ -87,6 +88,21 @@ pub async fn a_write_is_as_durable_as_it_wants_or_refused_by_name(subject: &mut 
             Err(error) => panic!("{wanted:?}: {error}"),
         }
     }
+}
+
+/// Every store takes a write that lets its sync wait, and shows it as soon as it is acknowledged.
+pub async fn a_write_that_lets_its_sync_wait_is_seen_at_once(subject: &mut impl Subject) {
+    let store = subject.store();
+    let late = call().synced_within(Duration::from_secs(3_600));
+    for number in 0..20 {
+        let sort = format!("{number:02}");
+        assert!(store.run(late, vec![put("p", vec![row(&sort, &sort)])]).await.unwrap().is_applied());
+        assert_eq!(store.value("p", &sort).await, Some(bytes(&sort)));
+    }
+    let head = guard("");
+    assert!(store.run(late, vec![write_head("p", Expect::Absent, &head, "v")]).await.unwrap().is_applied());
+    store.refused(vec![write_head("p", Expect::Absent, &guard(""), "w")]).await;
+    assert_eq!(store.value("p", "head").await, Some(bytes("v")));
 }
 
 /// Each writer reads its rows as soon as they are acknowledged.

@@ -293,6 +293,7 @@ macro_rules! behaviour_suite {
                 a_write_after_its_deadline_reports_a_true_outcome
                 a_healthy_store_refuses_no_writes
                 a_write_is_as_durable_as_it_wants_or_refused_by_name
+                a_write_that_lets_its_sync_wait_is_seen_at_once
                 tables_of_one_lane_change_in_one_list
                 a_list_across_lanes_is_refused_and_applies_nothing
                 a_refused_list_leaves_nothing
@@ -352,6 +353,7 @@ macro_rules! engine_suite {
         $crate::suite_tests! { $subject;
             reopening {
                 reopening_keeps_every_acknowledged_row
+                closing_syncs_what_was_acknowledged
                 reopening_keeps_removals
                 reopening_keeps_contents
                 reopening_keeps_expiries

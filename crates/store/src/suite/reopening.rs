@@ -29,6 +29,18 @@ pub async fn reopening_keeps_every_acknowledged_row(subject: &mut impl Reopening
     subject.store().applied(vec![write_head("p", Expect::Stamp(head.stamp), &guard(""), "v2")]).await;
 }
 
+/// Also those whose sync was still to come.
+pub async fn closing_syncs_what_was_acknowledged(subject: &mut impl Reopening) {
+    let late = call().synced_within(Duration::from_secs(3_600));
+    for name in ["a", "b"] {
+        let store = subject.store();
+        assert!(store.run(late, vec![put("p", vec![row(name, name)])]).await.unwrap().is_applied());
+        drop(store);
+        subject.reopen().await;
+    }
+    assert_eq!(subject.store().sorts(b"p").await, ["a", "b"]);
+}
+
 /// Removed rows do not come back.
 pub async fn reopening_keeps_removals(subject: &mut impl Reopening) {
     let store = subject.store();

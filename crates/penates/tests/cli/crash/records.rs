@@ -117,9 +117,18 @@ fn write(address: &str, records: &mut [(String, Known)], rng: &mut StdRng) -> u6
 
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_expired_comes_back() {
+    survive_kills("--set=records.durability=sync");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_process_dies_long_before_a_sync() {
+    survive_kills("--set=records.durability=every 10s");
+}
+
+fn survive_kills(durability: &str) {
     let (mut rng, rounds) = choices(ROUNDS);
     let store = TestStore::vacant();
-    let settings = [&SETTINGS[..], &["--records-listen", "127.0.0.1:0"]].concat();
+    let settings = [&SETTINGS[..], &["--records-listen", "127.0.0.1:0", durability]].concat();
     let of_writer = |writer: usize| (0..KEYS).map(|key| (format!("w{writer}k{key}"), Known(vec![None]))).collect();
     let mut records: Vec<Vec<(String, Known)>> = (0..WRITERS).map(of_writer).collect();
     let mut acknowledged = 0;

@@ -1,0 +1,92 @@
+//! What the settings of `[records]` may be, other than numbers, sizes and times.
+
+use std::time::Duration;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const SYNC: &str = "sync";
+const EVERY: &str = "every ";
+
+/// The shortest and the longest time between syncs.
+const EVERY_MIN: Duration = Duration::from_millis(1);
+const EVERY_MAX: Duration = Duration::from_secs(10);
+
+/// What an acknowledged change of a record survives: `sync` or `every 10ms`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordsDurability {
+    /// A power failure.
+    #[default]
+    Sync,
+    /// The death of the process, and a power failure so much later.
+    Every(Duration),
+}
+
+impl RecordsDurability {
+    /// How long a change may wait for its sync.
+    pub fn sync_delay(self) -> Duration {
+        match self {
+            Self::Sync => Duration::ZERO,
+            Self::Every(time) => time,
+        }
+    }
+}
+
+/// What a server reads after a start, before it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Warm {
+    /// Nothing.
+    Off,
+    /// The records that were asked for most before.
+    Hottest,
+    /// All records.
+    All,
+}
+
+impl Serialize for RecordsDurability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Sync => serializer.serialize_str(SYNC),
+            Self::Every(time) => serializer.collect_str(&format_args!("{EVERY}{}", humantime::format_duration(*time))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RecordsDurability {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == SYNC {
+            return Ok(Self::Sync);
+        }
+        let time = text.strip_prefix(EVERY).and_then(|time| humantime::parse_duration(time).ok());
+        let time = time.filter(|time| (EVERY_MIN..=EVERY_MAX).contains(time));
+        let refused = || Error::custom(format!("`{text}`: write `sync`, or `every` and a time from 1ms to 10s"));
+        time.map(Self::Every).ok_or_else(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_durability_is_read_as_it_is_written() {
+        let every = |ms| RecordsDurability::Every(Duration::from_millis(ms));
+        for (text, durability) in [
+            ("\"sync\"", RecordsDurability::Sync),
+            ("\"every 1ms\"", every(1)),
+            ("\"every 10ms\"", every(10)),
+            ("\"every 1s 500ms\"", every(1_500)),
+            ("\"every 10s\"", every(10_000)),
+        ] {
+            assert_eq!(serde_json::from_str::<RecordsDurability>(text).unwrap(), durability);
+            assert_eq!(serde_json::to_string(&durability).unwrap(), text);
+        }
+        for wrong in ["\"\"", "\"every\"", "\"every 0ms\"", "\"every 11s\"", "\"10ms\"", "\"never\""] {
+            let refused = serde_json::from_str::<RecordsDurability>(wrong).unwrap_err().to_string();
+            assert!(refused.contains("write `sync`, or `every` and a time from 1ms to 10s"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Reads records after a start, so that the caches have them before the server is ready.
+//!
+//! With `hottest` the server remembers the ids that are asked for most, in a file of the data folder:
+//!
+//! ```text
+//!   8  "PNTHOT" 0 1
+//!  32  SHA-256 of the rest
+//!      each id: 2 bytes of its length, little-endian; the id
+//! ```
+//!
+//! A file that is not as it was written is ignored: it costs a cold start, and nothing else.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use records::{Records, RecordsError};
+use sha2::{Digest, Sha256};
+use store::Deadline;
+use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::config::Warm;
+
+const MAGIC: [u8; 8] = *b"PNTHOT\0\x01";
+const SUM_BYTES: usize = 32;
+
+/// The name of the file.
+const NAME: &str = "records.hot";
+
+/// A larger file is none of ours.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// How often the file is written.
+const SAVE_EVERY: Duration = Duration::from_secs(300);
+
+/// How often the log has the progress.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Records of one read, and reads at the same time.
+const AT_ONCE: usize = 64;
+const READS: usize = 8;
+
+/// Ids of a page, if all records are read.
+const PAGE: usize = 1_000;
+
+/// How far the warming has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Records that were read.
+    read: u64,
+    /// Of so many, if that is known.
+    of: Option<u64>,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.of {
+            Some(of) => write!(f, "{} of {of} records are read", self.read),
+            None => write!(f, "{} records are read", self.read),
+        }
+    }
+}
+
+/// The warming of one server.
+pub(crate) struct Warming {
+    records: Arc<Records>,
+    warm: Warm,
+    time_max: Duration,
+    /// `None`: the store has no folder, so nothing is warmed.
+    folder: Option<PathBuf>,
+    /// `None`: it has ended.
+    progress: Mutex<Option<Progress>>,
+}
+
+impl Warming {
+    /// The warming of records for at most `time_max`. It is under way until [`Warming::run`] ends.
+    pub(crate) fn new(records: Arc<Records>, warm: Warm, time_max: Duration, folder: Option<PathBuf>) -> Arc<Self> {
+        let is_needed = warm != Warm::Off && folder.is_some();
+        let progress = is_needed.then_some(Progress { read: 0, of: None });
+        Arc::new(Self { records, warm, time_max, folder, progress: Mutex::new(progress) })
+    }
+
+    /// How far it has come; `None`: it has ended.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        *self.progress.lock()
+    }
+
+    /// Warms, and then keeps the file, until the handle is dropped.
+    pub(crate) fn start(self: &Arc<Self>) -> AbortOnDropHandle<()> {
+        let warming = self.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            warming.run().await;
+            let mut ticks = tokio::time::interval(SAVE_EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks.tick().await;
+            while warming.file().is_some() {
+                ticks.tick().await;
+                warming.save().await;
+            }
+        }))
+    }
+
+    /// Warms.
+    pub(crate) async fn run(&self) {
+        if self.warm != Warm::Off && self.folder.is_none() {
+            tracing::warn!("records.warm is for data folders: the caches of this store's servers are their own");
+        }
+        if self.progress().is_none() {
+            return;
+        }
+        let began = Instant::now();
+        let ended = timeout(self.time_max, async {
+            match self.file() {
+                Some(file) => self.read_hottest(&file).await,
+                None => self.read_all().await,
+            }
+        });
+        let ended = ended.await;
+        let Some(progress) = self.progress.lock().take() else { return };
+        let took = began.elapsed();
+        match ended {
+            Ok(Ok(())) => tracing::info!(%progress, ?took, "the records are warm"),
+            Ok(Err(error)) => tracing::warn!(%progress, %error, "the records could not be warmed"),
+            Err(_) => tracing::warn!(%progress, ?took, "warming the records took too long, and ended early"),
+        }
+    }
+
+    async fn read_hottest(&self, file: &Path) -> Result<(), RecordsError> {
+        let ids = match read(file) {
+            Ok(ids) => ids,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                tracing::warn!(file = %file.display(), %error, "the hottest records are not known");
+                Vec::new()
+            }
+        };
+        *self.progress.lock() = Some(Progress { read: 0, of: Some(ids.len() as u64) });
+        let reads = stream::iter(ids.chunks(AT_ONCE).map(<[Bytes]>::to_vec)).map(async |ids| {
+            let found = self.records.read_listed(Deadline::within(self.time_max), &ids).await?;
+            // The next file has them, even if the server soon stops again.
+            ids.iter().zip(&found).filter(|(_, found)| found.is_some()).for_each(|(id, _)| self.records.recall(id));
+            Ok::<_, RecordsError>(ids.len())
+        });
+        let mut reads = std::pin::pin!(reads.buffer_unordered(READS));
+        let mut told_at = Instant::now();
+        while let Some(read) = reads.next().await {
+            self.advance(read?, &mut told_at);
+        }
+        Ok(())
+    }
+
+    async fn read_all(&self) -> Result<(), RecordsError> {
+        let (mut from, mut told_at) = (None, Instant::now());
+        loop {
+            // The engine reads blocks of whole rows, so their ids are enough.
+            let page = self.records.ids(Deadline::within(self.time_max), from, PAGE).await?;
+            self.advance(page.ids.len(), &mut told_at);
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn advance(&self, count: usize, told_at: &mut Instant) {
+        let Some(progress) = &mut *self.progress.lock() else { return };
+        progress.read += count as u64;
+        if told_at.elapsed() >= TELL_EVERY {
+            *told_at = Instant::now();
+            tracing::info!(%progress, "the records are being warmed");
+        }
+    }
+
+    /// The file, if the hottest records are remembered.
+    fn file(&self) -> Option<PathBuf> {
+        (self.warm == Warm::Hottest).then(|| Some(self.folder.as_ref()?.join(NAME))).flatten()
+    }
+
+    /// Writes the file, unless the warming is under way: until then the server knows less than the
+    /// file.
+    pub(crate) async fn save(&self) {
+        let Some(file) = self.file().filter(|_| self.progress().is_none()) else { return };
+        let ids = self.records.hottest();
+        if ids.is_empty() {
+            return;
+        }
+        let path = file.clone();
+        let written = tokio::task::spawn_blocking(move || write(&path, &ids)).await;
+        let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+        if let Err(error) = written {
+            tracing::warn!(file = %file.display(), %error, "the hottest records could not be remembered");
+        }
+    }
+}
+
+fn write(path: &Path, ids: &[Bytes]) -> io::Result<()> {
+    let mut content = Vec::new();
+    for id in ids {
+        let len = u16::try_from(id.len()).map_err(io::Error::other)?;
+        content.extend(len.to_le_bytes());
+        content.extend(id);
+    }
+    let unfinished = path.with_extension("unfinished");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(&MAGIC)?;
+    file.write_all(&Sha256::digest(&content))?;
+    file.write_all(&content)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
+}
+
+fn read(path: &Path) -> io::Result<Vec<Bytes>> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file is damaged");
+    if fs::metadata(path)?.len() > FILE_BYTES_MAX {
+        return Err(damaged());
+    }
+    let file = Bytes::from(fs::read(path)?);
+    let (magic, rest) = file.split_first_chunk::<{ MAGIC.len() }>().ok_or_else(damaged)?;
+    let (sum, content) = rest.split_first_chunk::<SUM_BYTES>().ok_or_else(damaged)?;
+    if *magic != MAGIC || Sha256::digest(content)[..] != sum[..] {
+        return Err(damaged());
+    }
+    let (mut ids, mut left) = (Vec::new(), content);
+    while let Some((len, rest)) = left.split_first_chunk::<2>() {
+        let (id, rest) = rest.split_at_checked(u16::from_le_bytes(*len).into()).ok_or_else(damaged)?;
+        ids.push(file.slice_ref(id));
+        left = rest;
+    }
+    if left.is_empty() { Ok(ids) } else { Err(damaged()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use records::Record;
+    use store::faults::{Fault, Faults, Kind};
+    use store::{Store, SystemClock};
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn within() -> Deadline {
+        Deadline::within(PATIENCE)
+    }
+
+    fn id(number: usize) -> Bytes {
+        Bytes::from(format!("user:{number}"))
+    }
+
+    /// A server's store with so many records.
+    async fn with_records(count: usize) -> (tempfile::TempDir, Arc<Faults>, Arc<Records>) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let store = Arc::new(Faults::new(store));
+        let records = Records::new(store.clone() as Arc<dyn Store>, Arc::new(SystemClock)).remembering();
+        let records = Arc::new(records.synced_within(PATIENCE));
+        for number in 0..count {
+            let put = |drafts: &mut [records::Draft]| drafts[0].put(Record::text(id(number)));
+            records.change(within(), &[id(number)], put).await.unwrap();
+        }
+        (folder, store, records)
+    }
+
+    fn warming(warm: Warm, time_max: Duration, folder: &tempfile::TempDir, records: &Arc<Records>) -> Arc<Warming> {
+        Warming::new(records.clone(), warm, time_max, Some(folder.path().to_path_buf()))
+    }
+
+    #[tokio::test]
+    async fn the_hottest_records_are_remembered_and_read_at_the_next_start() {
+        let (folder, store, records) = with_records(200).await;
+        let first = warming(Warm::Hottest, PATIENCE, &folder, &records);
+        assert_eq!(first.progress(), Some(Progress { read: 0, of: None }), "it has not begun");
+        first.save().await;
+        assert!(!folder.path().join(NAME).exists(), "a server that is not warm yet knows nothing");
+        first.run().await;
+        assert_eq!(first.progress(), None);
+        for _ in 0..3 {
+            records.read_many(within(), &[id(7), id(9)]).await.unwrap();
+            records.read(within(), &id(7)).await.unwrap();
+            records.read(within(), &"absent".into()).await.unwrap();
+        }
+        records.read_listed(within(), &(0..200).map(id).collect::<Vec<_>>()).await.unwrap();
+        first.save().await;
+        assert_eq!(read(&folder.path().join(NAME)).unwrap(), [id(7), id(9)]);
+        let store = store.clone() as Arc<dyn Store>;
+        let records = Arc::new(Records::new(store, Arc::new(SystemClock)).remembering());
+        records.read(within(), &id(7)).await.unwrap();
+        let second = warming(Warm::Hottest, PATIENCE, &folder, &records);
+        second.run().await;
+        second.save().await;
+        assert_eq!(read(&folder.path().join(NAME)).unwrap(), [id(7), id(9)], "a short run forgets none");
+    }
+
+    #[tokio::test]
+    async fn a_damaged_file_is_ignored() {
+        let (folder, _store, records) = with_records(1).await;
+        let path = folder.path().join(NAME);
+        write(&path, &(0..10).map(id).collect::<Vec<_>>()).unwrap();
+        let content = fs::read(&path).unwrap();
+        for at in 0..content.len() {
+            let mut flipped = content.clone();
+            flipped[at] ^= 1;
+            fs::write(&path, &flipped).unwrap();
+            assert!(read(&path).is_err(), "byte {at}");
+            fs::write(&path, &content[..at]).unwrap();
+            assert!(read(&path).is_err(), "cut at {at}");
+        }
+        let warming = warming(Warm::Hottest, PATIENCE, &folder, &records);
+        warming.run().await;
+        assert_eq!(warming.progress(), None);
+    }
+
+    #[tokio::test]
+    async fn warming_ends_in_time_if_the_store_stalls() {
+        let (folder, store, records) = with_records(10).await;
+        tokio::time::pause();
+        let began = Instant::now();
+        let time_max = Duration::from_secs(20);
+        let warming = warming(Warm::All, time_max, &folder, &records);
+        store.next(Kind::Read, Fault::Delay(PATIENCE * 60));
+        warming.run().await;
+        assert!(began.elapsed() <= time_max + Duration::from_millis(5), "{:?}", began.elapsed());
+        assert_eq!(warming.progress(), None);
+    }
+
+    #[tokio::test]
+    async fn all_records_are_read_and_none_without_a_folder() {
+        let (folder, store, records) = with_records(2_500).await;
+        let all = warming(Warm::All, PATIENCE, &folder, &records);
+        all.run().await;
+        // A page fails: the server gets ready all the same.
+        store.next(Kind::Read, Fault::Unavailable);
+        let fails = warming(Warm::All, PATIENCE, &folder, &records);
+        fails.run().await;
+        assert_eq!((all.progress(), fails.progress()), (None, None));
+        let elsewhere = Warming::new(records, Warm::All, PATIENCE, None);
+        assert_eq!(elsewhere.progress(), None);
+        elsewhere.run().await;
+    }
+}
