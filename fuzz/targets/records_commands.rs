@@ -26,8 +26,34 @@ const OTHER_COMMANDS: [&str; 9] =
 
 /// Words that commands look for, which random bytes rarely make.
 const WORDS: [&str; 28] = [
-    "FIELDS", "EX", "PX", "EXAT", "PXAT", "KEEPTTL", "PERSIST", "NX", "XX", "GT", "LT", "FNX", "FXX", "GET", "MATCH",
-    "COUNT", "NOVALUES", "WITHVALUES", "TYPE", "0", "1", "2", "-1", "1000000", "9223372036854775807", "1.5", "a", "*",
+    "FIELDS",
+    "EX",
+    "PX",
+    "EXAT",
+    "PXAT",
+    "KEEPTTL",
+    "PERSIST",
+    "NX",
+    "XX",
+    "GT",
+    "LT",
+    "FNX",
+    "FXX",
+    "GET",
+    "MATCH",
+    "COUNT",
+    "NOVALUES",
+    "WITHVALUES",
+    "TYPE",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "1000000",
+    "9223372036854775807",
+    "1.5",
+    "a",
+    "*",
 ];
 
 /// Few records, so that commands meet on them.
