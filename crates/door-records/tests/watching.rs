@@ -8,9 +8,12 @@ use futures::future::join_all;
 use support::frame::Frame;
 use support::{Connection, Peer, Subject, keyspace, runtime};
 
-/// Two connections to one server: what each sends, in order, and what the first one's last command
-/// answers. `a` begins with `city Ulm`, and `b` is absent.
-const WATCHED: &[(&[(usize, &[&str])], &str)] = &[
+/// The commands of two connections to one server, in order.
+type Sent = &'static [(usize, &'static [&'static str])];
+
+/// What is sent, and whether a transaction of the first connection on `a` happens then. `a` begins
+/// with `city Ulm`, and `b` is absent.
+const WATCHED: &[(Sent, &str)] = &[
     (&[(0, &["WATCH", "a"])], "DONE"),
     (&[(0, &["WATCH", "b"])], "DONE"),
     (&[(0, &["WATCH", "a"]), (1, &["HSET", "a", "city", "Bonn"])], "NOTHING"),
