@@ -20,7 +20,12 @@ struct Arguments {
     #[arg(required = true)]
     what: Vec<What>,
     /// Servers to compare.
-    #[arg(long, value_name = "SERVER", value_delimiter = ',', default_value = "penates,redis-always,redis-everysec")]
+    #[arg(
+        long,
+        value_name = "SERVER",
+        value_delimiter = ',',
+        default_value = "penates,penates-everysec,redis-always,redis-everysec"
+    )]
     subjects: Vec<Kind>,
     /// Stored records.
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
@@ -97,7 +102,7 @@ fn main() -> Result<()> {
     let work = arguments.work.as_deref().unwrap_or(temporary.path());
     let penates = Penates::find(arguments.penates.as_deref())?;
     let mut bench = Bench::new(settings.clone(), &work.join("running"), penates)?;
-    let peers = settings.subjects.iter().filter(|kind| **kind != Kind::Penates).map(ToString::to_string).collect();
+    let peers = settings.subjects.iter().filter(|kind| !kind.is_penates()).map(ToString::to_string).collect();
     let report = Report::new(machine, peers, settings);
     run::run(&arguments.what, &mut bench, report, arguments.json.as_deref())
 }

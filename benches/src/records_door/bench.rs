@@ -67,7 +67,7 @@ impl Bench {
         let folder: TempDir = tempfile::Builder::new().prefix("store-").tempdir_in(&self.folder)?;
         match Subject::start(kind, &self.penates, folder) {
             Ok(subject) => Ok(Some(subject)),
-            Err(error) if kind == Kind::Penates => Err(error),
+            Err(error) if kind.is_penates() => Err(error),
             Err(error) => {
                 self.left_out.push(format!("{kind}: {error:#}"));
                 self.settings.subjects.retain(|known| *known != kind);

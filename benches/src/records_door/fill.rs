@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 
 use super::bench::Bench;
 use super::record;
-use super::subject::{Kind, Subject};
+use super::subject::Subject;
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::work::disk_bytes;
 
@@ -37,9 +37,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             resident.push((kind, memory_mb));
         }
         let of = |wanted| resident.iter().find(|(kind, _)| *kind == wanted).map(|(_, memory_mb)| *memory_mb);
-        if let (Some(ours), Some(theirs)) = (of(Kind::Penates), of(Kind::RedisAlways)) {
-            let share = ours / theirs;
-            figures.hold("memory of Penates over that of Redis", "times", Goal::AtMost(MEMORY_SHARE), share);
+        for (kind, ours) in &resident {
+            if let Some(theirs) = kind.peer().and_then(of) {
+                let what = format!("{kind}: memory over that of Redis");
+                figures.hold(what, "times", Goal::AtMost(MEMORY_SHARE), ours / theirs);
+            }
         }
     }
     Ok(figures)

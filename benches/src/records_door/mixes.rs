@@ -92,9 +92,9 @@ impl Mix {
         let draw = if draw == Draw::Uniform { "uniform" } else { "Zipf" };
         let what = |figure: &str| format!("{kind}: {reads}/{} {draw}: {figure}", 100 - reads);
         let [of_reads, of_writes] = &arrivals.loads;
-        let mut bound = |name: &str, value: f64, most: f64| match kind {
-            Kind::Penates => figures.hold(what(name), "ms", Goal::AtMost(most), value),
-            Kind::RedisAlways | Kind::RedisEverysec => figures.tell(what(name), "ms", value),
+        let mut bound = |name: &str, value: f64, most: f64| match kind.is_penates() {
+            true => figures.hold(what(name), "ms", Goal::AtMost(most), value),
+            false => figures.tell(what(name), "ms", value),
         };
         bound("reads p99", of_reads.quantile_ms(0.99), READ_P99_MS);
         bound("reads p99.9", of_reads.quantile_ms(0.999), READ_P999_MS);
@@ -102,7 +102,7 @@ impl Mix {
         let (write_ms, most_ms) = (of_writes.quantile_ms(0.99), WRITE_P99_MS + SYNCS * sync_ms);
         figures.tell(what("p99 of a sync of the disk"), "ms", sync_ms);
         figures.tell(what("writes p99"), "ms", write_ms);
-        if kind == Kind::Penates {
+        if kind.is_penates() {
             let share = write_ms / most_ms;
             figures.hold(what("writes p99 over 1 ms + 3 syncs"), "times", Goal::AtMost(1.0), share);
         }

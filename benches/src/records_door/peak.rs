@@ -42,14 +42,13 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 
 /// The rates of Penates over those of Redis at the same durability.
 fn compare(figures: &mut Figures, rates: &[(Kind, f64, f64)], connections: usize, pipeline: usize) {
-    let of = |wanted| rates.iter().find(|(kind, ..)| *kind == wanted);
-    let (Some((_, write, read)), Some((_, their_write, their_read))) = (of(Kind::Penates), of(Kind::RedisAlways))
-    else {
-        return;
-    };
-    for (which, ratio) in [("HSET", write / their_write), ("HGETALL", read / their_read)] {
-        let what = format!("{which}, {connections} connections, {pipeline} at once: over Redis (always)");
-        figures.hold(what, "times", Goal::AtLeast(1.0), ratio);
+    for (kind, write, read) in rates {
+        let peer = rates.iter().find(|(peer, ..)| kind.peer() == Some(*peer));
+        let Some((peer, their_write, their_read)) = peer else { continue };
+        for (which, ratio) in [("HSET", write / their_write), ("HGETALL", read / their_read)] {
+            let what = format!("{kind}: {which}, {connections} connections, {pipeline} at once: over {peer}");
+            figures.hold(what, "times", Goal::AtLeast(1.0), ratio);
+        }
     }
 }
 

@@ -21,16 +21,35 @@ use crate::rig::process::Process;
 pub enum Kind {
     /// Penates, with its embedded engine and default settings: a change is acknowledged when it is synced
     Penates,
+    /// The same with `records.durability = "every 1s"`
+    PenatesEverysec,
     /// redis-server with `appendfsync always`
     RedisAlways,
     /// redis-server with `appendfsync everysec`
     RedisEverysec,
 }
 
+impl Kind {
+    /// Whether it is Penates.
+    pub fn is_penates(self) -> bool {
+        matches!(self, Self::Penates | Self::PenatesEverysec)
+    }
+
+    /// Redis at the same durability as Penates.
+    pub fn peer(self) -> Option<Self> {
+        match self {
+            Self::Penates => Some(Self::RedisAlways),
+            Self::PenatesEverysec => Some(Self::RedisEverysec),
+            Self::RedisAlways | Self::RedisEverysec => None,
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Penates => "Penates",
+            Self::PenatesEverysec => "Penates (every 1s)",
             Self::RedisAlways => "Redis (always)",
             Self::RedisEverysec => "Redis (everysec)",
         })
@@ -58,13 +77,8 @@ impl Subject {
     pub fn start(kind: Kind, penates: &Penates, folder: TempDir) -> Result<Self> {
         let log = folder.path().join("log");
         let (process, address) = match kind {
-            Kind::Penates => {
-                let store = folder.path().join("data");
-                let more = ["records.listen=127.0.0.1:0", "records.deadline=30s"];
-                let mut server = penates.serve(store.as_os_str(), &log, None, &more)?;
-                let address = server.process.wait_for(|said| listening(said, "redis"))?;
-                (server.process, address)
-            }
+            Kind::Penates => start_penates("sync", penates, folder.path(), &log)?,
+            Kind::PenatesEverysec => start_penates("every 1s", penates, folder.path(), &log)?,
             Kind::RedisAlways => redis_server("always", folder.path(), &log)?,
             Kind::RedisEverysec => redis_server("everysec", folder.path(), &log)?,
         };
@@ -78,6 +92,14 @@ impl Subject {
         connection.set_read_timeout(Some(ANSWER_MAX))?;
         Ok(connection)
     }
+}
+
+fn start_penates(durability: &str, penates: &Penates, folder: &Path, log: &Path) -> Result<(Process, SocketAddr)> {
+    let durability = format!("records.durability={durability}");
+    let more = ["records.listen=127.0.0.1:0", "records.deadline=30s", &durability];
+    let mut server = penates.serve(folder.join("data").as_os_str(), log, None, &more)?;
+    let address = server.process.wait_for(|said| listening(said, "redis"))?;
+    Ok((server.process, address))
 }
 
 fn redis_server(appendfsync: &str, folder: &Path, log: &Path) -> Result<(Process, SocketAddr)> {
