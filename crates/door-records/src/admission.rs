@@ -5,9 +5,10 @@
 //! once: its client learns that earlier, and the others do not wait for a command that nobody waits
 //! for any more.
 //!
-//! A command is expected to take as long as the last ones did, or as long as all that are at work
-//! have taken already. It is expected to wait for its part of that, by the number of those that wait.
-//! While a place is free, none is refused: so a server that was overloaded notices when it is not.
+//! Commands are expected to take as long as the last ones did, or as long as no place has come free.
+//! Another one is expected to wait for its part of that, by the number of those that wait. Only the
+//! wait counts, because it may itself be faster than those before it: they may all wait for one
+//! record. While a place is free, none is refused: so a server that was overloaded notices when it is not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -99,13 +100,13 @@ impl Admission {
         Ok(Place { admission: self, began, _permit: permit })
     }
 
-    /// The time that another command would take, while all places are taken.
+    /// The time that another command would wait, while all places are taken.
     fn expected(&self) -> Duration {
         let waiting = self.waiting.load(Ordering::Relaxed) + 1;
         let measured = self.measured.lock();
-        let taken_s = measured.taken_s.max(measured.last_began.elapsed().as_secs_f64());
-        let expected_s = taken_s * (1.0 + waiting as f64 / self.places as f64);
-        Duration::try_from_secs_f64(expected_s).unwrap_or(Duration::MAX)
+        let since_last_s = measured.last_began.elapsed().as_secs_f64();
+        let wait_s = measured.taken_s.max(since_last_s) * waiting as f64 / self.places as f64;
+        Duration::try_from_secs_f64(wait_s.max(since_last_s)).unwrap_or(Duration::MAX)
     }
 }
 
@@ -145,7 +146,7 @@ mod tests {
         let admission = Admission::new(2);
         let places = [admission.place(within(1_000)).await.unwrap(), admission.place(within(1_000)).await.unwrap()];
         assert_eq!(refused(&admission, 20).await, None);
-        advance(Duration::from_millis(20)).await;
+        advance(Duration::from_millis(21)).await;
         assert_eq!(refused(&admission, 20).await, Some(NoPlace::Overloaded));
         assert_eq!(refused(&admission, 100).await, None);
         drop(places);
@@ -161,11 +162,11 @@ mod tests {
         for wait in &mut waiting {
             assert!(wait.now_or_never().is_none());
         }
-        // 10 ms of its own, and 10 ms for each two of the seven that wait.
-        assert_eq!(refused(&admission, 44).await, Some(NoPlace::Overloaded));
-        assert_eq!(refused(&admission, 46).await, None);
+        // 10 ms for each two of the seven that wait.
+        assert_eq!(refused(&admission, 34).await, Some(NoPlace::Overloaded));
+        assert_eq!(refused(&admission, 36).await, None);
         waiting.truncate(1);
-        assert_eq!(refused(&admission, 44).await, None);
+        assert_eq!(refused(&admission, 34).await, None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -177,13 +178,28 @@ mod tests {
             drop(place);
         }
         let place = admission.place(within(1_000)).await.unwrap();
-        assert_eq!(refused(&admission, 50).await, Some(NoPlace::Overloaded));
+        assert_eq!(refused(&admission, 49).await, Some(NoPlace::Overloaded));
         drop(place);
         for _ in 0..1_000 {
             drop(admission.place(within(1_000)).await.unwrap());
         }
         let _place = admission.place(within(1_000)).await.unwrap();
         assert_eq!(refused(&admission, 50).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_command_waits_although_all_places_are_taken_by_slow_ones() {
+        let admission = Admission::new(100);
+        // Each takes a second, and one of them ends every ten milliseconds.
+        let mut places = std::collections::VecDeque::new();
+        for _ in 0..1_000 {
+            if places.len() == 100 {
+                places.pop_front();
+            }
+            places.push_back(admission.place(within(60_000)).await.unwrap());
+            advance(Duration::from_millis(10)).await;
+        }
+        assert_eq!(refused(&admission, 100).await, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -211,9 +211,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 return Ok(Reply::OK);
             }
             b"discard" => {
+                self.transaction.take().ok_or_else(|| Refusal::error("DISCARD without MULTI"))?;
                 self.watched = Watched::default();
-                let discarded = self.transaction.take().ok_or_else(|| Refusal::error("DISCARD without MULTI"));
-                return discarded.map(|_| Reply::OK);
+                return Ok(Reply::OK);
             }
             b"reset" => (self.transaction, self.watched) = (None, Watched::default()),
             _ => {}

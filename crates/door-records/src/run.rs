@@ -97,7 +97,7 @@ impl Door {
     }
 
     /// Reads records, with shares of the memory for all but a few of them.
-    async fn read(
+    pub(crate) async fn read(
         &self,
         party: &Party,
         ids: &[Bytes],

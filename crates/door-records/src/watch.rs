@@ -11,7 +11,6 @@ use store::{Deadline, stored};
 use crate::Door;
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
-use crate::run::refusal;
 
 /// A connection watches at most so many records.
 const WATCHED_MAX: usize = 64;
@@ -54,7 +53,8 @@ impl Watched {
         let no_memory = |_| Refusal::overloaded("there is no memory to watch so many keys now");
         // The new share is taken beside the old one, which is small.
         self.share = Some(door.memory.try_reserve(party, bytes as u64).map_err(no_memory)?);
-        let records = door.records.read_many(deadline, &new).await.map_err(refusal)?;
+        let _place = door.admission.place(deadline).await?;
+        let (records, _held) = door.read(party, &new, deadline).await?;
         for (id, record) in new.iter().zip(records) {
             // A copy, because words keep the whole buffer in which they arrived.
             self.seen.insert(Bytes::copy_from_slice(id), self.digest(record.as_ref())?);

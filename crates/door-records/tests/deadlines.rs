@@ -236,7 +236,9 @@ async fn what_cannot_end_by_its_deadline_is_refused_at_once_while_the_store_stal
     let (first, ()) = tokio::join!(wave(), late);
     assert!(first.iter().all(|(status, ..)| *status == StatusCode::GATEWAY_TIMEOUT));
     assert!(began.elapsed() <= DEADLINE + 2 * SCHEDULING);
-    // Those of the first wave took their whole time. So those behind the second are refused at once.
+    // Those of the first wave took their whole time. So those that come when as many as are at work
+    // wait already are refused at once.
+    let queue = join_all((0..AT_WORK).map(|_| asked(&router, "GET /records/a", "", Some(1_000))));
     let late = async {
         tokio::time::sleep(SCHEDULING).await;
         for command in [&["GET", "a"][..], &["SET", "a", "1"], &["MGET", "a", "b"]] {
@@ -247,8 +249,9 @@ async fn what_cannot_end_by_its_deadline_is_refused_at_once_while_the_store_stal
         let (_, _, _, answer) = asked(&router, "POST /records:batchGet", "\"a\"\n", None).await;
         assert!(answer.contains("\"kind\":\"overloaded\""), "{answer}");
     };
-    let (second, ()) = tokio::join!(wave(), late);
+    let (second, queued, ()) = tokio::join!(wave(), queue, late);
     assert!(second.iter().all(|(status, ..)| *status == StatusCode::GATEWAY_TIMEOUT));
+    assert!(queued.iter().all(|(status, ..)| *status == StatusCode::NOT_FOUND));
     // The stall is over, and there are places.
     assert_eq!(timed(&mut connection, &["GET", "a"]).await.0, "nothing");
 }

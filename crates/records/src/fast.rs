@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use store::{
     Call, Deadline, Direction, NewRow, Outcome, PlainValue, Removal, Row, Rows, Scan, Step, Store, Table, UnixMillis,
 };
+use tokio::time::sleep;
 
 use crate::attributes::{Attribute, Attributes};
 use crate::draft::Draft;
@@ -29,6 +31,9 @@ pub const NAME_BYTES_MAX: usize = 1_024;
 /// A record whose rows have more bytes than this is not read as a whole. In mode atomic a record
 /// has at most half as much, and each row has some bytes besides.
 const ROWS_BYTES_MAX: usize = 128 << 10;
+
+/// The pause before a change is made again, because another one was faster.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The records of a store.
 pub(crate) struct FastRecords {
@@ -114,36 +119,45 @@ impl FastRecords {
         now: impl Fn() -> UnixMillis,
         mut change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<(T, Outcome), RecordsError> {
+        let mut is_begun = false;
         loop {
-            let rows = self.rows(deadline, std::slice::from_ref(id)).await?.pop().unwrap_or_default();
-            let now = now();
-            let found = merged(&rows, now)?;
-            let mut draft = [Draft::new(found.clone(), now)];
-            let answer = change(&mut draft);
-            let [draft] = draft;
-            let steps = match (found, draft.change()) {
-                (Some(before), Some(after)) => self.replacements(id, &rows, &before, after.as_ref())?,
-                _ => Vec::new(),
-            };
-            match self.run_all(deadline, steps).await? {
-                Outcome::Refused { .. } if !deadline.passed() => {}
-                outcome => return Ok((answer, outcome)),
+            match self.refresh_once(deadline, id, now(), &mut change, &mut is_begun).await {
+                Ok((_, Outcome::Refused { .. })) if !deadline.passed() => sleep(LOOK_AGAIN).await,
+                Ok((_, Outcome::Refused { .. })) if is_begun => return Err(in_part("its deadline has passed")),
+                Err(error) if is_begun => return Err(in_part(error)),
+                ended => return ended,
             }
         }
     }
 
-    /// Runs steps, in as many lists as they need. Nothing is known of a change of which only a part
-    /// was made.
-    async fn run_all(&self, deadline: Deadline, steps: Vec<Step>) -> Result<Outcome, RecordsError> {
-        for (nth, steps) in steps.chunks(self.store.limits().steps).enumerate() {
-            match self.store.run(by_clock(deadline), steps.to_vec()).await {
-                Ok(Outcome::Applied) => {}
-                Ok(outcome) => return Ok(outcome),
-                Err(error) if nth > 0 => return Ok(Outcome::Unknown { reason: error.to_string() }),
-                Err(error) => return Err(error.into()),
+    /// Notes in `is_begun` that a part of the change was made.
+    async fn refresh_once<T>(
+        &self,
+        deadline: Deadline,
+        id: &Bytes,
+        now: UnixMillis,
+        mut change: impl FnMut(&mut [Draft]) -> T,
+        is_begun: &mut bool,
+    ) -> Result<(T, Outcome), RecordsError> {
+        let rows = self.rows(deadline, std::slice::from_ref(id)).await?.pop().unwrap_or_default();
+        let found = merged(&rows, now)?;
+        let mut draft = [Draft::new(found.clone(), now)];
+        let answer = change(&mut draft);
+        let [draft] = draft;
+        let steps = match (found, draft.change()) {
+            (Some(before), Some(after)) => {
+                let after = after.map(|after| with_own_expiries(&rows, &before, after)).transpose()?;
+                self.replacements(id, &rows, &before, after.as_ref())?
+            }
+            _ => Vec::new(),
+        };
+        for steps in steps.chunks(self.store.limits().steps) {
+            match self.store.run(by_clock(deadline), steps.to_vec()).await? {
+                Outcome::Applied => *is_begun = true,
+                outcome => return Ok((answer, outcome)),
             }
         }
-        Ok(Outcome::Applied)
+        Ok((answer, Outcome::Applied))
     }
 
     /// The steps from the rows of one record to those of another, for the parts that differ.
@@ -165,6 +179,32 @@ impl FastRecords {
         }
         Ok(steps)
     }
+}
+
+/// A change of which a part was made.
+fn in_part(why: impl std::fmt::Display) -> RecordsError {
+    RecordsError::Unknown(format!("a part of it was made: {why}"))
+}
+
+/// A record whose expiry was changed: what expired with it, at a time of its own, does so no more.
+fn with_own_expiries(rows: &[Row], before: &Record, mut after: Record) -> Result<Record, RecordsError> {
+    if after.expires_at == before.expires_at {
+        return Ok(after);
+    }
+    let (Content::Attributes(read), Content::Attributes(attributes)) = (&before.content, &mut after.content) else {
+        return Ok(after);
+    };
+    for row in rows {
+        let Content::Attributes(stored) = decoded(row)?.content else { continue };
+        for (name, own) in stored.iter() {
+            let (Some(read), Some(now)) = (read.get(name), attributes.get(name)) else { continue };
+            if now.expires_at == read.expires_at && now.expires_at != own.expires_at {
+                let restored = Attribute { expires_at: own.expires_at, ..now.clone() };
+                attributes.set(name.clone(), restored);
+            }
+        }
+    }
+    Ok(after)
 }
 
 fn by_clock(deadline: Deadline) -> Call {

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use store::{
     Call, Class, Deadline, Direction, Outcome, PlainValue, Row, Scan, Step, Store, StoreError, StoreResult, Table,
     stored,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::record::{Content, Record};
 use crate::records::{ROW, RecordsError, by};
@@ -28,6 +29,9 @@ const SORT: Bytes = Bytes::from_static(b"mode");
 
 /// The pause after an unknown outcome.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// For how long a reader takes it that there is still no record. A writer always looks.
+const VACANT_FOR: Duration = Duration::from_secs(1);
 
 /// How the records of a store change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,18 +108,28 @@ pub(crate) struct KnownMode {
     is_agreed: AtomicBool,
     /// Whether the store has it recorded. It stays recorded for ever.
     is_recorded: AtomicBool,
+    /// Until when it counts as known that there is no record.
+    vacant_until: Mutex<Option<Instant>>,
 }
 
 impl KnownMode {
     pub(crate) fn new(store: Arc<dyn Store>, mode: Mode) -> Self {
         // A store of one process has mode atomic, so it need not be recorded.
         let is_given = mode == Mode::Atomic && !store.capabilities().is_shared;
-        Self { mode, store, is_agreed: AtomicBool::new(is_given), is_recorded: AtomicBool::new(is_given) }
+        Self {
+            mode,
+            store,
+            is_agreed: AtomicBool::new(is_given),
+            is_recorded: AtomicBool::new(is_given),
+            vacant_until: Mutex::default(),
+        }
     }
 
-    /// Refuses if the records are in the other mode. As long as there are none, each call looks.
+    /// Refuses if the records are in the other mode. As long as there are none, calls look for some
+    /// now and then, because that asks all nodes.
     pub(crate) async fn check(&self, deadline: Deadline) -> Result<(), RecordsError> {
-        if self.is_agreed.load(Ordering::Relaxed) { Ok(()) } else { self.look(deadline).await }
+        let is_vacant = || self.vacant_until.lock().is_some_and(|until| Instant::now() < until);
+        if self.is_agreed.load(Ordering::Relaxed) || is_vacant() { Ok(()) } else { self.look(deadline).await }
     }
 
     /// Likewise, and always looks.
@@ -128,7 +142,13 @@ impl KnownMode {
         }
         let call = Call::new(Class::Record, deadline).strong();
         let shown = by(deadline, Mode::of_any_record(self.store.as_ref(), call)).await?;
-        shown.map_or(Ok(()), |stored| self.agree(stored))
+        match shown {
+            Some(stored) => self.agree(stored),
+            None => {
+                *self.vacant_until.lock() = Some(Instant::now() + VACANT_FOR);
+                Ok(())
+            }
+        }
     }
 
     fn agree_for_ever(&self, stored: Mode) -> Result<(), RecordsError> {
@@ -151,7 +171,7 @@ impl KnownMode {
         if self.is_recorded.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.check(deadline).await?;
+        self.look(deadline).await?;
         if self.is_recorded.load(Ordering::Relaxed) {
             return Ok(());
         }

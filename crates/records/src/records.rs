@@ -205,6 +205,13 @@ impl Records {
 
     /// The records of many ids, in their order.
     pub async fn read_many(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
+        let found = self.read_listed(deadline, ids).await?;
+        ids.iter().zip(&found).filter(|(_, record)| record.is_some()).for_each(|(id, _)| self.recall(id));
+        Ok(found)
+    }
+
+    /// The same for a caller that goes through all records. It does not count as asking for them.
+    pub async fn read_listed(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
         self.mode.check(deadline).await?;
         if self.mode() == Mode::Fast {
             ids.iter().try_for_each(check_id)?;
@@ -213,18 +220,7 @@ impl Records {
         self.rows(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
     }
 
-    /// The same for a caller that goes through all records. It does not count as asking for them.
-    pub async fn read_listed(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
-        self.listed(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
-    }
-
     async fn rows(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
-        let rows = self.listed(deadline, ids).await?;
-        ids.iter().zip(&rows).for_each(|(id, row)| self.count(id, row.as_ref()));
-        Ok(rows)
-    }
-
-    async fn listed(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
         ids.iter().try_for_each(check_id)?;
         let keys = ids.iter().map(|id| (id.clone(), ROW)).collect();
         Ok(by(deadline, self.store.get_many(call(deadline), Table::Records, keys)).await?)
@@ -250,7 +246,7 @@ impl Records {
             return Err(StoreError::Invalid("records of a shared store change one by one".to_owned()).into());
         }
         ids.iter().try_for_each(check_id)?;
-        self.mode.settle(deadline).await?;
+        self.mode.check(deadline).await?;
         let turns = Arc::new(self.turns(deadline, ids).await?);
         if let (Mode::Fast, [id]) = (self.mode(), ids) {
             let refreshed =
@@ -259,6 +255,7 @@ impl Records {
             return applied(outcome).map(|()| answer);
         }
         let mut rows = self.rows(deadline, ids).await?;
+        ids.iter().zip(&rows).for_each(|(id, row)| self.count(id, row.as_ref()));
         while !deadline.passed() {
             let now = self.clock.now();
             let stored = rows.iter().map(|row| row.as_ref().map(decoded).transpose());
@@ -271,6 +268,7 @@ impl Records {
             if steps.is_empty() {
                 return Ok(answer);
             }
+            self.mode.settle(deadline).await?;
             match self.write(deadline, turns.clone(), steps).await? {
                 Outcome::Applied => return Ok(answer),
                 Outcome::Refused { stands, .. } => rows = vec![stands],

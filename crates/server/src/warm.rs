@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
-use records::{Records, RecordsError};
+use records::{ID_BYTES_MAX, Records, RecordsError};
 use sha2::{Digest, Sha256};
 use store::Deadline;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
@@ -117,7 +117,10 @@ impl Warming {
         let began = Instant::now();
         let ended = timeout(self.time_max, async {
             match self.file() {
-                Some(file) => self.read_hottest(&file).await,
+                Some(file) => {
+                    self.read_hottest(&file).await;
+                    Ok(())
+                }
                 None => self.read_all().await,
             }
         });
@@ -131,7 +134,7 @@ impl Warming {
         }
     }
 
-    async fn read_hottest(&self, file: &Path) -> Result<(), RecordsError> {
+    async fn read_hottest(&self, file: &Path) {
         let ids = match read(file) {
             Ok(ids) => ids,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -142,17 +145,22 @@ impl Warming {
         };
         *self.progress.lock() = Some(Progress { read: 0, of: Some(ids.len() as u64) });
         let reads = stream::iter(ids.chunks(AT_ONCE).map(<[Bytes]>::to_vec)).map(async |ids| {
-            let found = self.records.read_listed(Deadline::within(self.time_max), &ids).await?;
-            // The next file has them, even if the server soon stops again.
-            ids.iter().zip(&found).filter(|(_, found)| found.is_some()).for_each(|(id, _)| self.records.recall(id));
-            Ok::<_, RecordsError>(ids.len())
+            match self.records.read_listed(Deadline::within(self.time_max), &ids).await {
+                // The next file has them, even if the server soon stops again.
+                Ok(found) => {
+                    let found = ids.iter().zip(&found).filter(|(_, found)| found.is_some());
+                    found.for_each(|(id, _)| self.records.recall(id));
+                }
+                // The others are warmed nevertheless.
+                Err(error) => tracing::warn!(%error, "some of the hottest records cannot be read"),
+            }
+            ids.len()
         });
         let mut reads = std::pin::pin!(reads.buffer_unordered(READS));
         let mut told_at = Instant::now();
         while let Some(read) = reads.next().await {
-            self.advance(read?, &mut told_at);
+            self.advance(read, &mut told_at);
         }
-        Ok(())
     }
 
     async fn read_all(&self) -> Result<(), RecordsError> {
@@ -217,7 +225,8 @@ fn write(path: &Path, ids: &[Bytes]) -> io::Result<()> {
 
 fn read(path: &Path) -> io::Result<Vec<Bytes>> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file is damaged");
-    if fs::metadata(path)?.len() > FILE_BYTES_MAX {
+    let about = fs::metadata(path)?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
         return Err(damaged());
     }
     let file = Bytes::from(fs::read(path)?);
@@ -228,7 +237,11 @@ fn read(path: &Path) -> io::Result<Vec<Bytes>> {
     }
     let (mut ids, mut left) = (Vec::new(), content);
     while let Some((len, rest)) = left.split_first_chunk::<2>() {
-        let (id, rest) = rest.split_at_checked(u16::from_le_bytes(*len).into()).ok_or_else(damaged)?;
+        let len = usize::from(u16::from_le_bytes(*len));
+        let (id, rest) = rest.split_at_checked(len).ok_or_else(damaged)?;
+        if !(1..=ID_BYTES_MAX).contains(&len) {
+            return Err(damaged());
+        }
         ids.push(file.slice_ref(id));
         left = rest;
     }

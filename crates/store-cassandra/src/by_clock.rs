@@ -73,7 +73,7 @@ impl Engine {
             };
             let after = stands.written_at.saturating_add(1);
             // What this process writes next is later still.
-            self.write_times.observe(after);
+            self.write_times.observe_near(after);
             writes.push(match then {
                 Some(PlainValue { value, expires_at }) => {
                     self.put_at(statements, &partition, NewRow { sort, value, expires_at }, after)

@@ -21,6 +21,11 @@ const SCANS_AT_ONCE: usize = 8;
 /// The greatest number of rows of a first page. At the largest values, that is 16 MiB.
 const FIRST_PAGE_ROWS_MAX: usize = 256;
 
+/// A scan of few bytes asks first for as many rows as it has room for rows of so many bytes, and for
+/// so many at least: the next rows may be far larger than the last ones were.
+const SMALL_ROW_BYTES: usize = 4 << 10;
+const FIRST_PAGE_ROWS_MIN: usize = 16;
+
 /// A further page has at most this many times as many rows: their size is known by then.
 const PAGE_GROWTH: usize = 4;
 
@@ -85,7 +90,7 @@ impl Engine {
             return Ok(Rows::default());
         }
         let mut page = PageInMaking::new(table, &scan, self.now());
-        let mut rows_wanted = first_page_rows(scan.max_bytes / self.row_sizes.of(table, &scan));
+        let mut rows_wanted = first_page_rows(&scan, self.row_sizes.of(table, &scan));
         let mut from = PagingState::start();
         loop {
             let page_rows = i32::try_from(rows_wanted).unwrap_or(i32::MAX);
@@ -208,8 +213,10 @@ impl Engine {
 
 /// Rows to request for the first page if `enough` are expected to suffice: some more, since rows
 /// differ in size, and a second page costs more than a few unused rows.
-fn first_page_rows(enough: usize) -> usize {
-    (enough + enough / 4 + 2).min(FIRST_PAGE_ROWS_MAX)
+fn first_page_rows(scan: &Scan, row_bytes: usize) -> usize {
+    let enough = scan.max_bytes / row_bytes.max(1);
+    let most = (scan.max_bytes / SMALL_ROW_BYTES).clamp(FIRST_PAGE_ROWS_MIN, FIRST_PAGE_ROWS_MAX);
+    (enough + enough / 4 + 2).min(most)
 }
 
 /// The first row of a partition.

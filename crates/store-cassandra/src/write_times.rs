@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use store::Clock;
 
+/// Write times of other processes that are further ahead of the clock are not followed.
+const AHEAD_MAX: i64 = 1_000_000;
+
 /// A source of write times.
 pub(crate) struct WriteTimes {
     clock: Arc<dyn Clock>,
@@ -23,11 +26,23 @@ impl WriteTimes {
 
     /// A write time later than all earlier ones, even if the clock was set back.
     pub(crate) fn next(&self) -> i64 {
-        let now = i64::try_from(self.clock.now().0.saturating_mul(1000)).unwrap_or(i64::MAX);
+        let now = self.now();
         let next = |last: i64| Some(now.max(last.saturating_add(1)));
         self.last
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next)
             .map_or(now, |last| now.max(last.saturating_add(1)))
+    }
+
+    fn now(&self) -> i64 {
+        i64::try_from(self.clock.now_micros()).unwrap_or(i64::MAX)
+    }
+
+    /// Likewise, unless `seen` is far ahead of the clock. Then another process has a wrong clock,
+    /// which must not become that of this one.
+    pub(crate) fn observe_near(&self, seen: i64) {
+        if seen.saturating_sub(self.now()) <= AHEAD_MAX {
+            self.observe(seen);
+        }
     }
 
     /// Makes all further write times later than `seen`, another process's write time.
@@ -64,5 +79,14 @@ mod tests {
         assert_eq!(times.next(), 5_000_001);
         times.observe(1);
         assert_eq!(times.next(), 5_000_002);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_ahead_is_not_followed() {
+        let times = WriteTimes::new(Arc::new(ManualClock::new(UnixMillis(1_000))));
+        times.observe_near(1_500_000);
+        assert_eq!(times.next(), 1_500_001);
+        times.observe_near(2_500_000);
+        assert_eq!(times.next(), 1_500_002);
     }
 }

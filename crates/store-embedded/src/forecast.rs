@@ -3,7 +3,8 @@
 //! The hours are those of the clock (UTC). An hour is counted once, in the list of rows by expiry,
 //! when it comes within the horizon. From then on the committer adds what it changes. So each entry
 //! is read at most once, and never for rows that live shorter than the horizon. Right after a start
-//! that is one read of the entries of the whole horizon.
+//! that is one read of the entries of the whole horizon, some seconds of it in each sweep. An hour
+//! with very many entries is counted in part.
 
 use std::collections::BTreeMap;
 

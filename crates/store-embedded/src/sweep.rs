@@ -16,6 +16,9 @@ use crate::{expiry, read};
 /// Expired rows that are removed in one commit.
 const ROWS_PER_COMMIT: usize = 1_000;
 
+/// How long counting for the forecast may take in one sweep. It also holds up a shutdown so long.
+const COUNTING: Duration = Duration::from_secs(5);
+
 /// Contents that one read checks.
 const CONTENTS_PER_PAGE: usize = 1_000;
 
@@ -32,6 +35,9 @@ impl EmbeddedStore {
         }
         let contents = self.sweep_contents(deadline).await?;
         let files = self.sweep_files(deadline).await?;
+        if Lane::Records.is_in(self.level()) {
+            self.count_expiring(Deadline::within(COUNTING)).await?;
+        }
         let rows: u64 = swept.into_iter().sum::<StoreResult<u64>>()?;
         Ok(rows + contents + files)
     }
@@ -61,7 +67,6 @@ impl EmbeddedStore {
         }
         if lane == Lane::Records {
             *self.reclaim_lag.lock() = Some(lag);
-            self.count_expiring(deadline).await?;
         }
         Ok(swept)
     }

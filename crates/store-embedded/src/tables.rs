@@ -179,6 +179,9 @@ impl Tables {
         syncs: bool,
     ) -> StoreResult<()> {
         let mut recorder = self.recorder.lock();
+        // The engine may write rows to a file together with those of a memtable that waits for that.
+        // A file must not be ahead of the journal.
+        let syncs = syncs || self.keyspaces.iter().any(|(_, keyspace)| keyspace.sealed_memtable_count() > 0);
         let persist = if syncs { PersistMode::SyncData } else { PersistMode::Buffer };
         let mut batch = self.database.batch().durability(Some(persist));
         batch.insert(self.marks(), Mark::KEY, recorder.next_mark().encode());
@@ -200,20 +203,24 @@ impl Tables {
         recorder.written(bytes);
         self.forecast.add(moved);
         if syncs {
-            recorder.synced(self.database.visible_seqno(), self);
+            self.note_synced(&mut recorder)?;
         }
+        Ok(())
+    }
+
+    /// Notes that all groups are synced, unless a sync has failed meanwhile: the system reports that
+    /// once, perhaps to another thread, which the engine knows now.
+    fn note_synced(&self, recorder: &mut Recorder) -> StoreResult<()> {
+        self.database.persist(PersistMode::Buffer).map_err(sync_error)?;
+        recorder.synced(self.database.visible_seqno(), self);
         Ok(())
     }
 
     /// Syncs all groups.
     pub(crate) fn sync(&self) -> StoreResult<()> {
         let mut recorder = self.recorder.lock();
-        self.database.persist(PersistMode::SyncData).map_err(|error| StoreError::Io {
-            context: "syncing a journal".to_owned(),
-            source: io::Error::other(error),
-        })?;
-        recorder.synced(self.database.visible_seqno(), self);
-        Ok(())
+        self.database.persist(PersistMode::SyncData).map_err(sync_error)?;
+        self.note_synced(&mut recorder)
     }
 
     /// How many rows of the lane expire in the hour of a time and in each after it, as far as they
@@ -238,10 +245,9 @@ impl Tables {
             };
             let counted = count_hour(&view, hour, deadline);
             self.forecast.found(hour, counted.as_ref().ok().copied());
-            match counted {
-                Ok(_) => {}
-                Err(StoreError::DeadlinePassed) => return Ok(()),
-                Err(error) => return Err(error),
+            counted?;
+            if deadline.passed() {
+                return Ok(());
             }
         }
         Ok(())
@@ -340,7 +346,12 @@ impl View<'_> {
     }
 }
 
-/// The number of entries of an hour, at most [`ENTRIES_COUNTED_MAX`].
+fn sync_error(error: fjall::Error) -> StoreError {
+    StoreError::Io { context: "syncing a journal".to_owned(), source: io::Error::other(error) }
+}
+
+/// The number of entries of an hour, at most [`ENTRIES_COUNTED_MAX`], or those that were counted by
+/// the deadline.
 fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<u64> {
     let hour = expiry::between(forecast::begin_of(hour), forecast::begin_of(hour + 1));
     let mut count = 0;
@@ -348,7 +359,7 @@ fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<u64
         entry?;
         count += 1;
         if count % ENTRIES_PER_DEADLINE_CHECK == 0 && deadline.passed() {
-            return Err(StoreError::DeadlinePassed);
+            break;
         }
     }
     Ok(count)

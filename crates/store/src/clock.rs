@@ -25,6 +25,11 @@ impl UnixMillis {
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> UnixMillis;
+
+    /// The time now in microseconds since the Unix epoch, as far as the clock knows them.
+    fn now_micros(&self) -> u64 {
+        self.now().0.saturating_mul(1_000)
+    }
 }
 
 /// The operating system's clock.
@@ -35,6 +40,11 @@ impl Clock for SystemClock {
     fn now(&self) -> UnixMillis {
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         UnixMillis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn now_micros(&self) -> u64 {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
     }
 }
 

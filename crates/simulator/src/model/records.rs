@@ -84,7 +84,7 @@ impl RecordsPast {
         work.ids.iter().zip(found).find_map(|(id, found)| match work.what {
             RecordChange::Read => self.wrong_read(id, *found, ran),
             RecordChange::Count { .. } => self.wrong_change(id, *found, ran, |then| then.is_some_and(|is| is.by == op)),
-            RecordChange::Delete if found.is_none() => None,
+            RecordChange::Delete if found.is_none() => self.wrong_read(id, None, ran),
             RecordChange::Delete => self.wrong_change(id, *found, ran, |then| then.is_none()),
         })
     }

@@ -163,13 +163,14 @@ impl Journal {
     }
 
     /// Forgets the groups after a place where others are missing, if none of these was synced: the
-    /// power failed before they were. `before` is the last group of the journal before this one.
-    pub(crate) fn forget_unsynced(&mut self, before: Option<u64>) {
+    /// power failed before they were. `before` is the last group of the journal before this one, or
+    /// if there is none, the last one that the record knows to be synced.
+    pub(crate) fn forget_unsynced(&mut self, before: u64) {
         let kept = self.runs.first().filter(|run| run.bytes.start == 0);
-        let last = kept.map(|run| run.last).or(before);
+        let last = kept.map_or(before, |run| run.last);
         let kept = usize::from(kept.is_some());
         let Some(synced) = self.runs[kept..].iter().map(|run| run.synced).max() else { return };
-        if last.is_none_or(|last| synced <= last) {
+        if synced <= last {
             self.runs.truncate(kept);
             self.lost_after = synced;
         }
@@ -486,16 +487,16 @@ mod tests {
         };
         let hole = &[0; 300][..];
         let begin = &groups(4..7)[..];
-        assert_eq!(left(&[begin, hole, &late(8, 6), hole, &late(10, 6)], None), (vec![(4, 6)], 6));
-        assert_eq!(left(&[begin, hole, &late(8, 5), &late(9, 6)], None), (vec![(4, 6)], 6));
-        assert_eq!(left(&[begin, hole, &late(8, 7)], None).0, [(4, 6), (8, 8)], "group 7 was synced");
-        assert_eq!(left(&[begin, hole, &late(8, 6), &groups(9..10)], None).0, [(4, 6), (8, 9)], "group 8 was synced");
-        assert_eq!(left(&[begin, hole, &groups(8..9)], None).0, [(4, 6), (8, 8)]);
-        assert_eq!(left(&[hole, &late(8, 6)], Some(6)), (vec![], 6));
-        assert_eq!(left(&[hole, &late(8, 6)], Some(5)).0, [(8, 8)]);
-        assert_eq!(left(&[hole, &late(8, 6)], None), (vec![], 6), "the marks have to show it");
-        assert_eq!(left(&[begin, &late(7, 6), &late(8, 6)], None), (vec![(4, 8)], 0));
-        assert_eq!(left(&[], Some(3)), (vec![], 0));
+        assert_eq!(left(&[begin, hole, &late(8, 6), hole, &late(10, 6)], 0), (vec![(4, 6)], 6));
+        assert_eq!(left(&[begin, hole, &late(8, 5), &late(9, 6)], 0), (vec![(4, 6)], 6));
+        assert_eq!(left(&[begin, hole, &late(8, 7)], 0).0, [(4, 6), (8, 8)], "group 7 was synced");
+        assert_eq!(left(&[begin, hole, &late(8, 6), &groups(9..10)], 0).0, [(4, 6), (8, 9)], "group 8 was synced");
+        assert_eq!(left(&[begin, hole, &groups(8..9)], 0).0, [(4, 6), (8, 8)]);
+        assert_eq!(left(&[hole, &late(8, 6)], 6), (vec![], 6));
+        assert_eq!(left(&[hole, &late(8, 6)], 5).0, [(8, 8)]);
+        assert_eq!(left(&[hole, &late(8, 6)], 0).0, [(8, 8)], "nothing shows that the groups up to 6 are there");
+        assert_eq!(left(&[begin, &late(7, 6), &late(8, 6)], 0), (vec![(4, 8)], 0));
+        assert_eq!(left(&[], 3), (vec![], 0));
     }
 
     #[test]

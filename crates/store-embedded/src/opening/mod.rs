@@ -121,7 +121,8 @@ pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
     check_strangers(database, keyspaces, &mut others);
     let owner = record.as_ref().map(|record| record.database).or_else(|| owner_without_record(database, keyspaces));
     let (keyspaces, known) = check_keyspaces(database, keyspaces, owner, record.as_ref());
-    let journals = owner.map_or_else(Vec::new, |owner| check_journals(database, owner, &mut last));
+    let known_group = record.as_ref().map_or(0, |record| record.group);
+    let journals = owner.map_or_else(Vec::new, |owner| check_journals(database, owner, known_group, &mut last));
     if let Some(record) = &record {
         let marks_version = keyspaces[MARKS_KEYSPACE as usize].list.as_ref().map(|list| list.version);
         check_end(database, record, marks_version, &journals, &mut last);
@@ -232,7 +233,7 @@ fn check_keyspaces(
     (keyspaces, checked)
 }
 
-fn check_journals(database: &Path, owner: DatabaseId, problems: &mut Vec<Problem>) -> Vec<Journal> {
+fn check_journals(database: &Path, owner: DatabaseId, known_group: u64, problems: &mut Vec<Problem>) -> Vec<Journal> {
     let listed = match journal::list(database) {
         Ok(listed) => listed,
         Err(error) => {
@@ -257,7 +258,7 @@ fn check_journals(database: &Path, owner: DatabaseId, problems: &mut Vec<Problem
         };
         let before = journals.iter().rev().find_map(|journal| journal.runs.last());
         if newest == Some(id) {
-            journal.forget_unsynced(before.map(|run| run.last));
+            journal.forget_unsynced(before.map_or(known_group, |run| run.last));
         }
         if let Some(at) = journal.foreign_at {
             problems.push(problem(&path, &format!("holds a group of another database at byte {at}")));
