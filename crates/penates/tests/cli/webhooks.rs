@@ -29,7 +29,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             Webhook(sys.argv[1]).verify(body, dict((name.lower(), value) for name, value in self.headers.items()))
         except Exception as error:
             body = json.dumps({"refused": str(error)})
-        print(body, flush=True)
+        # In one piece: messages may come on two connections at once.
+        sys.stdout.write(body + "\n")
+        sys.stdout.flush()
         self.send_response(400 if "refused" in json.loads(body) else 204)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -99,17 +101,6 @@ fn a_receiver_verifies_what_a_server_sends_and_misses_nothing_when_it_restarts()
     fs::write(&file, config(&receiver.url)).unwrap();
     let given = ["--config", file.to_str().unwrap()];
     let webhooks = |args: &[&str]| store.run(&[&["webhooks"], args, &given].concat());
-    // A message may come again, if its acceptance was not noted before a server stopped.
-    let mut seen = Vec::new();
-    let mut next = || {
-        loop {
-            let message = receiver.next();
-            if !seen.contains(&message) {
-                seen.push(message.clone());
-                return message;
-            }
-        }
-    };
     assert_eq!(webhooks(&["list", "--json"]).ends_with(0).json()["state"], "new");
     let refused = webhooks(&["resume", "other"]);
     assert!(refused.code != 0 && refused.stderr.contains("other"), "{}", refused.stderr);
@@ -117,7 +108,7 @@ fn a_receiver_verifies_what_a_server_sends_and_misses_nothing_when_it_restarts()
 
     let served = store.serve(&given);
     let volume = format!("http://books.test/rest/volumes/{}", SMALL.replace('/', "=").replacen(':', "+", 1));
-    let mut first = [next(), next()];
+    let mut first = [receiver.next(), receiver.next()];
     first.sort();
     let root = ("resource.created".to_owned(), "http://books.test/rest/".to_owned());
     assert_eq!(first, [root, ("volume.created".to_owned(), volume)]);
@@ -127,10 +118,10 @@ fn a_receiver_verifies_what_a_server_sends_and_misses_nothing_when_it_restarts()
         Ran::of(penates(&["put", name, text.to_str().unwrap(), "--server", &served.url])).ends_with(0);
     };
     put("a");
-    assert_eq!(next(), ("resource.created".to_owned(), "http://books.test/rest/a".to_owned()));
+    assert_eq!(receiver.next(), ("resource.created".to_owned(), "http://books.test/rest/a".to_owned()));
     let tested = webhooks(&["test", "index"]).ends_with(0);
     assert!(tested.text().contains("accepted"), "{}", tested.text());
-    assert_eq!(next().0, "webhook.test");
+    assert_eq!(receiver.next().0, "webhook.test");
     wait_until(|| webhooks(&["list"]).ends_with(0).text().contains("delivering"));
     assert_eq!(served.stop("TERM").0, 0);
 
@@ -138,7 +129,12 @@ fn a_receiver_verifies_what_a_server_sends_and_misses_nothing_when_it_restarts()
     let text = store.beside("text");
     store.run(&["put", "b", text.to_str().unwrap()]).ends_with(0);
     let served = store.serve(&given);
-    assert_eq!(next(), ("resource.created".to_owned(), "http://books.test/rest/b".to_owned()));
+    let mut next = receiver.next();
+    if next.1 == "http://books.test/rest/a" {
+        // It was stopped before it noted that this was accepted.
+        next = receiver.next();
+    }
+    assert_eq!(next, ("resource.created".to_owned(), "http://books.test/rest/b".to_owned()));
     let (code, said) = served.stop("TERM");
     assert_eq!(code, 0);
     let shown = store.run(&[&["config"], &given[..]].concat()).ends_with(0);
