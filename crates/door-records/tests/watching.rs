@@ -80,7 +80,7 @@ fn redis_answers_likewise() {
     runtime().block_on(async { watch([peer.connect().await, peer.connect().await]).await });
 }
 
-/// Counts by reading and writing: whoever was slower tries again.
+/// Counts by reading and writing. The slower connection tries again.
 async fn count(mut connection: Connection, times: usize) {
     for _ in 0..times {
         loop {

@@ -102,7 +102,7 @@ mod tests {
 
     const TALLY: Tally = Tally { volumes: 1, resources: 2, bytes: 300, damaged: 4, failed: 5 };
 
-    /// Whoever changes one of these has changed what is stored.
+    /// A change of these bytes is a change of the stored format.
     #[test]
     fn the_bytes_of_stored_values_do_not_change() {
         let pass = Pass {

@@ -55,7 +55,7 @@ impl ServedStore {
         let answer = tokio::time::timeout_at(call.deadline.0, asked).await;
         let (level, answer) = answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?;
         if level.is_some_and(|level| level != self.level.number()) {
-            // Whoever reads it opens it again, and compares the level.
+            // Its reader opens it again, and compares the level.
             return Err(StoreError::Unavailable("the store has been upgraded meanwhile".to_owned()));
         }
         self.pace.took(answer.len() as u64).await;

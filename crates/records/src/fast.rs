@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Whoever changes these bytes has changed what is stored.
+    /// A change of these bytes is a change of the stored format.
     #[test]
     fn stored_parts_keep_their_keys() {
         assert_eq!(sort_of(&Bytes::from_static(b"city")).unwrap(), "acity");

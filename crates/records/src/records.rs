@@ -428,7 +428,7 @@ mod tests {
     use super::*;
     use crate::attributes::{Attribute, Attributes};
 
-    /// Whoever changes these bytes has changed what is stored.
+    /// A change of these bytes is a change of the stored format.
     #[test]
     fn stored_records_keep_their_bytes() {
         assert_eq!((Record::KIND.number(), Record::VERSION), (52, 1));

@@ -49,7 +49,7 @@ pub(crate) enum Right {
     Read,
     Write,
     /// To see what operators see: names of everything that is stored, also of what cannot be
-    /// requested. Whoever may change data has it.
+    /// requested. A client that may change data has it.
     Operate,
     /// To read the whole store, row by row, with the audit and the hashes of tokens.
     Copy,

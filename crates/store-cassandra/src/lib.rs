@@ -90,4 +90,4 @@ pub use levels::{ClassLevels, Level, Levels, Serial};
 pub use options::{CassandraOptions, Credentials};
 pub use raising::Upgrading;
 pub use schema::{Replication, ReplicationError, SchemaPlan};
-pub use settings::{CassandraSettings, Hidden, InvalidSettings};
+pub use settings::{CassandraSettings, InvalidSettings};

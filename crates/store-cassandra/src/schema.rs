@@ -194,7 +194,7 @@ impl SchemaPlan {
         statements.push(format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.{META} (key text PRIMARY KEY, value text) WITH comment = 'the format of the tables'"
         ));
-        // Last: whoever finds this row finds all tables.
+        // Last: a server that finds this row finds all tables.
         statements.push(format!(
             "INSERT INTO {keyspace}.{META} (key, value) VALUES ('{FORMAT_KEY}', '{}') IF NOT EXISTS",
             format_of(level)

@@ -1,40 +1,15 @@
 //! The settings of the engine, as a program reads them from a configuration.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
-use store::{StoreError, StoreResult};
+use serde::{Deserialize, Serialize};
+use store::{Hidden, StoreError, StoreResult};
 use thiserror::Error;
 
 use crate::address::AddressError;
 use crate::levels::{ClassLevels, Level, Levels, Serial};
 use crate::options::{CassandraOptions, Credentials};
-
-/// A secret that neither a log nor `penates config` ever prints.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Hidden(String);
-
-impl Hidden {
-    /// The secret itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
-}
-
-impl Serialize for Hidden {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("(hidden)")
-    }
-}
 
 /// Why settings are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -186,7 +161,7 @@ mod tests {
     fn with_password() -> CassandraSettings {
         CassandraSettings {
             user: Some("penates".to_owned()),
-            password: Some(Hidden("a-secret".to_owned())),
+            password: Some(Hidden::new("a-secret")),
             ..CassandraSettings::default()
         }
     }

@@ -73,7 +73,7 @@ async fn opened(options: &CassandraOptions, ahead_ms: i64) -> Arc<dyn Store> {
 }
 
 /// Adds one to the head's count until that is applied. It finds out outcomes as the protocols do:
-/// whoever replaces a head logs it first, so that its own stamp is in the head or in the log.
+/// a writer that replaces a head logs it first, so that its own stamp is in the head or in the log.
 /// Returns every stamp that was refused, and the one that was applied.
 async fn add_one(store: &dyn Store) -> (Vec<Stamp>, Stamp) {
     let mut refused = Vec::new();

@@ -36,14 +36,21 @@ use crate::tables::View;
 const ROOM_CHECK_BYTES: u64 = 8 << 20;
 
 impl EmbeddedStore {
-    /// The header of a content, and its stamp.
+    /// The header of a content, and its stamp. The lease of an upload that no longer runs has
+    /// ended: only this process holds the folder, so no other one can continue the upload.
     pub(crate) async fn header(
         &self,
         deadline: Deadline,
         id: ContentId,
     ) -> StoreResult<Option<(Stamp, ContentHeader)>> {
         let now = self.now();
-        self.read(deadline, Table::Contents.lane(), move |view| header_in(view, id, now)).await
+        let found = self.read(deadline, Table::Contents.lane(), move |view| header_in(view, id, now)).await?;
+        Ok(found.map(|(stamp, mut header)| {
+            if header.state == ContentState::Uploading && !self.uploads.lock().contains(&id) {
+                header.lease_until = header.lease_until.min(now);
+            }
+            (stamp, header)
+        }))
     }
 
     /// Changes a header and puts rows with it; `None`: the header is not as expected.
@@ -192,10 +199,33 @@ struct Sealed {
     sums: Option<SumsRow>,
 }
 
+/// An entry in the list of uploads that this process runs.
+struct Running<'a> {
+    store: &'a EmbeddedStore,
+    id: ContentId,
+}
+
+impl<'a> Running<'a> {
+    fn begin(store: &'a EmbeddedStore, id: ContentId) -> StoreResult<Self> {
+        match store.uploads.lock().insert(id) {
+            true => Ok(Self { store, id }),
+            false => Err(lifecycle::taken(id)),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.store.uploads.lock().remove(&self.id);
+    }
+}
+
 /// An upload under way.
 struct Upload<'a> {
     store: &'a EmbeddedStore,
     id: ContentId,
+    /// Until the upload has ended, or its client has gone.
+    _running: Running<'a>,
     /// How long each step may take.
     step: Duration,
     header: ContentHeader,
@@ -208,13 +238,15 @@ impl<'a> Upload<'a> {
     /// Writes the header before there is a file, so that no file is ever unknown.
     async fn begin(store: &'a EmbeddedStore, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         store.check_room(0)?;
+        // Before there is a header, so that no header of it is ever without its entry.
+        let running = Running::begin(store, id)?;
         let header = lifecycle::begun(owner, store.now(), store.options().content_lease);
         let path = path(&store.database()?.folder.contents(), id);
         let stamp = store
             .change_header(Deadline::within(step), id, Expect::Absent, &header, Vec::new())
             .await?
             .ok_or_else(|| lifecycle::taken(id))?;
-        Ok(Self { store, id, step, header, stamp, path, summing: Summing::new(id) })
+        Ok(Self { store, id, _running: running, step, header, stamp, path, summing: Summing::new(id) })
     }
 
     async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
@@ -289,7 +321,7 @@ impl<'a> Upload<'a> {
         timeout(self.step, step).await.map_err(|_| StoreError::DeadlinePassed)
     }
 
-    /// Deletes what the upload has written. If that fails, a sweep does it after the lease.
+    /// Deletes what the upload has written. If that fails, a sweep does it.
     async fn abandon(mut self) {
         let abandoned = async {
             self.write_header(lifecycle::condemned(&self.header), Vec::new()).await?;

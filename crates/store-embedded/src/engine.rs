@@ -1,6 +1,7 @@
 //! The store itself: sends each call to a thread that may block, or to the committer, and keeps its
 //! deadline.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -73,6 +74,8 @@ pub struct EmbeddedStore {
     /// Where the next sweep of contents continues, and what it has found so far.
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
+    /// Contents that this process is uploading.
+    pub(crate) uploads: Mutex<HashSet<ContentId>>,
     /// How long ago the record had expired that the last sweep reclaimed last.
     pub(crate) reclaim_lag: Mutex<Option<Duration>>,
     level: FormatLevel,
@@ -109,6 +112,7 @@ impl EmbeddedStore {
             prompt: Promptness::new(),
             sweep_position: Mutex::default(),
             unknown_files: Mutex::default(),
+            uploads: Mutex::default(),
             reclaim_lag: Mutex::default(),
             level,
             clock,

@@ -26,8 +26,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::{
-    Call, Class, Clock, ContentId, Deadline, Expect, Guard, Lane, ManualClock, NewRow, Outcome, Removal, Scan, Stamp,
-    Step, Store, StoreError, SystemClock, Table,
+    Call, Class, ContentId, Deadline, Expect, Guard, Lane, NewRow, Outcome, Removal, Scan, Stamp, Step, Store,
+    StoreError, SystemClock, Table,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
@@ -372,10 +372,9 @@ async fn delete_old_contents(store: &EmbeddedStore, told: &mut Told) {
     }
 }
 
-/// Leftovers of killed uploads are swept once their leases expire, and only sealed contents remain.
+/// Leftovers of killed uploads are swept at once, and only sealed contents remain.
 async fn check_leftovers(folder: &Path) {
-    let after_leases = SystemClock.now().plus(Duration::from_secs(24 * 3600));
-    let store = EmbeddedStore::open(folder, support::options(), Arc::new(ManualClock::new(after_leases))).unwrap();
+    let store = EmbeddedStore::open(folder, support::options(), Arc::new(SystemClock)).unwrap();
     let swept = store.sweep(Call::new(Class::Content, Deadline::within(Duration::from_secs(60)))).await.unwrap();
     let headers = store.walk(call(), Table::Contents, None, usize::MAX).await.unwrap().partitions.len();
     let shards = std::fs::read_dir(folder.join("contents")).unwrap();

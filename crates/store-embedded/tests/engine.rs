@@ -328,16 +328,39 @@ async fn a_sweep_deletes_leftovers_of_uploads_and_nothing_else() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(content_files(opened.folder.path()), 2, "the upload did not begin");
-    // The process that was uploading is gone, without a chance to clean up.
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 0, "it is still uploading");
+    // It ends without a chance to clean up. Nothing waits for its lease.
     upload.abort();
     assert!(upload.await.unwrap_err().is_cancelled());
-
-    assert_eq!(opened.store.sweep(call()).await.unwrap(), 0, "it may still be uploading");
-    opened.clock.advance(options().content_lease);
     assert_eq!(opened.store.sweep(call()).await.unwrap(), 1);
     assert_eq!(opened.store.sweep(call()).await.unwrap(), 0);
     assert_eq!(content_files(opened.folder.path()), 1);
     assert_eq!(opened.store.walk(call(), Table::Contents, None, 10).await.unwrap().partitions.len(), 1);
+}
+
+#[tokio::test]
+async fn an_upload_of_a_process_that_has_ended_is_condemned_at_once() {
+    let (opened, copy, id) = (open(options()), folder(), ContentId::fresh());
+    let (mut pieces, content) = mpsc::channel(1);
+    let upload = opened.store.put_content_as(call(), id, "owner".into(), content.boxed());
+    let mut upload = std::pin::pin!(upload);
+    pieces.send(Ok("begun".into())).await.unwrap();
+    let begun = async {
+        while content_files(opened.folder.path()) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(!opened.store.condemn_content(call(), id).await.unwrap(), "it is still uploading");
+        // As its process would leave it, were it killed now.
+        copy_folder(opened.folder.path(), copy.path());
+    };
+    tokio::select! {
+        ended = &mut upload => panic!("the upload has ended: {ended:?}"),
+        () = begun => {}
+    }
+    let later = open_in(copy, options());
+    assert!(later.store.condemn_content(call(), id).await.unwrap());
+    assert!(later.store.delete_content(call(), id).await.unwrap());
+    assert_eq!(content_files(later.folder.path()), 0);
 }
 
 fn copy_folder(from: &Path, to: &Path) {

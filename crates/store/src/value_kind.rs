@@ -141,7 +141,7 @@ impl fmt::Display for ValueKind {
 mod tests {
     use super::*;
 
-    /// Whoever changes this list has changed what is stored.
+    /// A change of this list is a change of the stored format.
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();

@@ -178,7 +178,7 @@ async fn a_frame_that_does_not_inflate_to_its_text_is_found_when_it_is_recompres
     assert_eq!(
         bench.library.volumes.damaged_members(&a, revision).await.unwrap(),
         [1],
-        "marked before the end was told"
+        "marked before the end was reported"
     );
 }
 

@@ -450,7 +450,7 @@ impl State {
                 }
                 self.rows.insert(key(sort), (value.clone(), Some(guard.clone())));
             }
-            Step::Replace { .. } => unimplemented!("no protocol of the library replaces a row by its value"),
+            Step::Replace { .. } => unreachable!("no protocol of the library replaces a row by its value"),
             Step::Remove { rows: Removal::Rows(sorts), .. } => {
                 for sort in sorts {
                     self.rows.remove(&key(sort));

@@ -187,9 +187,8 @@ fn a_follower_and_a_source_that_are_killed_go_on_and_lose_nothing() {
     let mut follower = Follower::start(text(&from.path()), &to, &[]);
     for round in 0..4 {
         for n in 0..6 {
-            // None is so large that it is uploaded: of a follower that dies meanwhile, the next one
-            // waits until the lease of the upload has expired.
-            put(&server, &from, &format!("letters/{n}"), &format!("{round} {n}").repeat(1 + 4_000 * (n % 2)));
+            // Half of them are so large that they are uploaded.
+            put(&server, &from, &format!("letters/{n}"), &format!("{round} {n}").repeat(1 + 10_000 * (n % 2)));
         }
         match round {
             0 => {}

@@ -23,7 +23,7 @@ use crate::hosts::Hosts;
 
 pub use history::{HistoryConfig, TreeConfig};
 pub use records::{RecordsDurability, Warm};
-pub use webhooks::{Hidden, WebhookConfig};
+pub use webhooks::WebhookConfig;
 
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,12 +1,12 @@
 //! `[[feed.webhooks]]`
 
 use std::collections::HashSet;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use heads::ResourcePath;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use store::Hidden;
 
 use super::{ConfigError, FeedConfig, refused};
 use crate::webhooks::{Destination, Network, Secrets};
@@ -16,23 +16,6 @@ const WEBHOOKS_MAX: usize = 64;
 
 /// Most characters of a webhook's name.
 const NAME_CHARS_MAX: usize = 64;
-
-/// A text that neither a log nor `penates config` prints.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Hidden(String);
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
-}
-
-impl Serialize for Hidden {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("(hidden)")
-    }
-}
 
 /// A webhook: where events of the change feed are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +43,7 @@ impl WebhookConfig {
     /// The secrets. It reads the file if there is one. Returns what is wrong.
     pub(crate) fn secrets(&self) -> Result<Secrets, String> {
         let text = match (&self.secret, &self.secret_file) {
-            (Some(Hidden(secret)), None) => secret.clone(),
+            (Some(secret), None) => secret.reveal().to_owned(),
             (None, Some(file)) => std::fs::read_to_string(file)
                 .map_err(|error| format!("`secret_file` {} cannot be read: {error}", file.display()))?,
             _ => return Err("it needs either `secret` or `secret_file`".to_owned()),

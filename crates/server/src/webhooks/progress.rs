@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever changes this has changed what is stored.
+    /// A change of these bytes is a change of the stored format.
     #[test]
     fn the_bytes_of_stored_values_do_not_change() {
         let cursor = |digits: &str| Cursor::parse(&digits.repeat(16)).unwrap();

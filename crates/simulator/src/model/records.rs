@@ -47,7 +47,7 @@ pub(crate) struct Ran {
 }
 
 impl RecordsPast {
-    /// A state was decided. Everyone who reads strongly finds it if `is_settled`.
+    /// A state was decided. Every strong read finds it if `is_settled`.
     pub(crate) fn decided(&mut self, id: &Bytes, step: u64, then: Option<&PlainValue>, is_settled: bool) {
         let counted = |value: &PlainValue| {
             let record: Record = stored::open(&value.value).ok()?;
@@ -57,7 +57,7 @@ impl RecordsPast {
         self.decided.entry(id.clone()).or_default().push(Decision { step, then: then.and_then(counted), settled });
     }
 
-    /// All that was decided of a record reaches everyone who reads strongly.
+    /// Every strong read finds all that was decided of a record.
     pub(crate) fn settled(&mut self, id: &Bytes, step: u64) {
         for decision in self.decided.get_mut(id).into_iter().flatten() {
             decision.settled.get_or_insert(step);

@@ -399,7 +399,7 @@ impl World {
                         self.apply(0, &mutation);
                     }
                 }
-                Step::Replace { .. } => unimplemented!("a server of a data folder puts records"),
+                Step::Replace { .. } => unreachable!("a server of a data folder puts records"),
                 Step::CompareAndWrite { .. } => {
                     if let Some(proposal) = Proposal::of(step, by, time) {
                         self.decide(&proposal, 0, true);

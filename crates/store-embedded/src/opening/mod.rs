@@ -131,7 +131,7 @@ pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
 }
 
 /// Truncates a last group that was torn when the process died or the power failed, and groups that
-/// follow others that were lost before they were synced. Nobody was told that they were durable. A
+/// follow others that were lost before they were synced. They were not reported as durable. A
 /// power failure may leave a hole in them, which the engine would take for damage.
 pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
     let Some(newest) = found.journals.last() else { return Ok(()) };

@@ -99,7 +99,7 @@ pub async fn a_row_that_is_replaced_by_the_clock_expires(subject: &mut impl Subj
     assert_eq!(stored(&store).await, pairs(&[("a", "2"), ("b", "1")]));
 }
 
-/// Whoever shares a store keeps to it, and so does every list elsewhere.
+/// A shared store requires it. An engine of one process may also take lists of several.
 pub async fn a_list_by_the_clock_has_one_partition(subject: &mut impl Subject) {
     let store = subject.store();
     if !store.capabilities().is_shared {
