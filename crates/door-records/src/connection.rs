@@ -17,6 +17,7 @@ use crate::listing::{commands, unknown};
 use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use crate::request::Requests;
+use crate::run::Task;
 use crate::session::Session;
 use crate::transaction::Transaction;
 use crate::watch::Watched;
@@ -111,14 +112,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
         let command = words.first().and_then(|name| RecordCommand::find(name));
         if let (Some(command), None) = (command, &self.transaction)
-            && let Ok(keys) = self.session.require(command.writes).and_then(|()| command.keys(&words[1..]))
+            && self.session.require(command.writes).and_then(|()| command.check(&words[1..])).is_ok()
         {
-            let keys: Vec<Bytes> = keys.into_iter().map(|(key, _)| key.clone()).collect();
-            while !self.pipeline.admits(&keys, command.writes) {
+            let task = Task::new(command, words, self.deadline());
+            while !self.pipeline.admits(&task) {
                 self.put_next().await?;
             }
-            let run = self.door.clone().run(self.party.clone(), command, words[1..].to_vec(), self.deadline());
-            self.pipeline.push(keys, command.writes, Box::pin(run));
+            self.pipeline.push(task, |tasks| self.door.start(&self.party, tasks));
             return Ok(());
         }
         self.finish().await?;
@@ -134,7 +134,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 
     /// Answers the oldest command that is under way. Returns whether there was one.
     async fn put_next(&mut self) -> Result<bool, Ended> {
-        match self.pipeline.next().await {
+        match self.pipeline.next(|tasks| self.door.start(&self.party, tasks)).await {
             Some(answer) => self.put(answer).await.map(|()| true),
             None => Ok(false),
         }
@@ -225,7 +225,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if let Some(command) = command {
             // It is no part of the pipeline because it is refused.
             self.session.require(command.writes)?;
-            command.keys(words)?;
+            command.check(words)?;
         }
         match self.session.run(name, words) {
             Some(answer) => answer,

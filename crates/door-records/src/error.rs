@@ -62,6 +62,11 @@ impl Refusal {
         }
     }
 
+    /// Whether another command might not be refused.
+    pub fn is_of_command(&self) -> bool {
+        self.0.starts_with("ERR ")
+    }
+
     /// A number was expected.
     pub fn not_an_integer() -> Self {
         Self::error("value is not an integer or out of range")

@@ -4,7 +4,7 @@
 //!
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
 //!   state and the commands about it, `pipeline.rs` what is under way;
-//! - `run.rs` runs a command on records, `transaction.rs` several on one, `watch.rs` if it is as it
+//! - `run.rs` runs commands on records, `transaction.rs` several on one, `watch.rs` if it is as it
 //!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];

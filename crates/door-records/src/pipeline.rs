@@ -1,7 +1,11 @@
 //! Commands of one connection that are under way. They run at the same time, and their answers come
 //! in the order of the commands.
+//!
+//! Commands that arrive one after the other are gathered. In a store that belongs to this process
+//! they then run as one: they are read at once, and written at once. That costs a fraction of what
+//! each of them would cost by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -9,17 +13,30 @@ use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 
 use crate::answer::Answer;
+use crate::run::Task;
 
 /// So many commands of one connection are under way at most.
 const COMMANDS_MAX: usize = 64;
 
-/// An answer that is being made.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+/// So many commands run as one at most.
+const GATHERED_MAX: usize = 32;
+
+/// The answers of commands that run as one.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Vec<Answer>> + Send>>;
+
+/// Runs commands: all as one, or each by itself.
+pub(crate) trait Start: Fn(Vec<Task>) -> Vec<Answering> {}
+
+impl<F: Fn(Vec<Task>) -> Vec<Answering>> Start for F {}
 
 /// The commands.
 #[derive(Default)]
 pub(crate) struct Pipeline {
-    answers: FuturesOrdered<Answering>,
+    gathered: Vec<Task>,
+    running: FuturesOrdered<Answering>,
+    answers: VecDeque<Answer>,
+    /// The number of commands that are not answered.
+    commands: usize,
     /// The keys of all of them, and whether one of them writes there.
     keys: HashMap<Bytes, bool>,
 }
@@ -27,80 +44,115 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Whether a command may begin before those that are under way have ended: none of them changes
     /// what it reads, or reads what it changes.
-    pub(crate) fn admits(&self, keys: &[Bytes], writes: bool) -> bool {
-        let meets = |key: &Bytes| self.keys.get(key).is_some_and(|is_written| writes || *is_written);
-        self.answers.len() < COMMANDS_MAX && !keys.iter().any(meets)
+    pub(crate) fn admits(&self, task: &Task) -> bool {
+        let meets = |key: &Bytes| self.keys.get(key).is_some_and(|is_written| task.command.writes || *is_written);
+        self.commands < COMMANDS_MAX && !task.ids().any(meets)
     }
 
     /// Adds a command that it admits.
-    pub(crate) fn push(&mut self, keys: Vec<Bytes>, writes: bool, answer: Answering) {
-        for key in keys {
-            *self.keys.entry(key).or_default() |= writes;
+    pub(crate) fn push(&mut self, task: Task, start: impl Start) {
+        for id in task.ids() {
+            *self.keys.entry(id.clone()).or_default() |= task.command.writes;
         }
-        self.answers.push_back(answer);
+        self.commands += 1;
+        self.gathered.push(task);
+        if self.gathered.len() == GATHERED_MAX {
+            self.start(start);
+        }
+    }
+
+    fn start(&mut self, start: impl Start) {
+        if !self.gathered.is_empty() {
+            self.running.extend(start(std::mem::take(&mut self.gathered)));
+        }
     }
 
     /// The next answer; `None`: there is none to wait for.
-    pub(crate) async fn next(&mut self) -> Option<Answer> {
-        let answer = self.answers.next().await;
+    pub(crate) async fn next(&mut self, start: impl Start) -> Option<Answer> {
         if self.answers.is_empty() {
+            self.start(start);
+            self.answers.extend(self.running.next().await?);
+        }
+        self.commands -= 1;
+        if self.commands == 0 {
             self.keys.clear();
         }
-        answer
+        self.answers.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+    use store::Deadline;
+
     use super::*;
+    use crate::commands::RecordCommand;
     use crate::reply::Reply;
 
-    fn key(text: &'static str) -> Bytes {
-        Bytes::from_static(text.as_bytes())
+    fn task(words: &'static str) -> Task {
+        let words: Vec<Bytes> = words.split(' ').map(|word| Bytes::from_static(word.as_bytes())).collect();
+        Task::new(RecordCommand::find(&words[0]).unwrap(), words, Deadline::within(Duration::from_secs(60)))
     }
 
-    fn answering(number: i64) -> Answering {
-        Box::pin(async move {
-            // The first one ends last.
-            for _ in number..3 {
-                tokio::task::yield_now().await;
-            }
-            Answer::free(Reply::Integer(number))
-        })
+    /// The second word of each command is its answer. The first commands end last.
+    fn slow_answers(tasks: Vec<Task>) -> Vec<Answering> {
+        let count = tasks.len();
+        let answer = |(place, task): (usize, Task)| -> Answering {
+            Box::pin(async move {
+                for _ in place..count {
+                    tokio::task::yield_now().await;
+                }
+                let said = task.ids().next().cloned().unwrap();
+                vec![Answer::free(Reply::Bytes(said))]
+            })
+        };
+        tasks.into_iter().enumerate().map(answer).collect()
     }
 
     #[test]
     fn commands_on_one_key_wait_for_each_other_unless_both_read() {
         let mut pipeline = Pipeline::default();
-        pipeline.push(vec![key("read")], false, answering(0));
-        pipeline.push(vec![key("written"), key("read")], false, answering(1));
-        pipeline.push(vec![key("written")], true, answering(2));
-        assert!(pipeline.admits(&[key("other")], true));
-        assert!(pipeline.admits(&[key("read")], false));
-        assert!(!pipeline.admits(&[key("other"), key("read")], true));
-        assert!(!pipeline.admits(&[key("written")], false));
+        pipeline.push(task("get read"), slow_answers);
+        pipeline.push(task("mset written 1 other 2"), slow_answers);
+        assert!(pipeline.admits(&task("set third 1")));
+        assert!(pipeline.admits(&task("mget read third")));
+        assert!(!pipeline.admits(&task("mset third 1 read 2")));
+        assert!(!pipeline.admits(&task("get other")));
+        // The value of one is the key of the other.
+        assert!(pipeline.admits(&task("set 1 2")));
     }
 
     #[tokio::test]
     async fn answers_come_in_the_order_of_the_commands() {
         let mut pipeline = Pipeline::default();
-        for number in 0..3 {
-            pipeline.push(vec![key("a")], true, answering(number));
+        const COMMANDS: [&str; 3] = ["get a", "get b", "get c"];
+        COMMANDS.iter().for_each(|command| pipeline.push(task(command), slow_answers));
+        for expected in ["a", "b", "c"] {
+            let answer = pipeline.next(slow_answers).await.unwrap();
+            assert_eq!(answer.reply, Reply::Bytes(Bytes::from_static(expected.as_bytes())));
         }
-        for number in 0..3 {
-            assert_eq!(pipeline.next().await.map(|answer| answer.reply), Some(Reply::Integer(number)));
-        }
-        assert!(pipeline.next().await.is_none());
-        assert!(pipeline.admits(&[key("a")], true));
+        assert!(pipeline.next(slow_answers).await.is_none());
+        assert!(pipeline.admits(&task("set a 1")));
     }
 
-    #[test]
-    fn the_commands_under_way_are_bounded() {
-        let mut pipeline = Pipeline::default();
+    #[tokio::test]
+    async fn the_commands_under_way_are_bounded_and_so_are_those_that_run_as_one() {
+        let (mut pipeline, started) = (Pipeline::default(), Mutex::new(Vec::new()));
+        let start = |tasks: Vec<Task>| {
+            started.lock().push(tasks.len());
+            slow_answers(tasks)
+        };
         for _ in 0..COMMANDS_MAX {
-            assert!(pipeline.admits(&[key("a")], false));
-            pipeline.push(vec![key("a")], false, answering(0));
+            assert!(pipeline.admits(&task("get a")));
+            pipeline.push(task("get a"), start);
         }
-        assert!(!pipeline.admits(&[key("b")], false));
+        assert!(!pipeline.admits(&task("get b")));
+        assert_eq!(*started.lock(), [GATHERED_MAX; COMMANDS_MAX / GATHERED_MAX]);
+        pipeline.next(start).await.unwrap();
+        assert!(pipeline.admits(&task("get b")));
     }
 }

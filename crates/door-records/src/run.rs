@@ -1,18 +1,20 @@
-//! Runs a command on records.
+//! Runs commands on records.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use budget::{Memory, Party, Share};
 use bytes::Bytes;
+use futures::future::{join_all, join3};
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::{counter, histogram};
 use records::{Draft, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 
 use crate::answer::Answer;
-use crate::commands::RecordCommand;
+use crate::commands::{Keys, RecordCommand};
 use crate::error::{CommandResult, Refusal};
+use crate::pipeline::Answering;
 use crate::reply::Reply;
 use crate::{Door, METRICS};
 
@@ -22,35 +24,172 @@ const READ_AT_ONCE: usize = 64;
 /// So many records of one command are changed at once, if they do not change together.
 pub(crate) const CHANGED_AT_ONCE: usize = 8;
 
+/// A command that is to run.
+pub(crate) struct Task {
+    pub(crate) command: &'static RecordCommand,
+    /// Its name, and the words after it.
+    words: Vec<Bytes>,
+    deadline: Deadline,
+    began: Instant,
+}
+
+impl Task {
+    /// A command with its name and the words after it, which [`RecordCommand::check`] accepts.
+    pub(crate) fn new(command: &'static RecordCommand, words: Vec<Bytes>, deadline: Deadline) -> Self {
+        Self { command, words, deadline, began: Instant::now() }
+    }
+
+    /// The words after the name.
+    fn words(&self) -> &[Bytes] {
+        &self.words[1..]
+    }
+
+    /// The keys that it names.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &Bytes> {
+        self.command.ids(self.words())
+    }
+
+    /// The key of a command on one key, and the words after it.
+    fn alone(&self) -> Option<(&Bytes, &[Bytes])> {
+        self.words().split_first().filter(|_| self.command.keys == Keys::One)
+    }
+}
+
 impl Door {
-    /// Runs a command, by its deadline. The client may do this.
-    pub(crate) async fn run(
-        self: Arc<Self>,
-        party: Party,
-        command: &'static RecordCommand,
-        words: Vec<Bytes>,
+    /// Runs commands of a party, which may run at the same time: as one if the store belongs to this
+    /// process, and otherwise each by itself.
+    pub(crate) fn start(self: &Arc<Self>, party: &Party, tasks: Vec<Task>) -> Vec<Answering> {
+        if !self.records.changes_several_at_once() {
+            let run = |task| -> Answering {
+                let (door, party) = (self.clone(), party.clone());
+                Box::pin(async move { vec![door.run(&party, task).await] })
+            };
+            return tasks.into_iter().map(run).collect();
+        }
+        let (door, party) = (self.clone(), party.clone());
+        vec![Box::pin(async move { door.run_as_one(&party, tasks).await })]
+    }
+
+    /// Runs a command, by its deadline.
+    async fn run(&self, party: &Party, task: Task) -> Answer {
+        let run = async {
+            let _place = self.admission.place(task.deadline).await?;
+            self.attempt(party, &task).await
+        };
+        let reply = run.await.unwrap_or_else(Reply::Refused);
+        self.answer(party, &task, reply)
+    }
+
+    /// Runs commands that have different keys, or read. Those on one key are read at once, and
+    /// written at once. All of them end by the earliest deadline.
+    async fn run_as_one(&self, party: &Party, mut tasks: Vec<Task>) -> Vec<Answer> {
+        if tasks.len() == 1 {
+            return match tasks.pop() {
+                Some(task) => vec![self.run(party, task).await],
+                None => Vec::new(),
+            };
+        }
+        let Some(deadline) = tasks.iter().map(|task| task.deadline).min_by_key(|deadline| deadline.0) else {
+            return Vec::new();
+        };
+        let replies = match self.admission.place(deadline).await {
+            Ok(_place) => self.attempt_as_one(party, &tasks, deadline).await,
+            Err(refusal) => vec![Err(refusal.into()); tasks.len()],
+        };
+        let answer = |(task, reply): (&Task, CommandResult<Reply>)| {
+            self.answer(party, task, reply.unwrap_or_else(Reply::Refused))
+        };
+        tasks.iter().zip(replies).map(answer).collect()
+    }
+
+    async fn attempt_as_one(&self, party: &Party, tasks: &[Task], deadline: Deadline) -> Vec<CommandResult<Reply>> {
+        let places = |writes: bool| -> Vec<usize> {
+            let is_wanted = |task: &Task| task.alone().is_some() && task.command.writes == writes;
+            (0..tasks.len()).filter(|place| is_wanted(&tasks[*place])).collect()
+        };
+        let (changes, reads) = (places(true), places(false));
+        let others: Vec<usize> = (0..tasks.len()).filter(|place| tasks[*place].alone().is_none()).collect();
+        let (changed, found, done) = join3(
+            self.as_one(party, tasks, &changes, self.change_as_one(tasks, &changes, deadline)),
+            self.as_one(party, tasks, &reads, self.read_as_one(party, tasks, &reads, deadline)),
+            self.each(party, tasks, &others),
+        )
+        .await;
+        let mut replies: Vec<_> =
+            [changes, reads, others].concat().into_iter().zip([changed, found, done].concat()).collect();
+        replies.sort_by_key(|(place, _)| *place);
+        replies.into_iter().map(|(_, reply)| reply).collect()
+    }
+
+    /// Runs the commands at some places as one. If that is refused because of one of them, each runs
+    /// by itself.
+    async fn as_one(
+        &self,
+        party: &Party,
+        tasks: &[Task],
+        places: &[usize],
+        run: impl Future<Output = CommandResult<Vec<CommandResult<Reply>>>>,
+    ) -> Vec<CommandResult<Reply>> {
+        if places.is_empty() {
+            return Vec::new();
+        }
+        match run.await {
+            Ok(replies) => replies,
+            Err(refusal) if refusal.is_of_command() => self.each(party, tasks, places).await,
+            Err(refusal) => vec![Err(refusal); places.len()],
+        }
+    }
+
+    /// Runs the commands at some places, each by itself.
+    async fn each(&self, party: &Party, tasks: &[Task], places: &[usize]) -> Vec<CommandResult<Reply>> {
+        join_all(places.iter().map(|place| self.attempt(party, &tasks[*place]))).await
+    }
+
+    /// Runs the commands at some places, each of which changes another record.
+    async fn change_as_one(
+        &self,
+        tasks: &[Task],
+        places: &[usize],
         deadline: Deadline,
-    ) -> Answer {
-        let began = Instant::now();
-        let reply = self.attempt(&party, command, &words, deadline).await.unwrap_or_else(Reply::Refused);
-        let answer = Answer::within(&self.memory, &party, reply);
+    ) -> CommandResult<Vec<CommandResult<Reply>>> {
+        let (ids, commands) = alone(tasks, places);
+        let run = |drafts: &mut [Draft]| {
+            let each = commands.iter().zip(drafts).map(|((command, words), draft)| command.run(draft, words));
+            each.collect()
+        };
+        self.records.change(deadline, &ids, run).await.map_err(refusal)
+    }
+
+    /// Runs the commands at some places, each of which reads one record.
+    async fn read_as_one(
+        &self,
+        party: &Party,
+        tasks: &[Task],
+        places: &[usize],
+        deadline: Deadline,
+    ) -> CommandResult<Vec<CommandResult<Reply>>> {
+        let (ids, commands) = alone(tasks, places);
+        let now = self.records.now();
+        let (found, _held) = self.read(party, &ids, deadline).await?;
+        let run =
+            |((command, words), record): (&Alone<'_>, Option<Record>)| command.run(&mut Draft::new(record, now), words);
+        Ok(commands.iter().zip(found).map(run).collect())
+    }
+
+    /// The answer of a command, which is counted.
+    fn answer(&self, party: &Party, task: &Task, reply: Reply) -> Answer {
+        let answer = Answer::within(&self.memory, party, reply);
         let outcome = match &answer.reply {
             Reply::Refused(refusal) => refusal.outcome(),
             _ => "answered",
         };
-        note(outcome, command.writes, began);
+        note(outcome, task.command.writes, task.began);
         answer
     }
 
-    async fn attempt(
-        &self,
-        party: &Party,
-        command: &'static RecordCommand,
-        words: &[Bytes],
-        deadline: Deadline,
-    ) -> CommandResult<Reply> {
-        let _place = self.admission.place(deadline).await?;
-        let keys = command.keys(words)?;
+    async fn attempt(&self, party: &Party, task: &Task) -> CommandResult<Reply> {
+        let (command, deadline) = (task.command, task.deadline);
+        let keys = command.keys(task.words())?;
         let ids: Vec<Bytes> = keys.iter().map(|(id, _)| (*id).clone()).collect();
         if !command.writes {
             let now = self.records.now();
@@ -114,6 +253,18 @@ impl Door {
         }
         Ok((found, held))
     }
+}
+
+/// A command on one key, and the words after the key.
+type Alone<'a> = (&'static RecordCommand, &'a [Bytes]);
+
+/// The keys of the commands at some places, which have one each, and the commands.
+fn alone<'a>(tasks: &'a [Task], places: &[usize]) -> (Vec<Bytes>, Vec<Alone<'a>>) {
+    let alone = places.iter().filter_map(|place| {
+        let (id, words) = tasks[*place].alone()?;
+        Some((id.clone(), (tasks[*place].command, words)))
+    });
+    alone.unzip()
 }
 
 /// The answer for all keys, from those for each and their places.

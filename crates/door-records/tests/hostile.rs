@@ -89,6 +89,34 @@ async fn ids_and_records_over_their_limits_are_refused_by_name() {
 }
 
 #[tokio::test]
+async fn a_command_that_is_refused_refuses_none_of_those_that_were_sent_with_it() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    let (id, value) = ("k".repeat(1_025), "v".repeat(70_000));
+    connection.ask(&["HSET", "h", "f", "1"]).await;
+    let sent = [
+        (&["SET", "a", "1"][..], "OK"),
+        (&["SET", &id, "v"], "ERR the id of a record has"),
+        (&["SET", "b", &value], "ERR a record has at most 65536 bytes"),
+        (&["INCR", "h"], "WRONGTYPE "),
+        (&["SETNX", "a"], "ERR unknown command 'SETNX'"),
+        (&["GET", &id], "ERR the id of a record has"),
+        (&["GET", "h"], "WRONGTYPE "),
+        (&["GET", "a"], "1"),
+        (&["MSET", "c", "3", "d", "4"], "OK"),
+        (&["DEL", "nothing", &id], "ERR the id of a record has"),
+        (&["INCRBY", "e", "5"], "5"),
+        (&["MGET", "a", "c"], "1 3"),
+        (&["INCR", "a"], "2"),
+        (&["HGET", "h", "f"], "1"),
+    ];
+    let commands: Vec<&[&str]> = sent.iter().map(|(command, _)| *command).collect();
+    for ((command, expected), answer) in sent.iter().zip(connection.ask_all(&commands).await) {
+        assert!(answer.text().starts_with(expected), "{command:?}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn answers_and_requests_without_memory_for_them_are_refused_and_the_memory_returns() {
     let memory = Memory::new(1 << 20);
     let subject = Subject::with(memory.clone(), settings()).await;

@@ -44,8 +44,10 @@ fn compare(
     same: impl Fn(Frame) -> Frame,
 ) {
     let (lists, version) = (prop::collection::vec(commands, 1..50), prop::sample::select(vec!["2", "3"]));
+    // So many commands are sent at once.
+    let at_once = prop::sample::select(vec![1, 5, 100]);
     let mut runner = TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..Default::default() });
-    let compared = runner.run(&(lists, version), |(lists, version)| {
+    let compared = runner.run(&(lists, version, at_once), |(lists, version, at_once)| {
         runtime().block_on(async {
             let (mut ours, mut theirs) = (subject.connect(), peer.connect().await);
             for connection in [&mut ours, &mut theirs] {
@@ -53,9 +55,15 @@ fn compare(
                 connection.ask(&[&["DEL"], &KEYS[..]].concat()).await;
             }
             let mut names = Vec::new();
-            for words in lists.concat() {
-                let sent: Vec<&str> = words.iter().map(String::as_str).collect();
-                let (ours, theirs) = (same(ours.ask(&sent).await), same(theirs.ask(&sent).await));
+            let all = lists.concat();
+            let all: Vec<Vec<&str>> = all.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
+            let mut answers = Vec::new();
+            for sent in all.chunks(at_once) {
+                let sent: Vec<&[&str]> = sent.iter().map(Vec::as_slice).collect();
+                answers.extend(ours.ask_all(&sent).await.into_iter().zip(theirs.ask_all(&sent).await));
+            }
+            for (sent, (ours, theirs)) in all.iter().zip(answers) {
+                let (ours, theirs) = (same(ours), same(theirs));
                 names.push(sent[0].to_owned());
                 // The answers to `EXEC` are those to the commands before it.
                 let is_about = |known: &[&str]| match sent[0] {

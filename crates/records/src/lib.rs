@@ -1,15 +1,15 @@
 //! Records: texts and named attributes that expire, each read and changed as a whole.
 //!
-//! A record is one value of the store, except in mode fast. So a change of several attributes is seen as a whole or not
-//! at all, and a read costs one row, whatever it asks for. Expiries are absolute times, in
-//! milliseconds: what has expired is never seen again, also after a restart.
+//! A record is one value of the store, except in mode fast. So a change of several attributes is
+//! seen as a whole or not at all, and a read costs one row, whatever it asks for. Expiries are
+//! absolute times, in milliseconds: what has expired is never seen again, also after a restart.
 //!
 //! This crate knows no protocol. A door translates its commands into what [`Record`] can do.
 //!
 //! How to read it:
 //!
 //! - `records.rs`: the [`Records`] of a store; `mode.rs`: how they change; `hot.rs`: which are asked
-//!   for most;
+//!   for most; `unbroken.rs`: writes whose caller goes away;
 //! - `fast.rs`: records in mode fast, of several rows; `overwrite.rs`: what is written there unread;
 //! - `record.rs`: the [`Record`];
 //! - `attributes.rs`: its named values;
@@ -28,6 +28,7 @@ mod number;
 mod overwrite;
 mod record;
 mod records;
+mod unbroken;
 
 pub use attributes::{Attribute, Attributes};
 pub use draft::Draft;

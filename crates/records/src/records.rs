@@ -11,7 +11,7 @@ use store::{
     StoreResult, Stored, Table, UnixMillis, ValueKind, stored,
 };
 use thiserror::Error;
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{sleep, timeout_at};
 
 use crate::draft::Draft;
@@ -20,6 +20,7 @@ use crate::hot::Hot;
 use crate::mode::{KnownMode, Mode};
 use crate::overwrite::Overwrite;
 use crate::record::Record;
+use crate::unbroken::Unbroken;
 
 /// Changes of so many records can be under way at once.
 const TURNS: usize = 1 << 12;
@@ -291,29 +292,24 @@ impl Records {
         applied(written.unwrap_or_else(|_| Err(late()))?)
     }
 
-    /// Runs steps in a task of its own, which also ends if the caller goes away. It keeps the turns
-    /// until the write has ended, so that the next change begins with what this one left.
+    /// Runs steps. If the caller goes away meanwhile, the write goes on without it. It keeps the
+    /// turns until the write has ended, so that the next change begins with what this one left.
     async fn write(&self, deadline: Deadline, turns: Arc<Turns>, steps: Vec<Step>) -> Result<Outcome, RecordsError> {
         let (store, compares, sync_delay) = (self.store.clone(), self.is_shared, self.sync_delay);
-        let (answer, answered) = oneshot::channel();
-        tokio::spawn(async move {
-            let key = steps.first().map(|step| step.partition().clone()).unwrap_or_default();
-            let outcome = store.run(call(deadline).synced_within(sync_delay), steps).await;
+        let key = steps.first().map(|step| step.partition().clone()).unwrap_or_default();
+        let write = Unbroken::new(async move {
+            let outcome = store.run(call(deadline).having_read().synced_within(sync_delay), steps).await;
             // A write that compares does no harm if it comes after the next one.
-            let must_end = matches!(outcome, Ok(Outcome::Unknown { .. })) && !compares;
-            // A caller that went away has dropped its receiver.
-            let _ = answer.send(outcome);
-            if must_end {
-                wait_for_writes(store.as_ref(), key).await;
+            if matches!(outcome, Ok(Outcome::Unknown { .. })) && !compares {
+                tokio::spawn(async move {
+                    wait_for_writes(store.as_ref(), key).await;
+                    drop(turns);
+                });
             }
-            drop(turns);
+            outcome
         });
-        let unknown = |reason: &str| Ok(Outcome::Unknown { reason: reason.to_owned() });
-        match timeout_at(deadline.0 + LAST_WORD, answered).await {
-            Ok(Ok(outcome)) => Ok(outcome?),
-            Ok(Err(_)) => unknown("the write failed, see the log"),
-            Err(_) => unknown("the store did not answer in time"),
-        }
+        let late = Outcome::Unknown { reason: "the store did not answer in time".to_owned() };
+        timeout_at(deadline.0 + LAST_WORD, write).await.map_or(Ok(late), |outcome| Ok(outcome?))
     }
 
     /// Some ids of stored records, some of which may have expired meanwhile. A record that is there

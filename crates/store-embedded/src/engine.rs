@@ -44,12 +44,9 @@ const PACE: Duration = Duration::from_millis(5);
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
 /// A call that reads at most this number of rows reads them on the caller's thread while they are
-/// cached.
-const ROWS_READ_HERE_MAX: usize = 8;
-
-/// A list of steps that compares or writes at most this number of rows looks them up there too.
-/// Creating a resource needs no more.
-const ROWS_TOUCHED_HERE_MAX: usize = 16;
+/// cached. A list of steps that compares or writes no more looks them up there too. Creating a
+/// resource needs half as many, and the records door as many at most.
+const ROWS_READ_HERE_MAX: usize = 32;
 
 /// A run of scans that is not larger is read there too: about half a millisecond of work. When
 /// streaming volumes, sending each batch to another thread and back took a fifth of all CPU time,
@@ -212,8 +209,11 @@ impl EmbeddedStore {
     /// Reads the rows that the committer will need, so that it finds them in memory. Few rows are
     /// read on the caller's thread.
     async fn touched(&self, deadline: Deadline, plan: Plan) -> StoreResult<Plan> {
+        if plan.is_touched {
+            return Ok(plan);
+        }
         let (lane, now) = (plan.lane, self.now());
-        if plan.rows_touched() <= ROWS_TOUCHED_HERE_MAX && self.may_read_here().await {
+        if plan.rows_touched() <= ROWS_READ_HERE_MAX && self.may_read_here().await {
             let touch = || self.read_here(deadline, lane, |view| plan.touch(view, now));
             return self.prompt.timed(touch).map(|()| plan);
         }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use bytes::Bytes;
-use store::{Outcome, PlainRows, Row, StoreError, StoreResult, Table, UnixMillis};
+use store::{Outcome, Row, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::forecast::{Moved, hour_of};
 use crate::key::KeyRange;
-use crate::plan::{Change, Plan, PlannedRow, RowAddress};
+use crate::plan::{Change, Plan, PlannedRow, RowAddress, is_looked_up, put_plainly};
 use crate::tables::{Space, View, live};
 use crate::{expiry, value};
 
@@ -22,8 +22,9 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Appends the writes of an accepted list.
-    pub(crate) fn append(&mut self, mut list: Pending) {
-        self.writes.append(&mut list.writes);
+    pub(crate) fn append(&mut self, list: Pending) {
+        // `BTreeMap::append` would build the whole map again for each list.
+        self.writes.extend(list.writes);
         for (hour, by) in list.moved {
             *self.moved.entry(hour).or_default() += by;
         }
@@ -147,14 +148,16 @@ impl List<'_> {
     }
 
     fn put(&mut self, table: Table, rows: &[PlannedRow]) -> StoreResult<()> {
-        let info = table.info();
-        let may_differ = info.may_expire && info.plain_rows == PlainRows::Replaced;
+        let is_looked_up = is_looked_up(table);
         for row in rows {
-            let before = match may_differ.then(|| self.raw(Space::Rows(table), &row.key)) {
+            let before = match is_looked_up.then(|| self.raw(Space::Rows(table), &row.key)) {
                 // It cannot be read and is about to be replaced. Its entry goes when it is due.
                 None | Some(Err(StoreError::Corrupt { .. })) => None,
                 Some(before) => before?,
             };
+            if before.as_ref().is_some_and(|raw| value::is_guarded(raw)) {
+                return Err(put_plainly(table));
+            }
             self.write(Space::Rows(table), &row.key, Some(row.value.clone()));
             self.expire(table, &row.key, before.as_ref(), row.expiry.as_ref());
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
-    Call, Class, Condition, Expect, Lane, NewRow, PlainValue, Removal, Step, StoreError, StoreResult, Table, UnixMillis,
+    Call, Class, Condition, Expect, Lane, NewRow, PlainRows, PlainValue, Removal, Step, StoreError, StoreResult, Table,
+    UnixMillis,
 };
 
 use crate::key::{self, KeyRange};
@@ -85,6 +86,9 @@ pub(crate) struct Plan {
     pub(crate) use_: Use,
     /// How long its group may wait for a sync after it is acknowledged.
     pub(crate) sync_delay: Duration,
+    /// Whether it needs no [`Plan::touch`]: the rows that it puts are in memory, and the committer
+    /// looks at them.
+    pub(crate) is_touched: bool,
 }
 
 impl Plan {
@@ -96,13 +100,16 @@ impl Plan {
         Ok(Self::of(lane, changes))
     }
 
-    /// The same plan with the disk space priority of its call. Reading has to go on, so a full disk
+    /// The same plan as its call wants it, with the disk space priority of the call. Reading has to go on, so a full disk
     /// refuses the audit last. Removals come next, because they free space.
     pub(crate) fn of_call(self, call: Call) -> Self {
+        let reads_itself = |change: &Change| matches!(change, Change::Put { table, .. } if is_looked_up(*table));
+        let is_touched = call.has_read && self.changes.iter().all(reads_itself);
+        let plan = Self { is_touched, ..self };
         match call {
-            Call { class: Class::Audit, .. } => Self { use_: Use::Audits, ..self },
-            Call { is_removal: true, .. } => self.removing(),
-            _ => self,
+            Call { class: Class::Audit, .. } => Self { use_: Use::Audits, ..plan },
+            Call { is_removal: true, .. } => plan.removing(),
+            _ => plan,
         }
     }
 
@@ -130,7 +137,7 @@ impl Plan {
             true => Use::AddsLittle,
             false => Use::GivesBack,
         };
-        Self { lane, changes, bytes, use_, sync_delay: Duration::ZERO }
+        Self { lane, changes, bytes, use_, sync_delay: Duration::ZERO, is_touched: false }
     }
 
     /// The tables that rows are written to.
@@ -186,11 +193,22 @@ impl Plan {
     }
 }
 
+/// Whether the committer looks at the row that a put replaces: it may have another expiry.
+pub(crate) fn is_looked_up(table: Table) -> bool {
+    let info = table.info();
+    info.may_expire && info.plain_rows == PlainRows::Replaced
+}
+
+/// The error of a put over a guarded row.
+pub(crate) fn put_plainly(table: Table) -> StoreError {
+    StoreError::Invalid(format!("a guarded row of table {table} was put plainly"))
+}
+
 fn refuse_guarded(view: &View<'_>, table: Table, rows: &[PlannedRow], now: UnixMillis) -> StoreResult<()> {
     for row in rows {
         match view.value(table, &row.key, now) {
             Ok(Some(Value { guard: Some(_), .. })) => {
-                return Err(StoreError::Invalid(format!("a guarded row of table {table} was put plainly")));
+                return Err(put_plainly(table));
             }
             // The stored row cannot be read and is about to be replaced.
             Ok(_) | Err(StoreError::Corrupt { .. }) => {}

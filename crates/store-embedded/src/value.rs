@@ -79,6 +79,11 @@ pub(crate) fn expires_at(encoded: &[u8]) -> Option<UnixMillis> {
     Some(UnixMillis(u64::from_be_bytes(*rest.first_chunk()?)))
 }
 
+/// Whether an encoded value belongs to a guarded row.
+pub(crate) fn is_guarded(encoded: &[u8]) -> bool {
+    encoded.first() == Some(&GUARDED)
+}
+
 /// Decodes a value; `None`: this module did not encode it.
 pub(crate) fn decode(encoded: &Bytes) -> Option<Value> {
     match *encoded.first()? {

@@ -170,18 +170,19 @@ async fn only_its_owner_may_read_a_data_folder_and_one_that_is_open_to_others_is
 #[tokio::test]
 async fn a_plain_put_of_a_guarded_row_is_refused() {
     let opened = open(options());
-    let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
-    let head = Step::CompareAndWrite {
-        table: Table::Objects,
-        partition: "p".into(),
-        sort: "head".into(),
-        expect: Expect::Absent,
-        guard,
-        value: "head".into(),
-    };
-    assert!(opened.store.run(call(), vec![head]).await.unwrap().is_applied());
-    let plain = opened.store.run(call(), vec![put("head")]).await;
-    assert!(matches!(plain, Err(StoreError::Invalid(_))), "{plain:?}");
+    for table in [Table::Objects, Table::Records] {
+        let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
+        let (partition, sort, value) = (Bytes::from("p"), Bytes::from("head"), Bytes::from("head"));
+        let partition_of_head = partition.clone();
+        let head =
+            Step::CompareAndWrite { table, partition: partition_of_head, sort, expect: Expect::Absent, guard, value };
+        assert!(opened.store.run(call(), vec![head]).await.unwrap().is_applied());
+        for call in [call(), call().having_read()] {
+            let put = Step::Put { table, partition: partition.clone(), rows: vec![NewRow::new("head", "plain")] };
+            let plain = opened.store.run(call, vec![put]).await;
+            assert!(matches!(plain, Err(StoreError::Invalid(_))), "{plain:?}");
+        }
+    }
 }
 
 /// A clock at which the committer stops as long as the test wants.

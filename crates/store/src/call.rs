@@ -84,6 +84,9 @@ pub struct Call {
     ///
     /// In an engine whose data belongs to one process the last one wins in any case.
     pub is_by_clock: bool,
+    /// Whether the caller of a write has just read the rows that it writes. An engine that would
+    /// read them beforehand, to have them in memory, need not do so.
+    pub has_read: bool,
 }
 
 impl Call {
@@ -98,6 +101,7 @@ impl Call {
             sync_delay: Duration::ZERO,
             is_once: false,
             is_by_clock: false,
+            has_read: false,
         }
     }
 
@@ -114,6 +118,11 @@ impl Call {
     /// The same call, whose writes count by the clock.
     pub fn by_clock(self) -> Self {
         Self { is_by_clock: true, ..self }
+    }
+
+    /// The same call, whose caller has just read the rows that it writes.
+    pub fn having_read(self) -> Self {
+        Self { has_read: true, ..self }
     }
 
     /// The same call, strong.

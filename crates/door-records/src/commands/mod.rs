@@ -72,20 +72,31 @@ impl RecordCommand {
     ///
     /// Errors: too few or too many words.
     pub fn keys<'a>(&self, words: &'a [Bytes]) -> CommandResult<Vec<(&'a Bytes, &'a [Bytes])>> {
-        if !(self.words_min..=self.words_max).contains(&words.len()) {
-            return Err(Refusal::arity(self.name));
+        self.check(words)?;
+        Ok(match self.keys {
+            Keys::One => words.split_first().into_iter().collect(),
+            Keys::Sum | Keys::List => words.iter().map(|key| (key, &[][..])).collect(),
+            Keys::Pairs => words.chunks_exact(2).map(|pair| (&pair[0], &pair[1..])).collect(),
+        })
+    }
+
+    /// Refuses too few or too many words after the name.
+    pub fn check(&self, words: &[Bytes]) -> CommandResult<()> {
+        let is_in_pairs = self.keys != Keys::Pairs || words.len().is_multiple_of(2);
+        match (self.words_min..=self.words_max).contains(&words.len()) && is_in_pairs {
+            true => Ok(()),
+            false => Err(Refusal::arity(self.name)),
         }
-        match self.keys {
-            Keys::One => Ok(words.split_first().into_iter().collect()),
-            Keys::Sum | Keys::List => Ok(words.iter().map(|key| (key, &[][..])).collect()),
-            Keys::Pairs => {
-                let (pairs, rest) = words.as_chunks::<2>();
-                if !rest.is_empty() {
-                    return Err(Refusal::arity(self.name));
-                }
-                Ok(pairs.iter().map(|pair| (&pair[0], &pair[1..])).collect())
-            }
-        }
+    }
+
+    /// The keys among the words after the name.
+    pub fn ids<'a>(&self, words: &'a [Bytes]) -> impl Iterator<Item = &'a Bytes> + use<'a> {
+        let (step, most) = match self.keys {
+            Keys::One => (1, 1),
+            Keys::Sum | Keys::List => (1, usize::MAX),
+            Keys::Pairs => (2, usize::MAX),
+        };
+        words.iter().step_by(step).take(most)
     }
 
     const fn overwrites(self, write: OnUnread) -> Self {

@@ -245,11 +245,27 @@ impl Connection {
 
     /// Sends a command and waits for its answer.
     pub async fn ask(&mut self, words: &[&str]) -> Frame {
-        let mut request = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            request.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
+        self.ask_all(&[words]).await.remove(0)
+    }
+
+    /// Sends commands at once and waits for their answers.
+    pub async fn ask_all(&mut self, commands: &[&[&str]]) -> Vec<Frame> {
+        let mut request = Vec::new();
+        for words in commands {
+            request.extend(format!("*{}\r\n", words.len()).into_bytes());
+            for word in *words {
+                request.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
+            }
         }
         self.stream.write_all(&request).await.unwrap();
+        let mut answers = Vec::new();
+        while answers.len() < commands.len() {
+            answers.push(self.answer().await);
+        }
+        answers
+    }
+
+    async fn answer(&mut self) -> Frame {
         let answer = async {
             loop {
                 if let Some((frame, taken)) = self.decoded() {
