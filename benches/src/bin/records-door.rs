@@ -6,7 +6,7 @@ use anyhow::Result;
 use benches::machine::Machine;
 use benches::records_door::bench::{Bench, Settings};
 use benches::records_door::subject::Kind;
-use benches::records_door::{expiring, fill, mixes, peak};
+use benches::records_door::{expiring, exporting, fill, mixes, peak};
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
 use benches::rig::report::Report;
@@ -66,6 +66,8 @@ enum What {
     Mixes,
     /// Reads while records expire
     Expiring,
+    /// Reads while all records are exported
+    Exporting,
 }
 
 impl Benchmarks for What {
@@ -79,6 +81,7 @@ impl Benchmarks for What {
             Self::Fill => fill::run(bench),
             Self::Mixes => mixes::run(bench),
             Self::Expiring => expiring::run(bench),
+            Self::Exporting => exporting::run(bench),
         }
     }
 

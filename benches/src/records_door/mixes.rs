@@ -22,6 +22,12 @@ const CONNECTIONS: usize = 64;
 const READ_P99_MS: f64 = 1.0;
 const READ_P999_MS: f64 = 5.0;
 
+/// Targets of operations on Cassandra: the mean and p99 in milliseconds, and the part of a hundred
+/// that may take longer than that.
+const CASSANDRA_MEAN_MS: f64 = 3.0;
+const CASSANDRA_P99_MS: f64 = 10.0;
+const CASSANDRA_LATE: f64 = 1.0;
+
 /// A write may take this long at p99, and this many times a sync of the disk at p99.
 const WRITE_P99_MS: f64 = 1.0;
 const SYNCS: f64 = 3.0;
@@ -92,6 +98,18 @@ impl Mix {
         let draw = if draw == Draw::Uniform { "uniform" } else { "Zipf" };
         let what = |figure: &str| format!("{kind}: {reads}/{} {draw}: {figure}", 100 - reads);
         let [of_reads, of_writes] = &arrivals.loads;
+        if kind.is_on_cassandra() {
+            for (name, load) in [("reads", of_reads), ("writes", of_writes)] {
+                let what = |figure: &str| what(&format!("{name} {figure}"));
+                figures.hold(what("mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), load.mean_ms());
+                figures.hold(what("p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), load.quantile_ms(0.99));
+                let late = 100.0 * load.share_above_ms(CASSANDRA_P99_MS);
+                figures.hold(what("later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late);
+            }
+            figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+            figures.tell(what("failed"), "operations", arrivals.errors as f64);
+            return;
+        }
         let mut bound = |name: &str, value: f64, most: f64| match kind.is_penates() {
             true => figures.hold(what(name), "ms", Goal::AtMost(most), value),
             false => figures.tell(what(name), "ms", value),

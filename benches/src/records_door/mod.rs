@@ -5,12 +5,14 @@
 //! - [`bench`] is shared by all benchmarks; [`subject`] is a measured server: Penates or Redis, in
 //!   one of their durabilities; [`record`] makes the records and draws among them.
 //! - [`peak`] measures the highest rates with redis-benchmark, [`fill`] many records and what they
-//!   take, [`mixes`] latencies at a given rate, and [`expiring`] latencies while records expire.
+//!   take, [`mixes`] latencies at a given rate, [`expiring`] latencies while records expire, and
+//!   [`exporting`] while all of them are exported.
 //!
 //! `benches/README.md` explains the figures.
 
 pub mod bench;
 pub mod expiring;
+pub mod exporting;
 pub mod fill;
 pub mod mixes;
 pub mod peak;

@@ -1,5 +1,6 @@
 //! A measured server.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -8,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use cluster::CommitlogSync;
 use redis::Connection;
 use serde::Serialize;
 use tempfile::TempDir;
 
+use crate::cassandra::node::Node;
 use crate::rig::penates::{Penates, listening};
 use crate::rig::process::Process;
 
@@ -23,6 +26,10 @@ pub enum Kind {
     Penates,
     /// The same with `records.durability = "every 1s"`
     PenatesEverysec,
+    /// Penates over one Cassandra node, in mode `atomic`
+    PenatesCassandra,
+    /// The same in mode `fast`
+    PenatesCassandraFast,
     /// redis-server with `appendfsync always`
     RedisAlways,
     /// redis-server with `appendfsync everysec`
@@ -32,7 +39,12 @@ pub enum Kind {
 impl Kind {
     /// Whether it is Penates.
     pub fn is_penates(self) -> bool {
-        matches!(self, Self::Penates | Self::PenatesEverysec)
+        !matches!(self, Self::RedisAlways | Self::RedisEverysec)
+    }
+
+    /// Whether it needs a Cassandra node.
+    pub fn is_on_cassandra(self) -> bool {
+        matches!(self, Self::PenatesCassandra | Self::PenatesCassandraFast)
     }
 
     /// Redis at the same durability as Penates.
@@ -40,7 +52,7 @@ impl Kind {
         match self {
             Self::Penates => Some(Self::RedisAlways),
             Self::PenatesEverysec => Some(Self::RedisEverysec),
-            Self::RedisAlways | Self::RedisEverysec => None,
+            Self::PenatesCassandra | Self::PenatesCassandraFast | Self::RedisAlways | Self::RedisEverysec => None,
         }
     }
 }
@@ -50,6 +62,8 @@ impl fmt::Display for Kind {
         out.write_str(match self {
             Self::Penates => "Penates",
             Self::PenatesEverysec => "Penates (every 1s)",
+            Self::PenatesCassandra => "Penates (Cassandra)",
+            Self::PenatesCassandraFast => "Penates (Cassandra, fast)",
             Self::RedisAlways => "Redis (always)",
             Self::RedisEverysec => "Redis (everysec)",
         })
@@ -68,6 +82,10 @@ pub struct Subject {
     pub process: Process,
     /// Its address.
     pub address: SocketAddr,
+    /// Its address for HTTP, if it has one.
+    pub http: Option<SocketAddr>,
+    /// The node that keeps its store, if there is one.
+    pub node: Option<Node>,
     /// Its store. It follows the process, so that it is deleted after the process has ended.
     pub folder: TempDir,
 }
@@ -76,13 +94,25 @@ impl Subject {
     /// Starts a server over a new store.
     pub fn start(kind: Kind, penates: &Penates, folder: TempDir) -> Result<Self> {
         let log = folder.path().join("log");
-        let (process, address) = match kind {
-            Kind::Penates => start_penates("sync", penates, folder.path(), &log)?,
-            Kind::PenatesEverysec => start_penates("every 1s", penates, folder.path(), &log)?,
+        let node = kind.is_on_cassandra().then(|| Node::start(&folder.path().join("node"), None, CommitlogSync::Batch));
+        let node = node.transpose()?;
+        let store = match &node {
+            Some(node) => node.store("records")?.into(),
+            None => folder.path().join("data").into_os_string(),
+        };
+        if node.is_some() {
+            penates.run([OsStr::new("init"), OsStr::new("--store"), &store])?;
+        }
+        let start = |setting: &str| start_penates(setting, penates, &store, &log);
+        let (process, address, http) = match kind {
+            Kind::Penates => start("records.durability=sync")?,
+            Kind::PenatesEverysec => start("records.durability=every 1s")?,
+            Kind::PenatesCassandra => start("records.mode=atomic")?,
+            Kind::PenatesCassandraFast => start("records.mode=fast")?,
             Kind::RedisAlways => redis_server("always", folder.path(), &log)?,
             Kind::RedisEverysec => redis_server("everysec", folder.path(), &log)?,
         };
-        Ok(Self { kind, process, address, folder })
+        Ok(Self { kind, process, address, http, node, folder })
     }
 
     /// A connection.
@@ -94,15 +124,17 @@ impl Subject {
     }
 }
 
-fn start_penates(durability: &str, penates: &Penates, folder: &Path, log: &Path) -> Result<(Process, SocketAddr)> {
-    let durability = format!("records.durability={durability}");
-    let more = ["records.listen=127.0.0.1:0", "records.deadline=30s", &durability];
-    let mut server = penates.serve(folder.join("data").as_os_str(), log, None, &more)?;
+/// A process with its addresses: of the Redis protocol, and of HTTP.
+type Started = (Process, SocketAddr, Option<SocketAddr>);
+
+fn start_penates(setting: &str, penates: &Penates, store: &OsStr, log: &Path) -> Result<Started> {
+    let more = ["records.listen=127.0.0.1:0", "records.deadline=30s", setting];
+    let mut server = penates.serve(store, log, None, &more)?;
     let address = server.process.wait_for(|said| listening(said, "redis"))?;
-    Ok((server.process, address))
+    Ok((server.process, address, Some(server.http)))
 }
 
-fn redis_server(appendfsync: &str, folder: &Path, log: &Path) -> Result<(Process, SocketAddr)> {
+fn redis_server(appendfsync: &str, folder: &Path, log: &Path) -> Result<Started> {
     // The port may be taken again before the server has it; then the benchmark fails, and says so.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let mut command = Command::new("redis-server");
@@ -114,5 +146,5 @@ fn redis_server(appendfsync: &str, folder: &Path, log: &Path) -> Result<(Process
         ensure!(began.elapsed() < ANSWER_MAX, "redis-server does not listen");
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok((process, address))
+    Ok((process, address, None))
 }

@@ -40,6 +40,16 @@ impl Load {
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
     }
+
+    /// The mean time in milliseconds.
+    pub fn mean_ms(&self) -> f64 {
+        self.latencies_us.mean() / 1e3
+    }
+
+    /// The share (0 to 1) of all responses that took longer than a time in milliseconds.
+    pub fn share_above_ms(&self, ms: f64) -> f64 {
+        1.0 - self.latencies_us.quantile_below((ms * 1e3) as u64)
+    }
 }
 
 struct Connection {

@@ -168,14 +168,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.output.len() >= ANSWER_BYTES { self.send().await } else { Ok(()) }
     }
 
-    /// Sends what waits. A client that does not read ends its connection.
+    /// Sends what waits. A client that does not read ends its connection. Meanwhile the commands that
+    /// are under way go on, so that those of others do not wait for them.
     async fn send(&mut self) -> Result<(), Ended> {
+        let Self { io, output, pipeline, .. } = self;
         let sending = async {
-            self.io.write_all_buf(&mut self.output).await?;
-            self.io.flush().await
+            io.write_all_buf(output).await?;
+            io.flush().await
         };
-        let sent = timeout(self.door.settings.stall_max, sending).await;
-        if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(Ended) }
+        tokio::select! {
+            biased;
+            sent = timeout(self.door.settings.stall_max, sending) => {
+                if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(Ended) }
+            }
+            never = pipeline.go_on() => match never {},
+        }
     }
 
     fn deadline(&self) -> Deadline {

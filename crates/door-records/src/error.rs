@@ -62,9 +62,10 @@ impl Refusal {
         }
     }
 
-    /// Whether another command might not be refused.
-    pub fn is_of_command(&self) -> bool {
-        self.0.starts_with("ERR ")
+    /// Whether commands that were refused as one may be tried one by one: nothing was changed, and
+    /// there is time.
+    pub fn allows_each(&self) -> bool {
+        self.outcome() == "refused"
     }
 
     /// A number was expected.

@@ -6,6 +6,7 @@
 //! each of them would cost by itself.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -65,6 +66,14 @@ impl Pipeline {
         if !self.gathered.is_empty() {
             self.running.extend(start(std::mem::take(&mut self.gathered)));
         }
+    }
+
+    /// Goes on with what runs, and keeps the answers.
+    pub(crate) async fn go_on(&mut self) -> Infallible {
+        while let Some(answers) = self.running.next().await {
+            self.answers.extend(answers);
+        }
+        std::future::pending().await
     }
 
     /// The next answer; `None`: there is none to wait for.

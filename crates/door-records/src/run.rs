@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::future::{join_all, join3};
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::{counter, histogram};
-use records::{Draft, Mode, Record, RecordsError};
+use records::{Draft, Mode, Record, RecordsError, Turns};
 use store::{Deadline, StoreError};
 
 use crate::answer::Answer;
@@ -48,11 +48,6 @@ impl Task {
     pub(crate) fn ids(&self) -> impl Iterator<Item = &Bytes> {
         self.command.ids(self.words())
     }
-
-    /// The key of a command on one key, and the words after it.
-    fn alone(&self) -> Option<(&Bytes, &[Bytes])> {
-        self.words().split_first().filter(|_| self.command.keys == Keys::One)
-    }
 }
 
 impl Door {
@@ -62,118 +57,112 @@ impl Door {
         if !self.records.changes_several_at_once() {
             let run = |task| -> Answering {
                 let (door, party) = (self.clone(), party.clone());
-                Box::pin(async move { vec![door.run(&party, task).await] })
+                Box::pin(async move { vec![door.run(&party, &task).await] })
             };
             return tasks.into_iter().map(run).collect();
         }
         let (door, party) = (self.clone(), party.clone());
-        vec![Box::pin(async move { door.run_as_one(&party, tasks).await })]
+        vec![Box::pin(async move {
+            match &tasks[..] {
+                [task] => vec![door.run(&party, task).await],
+                _ => door.run_as_one(&party, &tasks).await,
+            }
+        })]
     }
 
     /// Runs a command, by its deadline.
-    async fn run(&self, party: &Party, task: Task) -> Answer {
+    async fn run(&self, party: &Party, task: &Task) -> Answer {
         let run = async {
             let _place = self.admission.place(task.deadline).await?;
-            self.attempt(party, &task).await
+            self.attempt(party, task).await
         };
         let reply = run.await.unwrap_or_else(Reply::Refused);
-        self.answer(party, &task, reply)
+        self.answer(party, task, reply)
     }
 
     /// Runs commands that have different keys, or read. Those on one key are read at once, and
-    /// written at once. All of them end by the earliest deadline.
-    async fn run_as_one(&self, party: &Party, mut tasks: Vec<Task>) -> Vec<Answer> {
-        if tasks.len() == 1 {
-            return match tasks.pop() {
-                Some(task) => vec![self.run(party, task).await],
-                None => Vec::new(),
-            };
+    /// written at once.
+    async fn run_as_one(&self, party: &Party, tasks: &[Task]) -> Vec<Answer> {
+        let (mut changes, mut reads, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for task in tasks.iter().enumerate() {
+            match task.1.command {
+                command if command.keys != Keys::One => others.push(task),
+                command if command.writes => changes.push(task),
+                _ => reads.push(task),
+            }
         }
-        let Some(deadline) = tasks.iter().map(|task| task.deadline).min_by_key(|deadline| deadline.0) else {
-            return Vec::new();
+        // A change that has to wait for others of its record keeps none of these waiting.
+        let ids: Vec<Bytes> = changes.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
+        let (turns, are_free) = self.records.free_turns(&ids);
+        let mut are_free = are_free.into_iter();
+        let (changes, waiting): (Vec<_>, Vec<_>) = changes.into_iter().partition(|_| are_free.next() == Some(true));
+        others.extend(waiting);
+        let (changed, found, done) = join3(
+            self.as_one(party, &changes, |deadline| self.change_as_one(&changes, turns, deadline)),
+            self.as_one(party, &reads, |deadline| self.read_as_one(&reads, deadline)),
+            self.each(party, &others),
+        )
+        .await;
+        let mut answers: Vec<(usize, Answer)> = changed.into_iter().chain(found).chain(done).collect();
+        answers.sort_by_key(|(place, _)| *place);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Runs commands as one. If that is refused, each runs by itself: others may not be refused.
+    async fn as_one<F: Future<Output = CommandResult<Vec<CommandResult<Reply>>>>>(
+        &self,
+        party: &Party,
+        tasks: &[(usize, &Task)],
+        run: impl FnOnce(Deadline) -> F,
+    ) -> Vec<(usize, Answer)> {
+        let Some(deadline) = tasks.iter().map(|(_, task)| task.deadline).min() else { return Vec::new() };
+        let run = async {
+            let _place = self.admission.place(deadline).await?;
+            run(deadline).await
         };
-        let replies = match self.admission.place(deadline).await {
-            Ok(_place) => self.attempt_as_one(party, &tasks, deadline).await,
-            Err(refusal) => vec![Err(refusal.into()); tasks.len()],
+        let replies = match run.await {
+            Ok(replies) => replies,
+            Err(refusal) if refusal.allows_each() => return self.each(party, tasks).await,
+            Err(refusal) => vec![Err(refusal); tasks.len()],
         };
-        let answer = |(task, reply): (&Task, CommandResult<Reply>)| {
-            self.answer(party, task, reply.unwrap_or_else(Reply::Refused))
+        let answer = |((place, task), reply): (&(usize, &Task), CommandResult<Reply>)| {
+            (*place, self.answer(party, task, reply.unwrap_or_else(Reply::Refused)))
         };
         tasks.iter().zip(replies).map(answer).collect()
     }
 
-    async fn attempt_as_one(&self, party: &Party, tasks: &[Task], deadline: Deadline) -> Vec<CommandResult<Reply>> {
-        let places = |writes: bool| -> Vec<usize> {
-            let is_wanted = |task: &Task| task.alone().is_some() && task.command.writes == writes;
-            (0..tasks.len()).filter(|place| is_wanted(&tasks[*place])).collect()
-        };
-        let (changes, reads) = (places(true), places(false));
-        let others: Vec<usize> = (0..tasks.len()).filter(|place| tasks[*place].alone().is_none()).collect();
-        let (changed, found, done) = join3(
-            self.as_one(party, tasks, &changes, self.change_as_one(tasks, &changes, deadline)),
-            self.as_one(party, tasks, &reads, self.read_as_one(party, tasks, &reads, deadline)),
-            self.each(party, tasks, &others),
-        )
-        .await;
-        let mut replies: Vec<_> =
-            [changes, reads, others].concat().into_iter().zip([changed, found, done].concat()).collect();
-        replies.sort_by_key(|(place, _)| *place);
-        replies.into_iter().map(|(_, reply)| reply).collect()
+    /// Runs commands, each by itself.
+    async fn each(&self, party: &Party, tasks: &[(usize, &Task)]) -> Vec<(usize, Answer)> {
+        join_all(tasks.iter().map(async |(place, task)| (*place, self.run(party, task).await))).await
     }
 
-    /// Runs the commands at some places as one. If that is refused because of one of them, each runs
-    /// by itself.
-    async fn as_one(
-        &self,
-        party: &Party,
-        tasks: &[Task],
-        places: &[usize],
-        run: impl Future<Output = CommandResult<Vec<CommandResult<Reply>>>>,
-    ) -> Vec<CommandResult<Reply>> {
-        if places.is_empty() {
-            return Vec::new();
-        }
-        match run.await {
-            Ok(replies) => replies,
-            Err(refusal) if refusal.is_of_command() => self.each(party, tasks, places).await,
-            Err(refusal) => vec![Err(refusal); places.len()],
-        }
-    }
-
-    /// Runs the commands at some places, each by itself.
-    async fn each(&self, party: &Party, tasks: &[Task], places: &[usize]) -> Vec<CommandResult<Reply>> {
-        join_all(places.iter().map(|place| self.attempt(party, &tasks[*place]))).await
-    }
-
-    /// Runs the commands at some places, each of which changes another record.
+    /// Runs commands, each of which changes another record, with the turns of these.
     async fn change_as_one(
         &self,
-        tasks: &[Task],
-        places: &[usize],
+        tasks: &[(usize, &Task)],
+        turns: Turns,
         deadline: Deadline,
     ) -> CommandResult<Vec<CommandResult<Reply>>> {
-        let (ids, commands) = alone(tasks, places);
+        let ids: Vec<Bytes> = tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
         let run = |drafts: &mut [Draft]| {
-            let each = commands.iter().zip(drafts).map(|((command, words), draft)| command.run(draft, words));
-            each.collect()
+            tasks.iter().zip(drafts).map(|((_, task), draft)| task.command.run(draft, &task.words()[1..])).collect()
         };
-        self.records.change(deadline, &ids, run).await.map_err(refusal)
+        self.records.change_in_turn(deadline, turns, &ids, run).await.map_err(refusal)
     }
 
-    /// Runs the commands at some places, each of which reads one record.
+    /// Runs commands, each of which reads one record.
     async fn read_as_one(
         &self,
-        party: &Party,
-        tasks: &[Task],
-        places: &[usize],
+        tasks: &[(usize, &Task)],
         deadline: Deadline,
     ) -> CommandResult<Vec<CommandResult<Reply>>> {
-        let (ids, commands) = alone(tasks, places);
+        let ids: Vec<Bytes> = tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
         let now = self.records.now();
-        let (found, _held) = self.read(party, &ids, deadline).await?;
-        let run =
-            |((command, words), record): (&Alone<'_>, Option<Record>)| command.run(&mut Draft::new(record, now), words);
-        Ok(commands.iter().zip(found).map(run).collect())
+        let found = self.records.read_many(deadline, &ids).await.map_err(refusal)?;
+        let run = |((_, task), record): (&(usize, &Task), Option<Record>)| {
+            task.command.run(&mut Draft::new(record, now), &task.words()[1..])
+        };
+        Ok(tasks.iter().zip(found).map(run).collect())
     }
 
     /// The answer of a command, which is counted.
@@ -253,18 +242,6 @@ impl Door {
         }
         Ok((found, held))
     }
-}
-
-/// A command on one key, and the words after the key.
-type Alone<'a> = (&'static RecordCommand, &'a [Bytes]);
-
-/// The keys of the commands at some places, which have one each, and the commands.
-fn alone<'a>(tasks: &'a [Task], places: &[usize]) -> (Vec<Bytes>, Vec<Alone<'a>>) {
-    let alone = places.iter().filter_map(|place| {
-        let (id, words) = tasks[*place].alone()?;
-        Some((id.clone(), (tasks[*place].command, words)))
-    });
-    alone.unzip()
 }
 
 /// The answer for all keys, from those for each and their places.

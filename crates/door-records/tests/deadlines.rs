@@ -97,6 +97,19 @@ async fn a_write_that_stalls_is_unknown_at_its_deadline_and_keeps_later_ones_of_
 }
 
 #[tokio::test]
+async fn a_change_that_waits_for_its_record_keeps_none_waiting_that_were_sent_with_it() {
+    let (subject, faults, mut connection) = stalling().await;
+    faults.next(Kind::Run, STALL);
+    assert!(connection.ask(&["SET", "hot", "1"]).await.text().starts_with("UNKNOWN "));
+    let mut other = subject.connect();
+    let sent: [&[&str]; 5] = [&["SET", "a", "1"], &["INCR", "hot"], &["GET", "b"], &["SET", "c", "1"], &["GET", "d"]];
+    let answers = other.ask_all(&sent).await;
+    let answers: Vec<String> = answers.iter().map(|answer| answer.text()).collect();
+    assert!(answers[1].starts_with("DEADLINE "), "{answers:?}");
+    assert_eq!([&*answers[0], &answers[2], &answers[3], &answers[4]], ["OK", "nothing", "OK", "nothing"]);
+}
+
+#[tokio::test]
 async fn a_change_begins_with_what_one_of_unknown_outcome_left() {
     let (_subject, faults, mut connection) = stalling().await;
     connection.ask(&["PENATES.DEADLINE", "30000"]).await;

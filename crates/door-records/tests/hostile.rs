@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use budget::Memory;
+use budget::{Memory, Party};
 use support::frame::Frame;
 use support::{Subject, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -144,6 +144,39 @@ async fn a_client_that_announces_and_sends_nothing_loses_its_connection_and_its_
     assert_eq!(rest(connection).await, "");
     assert_eq!(began.elapsed().as_secs(), silence_max.as_secs());
     assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn the_commands_of_a_client_that_does_not_read_end_and_keep_no_others_waiting() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    connection.ask(&["SET", "large", &"v".repeat(60_000)]).await;
+    let gets = "GET large\r\n".repeat(32);
+    let sets: String = (0..32).map(|number| format!("INCR n{number}\r\n")).collect();
+    let mut silent = subject.pipe(4 << 10);
+    silent.write_all(format!("{gets}{sets}PING\r\n").as_bytes()).await.unwrap();
+    let answers = async {
+        for number in 0..32 {
+            while connection.ask(&["EXISTS", &format!("n{number}")]).await == Frame::Integer(0) {}
+            assert_eq!(connection.ask(&["INCR", &format!("n{number}")]).await, Frame::Integer(2));
+        }
+    };
+    // A fraction of the time for which a client may not read.
+    tokio::time::timeout(settings().stall_max / 2, answers).await.unwrap();
+}
+
+#[tokio::test]
+async fn small_reads_are_answered_while_all_memory_is_taken() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    connection.ask(&["SET", "a", "1"]).await;
+    let mut shares = Vec::new();
+    while let Ok(share) = memory.try_reserve(&Party::Local, 16 << 10) {
+        shares.push(share);
+    }
+    let gets: Vec<&[&str]> = vec![&["GET", "a"]; 32];
+    assert!(connection.ask_all(&gets).await.iter().all(|answer| answer.text() == "1"));
 }
 
 #[tokio::test(start_paused = true)]

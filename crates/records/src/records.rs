@@ -23,7 +23,7 @@ use crate::record::Record;
 use crate::unbroken::Unbroken;
 
 /// Changes of so many records can be under way at once.
-const TURNS: usize = 1 << 12;
+const TURNS: usize = 1 << 14;
 
 /// The sort key of a record's row.
 pub(crate) const ROW: Bytes = Bytes::new();
@@ -106,8 +106,10 @@ pub struct Records {
     hot: Option<Hot>,
 }
 
-/// Turns to change records.
-type Turns = Vec<OwnedMutexGuard<()>>;
+/// Turns to change records, until it is dropped.
+pub struct Turns {
+    _held: Vec<OwnedMutexGuard<()>>,
+}
 
 /// Some ids, and where to read on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,12 +236,27 @@ impl Records {
     /// In mode fast it only touches what was read: it must not add anything, and another change
     /// that is made at the same time may be missed and wins.
     ///
+    /// Either wait for the call to its end, or drop it: until then other changes of the records wait.
+    /// If it is dropped, a write that has begun goes on by itself.
+    ///
     /// Errors: [`StoreError::Invalid`] for several ids, unless
     /// [`Records::changes_several_at_once`]; [`StoreError::DeadlinePassed`] also if other processes
     /// changed the record again and again.
     pub async fn change<T>(
         &self,
         deadline: Deadline,
+        ids: &[Bytes],
+        change: impl FnMut(&mut [Draft]) -> T,
+    ) -> Result<T, RecordsError> {
+        let turns = self.turns(deadline, ids).await?;
+        self.change_in_turn(deadline, turns, ids, change).await
+    }
+
+    /// The same, with the turns of these ids.
+    pub async fn change_in_turn<T>(
+        &self,
+        deadline: Deadline,
+        turns: Turns,
         ids: &[Bytes],
         mut change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
@@ -248,7 +265,7 @@ impl Records {
         }
         ids.iter().try_for_each(check_id)?;
         self.mode.check(deadline).await?;
-        let turns = Arc::new(self.turns(deadline, ids).await?);
+        let turns = Arc::new(turns);
         if let (Mode::Fast, [id]) = (self.mode(), ids) {
             let refreshed =
                 timeout_at(deadline.0 + LAST_WORD, self.fast.refresh(deadline, id, || self.clock.now(), change));
@@ -341,18 +358,36 @@ impl Records {
 
     /// The turns of some ids, always in the same order, so that no two callers wait for each other.
     async fn turns(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Turns, RecordsError> {
-        let place = |id: &Bytes| {
-            let mut hasher = DefaultHasher::new();
-            (self.salt, id).hash(&mut hasher);
-            hasher.finish() as usize % self.turns.len()
-        };
-        let places: BTreeSet<usize> = ids.iter().map(place).collect();
+        let places: BTreeSet<usize> = ids.iter().map(|id| self.turn_of(id)).collect();
         let mut turns = Vec::with_capacity(places.len());
         for place in places {
             let turn = timeout_at(deadline.0, self.turns[place].clone().lock_owned()).await;
             turns.push(turn.map_err(|_| StoreError::DeadlinePassed)?);
         }
-        Ok(turns)
+        Ok(Turns { _held: turns })
+    }
+
+    /// The turns of those ids that need not wait for one, and whether each of the ids is one of them.
+    pub fn free_turns(&self, ids: &[Bytes]) -> (Turns, Vec<bool>) {
+        let (mut turns, mut taken) = (Vec::with_capacity(ids.len()), BTreeSet::new());
+        let mut take = |id: &Bytes| {
+            let place = self.turn_of(id);
+            let is_free = taken.contains(&place)
+                || self.turns[place].clone().try_lock_owned().map(|turn| turns.push(turn)).is_ok();
+            if is_free {
+                taken.insert(place);
+            }
+            is_free
+        };
+        let are_free = ids.iter().map(&mut take).collect();
+        (Turns { _held: turns }, are_free)
+    }
+
+    /// The place of the turn of an id. Several ids may share it.
+    fn turn_of(&self, id: &Bytes) -> usize {
+        let mut hasher = DefaultHasher::new();
+        (self.salt, id).hash(&mut hasher);
+        hasher.finish() as usize % self.turns.len()
     }
 
     /// The time by the store's clock.

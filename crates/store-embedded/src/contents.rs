@@ -5,6 +5,7 @@
 //! leftover. A content is sealed only after its file and the file's name are synced. The last
 //! checksums appear with the header that says that it is sealed, and are removed with the header.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use store::lifecycle::{self, ToCondemn, ToDelete};
 use store::{
     Call, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow, Outcome,
@@ -200,23 +202,22 @@ struct Sealed {
 }
 
 /// An entry in the list of uploads that this process runs.
-struct Running<'a> {
-    store: &'a EmbeddedStore,
+struct Running {
+    uploads: Arc<Mutex<HashSet<ContentId>>>,
     id: ContentId,
 }
 
-impl<'a> Running<'a> {
-    fn begin(store: &'a EmbeddedStore, id: ContentId) -> StoreResult<Self> {
-        match store.uploads.lock().insert(id) {
-            true => Ok(Self { store, id }),
-            false => Err(lifecycle::taken(id)),
-        }
+impl Running {
+    fn begin(store: &EmbeddedStore, id: ContentId) -> StoreResult<Arc<Self>> {
+        let uploads = store.uploads.clone();
+        let is_new = uploads.lock().insert(id);
+        if is_new { Ok(Arc::new(Self { uploads, id })) } else { Err(lifecycle::taken(id)) }
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.store.uploads.lock().remove(&self.id);
+        self.uploads.lock().remove(&self.id);
     }
 }
 
@@ -225,7 +226,7 @@ struct Upload<'a> {
     store: &'a EmbeddedStore,
     id: ContentId,
     /// Until the upload has ended, or its client has gone.
-    _running: Running<'a>,
+    running: Arc<Running>,
     /// How long each step may take.
     step: Duration,
     header: ContentHeader,
@@ -246,11 +247,12 @@ impl<'a> Upload<'a> {
             .change_header(Deadline::within(step), id, Expect::Absent, &header, Vec::new())
             .await?
             .ok_or_else(|| lifecycle::taken(id))?;
-        Ok(Self { store, id, _running: running, step, header, stamp, path, summing: Summing::new(id) })
+        Ok(Self { store, id, running, step, header, stamp, path, summing: Summing::new(id) })
     }
 
     async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
-        let mut file = make_file(&self.path).await.map_err(|error| io_error("making", &self.path, error))?;
+        let mut file =
+            make_file(&self.path, self.running.clone()).await.map_err(|error| io_error("making", &self.path, error))?;
         let mut unchecked_bytes = 0;
         while let Some(piece) = self.in_time(content.next()).await? {
             let piece = piece?;
@@ -333,12 +335,15 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// Makes a file, and its shard's folder if it does not exist.
-async fn make_file(path: &Path) -> std::io::Result<File> {
+/// Makes a file, and its shard's folder if it does not exist. The upload runs at least until it is
+/// made, so that no sweep comes before.
+async fn make_file(path: &Path, running: Arc<Running>) -> std::io::Result<File> {
     let path = path.to_owned();
     let made = tokio::task::spawn_blocking(move || {
         path.parent().map_or(Ok(()), private::create_folders)?;
-        private::create_new(&path)
+        let file = private::create_new(&path);
+        drop(running);
+        file
     });
     made.await.map_err(std::io::Error::other)?.map(File::from_std)
 }

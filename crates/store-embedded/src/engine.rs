@@ -29,7 +29,7 @@ use crate::swept::{SweepPosition, UnknownFiles};
 use crate::tables::{Tables, View};
 use crate::writer::Writer;
 
-/// Lists of this size or more are paced: they wait for flushes outside the committer, where they
+/// Lists with a step of this size or more are paced: they wait for flushes outside the committer, where they
 /// delay nobody.
 const BULK_BYTES: usize = 128 << 10;
 
@@ -45,7 +45,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
 /// A call that reads at most this number of rows reads them on the caller's thread while they are
 /// cached. A list of steps that compares or writes no more looks them up there too. Creating a
-/// resource needs half as many, and the records door as many at most.
+/// resource needs half as many, and commands of the records door that run as one at most as many.
 const ROWS_READ_HERE_MAX: usize = 32;
 
 /// A run of scans that is not larger is read there too: about half a millisecond of work. When
@@ -72,7 +72,7 @@ pub struct EmbeddedStore {
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
     /// Contents that this process is uploading.
-    pub(crate) uploads: Mutex<HashSet<ContentId>>,
+    pub(crate) uploads: Arc<Mutex<HashSet<ContentId>>>,
     /// How long ago the record had expired that the last sweep reclaimed last.
     pub(crate) reclaim_lag: Mutex<Option<Duration>>,
     level: FormatLevel,
@@ -109,7 +109,7 @@ impl EmbeddedStore {
             prompt: Promptness::new(),
             sweep_position: Mutex::default(),
             unknown_files: Mutex::default(),
-            uploads: Mutex::default(),
+            uploads: Arc::default(),
             reclaim_lag: Mutex::default(),
             level,
             clock,
@@ -220,9 +220,10 @@ impl EmbeddedStore {
         self.read(deadline, lane, move |view| plan.touch(view, now).map(|()| plan)).await
     }
 
-    /// Delays bulk lists while the tables that they write to have much to flush.
+    /// Delays bulk lists while the tables that they write to have much to flush. Many small changes
+    /// are no bulk.
     async fn pace(&self, deadline: Deadline, plan: &Plan) -> StoreResult<()> {
-        if plan.bytes < BULK_BYTES {
+        if plan.largest_change_bytes() < BULK_BYTES {
             return Ok(());
         }
         loop {

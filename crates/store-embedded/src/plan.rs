@@ -140,6 +140,11 @@ impl Plan {
         Self { lane, changes, bytes, use_, sync_delay: Duration::ZERO, is_touched: false }
     }
 
+    /// Bytes of the keys and values of its largest change.
+    pub(crate) fn largest_change_bytes(&self) -> usize {
+        self.changes.iter().map(change_bytes).max().unwrap_or_default()
+    }
+
     /// The tables that rows are written to.
     pub(crate) fn written_tables(&self) -> impl Iterator<Item = Table> {
         self.changes.iter().filter_map(|change| match change {

@@ -58,7 +58,8 @@ impl fmt::Debug for ContentId {
 /// The state of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContentState {
-    /// It is being uploaded; until the lease expires nobody may delete it.
+    /// It is being uploaded. Until the lease expires nobody may delete it, unless it is certain that
+    /// the upload has ended.
     Uploading,
     /// Complete and immutable.
     Sealed,
