@@ -13,6 +13,7 @@ use super::subject::Subject;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::Load;
+use crate::rig::open_loop::Arrivals;
 
 /// After an export, a read may take so many times the processor time of one before it.
 const TIMES: f64 = 1.1;
@@ -53,7 +54,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 fn reads(bench: &Bench, subject: &Subject) -> Result<(Load, f64)> {
     let mix = Mix { reads: 100, draw: Draw::Zipf, records: bench.settings.records };
     let before = subject.process.usage()?;
-    let [load, _] = mix.run(subject, bench.settings.rate, bench.duration())?.loads;
+    let Arrivals { loads: [load, _], errors, .. } = mix.run(subject, bench.settings.rate, bench.duration())?;
+    ensure!(errors == 0, "{errors} reads failed");
     let used = subject.process.usage()?.since(before);
     let each_us = used.cpu_seconds * 1e6 / load.answers as f64;
     Ok((load, each_us))

@@ -46,14 +46,14 @@ pub(crate) enum NoPlace {
     Late,
 }
 
-/// A place among the commands that are at work.
-pub(crate) struct Place<'a> {
+/// Places among the commands that are at work.
+pub(crate) struct Places<'a> {
     admission: &'a Admission,
     began: Instant,
     _permit: SemaphorePermit<'a>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Places<'_> {
     fn drop(&mut self) {
         let taken_s = self.began.elapsed().as_secs_f64();
         let mut measured = self.admission.measured.lock();
@@ -61,19 +61,22 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A command that waits.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Commands that wait.
+struct Waiting<'a> {
+    waiting: &'a AtomicUsize,
+    commands: usize,
+}
 
 impl<'a> Waiting<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
+    fn new(waiting: &'a AtomicUsize, commands: usize) -> Self {
+        waiting.fetch_add(commands, Ordering::Relaxed);
+        Self { waiting, commands }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.fetch_sub(self.commands, Ordering::Relaxed);
     }
 }
 
@@ -84,20 +87,21 @@ impl Admission {
         Self { places, free: Semaphore::new(places), waiting: AtomicUsize::new(0), measured }
     }
 
-    /// A place for a command, as soon as there is one.
-    pub(crate) async fn place(&self, deadline: Deadline) -> Result<Place<'_>, NoPlace> {
-        let permit = match self.free.try_acquire() {
+    /// Places for commands that run as one, as soon as there are so many.
+    pub(crate) async fn places(&self, commands: usize, deadline: Deadline) -> Result<Places<'_>, NoPlace> {
+        let places = u32::try_from(commands.min(self.places)).unwrap_or(u32::MAX);
+        let permit = match self.free.try_acquire_many(places) {
             Ok(permit) => permit,
             Err(_) if self.expected() > deadline.remaining() => return Err(NoPlace::Overloaded),
             Err(_) => {
-                let _waiting = Waiting::new(&self.waiting);
-                let permit = timeout_at(deadline.0, self.free.acquire()).await;
+                let _waiting = Waiting::new(&self.waiting, commands);
+                let permit = timeout_at(deadline.0, self.free.acquire_many(places)).await;
                 permit.ok().and_then(Result::ok).ok_or(NoPlace::Late)?
             }
         };
         let began = Instant::now();
         self.measured.lock().last_began = began;
-        Ok(Place { admission: self, began, _permit: permit })
+        Ok(Places { admission: self, began, _permit: permit })
     }
 
     /// The time that another command would wait, while all places are taken.
@@ -126,25 +130,26 @@ mod tests {
 
     /// Why there is no place now; `None`: there is one, or it is waited for.
     async fn refused(admission: &Admission, ms: u64) -> Option<NoPlace> {
-        pin!(admission.place(within(ms))).now_or_never().and_then(Result::err)
+        pin!(admission.places(1, within(ms))).now_or_never().and_then(Result::err)
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_is_refused_while_a_place_is_free_and_an_idle_time_counts_nothing() {
         let admission = Admission::new(2);
-        let slow = admission.place(within(1_000)).await.unwrap();
+        let slow = admission.places(1, within(1_000)).await.unwrap();
         advance(Duration::from_secs(100)).await;
         assert_eq!(refused(&admission, 1).await, None);
         drop(slow);
         sleep(Duration::from_secs(100)).await;
-        let _places = [admission.place(within(1)).await.unwrap(), admission.place(within(1)).await.unwrap()];
+        let _places = [admission.places(1, within(1)).await.unwrap(), admission.places(1, within(1)).await.unwrap()];
         assert_eq!(refused(&admission, 10_000).await, None, "one slow command says little");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_command_is_refused_once_those_at_work_have_taken_longer_than_it_may() {
         let admission = Admission::new(2);
-        let places = [admission.place(within(1_000)).await.unwrap(), admission.place(within(1_000)).await.unwrap()];
+        let places =
+            [admission.places(1, within(1_000)).await.unwrap(), admission.places(1, within(1_000)).await.unwrap()];
         assert_eq!(refused(&admission, 20).await, None);
         advance(Duration::from_millis(21)).await;
         assert_eq!(refused(&admission, 20).await, Some(NoPlace::Overloaded));
@@ -156,9 +161,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_more_commands_wait_the_earlier_another_is_refused() {
         let admission = Admission::new(2);
-        let _places = [admission.place(within(1_000)).await.unwrap(), admission.place(within(1_000)).await.unwrap()];
+        let _places =
+            [admission.places(1, within(1_000)).await.unwrap(), admission.places(1, within(1_000)).await.unwrap()];
         advance(Duration::from_millis(10)).await;
-        let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(admission.place(within(1_000)))).collect();
+        let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(admission.places(1, within(1_000)))).collect();
         for wait in &mut waiting {
             assert!(wait.now_or_never().is_none());
         }
@@ -173,17 +179,17 @@ mod tests {
     async fn commands_are_refused_by_how_long_the_last_ones_took_until_they_are_fast_again() {
         let admission = Admission::new(1);
         for _ in 0..1_000 {
-            let place = admission.place(within(1_000)).await.unwrap();
+            let place = admission.places(1, within(1_000)).await.unwrap();
             advance(Duration::from_millis(50)).await;
             drop(place);
         }
-        let place = admission.place(within(1_000)).await.unwrap();
+        let place = admission.places(1, within(1_000)).await.unwrap();
         assert_eq!(refused(&admission, 49).await, Some(NoPlace::Overloaded));
         drop(place);
         for _ in 0..1_000 {
-            drop(admission.place(within(1_000)).await.unwrap());
+            drop(admission.places(1, within(1_000)).await.unwrap());
         }
-        let _place = admission.place(within(1_000)).await.unwrap();
+        let _place = admission.places(1, within(1_000)).await.unwrap();
         assert_eq!(refused(&admission, 50).await, None);
     }
 
@@ -196,7 +202,7 @@ mod tests {
             if places.len() == 100 {
                 places.pop_front();
             }
-            places.push_back(admission.place(within(60_000)).await.unwrap());
+            places.push_back(admission.places(1, within(60_000)).await.unwrap());
             advance(Duration::from_millis(10)).await;
         }
         assert_eq!(refused(&admission, 100).await, None);
@@ -205,11 +211,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_command_that_waits_gets_its_place_or_is_late() {
         let admission = Admission::new(1);
-        let place = admission.place(within(1_000)).await.unwrap();
+        let place = admission.places(1, within(1_000)).await.unwrap();
         let began = Instant::now();
-        assert!(matches!(admission.place(within(7)).await, Err(NoPlace::Late)));
+        assert!(matches!(admission.places(1, within(7)).await, Err(NoPlace::Late)));
         assert_eq!(began.elapsed(), Duration::from_millis(7));
-        let mut waits = Box::pin(admission.place(within(100)));
+        let mut waits = Box::pin(admission.places(1, within(100)));
         assert!((&mut waits).now_or_never().is_none());
         drop(place);
         assert!(waits.await.is_ok());

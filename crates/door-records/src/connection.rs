@@ -171,17 +171,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Sends what waits. A client that does not read ends its connection. Meanwhile the commands that
     /// are under way go on, so that those of others do not wait for them.
     async fn send(&mut self) -> Result<(), Ended> {
-        let Self { io, output, pipeline, .. } = self;
+        let Self { io, output, pipeline, door, party, .. } = self;
         let sending = async {
             io.write_all_buf(output).await?;
             io.flush().await
         };
         tokio::select! {
             biased;
-            sent = timeout(self.door.settings.stall_max, sending) => {
+            sent = timeout(door.settings.stall_max, sending) => {
                 if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(Ended) }
             }
-            never = pipeline.go_on() => match never {},
+            never = pipeline.go_on(|tasks| door.start(party, tasks)) => match never {},
         }
     }
 

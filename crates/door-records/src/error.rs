@@ -62,10 +62,10 @@ impl Refusal {
         }
     }
 
-    /// Whether commands that were refused as one may be tried one by one: nothing was changed, and
-    /// there is time.
+    /// Whether commands that were refused as one may be tried one by one: nothing was changed, and the
+    /// server is not overloaded.
     pub fn allows_each(&self) -> bool {
-        self.outcome() == "refused"
+        matches!(self.outcome(), "refused" | "deadline")
     }
 
     /// A number was expected.

@@ -68,8 +68,9 @@ impl Pipeline {
         }
     }
 
-    /// Goes on with what runs, and keeps the answers.
-    pub(crate) async fn go_on(&mut self) -> Infallible {
+    /// Runs what is gathered, goes on with what runs, and keeps the answers.
+    pub(crate) async fn go_on(&mut self, start: impl Start) -> Infallible {
+        self.start(start);
         while let Some(answers) = self.running.next().await {
             self.answers.extend(answers);
         }

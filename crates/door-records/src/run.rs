@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::future::{join_all, join3};
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::{counter, histogram};
-use records::{Draft, Mode, Record, RecordsError, Turns};
+use records::{Draft, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 
 use crate::answer::Answer;
@@ -50,6 +50,9 @@ impl Task {
     }
 }
 
+/// The replies of commands that ran as one; `None`: the command did not run.
+type Replies = Vec<Option<CommandResult<Reply>>>;
+
 impl Door {
     /// Runs commands of a party, which may run at the same time: as one if the store belongs to this
     /// process, and otherwise each by itself.
@@ -73,7 +76,7 @@ impl Door {
     /// Runs a command, by its deadline.
     async fn run(&self, party: &Party, task: &Task) -> Answer {
         let run = async {
-            let _place = self.admission.place(task.deadline).await?;
+            let _place = self.admission.places(1, task.deadline).await?;
             self.attempt(party, task).await
         };
         let reply = run.await.unwrap_or_else(Reply::Refused);
@@ -91,14 +94,8 @@ impl Door {
                 _ => reads.push(task),
             }
         }
-        // A change that has to wait for others of its record keeps none of these waiting.
-        let ids: Vec<Bytes> = changes.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
-        let (turns, are_free) = self.records.free_turns(&ids);
-        let mut are_free = are_free.into_iter();
-        let (changes, waiting): (Vec<_>, Vec<_>) = changes.into_iter().partition(|_| are_free.next() == Some(true));
-        others.extend(waiting);
         let (changed, found, done) = join3(
-            self.as_one(party, &changes, |deadline| self.change_as_one(&changes, turns, deadline)),
+            self.as_one(party, &changes, |deadline| self.change_as_one(&changes, deadline)),
             self.as_one(party, &reads, |deadline| self.read_as_one(&reads, deadline)),
             self.each(party, &others),
         )
@@ -108,8 +105,9 @@ impl Door {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Runs commands as one. If that is refused, each runs by itself: others may not be refused.
-    async fn as_one<F: Future<Output = CommandResult<Vec<CommandResult<Reply>>>>>(
+    /// Runs commands as one. Those that have no reply then, or all if that is refused, run each by
+    /// itself: others may not be refused, or have more time.
+    async fn as_one<F: Future<Output = CommandResult<Replies>>>(
         &self,
         party: &Party,
         tasks: &[(usize, &Task)],
@@ -117,18 +115,23 @@ impl Door {
     ) -> Vec<(usize, Answer)> {
         let Some(deadline) = tasks.iter().map(|(_, task)| task.deadline).min() else { return Vec::new() };
         let run = async {
-            let _place = self.admission.place(deadline).await?;
+            let _places = self.admission.places(tasks.len(), deadline).await?;
             run(deadline).await
         };
         let replies = match run.await {
             Ok(replies) => replies,
             Err(refusal) if refusal.allows_each() => return self.each(party, tasks).await,
-            Err(refusal) => vec![Err(refusal); tasks.len()],
+            Err(refusal) => tasks.iter().map(|_| Some(Err(refusal.clone()))).collect(),
         };
-        let answer = |((place, task), reply): (&(usize, &Task), CommandResult<Reply>)| {
-            (*place, self.answer(party, task, reply.unwrap_or_else(Reply::Refused)))
-        };
-        tasks.iter().zip(replies).map(answer).collect()
+        let (mut answers, mut left) = (Vec::with_capacity(tasks.len()), Vec::new());
+        for ((place, task), reply) in tasks.iter().zip(replies) {
+            match reply {
+                Some(reply) => answers.push((*place, self.answer(party, task, reply.unwrap_or_else(Reply::Refused)))),
+                None => left.push((*place, *task)),
+            }
+        }
+        answers.extend(self.each(party, &left).await);
+        answers
     }
 
     /// Runs commands, each by itself.
@@ -136,31 +139,32 @@ impl Door {
         join_all(tasks.iter().map(async |(place, task)| (*place, self.run(party, task).await))).await
     }
 
-    /// Runs commands, each of which changes another record, with the turns of these.
-    async fn change_as_one(
-        &self,
-        tasks: &[(usize, &Task)],
-        turns: Turns,
-        deadline: Deadline,
-    ) -> CommandResult<Vec<CommandResult<Reply>>> {
+    /// Runs those commands, each of which changes another record, whose turns are free: a change that
+    /// has to wait for others of its record keeps none waiting.
+    async fn change_as_one(&self, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Replies> {
         let ids: Vec<Bytes> = tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
-        let run = |drafts: &mut [Draft]| {
-            tasks.iter().zip(drafts).map(|((_, task), draft)| task.command.run(draft, &task.words()[1..])).collect()
+        let (turns, are_free) = self.records.free_turns(&ids);
+        let (free, ids): (Vec<&Task>, Vec<Bytes>) = tasks
+            .iter()
+            .zip(ids)
+            .zip(&are_free)
+            .filter(|(_, is_free)| **is_free)
+            .map(|(((_, task), id), _)| (*task, id))
+            .unzip();
+        let run = |drafts: &mut [Draft]| -> Vec<CommandResult<Reply>> {
+            free.iter().zip(drafts).map(|(task, draft)| task.command.run(draft, &task.words()[1..])).collect()
         };
-        self.records.change_in_turn(deadline, turns, &ids, run).await.map_err(refusal)
+        let mut replies = self.records.change_in_turn(deadline, turns, &ids, run).await.map_err(refusal)?.into_iter();
+        Ok(are_free.into_iter().map(|is_free| if is_free { replies.next() } else { None }).collect())
     }
 
     /// Runs commands, each of which reads one record.
-    async fn read_as_one(
-        &self,
-        tasks: &[(usize, &Task)],
-        deadline: Deadline,
-    ) -> CommandResult<Vec<CommandResult<Reply>>> {
+    async fn read_as_one(&self, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Replies> {
         let ids: Vec<Bytes> = tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
         let now = self.records.now();
         let found = self.records.read_many(deadline, &ids).await.map_err(refusal)?;
         let run = |((_, task), record): (&(usize, &Task), Option<Record>)| {
-            task.command.run(&mut Draft::new(record, now), &task.words()[1..])
+            Some(task.command.run(&mut Draft::new(record, now), &task.words()[1..]))
         };
         Ok(tasks.iter().zip(found).map(run).collect())
     }

@@ -68,7 +68,7 @@ impl Transaction {
             return Err(Refusal::of_kind("CROSSSLOT", "all commands of a transaction must be on the same key"));
         }
         let changed = ids.first().cloned();
-        let _place = door.admission.place(deadline).await?;
+        let _place = door.admission.places(1, deadline).await?;
         if let (Mode::Fast, Some(id)) = (door.records.mode(), &changed) {
             return door.execute_fast(&self.commands, id, deadline).await;
         }

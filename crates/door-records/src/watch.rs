@@ -53,7 +53,7 @@ impl Watched {
         let no_memory = |_| Refusal::overloaded("there is no memory to watch so many keys now");
         // The new share is taken beside the old one, which is small.
         self.share = Some(door.memory.try_reserve(party, bytes as u64).map_err(no_memory)?);
-        let _place = door.admission.place(deadline).await?;
+        let _place = door.admission.places(1, deadline).await?;
         let (records, _held) = door.read(party, &new, deadline).await?;
         for (id, record) in new.iter().zip(records) {
             // A copy, because words keep the whole buffer in which they arrived.

@@ -93,6 +93,7 @@ async fn a_write_that_stalls_is_unknown_at_its_deadline_and_keeps_later_ones_of_
     // The stall ends, and the store refuses the first write, whose deadline has passed.
     tokio::time::advance(Duration::from_secs(3_600)).await;
     tokio::time::resume();
+    connection.ask(&["PENATES.DEADLINE", "60000"]).await;
     assert_eq!(connection.ask(&["INCR", "a"]).await.text(), "1");
 }
 
@@ -102,6 +103,7 @@ async fn a_change_that_waits_for_its_record_keeps_none_waiting_that_were_sent_wi
     faults.next(Kind::Run, STALL);
     assert!(connection.ask(&["SET", "hot", "1"]).await.text().starts_with("UNKNOWN "));
     let mut other = subject.connect();
+    other.ask(&["PENATES.DEADLINE", "3000"]).await;
     let sent: [&[&str]; 5] = [&["SET", "a", "1"], &["INCR", "hot"], &["GET", "b"], &["SET", "c", "1"], &["GET", "d"]];
     let answers = other.ask_all(&sent).await;
     let answers: Vec<String> = answers.iter().map(|answer| answer.text()).collect();

@@ -248,8 +248,16 @@ impl Records {
         ids: &[Bytes],
         change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
+        self.check_change(ids)?;
         let turns = self.turns(deadline, ids).await?;
         self.change_in_turn(deadline, turns, ids, change).await
+    }
+
+    fn check_change(&self, ids: &[Bytes]) -> Result<(), RecordsError> {
+        if ids.len() > 1 && !self.changes_several_at_once() {
+            return Err(StoreError::Invalid("records of a shared store change one by one".to_owned()).into());
+        }
+        ids.iter().try_for_each(check_id)
     }
 
     /// The same, with the turns of these ids.
@@ -260,10 +268,7 @@ impl Records {
         ids: &[Bytes],
         mut change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
-        if ids.len() > 1 && !self.changes_several_at_once() {
-            return Err(StoreError::Invalid("records of a shared store change one by one".to_owned()).into());
-        }
-        ids.iter().try_for_each(check_id)?;
+        self.check_change(ids)?;
         self.mode.check(deadline).await?;
         let turns = Arc::new(turns);
         if let (Mode::Fast, [id]) = (self.mode(), ids) {

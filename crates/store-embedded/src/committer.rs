@@ -83,6 +83,8 @@ impl Committer {
     /// Commits a group. Before it, groups may have been written whose sync is `due`; returns when
     /// there is one due afterwards.
     fn commit(&self, group: Vec<QueuedWrite>, due: Option<Instant>) -> Option<Instant> {
+        // Before lists are taken: those whose deadlines pass meanwhile are certainly not applied.
+        self.tables.wait_for_flushes(&group.iter().flat_map(|job| job.plan.written_tables()).collect());
         let mut permits = Vec::with_capacity(group.len());
         let mut answers = Vec::with_capacity(group.len());
         let mut writes = Pending::default();

@@ -1,6 +1,7 @@
 //! The database of a lane's rows: one fjall keyspace per table, one that lists rows by expiry, and
 //! one for the mark of the last group.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -44,6 +45,13 @@ const ENTRIES_COUNTED_MAX: usize = 5_000_000;
 
 /// How often a flush checks whether its files are written.
 const FLUSH_POLL: Duration = Duration::from_millis(5);
+
+/// A group waits while so many memtables of a table wait to be written to files. With one more, the
+/// engine halts the writer for a tenth of a second at a time.
+const UNFLUSHED_MEMTABLES_MAX: usize = 3;
+
+/// How often it checks that.
+const HALT_POLL: Duration = Duration::from_millis(1);
 
 /// A keyspace: a table's rows, or one of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,6 +214,21 @@ impl Tables {
             self.note_synced(&mut recorder)?;
         }
         Ok(())
+    }
+
+    /// Waits until the engine would not halt a group that writes to these tables, unless it cannot
+    /// write memtables to files any more.
+    pub(crate) fn wait_for_flushes(&self, written: &BTreeSet<Table>) {
+        let is_written = |space: Space| match space {
+            Space::Rows(table) => written.contains(&table),
+            Space::Marks | Space::Expiries => true,
+        };
+        let is_behind = |(space, keyspace): &(Space, Keyspace)| {
+            is_written(*space) && keyspace.sealed_memtable_count() >= UNFLUSHED_MEMTABLES_MAX
+        };
+        while self.keyspaces.iter().any(is_behind) && self.refusal().is_none() {
+            thread::sleep(HALT_POLL);
+        }
     }
 
     /// Notes that all groups are synced, unless a sync has failed meanwhile: the system reports that

@@ -46,7 +46,7 @@ async fn read(door: Arc<Door>, asking: Arc<Asking>, line: Bytes) -> String {
         Err(error) => return line::refused(None, &error),
     };
     let deadline = asking.deadline();
-    let found = match door.admission.place(deadline).await {
+    let found = match door.admission.places(1, deadline).await {
         Ok(_place) => door.records.read(deadline, &id).await.map_err(HttpError::from),
         Err(error) => Err(error.into()),
     };

@@ -125,7 +125,7 @@ async fn sent(
     headers: &HeaderMap,
 ) -> Result<Response, HttpError> {
     let deadline = asking.deadline();
-    let _place = door.admission.place(deadline).await?;
+    let _place = door.admission.places(1, deadline).await?;
     let record = door.records.read(deadline, id).await?.ok_or(HttpError::Absent)?;
     let etag = tag(&record);
     let condition = conditional::evaluate(headers, Validators { etag: etag.as_ref(), last_modified: None })?;
@@ -236,7 +236,7 @@ impl Door {
         change: &Change,
         headers: &HeaderMap,
     ) -> Result<Changed, HttpError> {
-        let _place = self.admission.place(deadline).await?;
+        let _place = self.admission.places(1, deadline).await?;
         if self.records.mode() == Mode::Fast {
             return self.overwrite_by(deadline, id, change, headers).await;
         }
