@@ -121,8 +121,9 @@ impl Report {
         writeln!(out, "- commit: {}", known(&machine.commit))?;
         writeln!(out, "- compiler: {}", known(&machine.rustc))?;
         let settings = self.settings.iter().filter(|(_, value)| !value.is_null());
-        let settings: Vec<String> = settings.map(|(name, value)| format!("{name} {value}")).collect();
-        writeln!(out, "- settings: {}", settings.join(", "))?;
+        for (name, value) in settings {
+            writeln!(out, "- {name}: {value}")?;
+        }
         self.peers.iter().try_for_each(|peer| writeln!(out, "- installed beside it: {peer}"))?;
         self.left_out.iter().try_for_each(|why| writeln!(out, "- left out: {why}"))?;
 
@@ -203,7 +204,7 @@ mod tests {
 - load before: 0 0 0
 - commit: abc
 - compiler: rustc 1
-- settings: volumes 5
+- volumes: 5
 - installed beside it: nginx 1
 
 | what | unit | target | median | min | max | met |

@@ -8,7 +8,8 @@
 //! Commands are expected to take as long as the last ones did, or as long as no place has come free.
 //! Another one is expected to wait for its part of that, by the number of those that wait. Only the
 //! wait counts, because it may itself be faster than those before it: they may all wait for one
-//! record. While a place is free, none is refused: so a server that was overloaded notices when it is not.
+//! record. While there are places for it, none is refused: so a server that was overloaded notices
+//! when it is not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -206,6 +207,21 @@ mod tests {
             advance(Duration::from_millis(10)).await;
         }
         assert_eq!(refused(&admission, 100).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn commands_that_run_as_one_wait_until_there_are_places_for_all_of_them() {
+        let admission = Admission::new(3);
+        let [first, second] =
+            [admission.places(1, within(9)).await.unwrap(), admission.places(1, within(9)).await.unwrap()];
+        let mut waits = Box::pin(admission.places(2, within(9)));
+        assert!((&mut waits).now_or_never().is_none());
+        drop(first);
+        let two = waits.await.unwrap();
+        drop((second, two));
+        // More than there are places take all.
+        let _all = admission.places(100, within(9)).await.unwrap();
+        assert!(matches!(admission.places(1, within(9)).await, Err(NoPlace::Late)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -48,6 +48,16 @@ impl Task {
     pub(crate) fn ids(&self) -> impl Iterator<Item = &Bytes> {
         self.command.ids(self.words())
     }
+
+    /// Runs a command on one key on the record of that key.
+    fn run(&self, draft: &mut Draft) -> CommandResult<Reply> {
+        self.command.run(draft, self.words().get(1..).unwrap_or_default())
+    }
+}
+
+/// The keys of commands on one key each.
+fn ids_of(tasks: &[(usize, &Task)]) -> Vec<Bytes> {
+    tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect()
 }
 
 /// The replies of commands that ran as one; `None`: the command did not run.
@@ -142,31 +152,23 @@ impl Door {
     /// Runs those commands, each of which changes another record, whose turns are free: a change that
     /// has to wait for others of its record keeps none waiting.
     async fn change_as_one(&self, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Replies> {
-        let ids: Vec<Bytes> = tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
-        let (turns, are_free) = self.records.free_turns(&ids);
-        let (free, ids): (Vec<&Task>, Vec<Bytes>) = tasks
-            .iter()
-            .zip(ids)
-            .zip(&are_free)
-            .filter(|(_, is_free)| **is_free)
-            .map(|(((_, task), id), _)| (*task, id))
-            .unzip();
+        let (turns, are_free) = self.records.free_turns(&ids_of(tasks));
+        let free: Vec<_> =
+            tasks.iter().zip(&are_free).filter(|(_, is_free)| **is_free).map(|(task, _)| *task).collect();
         let run = |drafts: &mut [Draft]| -> Vec<CommandResult<Reply>> {
-            free.iter().zip(drafts).map(|(task, draft)| task.command.run(draft, &task.words()[1..])).collect()
+            free.iter().zip(drafts).map(|((_, task), draft)| task.run(draft)).collect()
         };
-        let mut replies = self.records.change_in_turn(deadline, turns, &ids, run).await.map_err(refusal)?.into_iter();
+        let mut replies =
+            self.records.change_in_turn(deadline, turns, &ids_of(&free), run).await.map_err(refusal)?.into_iter();
         Ok(are_free.into_iter().map(|is_free| if is_free { replies.next() } else { None }).collect())
     }
 
     /// Runs commands, each of which reads one record.
     async fn read_as_one(&self, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Replies> {
-        let ids: Vec<Bytes> = tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect();
         let now = self.records.now();
-        let found = self.records.read_many(deadline, &ids).await.map_err(refusal)?;
-        let run = |((_, task), record): (&(usize, &Task), Option<Record>)| {
-            Some(task.command.run(&mut Draft::new(record, now), &task.words()[1..]))
-        };
-        Ok(tasks.iter().zip(found).map(run).collect())
+        let found = self.records.read_many(deadline, &ids_of(tasks)).await.map_err(refusal)?;
+        let replies = tasks.iter().zip(found).map(|((_, task), record)| task.run(&mut Draft::new(record, now)));
+        Ok(replies.map(Some).collect())
     }
 
     /// The answer of a command, which is counted.

@@ -100,8 +100,9 @@ impl Plan {
         Ok(Self::of(lane, changes))
     }
 
-    /// The same plan as its call wants it, with the disk space priority of the call. Reading has to go on, so a full disk
-    /// refuses the audit last. Removals come next, because they free space.
+    /// The same plan with the disk space priority of its call. Reading has to go on, so a full disk
+    /// refuses the audit last. Removals come next, because they free space. A plan whose caller has
+    /// read its rows needs no touch.
     pub(crate) fn of_call(self, call: Call) -> Self {
         let reads_itself = |change: &Change| matches!(change, Change::Put { table, .. } if is_looked_up(*table));
         let is_touched = call.has_read && self.changes.iter().all(reads_itself);
@@ -145,12 +146,17 @@ impl Plan {
         self.changes.iter().map(change_bytes).max().unwrap_or_default()
     }
 
-    /// The tables that rows are written to.
+    /// The tables that rows are written to, or removed from.
     pub(crate) fn written_tables(&self) -> impl Iterator<Item = Table> {
         self.changes.iter().filter_map(|change| match change {
-            Change::Put { table, .. } => Some(*table),
-            Change::CompareAndWrite { target, .. } | Change::Replace { target, .. } => Some(target.table),
-            _ => None,
+            Change::Put { table, .. } | Change::RemoveRows { table, .. } | Change::RemoveRange { table, .. } => {
+                Some(*table)
+            }
+            Change::CompareAndWrite { target, .. }
+            | Change::Replace { target, .. }
+            | Change::DropGuarded { target, .. } => Some(target.table),
+            // The sweep's entries may be of any table. It waits for the list of expiries.
+            Change::Require { .. } | Change::Reclaim { .. } => None,
         })
     }
 

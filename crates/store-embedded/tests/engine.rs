@@ -7,7 +7,7 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::channel::mpsc;
@@ -322,13 +322,7 @@ async fn a_sweep_deletes_leftovers_of_uploads_and_nothing_else() {
         async move { store.put_content(call(), "owner".into(), content.boxed()).await }
     });
     pieces.send(Ok("begun".into())).await.unwrap();
-    for _ in 0..30_000 {
-        if content_files(opened.folder.path()) == 2 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    assert_eq!(content_files(opened.folder.path()), 2, "the upload did not begin");
+    has_content_files(&opened, 2).await;
     assert_eq!(opened.store.sweep(call()).await.unwrap(), 0, "it is still uploading");
     // It ends without a chance to clean up. Nothing waits for its lease.
     upload.abort();
@@ -347,9 +341,7 @@ async fn an_upload_of_a_process_that_has_ended_is_condemned_at_once() {
     let mut upload = std::pin::pin!(upload);
     pieces.send(Ok("begun".into())).await.unwrap();
     let begun = async {
-        while content_files(opened.folder.path()) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        has_content_files(&opened, 1).await;
         assert!(!opened.store.condemn_content(call(), id).await.unwrap(), "it is still uploading");
         // As its process would leave it, were it killed now.
         copy_folder(opened.folder.path(), copy.path());
@@ -362,6 +354,15 @@ async fn an_upload_of_a_process_that_has_ended_is_condemned_at_once() {
     assert!(later.store.condemn_content(call(), id).await.unwrap());
     assert!(later.store.delete_content(call(), id).await.unwrap());
     assert_eq!(content_files(later.folder.path()), 0);
+}
+
+/// Waits until the store has so many files of contents.
+async fn has_content_files(opened: &Opened, files: usize) {
+    let began = Instant::now();
+    while content_files(opened.folder.path()) != files {
+        assert!(began.elapsed() < Duration::from_secs(60), "the upload did not begin");
+        tokio::task::yield_now().await;
+    }
 }
 
 fn copy_folder(from: &Path, to: &Path) {
