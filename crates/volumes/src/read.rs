@@ -11,7 +11,7 @@ use heads::keys;
 use heads::revision::RevisionId;
 use heads::volume_body::Entry;
 use heads::volume_body::VolumeBody;
-use store::{Class, Row, Scan, Strength, Table, ValueKind, envelope};
+use store::{Class, Row, Scan, StoreError, Strength, Table, ValueKind, envelope};
 
 use crate::directory::{self, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::handle::Volumes;
@@ -306,7 +306,9 @@ impl Volumes {
         Ok(rows)
     }
 
-    /// Reads one row again, strongly. If it is still wrong, it is damaged.
+    /// Reads one row again, strongly. If it is still wrong, it is damaged. Away from the heads' home
+    /// even a strong read may miss a row that has not arrived yet, so there a missing row counts as
+    /// damaged only after a grace.
     async fn read_again<T>(
         &self,
         class: Class,
@@ -318,10 +320,19 @@ impl Volumes {
         let damaged = |detail: String| ObjectsError::Damaged { volume: id.clone(), member: None, detail };
         match self.heads.store().get(self.heads.call(class).strong(), keys::table_of(sort), partition, sort).await {
             Ok(Some(row)) => decode(&row).map_err(damaged),
+            Ok(None) if !self.heads.is_home() && !self.grace_passed_for(sort) => {
+                let why = format!("not all rows of {id} have arrived from another data center");
+                Err(StoreError::Unavailable(why).into())
+            }
             Ok(None) => Err(damaged("a row that the head names is missing".to_owned())),
-            Err(error @ store::StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),
+            Err(error @ StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the grace has passed since the revision began whose row has this key.
+    fn grace_passed_for(&self, sort: &Bytes) -> bool {
+        keys::revision_of(sort).is_none_or(|revision| self.heads.grace_passed(revision.time()))
     }
 }
 

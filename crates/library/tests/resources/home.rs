@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use audit::Requester;
 use budget::Party;
+use hathi::Seq;
 use heads::Mark;
 use heads::{ObjectsError, keys};
 use library::Library;
 use repository::ResourceError;
 use repository::Update;
 use store::{Call, Class, Deadline, NewRow, Step, Store, StoreError, Table};
-use volumes::{BulkRequest, SelectionInfo, SelectionTerms};
+use volumes::{BulkRequest, OnDamage, SelectionInfo, SelectionTerms, Wanted};
 
 use crate::support::memory::{Fault, Memory};
 use crate::support::{Faulty, faulty, id, import, volume};
@@ -170,5 +171,48 @@ async fn the_plan_of_a_selection_made_at_home_is_called_damaged_there_when_a_chu
     let selection = selected(&faulty.library).await.id;
     lose_plans(&faulty);
     let error = faulty.library.volumes.selection(&selection, &Party::Local).await.unwrap_err();
+    assert!(error.is_damage(), "{error}");
+}
+
+/// The first byte of the keys of directories.
+const DIRECTORY: Option<u8> = Some(0x02);
+
+/// Loses the directory of the only volume in one data center.
+fn lose_directory(of: &Memory) {
+    let mut lost = 0;
+    of.tamper(|table, sort, value| {
+        let is_lost = table == Table::Objects && sort.first() == DIRECTORY.as_ref();
+        lost += usize::from(is_lost);
+        (!is_lost).then_some(value)
+    });
+    assert!(lost > 0, "the volume has no directory");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_whose_directory_has_not_arrived_away_from_home_is_out_of_reach_and_not_damaged() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
+    let (away, there) = away(&faulty).await;
+    lose_directory(&away);
+    let page = async || there.volumes.page(&id("t.a"), Seq::new(1).unwrap()).await;
+    let error = page().await.unwrap_err();
+    assert!(error.is_passing() && !error.is_damage(), "{error}");
+    let wanted = vec![Wanted { volume: id("t.a"), pages: Some(vec![Seq::new(1).unwrap()]) }];
+    let request = BulkRequest { wanted, ..BulkRequest::volumes(vec![]) };
+    let planned = there.volumes.plan(&request, OnDamage::Report).await;
+    assert!(planned.is_err_and(|error| error.is_passing()), "the plan has left the volume out");
+    assert_eq!(away.steps(), 0, "a volume was marked");
+    away.catch_up(|_| true);
+    assert_eq!(&*page().await.unwrap().text().unwrap(), b"text");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_never_arrives_away_from_home_is_called_damaged_after_a_grace() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
+    let (away, there) = away(&faulty).await;
+    lose_directory(&away);
+    faulty.clock.advance(faulty.library.options().grace);
+    let error = there.volumes.page(&id("t.a"), Seq::new(1).unwrap()).await.unwrap_err();
     assert!(error.is_damage(), "{error}");
 }
