@@ -9,11 +9,12 @@ use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
-use store_cassandra::CassandraStore;
+use store_cassandra::{CassandraOptions, CassandraStore};
 use store_embedded::EmbeddedStore;
 
+use crate::cli::StoreArgs;
 use crate::exit::CliError;
-use crate::settings::{Settings, StoreLocation};
+use crate::settings::{self, Flags, Settings, StoreLocation};
 
 /// How often a process checks whether a shared store has become read-only.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -91,6 +92,19 @@ async fn open_folder(folder: &Path, settings: &Settings) -> StoreResult<Arc<Embe
 /// The library in a store.
 pub async fn open_library(settings: &Settings, store: Arc<dyn Store>) -> anyhow::Result<Library> {
     Ok(Library::open(store, Arc::new(SystemClock), settings.server.library_options()).await?)
+}
+
+/// How to open the configured store, for a command that needs a cluster: only a store there does
+/// what `only_there` says.
+pub fn cassandra_options(args: &StoreArgs, only_there: &str) -> anyhow::Result<CassandraOptions> {
+    let settings = settings::load(args, Flags::of(args)?)?.settings;
+    let StoreLocation::Cluster(address) = settings.place() else {
+        let folder = settings.path.display();
+        let why = format!("{folder} is a folder: only a store in a Cassandra cluster {only_there}");
+        return Err(CliError::Usage(why).into());
+    };
+    let options = settings.cassandra.options(address, settings.server.store.clock_skew_max);
+    options.map_err(cannot_open)
 }
 
 /// Why a store cannot be opened, with the exit code for it.

@@ -13,6 +13,7 @@ const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wid
 const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
+const ROWS: &str = "{spinner} {pos} rows  {per_sec}";
 
 /// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
 /// left.
@@ -53,6 +54,11 @@ pub fn records() -> ProgressBar {
     ProgressBar::no_length().with_style(style(RECORDS))
 }
 
+/// The progress of reading rows, whose total number is not known.
+pub fn rows() -> ProgressBar {
+    ProgressBar::no_length().with_style(style(ROWS))
+}
+
 /// indicatif refuses a template only because of a defect, which the tests find. Then a plain bar is
 /// shown.
 fn style(template: &str) -> ProgressStyle {
@@ -66,7 +72,9 @@ mod tests {
 
     #[test]
     fn indicatif_accepts_every_template() {
-        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS] {
+        for template in
+            [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS, ROWS]
+        {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

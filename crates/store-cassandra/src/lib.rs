@@ -43,7 +43,7 @@
 //!   `contents.rs` and `chunks.rs`;
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
 //!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
-//!   heads);
+//!   heads); `warm.rs` reads tables at each node apart;
 //! - at the bottom the stored form: `levels.rs`, `schema.rs` (`initialise.rs` creates it),
 //!   `value.rs` and `write_times.rs`. `testing` is for tests only.
 
@@ -78,6 +78,7 @@ pub mod testing;
 mod turns;
 mod upkeep;
 mod value;
+mod warm;
 mod write;
 mod write_times;
 
@@ -91,3 +92,4 @@ pub use options::{CassandraOptions, Credentials};
 pub use raising::Upgrading;
 pub use schema::{Replication, ReplicationError, SchemaPlan};
 pub use settings::{CassandraSettings, InvalidSettings};
+pub use warm::{EndedEarly, WarmedNode, Warming};

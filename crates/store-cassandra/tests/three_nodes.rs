@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use store::{
     StoreError, StoreResult, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, settings};
-use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, Level, Levels, Replication};
+use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, Level, Levels, Replication, Warming};
 
 const TABLE: Table = Table::Objects;
 
@@ -152,6 +153,22 @@ async fn writes_succeed_while_a_node_hangs(nodes: &Three, store: &CassandraStore
     assert!(failed.is_empty(), "{} of 120 failed: {failed:?}", failed.len());
 }
 
+/// Each of the two copies of a record is read at the node that has it, and nowhere else.
+async fn nodes_read_what_they_have_a_copy_of(nodes: &Three, keyspace: &str) {
+    let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(nodes.address(keyspace)) };
+    let of = |nodes| Warming { tables: vec![Table::Records], nodes, longest: PATIENCE };
+    let counted = AtomicU64::default();
+    let on_rows = |rows| {
+        counted.fetch_add(rows, Ordering::Relaxed);
+    };
+    let warmed = CassandraStore::warm(&options, &of(Vec::new()), &on_rows).await.unwrap();
+    assert!(warmed.len() == 3 && warmed.iter().all(|node| node.ended_early.is_none()), "{warmed:?}");
+    let rows: u64 = warmed.iter().map(|node| node.rows).sum();
+    assert_eq!((rows, counted.into_inner()), (2 * SPREAD.len() as u64, rows));
+    let alone = CassandraStore::warm(&options, &of(vec![warmed[1].node.ip()]), &|_| {}).await.unwrap();
+    assert_eq!(alone, [warmed[1].clone()]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "three nodes for some minutes: `cargo xtask proofs` runs it"]
 async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
@@ -175,6 +192,7 @@ async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
     // Profiles: two copies have each write, and one of them is read.
     let profiles = nodes.open("two", One, Level::Two).await;
     assert_eq!(records_written(&profiles, "before").await, SPREAD);
+    nodes_read_what_they_have_a_copy_of(&nodes, "two").await;
     let of_one = nodes.open("one", LocalQuorum, LocalQuorum).await;
     // All three have it on their disks (nodes sync before they answer).
     surely(nodes.open("three", LocalQuorum, Level::All).await.as_ref(), put("before")).await;

@@ -4,10 +4,8 @@ use clap::Args;
 use store_cassandra::{CassandraOptions, CassandraStore, Home};
 
 use crate::cli::StoreArgs;
-use crate::exit::CliError;
 use crate::local::{self, OTHERS_LEARN_WITHIN};
 use crate::output::Output;
-use crate::settings::{self, Flags, StoreLocation};
 
 /// Arguments of `penates home`.
 #[derive(Debug, Args)]
@@ -33,15 +31,7 @@ pub struct HomeArgs {
 
 /// Runs it.
 pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
-    let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
-    let StoreLocation::Cluster(address) = settings.place() else {
-        let folder = settings.path.display();
-        return Err(
-            CliError::Usage(format!("{folder} is a folder: only a store in a Cassandra cluster has a home")).into()
-        );
-    };
-    let options = settings.cassandra.options(address, settings.server.store.clock_skew_max);
-    let options = options.map_err(local::cannot_open)?;
+    let options = local::cassandra_options(&args.store, "has a home")?;
     let said = match args.datacenter {
         None if args.leave => {
             leave(&options).await?;

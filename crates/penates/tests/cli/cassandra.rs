@@ -104,6 +104,33 @@ fn heads_have_a_home_only_where_several_data_centers_keep_copies() {
 }
 
 #[test]
+fn a_node_reads_the_records_that_it_will_be_asked_for() {
+    let Some(keyspace) = Keyspace::made("warm") else { return };
+    for number in 0..7 {
+        keyspace.run(&["records", "set", &format!("user:{number}"), "city=Ulm"]).ends_with(0);
+    }
+    let warmed = keyspace.run(&["cluster", "warm", "--json"]).ends_with(0).json_lines();
+    let [node] = &warmed[..] else { panic!("{warmed:?}") };
+    assert_eq!((&node["rows"], &node["complete"]), (&json!(7), &json!(true)), "{node}");
+    let address = node["node"].as_str().unwrap().split(':').next().unwrap();
+    let there = keyspace.run(&["cluster", "warm", "--node", address, "--table", "objects"]).ends_with(0);
+    assert!(there.text().contains(address) && there.text().contains("all was read"), "{}", there.text());
+    let hurried = keyspace.run(&["cluster", "warm", "--longest", "0s"]).ends_with(0);
+    assert!(hurried.text().contains("the time was over"), "{}", hurried.text());
+}
+
+#[test]
+fn warming_refuses_a_node_a_table_and_a_store_that_are_not_there() {
+    let Some(keyspace) = Keyspace::made("warm_nowhere") else { return };
+    let refused = keyspace.run(&["cluster", "warm", "--node", "192.0.2.1"]).ends_with(2);
+    assert!(refused.stderr.contains("192.0.2.1 is no node of the data center `dc1`"), "{}", refused.stderr);
+    let refused = keyspace.run(&["cluster", "warm", "--table", "tables"]).ends_with(2);
+    assert!(refused.stderr.contains("records"), "{}", refused.stderr);
+    let folder = TestStore::vacant().run(&["cluster", "warm"]).ends_with(2);
+    assert!(folder.stderr.contains("is a folder"), "{}", folder.stderr);
+}
+
+#[test]
 fn synthetic_volumes_are_made_into_it() {
     let Some(keyspace) = Keyspace::made("synthetic") else { return };
     keyspace.run(&["synth", "--volumes", "3", "--pages", "10"]).ends_with(0);

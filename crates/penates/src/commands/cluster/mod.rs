@@ -3,6 +3,7 @@
 mod detach;
 mod order;
 mod up;
+mod warm;
 
 use std::path::PathBuf;
 
@@ -44,6 +45,9 @@ enum Action {
     Resume(order::ResumeArgs),
     /// Ask all nodes to end, and end the process that runs them. Their data stays in the folder.
     Down(order::DownArgs),
+    /// Read tables of a store at each node, so that nodes that have just started find them in their
+    /// caches. Works with any Cassandra cluster.
+    Warm(warm::WarmArgs),
 }
 
 /// Which cluster.
@@ -65,6 +69,7 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
         Action::Pause(args) => order::node(Order::Pause, &args.node).await,
         Action::Resume(args) => order::node(Order::Resume, &args.node).await,
         Action::Down(args) => order::down(args).await,
+        Action::Warm(args) => warm::run(args).await,
     }
 }
 

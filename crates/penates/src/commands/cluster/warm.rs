@@ -1,0 +1,86 @@
+//! `penates cluster warm`
+
+use std::net::IpAddr;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+use humantime::Duration;
+use serde_json::json;
+use store::Table;
+use store_cassandra::{CassandraStore, EndedEarly, WarmedNode, Warming};
+
+use crate::cli::{OutputArgs, StoreArgs};
+use crate::exit::CliError;
+use crate::local;
+use crate::output::Output;
+use crate::progress;
+
+/// Arguments of `cluster warm`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates cluster warm --store cassandra://node1/profiles
+  penates cluster warm --store cassandra://node1/profiles --node 10.0.0.2 --longest 2m
+  penates cluster warm --store cassandra://node1/books --table objects --table packs")]
+pub struct WarmArgs {
+    /// Only this node; may be repeated [default: all nodes of the data center]
+    #[arg(long = "node", value_name = "IP")]
+    nodes: Vec<IpAddr>,
+    /// A table to read; may be repeated.
+    #[arg(long = "table", value_name = "NAME", default_value = "records", value_parser = table())]
+    tables: Vec<Table>,
+    /// The longest time that this may take.
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    longest: Duration,
+    /// Which store.
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The form of the output.
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The names of the tables that have rows of their own in the cluster.
+fn table() -> impl TypedValueParser<Value = Table> {
+    let names = Table::ALL.map(Table::name);
+    let by_name = |name: String| Table::ALL.into_iter().find(|table| table.name() == name);
+    PossibleValuesParser::new(names).try_map(move |name| by_name(name).ok_or("there is no such table"))
+}
+
+/// Runs it.
+pub async fn run(args: WarmArgs) -> anyhow::Result<()> {
+    let options = local::cassandra_options(&args.store, "has nodes")?;
+    let warming = Warming { tables: args.tables, nodes: args.nodes, longest: *args.longest };
+    let bar = progress::rows();
+    let warmed = CassandraStore::warm(&options, &warming, &|rows| bar.inc(rows)).await.map_err(local::cannot_open)?;
+    bar.finish_and_clear();
+    print(&warmed, args.output)?;
+    let failed = warmed.iter().any(|node| matches!(node.ended_early, Some(EndedEarly::Failed(_))));
+    if failed { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+fn print(warmed: &[WarmedNode], form: OutputArgs) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    let end = |node: &WarmedNode| match &node.ended_early {
+        None => "all was read".to_owned(),
+        Some(EndedEarly::TimeOver) => "the time was over".to_owned(),
+        Some(EndedEarly::Failed(why)) => format!("failed: {why}"),
+    };
+    if form.json {
+        for node in warmed {
+            output.json(&json!({
+                "node": node.node.to_string(),
+                "rows": node.rows,
+                "bytes": node.bytes,
+                "complete": node.ended_early.is_none(),
+                "end": end(node),
+            }))?;
+        }
+    } else {
+        let row =
+            |node: &WarmedNode| vec![node.node.to_string(), node.rows.to_string(), node.bytes.to_string(), end(node)];
+        let rows: Vec<_> = warmed.iter().map(row).collect();
+        output.table(&["node", "rows", "bytes", "end"], &rows)?;
+    }
+    output.finish()
+}
