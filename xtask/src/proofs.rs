@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 4] = [
+const PROOFS: [(&str, &str, &str); 5] = [
+    ("store-cassandra", "copies", ""),
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
     ("penates", "cli", "proofs::three_nodes"),

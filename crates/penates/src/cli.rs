@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+
+use store::Table;
 
 use crate::commands;
 use crate::exit;
@@ -199,6 +202,13 @@ pub struct StoreArgs {
     /// Set any other value of the configuration; may be repeated.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+/// Parses the name of a table of the store.
+pub fn table() -> impl TypedValueParser<Value = Table> {
+    let by_name = |name: String| Table::ALL.into_iter().find(|table| table.name() == name);
+    PossibleValuesParser::new(Table::ALL.map(Table::name))
+        .try_map(move |name| by_name(name).ok_or("there is no such table"))
 }
 
 /// Where the data is: in a store on this machine, or with a server.

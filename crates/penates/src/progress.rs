@@ -13,6 +13,7 @@ const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wid
 const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
+const RANGES: &str = "{pos}/{len} ranges  {eta} left  {wide_bar}";
 const ROWS: &str = "{spinner} {pos} rows  {per_sec}";
 
 /// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
@@ -59,6 +60,11 @@ pub fn rows() -> ProgressBar {
     ProgressBar::no_length().with_style(style(ROWS))
 }
 
+/// The progress of a work measured in ranges of a ring, whose number is learned soon.
+pub fn ranges() -> ProgressBar {
+    ProgressBar::no_length().with_style(style(RANGES))
+}
+
 /// indicatif refuses a template only because of a defect, which the tests find. Then a plain bar is
 /// shown.
 fn style(template: &str) -> ProgressStyle {
@@ -73,7 +79,7 @@ mod tests {
     #[test]
     fn indicatif_accepts_every_template() {
         for template in
-            [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS, ROWS]
+            [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS, RANGES, ROWS]
         {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

@@ -31,7 +31,7 @@ fn place(number: u64) -> StoreResult<(i32, i32)> {
 }
 
 /// The bytes of the place for which a chunk is sealed.
-fn seal_of(id: ContentId, number: i32) -> Vec<u8> {
+pub(crate) fn seal_of(id: ContentId, number: i32) -> Vec<u8> {
     [&id.0[..], &number.to_be_bytes()].concat()
 }
 

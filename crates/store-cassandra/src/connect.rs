@@ -227,13 +227,18 @@ impl Connected {
         self.session.query_unpaged(statement, ()).await.map(drop)
     }
 
+    /// Leads a request to nodes of the data center.
+    pub(crate) fn nearby(&self) -> ExecutionProfileHandle {
+        self.nearby.clone()
+    }
+
     pub(crate) fn statement(&self, text: &str, level: Consistency) -> Statement {
         let mut statement = Statement::new(text);
         statement.set_request_timeout(Some(self.timeout));
         statement.set_is_idempotent(true);
         statement.set_consistency(level);
         // Local levels are meant of this data center.
-        statement.set_execution_profile_handle(Some(self.nearby.clone()));
+        statement.set_execution_profile_handle(Some(self.nearby()));
         statement
     }
 

@@ -43,17 +43,20 @@
 //!   `contents.rs` and `chunks.rs`;
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
 //!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
-//!   heads); `warm.rs` reads tables at each node apart;
+//!   heads); `at_node.rs` reads tables at each node apart, to warm it (`warm.rs`) and to
+//!   compare copies (`copies.rs`);
 //! - at the bottom the stored form: `levels.rs`, `schema.rs` (`initialise.rs` creates it),
 //!   `value.rs` and `write_times.rs`. `testing` is for tests only.
 
 mod address;
+mod at_node;
 mod by_clock;
 mod cassandra_store;
 mod chunks;
 mod compare;
 mod connect;
 mod contents;
+mod copies;
 mod engine;
 mod failure;
 mod home;
@@ -84,6 +87,7 @@ mod write_times;
 
 pub use address::{Address, AddressError};
 pub use cassandra_store::CassandraStore;
+pub use copies::{Compared, Comparing, CopyFault, OnCompared, WrongCopy};
 pub use home::Home;
 pub use initialise::{InitError, Initialised};
 pub use lease::Server;

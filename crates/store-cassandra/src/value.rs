@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use store::{Guard, PlainRows, Row, Stamp, StoreError, StoreResult, Table, UnixMillis};
+use store::{Guard, PlainRows, Row, Stamp, StoreError, StoreResult, Table, UnixMillis, envelope};
 
 /// A value that does not expire.
 const LASTING: u8 = 1;
@@ -101,6 +101,16 @@ fn live_value(table: Table, stored: &Bytes, now: UnixMillis) -> StoreResult<Opti
         }
         _ => Err(corrupt(table, "a value is of another format")),
     }
+}
+
+/// Whether the cell of a value is what was written: of a known format, around a sealed value.
+pub(crate) fn is_whole(stored: &Bytes) -> bool {
+    let before = match stored.first() {
+        Some(&LASTING) => 1,
+        Some(&EXPIRING) => 9,
+        _ => return false,
+    };
+    stored.len() >= before && envelope::check(&stored.slice(before..)).is_ok()
 }
 
 fn guard_of(table: Table, stamp: &[u8], tag: Option<Bytes>) -> StoreResult<Guard> {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,10 @@ use store::{
     StoreError, StoreResult, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, settings};
-use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, Level, Levels, Replication, Warming};
+use store_cassandra::{
+    CassandraOptions, CassandraStore, ClassLevels, Compared, Comparing, InitError, Level, Levels, OnCompared,
+    Replication, Warming, WrongCopy,
+};
 
 const TABLE: Table = Table::Objects;
 
@@ -153,6 +157,27 @@ async fn writes_succeed_while_a_node_hangs(nodes: &Three, store: &CassandraStore
     assert!(failed.is_empty(), "{} of 120 failed: {failed:?}", failed.len());
 }
 
+/// By default a node may let another one answer for it, so that a wrong copy is not found.
+async fn copies_are_not_compared_while_nodes_let_others_answer(nodes: &Three, keyspace: &str) {
+    let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(nodes.address(keyspace)) };
+    let comparing = Comparing { tables: vec![Table::Records], bytes_per_second: u64::MAX };
+    let refused = CassandraStore::compare_copies(&options, &comparing, &Nothing).await.unwrap_err();
+    assert!(refused.to_string().contains("dynamic_snitch: false"), "{refused}");
+}
+
+/// Expects that nothing is found.
+struct Nothing;
+
+impl OnCompared for Nothing {
+    fn progress(&self, _: Compared) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn found(&self, wrong: WrongCopy) {
+        panic!("{wrong:?}");
+    }
+}
+
 /// Each of the two copies of a record is read at the node that has it, and nowhere else.
 async fn nodes_read_what_they_have_a_copy_of(nodes: &Three, keyspace: &str) {
     let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(nodes.address(keyspace)) };
@@ -193,6 +218,7 @@ async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
     let profiles = nodes.open("two", One, Level::Two).await;
     assert_eq!(records_written(&profiles, "before").await, SPREAD);
     nodes_read_what_they_have_a_copy_of(&nodes, "two").await;
+    copies_are_not_compared_while_nodes_let_others_answer(&nodes, "two").await;
     let of_one = nodes.open("one", LocalQuorum, LocalQuorum).await;
     // All three have it on their disks (nodes sync before they answer).
     surely(nodes.open("three", LocalQuorum, Level::All).await.as_ref(), put("before")).await;

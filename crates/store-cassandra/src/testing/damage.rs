@@ -1,8 +1,10 @@
 //! Damages contents with CQL, without the engine. Each content must be small enough for one part.
 
 use bytes::Bytes;
+use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::Consistency;
 use store::ContentId;
 
 use crate::options::CassandraOptions;
@@ -20,6 +22,21 @@ pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
     let mut chunk = chunk.to_vec();
     chunk[(at % CHUNK_BYTES + SEAL_BYTES) as usize] ^= 0x10;
     put_chunk(options, &session, id, number, &chunk).await;
+}
+
+/// Flips one bit in each row of the table of packs.
+pub async fn flip_bits_of_packs(options: &CassandraOptions) {
+    let (session, table) = (session(options).await, format!("{}.packs", options.address.keyspace()));
+    let all = format!("SELECT partition, sort, value FROM {table}");
+    let rows = session.query_unpaged(all, ()).await.unwrap().into_rows_result().unwrap();
+    for row in rows.rows::<(Bytes, Bytes, Bytes)>().unwrap() {
+        let (partition, sort, value) = row.unwrap();
+        let mut value = value.to_vec();
+        *value.last_mut().unwrap() ^= 0x10;
+        let (partition, sort, value) = (hex(&partition), hex(&sort), hex(&value));
+        let put = format!("UPDATE {table} SET value = {value} WHERE partition = {partition} AND sort = {sort}");
+        session.query_unpaged(put, ()).await.unwrap();
+    }
 }
 
 /// Deletes the bytes of a content, but not its header.
@@ -41,7 +58,10 @@ pub async fn exchange(options: &CassandraOptions, one: ContentId, other: Content
 }
 
 async fn session(options: &CassandraOptions) -> Session {
-    SessionBuilder::new().known_node(options.address.hosts()[0].clone()).build().await.unwrap()
+    // Nodes that are down need not take part.
+    let one = ExecutionProfile::builder().consistency(Consistency::One).build().into_handle();
+    let builder = SessionBuilder::new().known_node(options.address.hosts()[0].clone());
+    builder.default_execution_profile_handle(one).build().await.unwrap()
 }
 
 fn chunks(options: &CassandraOptions) -> String {

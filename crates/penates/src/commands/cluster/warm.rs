@@ -3,14 +3,12 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser;
 use humantime::Duration;
 use serde_json::json;
 use store::Table;
 use store_cassandra::{CassandraStore, EndedEarly, WarmedNode, Warming};
 
-use crate::cli::{OutputArgs, StoreArgs};
+use crate::cli::{OutputArgs, StoreArgs, table};
 use crate::exit::CliError;
 use crate::local;
 use crate::output::Output;
@@ -38,13 +36,6 @@ pub struct WarmArgs {
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
-}
-
-/// The names of the tables that have rows of their own in the cluster.
-fn table() -> impl TypedValueParser<Value = Table> {
-    let names = Table::ALL.map(Table::name);
-    let by_name = |name: String| Table::ALL.into_iter().find(|table| table.name() == name);
-    PossibleValuesParser::new(names).try_map(move |name| by_name(name).ok_or("there is no such table"))
 }
 
 /// Runs it.

@@ -1,5 +1,7 @@
 //! `penates fixity`
 
+pub mod copies;
+
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +20,8 @@ use crate::resources::BaseArgs;
   penates fixity status
   penates fixity report
   penates fixity report 3 --html > fixity-3.html
-  penates fixity check letters/1.tiff")]
+  penates fixity check letters/1.tiff
+  penates fixity copies --store cassandra://node1/books")]
 pub struct FixityArgs {
     /// What to do.
     #[command(subcommand)]
@@ -35,6 +38,9 @@ enum FixityCommand {
     Report(ReportArgs),
     /// Read resources now, and compare them with their digests, like `penates verify --resource`.
     Check(CheckArgs),
+    /// Compare the copies that Cassandra keeps of each row, and name the nodes whose copies are wrong.
+    /// The exit code is 1 if there are any.
+    Copies(copies::CopiesArgs),
 }
 
 /// Arguments of `penates fixity status`.
@@ -158,6 +164,7 @@ pub async fn run(args: FixityArgs) -> anyhow::Result<()> {
         FixityCommand::Check(CheckArgs { resources, base, jobs, output, reach }) => {
             verify::run(VerifyArgs::of_resources(resources, base, jobs, output, reach)).await
         }
+        FixityCommand::Copies(args) => copies::run(args).await,
     }
 }
 
