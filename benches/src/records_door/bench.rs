@@ -57,6 +57,11 @@ impl Bench {
         Duration::from_secs_f64(self.settings.seconds)
     }
 
+    /// Penates itself.
+    pub fn penates(&self) -> &Penates {
+        &self.penates
+    }
+
     /// The folder of stores.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -27,7 +27,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let began = Instant::now();
             // The kept records are the first ones. The others expire together, some time after the
             // last of them is written: twice as long as writing takes, and a measurement.
-            fill(&subject, kept, None)?;
+            fill(subject.address, kept, None)?;
             let writing = began.elapsed().mul_f64((EXPIRING + 1) as f64);
             let expire_from = Instant::now() + 2 * writing + 2 * bench.duration();
             let span = bench.duration();
@@ -40,14 +40,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 let at = expire_from + span.mul_f64(part);
                 u64::try_from(at.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(1).max(1)
             };
-            fill(&subject, all, Some(&expires_in_ms))?;
+            fill(subject.address, all, Some(&expires_in_ms))?;
             subject.process.settle()?;
             let before = disk_bytes(subject.folder.path())? as f64 / 1e6;
             let mix = Mix { reads: 100, draw: Draw::Uniform, records: kept };
-            let rest = mix.run(&subject, bench.settings.rate, bench.duration())?;
+            let rest = mix.run(subject.address, bench.settings.rate, bench.duration())?;
             std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
             // The records expire in the first half of this.
-            let busy = mix.run(&subject, bench.settings.rate, 2 * span)?;
+            let busy = mix.run(subject.address, bench.settings.rate, 2 * span)?;
             let (rest_ms, busy_ms) = (rest.loads[0].quantile_ms(0.99), busy.loads[0].quantile_ms(0.99));
             figures.tell(format!("{kind}: reads p99 at rest"), "ms", rest_ms);
             figures.tell(format!("{kind}: reads p99 while records expire"), "ms", busy_ms);

@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let subjects: Vec<_> = bench.settings.subjects.iter().copied().filter(|kind| kind.is_penates()).collect();
     for kind in subjects {
         let Some(subject) = bench.start(kind)? else { continue };
-        fill(&subject, bench.settings.records, None)?;
+        fill(subject.address, bench.settings.records, None)?;
         subject.process.settle()?;
         // The popular records become cached.
         reads(bench, &subject)?;
@@ -54,7 +54,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 fn reads(bench: &Bench, subject: &Subject) -> Result<(Load, f64)> {
     let mix = Mix { reads: 100, draw: Draw::Zipf, records: bench.settings.records };
     let before = subject.process.usage()?;
-    let Arrivals { loads: [load, _], errors, .. } = mix.run(subject, bench.settings.rate, bench.duration())?;
+    let Arrivals { loads: [load, _], errors, .. } = mix.run(subject.address, bench.settings.rate, bench.duration())?;
     ensure!(errors == 0, "{errors} reads failed");
     let used = subject.process.usage()?.since(before);
     let each_us = used.cpu_seconds * 1e6 / load.answers as f64;

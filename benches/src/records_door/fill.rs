@@ -1,12 +1,13 @@
 //! Writes many records, and what they take: time, memory and disk.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 
 use super::bench::Bench;
 use super::record;
-use super::subject::Subject;
+use super::subject::connect;
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::work::disk_bytes;
 
@@ -27,7 +28,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         for kind in bench.settings.subjects.clone() {
             let Some(subject) = bench.start(kind)? else { continue };
             let began = Instant::now();
-            fill(&subject, bench.settings.records, None)?;
+            fill(subject.address, bench.settings.records, None)?;
             let rate = bench.settings.records as f64 / began.elapsed().as_secs_f64();
             figures.tell(format!("{kind}: written"), "records/s", rate);
             subject.process.settle()?;
@@ -49,9 +50,9 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 
 /// Writes the records 0 to `records`, pipelined over some connections. With `expires_in_ms`, each
 /// expires after as many milliseconds as that returns.
-pub fn fill(subject: &Subject, records: u64, expires_in_ms: Option<&(dyn Fn(u64) -> u64 + Sync)>) -> Result<()> {
+pub fn fill(address: SocketAddr, records: u64, expires_in_ms: Option<&(dyn Fn(u64) -> u64 + Sync)>) -> Result<()> {
     let write = |connection: u64| -> Result<()> {
-        let mut client = subject.connect()?;
+        let mut client = connect(address)?;
         let (from, to) = (records * connection / CONNECTIONS, records * (connection + 1) / CONNECTIONS);
         for first in (from..to).step_by(usize::try_from(AT_ONCE)?) {
             let mut pipe = redis::pipe();

@@ -1,5 +1,6 @@
 //! Reads and writes of single records in an open loop, beside the disk's own sync time.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -7,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::bench::Bench;
 use super::fill::fill;
 use super::record::{self, Draw};
-use super::subject::{Kind, Subject};
+use super::subject::{Kind, connect};
 use crate::repository_door::sync;
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::open_loop::{Arrivals, Pace, open_by};
@@ -41,7 +42,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     for kind in bench.settings.subjects.clone() {
         let Some(subject) = bench.start(kind)? else { continue };
-        fill(&subject, bench.settings.records, None)?;
+        fill(subject.address, bench.settings.records, None)?;
         subject.process.settle()?;
         for _ in 0..bench.settings.repetitions {
             for draw in [Draw::Uniform, Draw::Zipf] {
@@ -49,7 +50,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let synced = sync::run(bench.folder(), Duration::from_secs(1))?;
                     let sync_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
                     let mix = Mix { reads, draw, records: bench.settings.records };
-                    let arrivals = mix.run(&subject, bench.settings.rate, bench.duration())?;
+                    let arrivals = mix.run(subject.address, bench.settings.rate, bench.duration())?;
                     mix.tell(&mut figures, kind, &arrivals, sync_ms);
                 }
             }
@@ -72,13 +73,13 @@ pub struct Mix {
 
 impl Mix {
     /// Sends operations for a while: reads of a whole record, and writes of a whole record.
-    pub fn run(self, subject: &Subject, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
+    pub fn run(self, address: SocketAddr, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
         // Spread over each hundred, so that no burst of writes comes.
         let kind = |number: u64| if number * 37 % 100 < self.reads { READS } else { WRITES };
         let pace = Pace { connections: CONNECTIONS, rate, duration };
         open_by(
             pace,
-            || subject.connect(),
+            || connect(address),
             kind,
             |client, number| {
                 let record = self.draw.number(number, self.records);
@@ -99,17 +100,7 @@ impl Mix {
         let what = |figure: &str| format!("{kind}: {reads}/{} {draw}: {figure}", 100 - reads);
         let [of_reads, of_writes] = &arrivals.loads;
         if kind.is_on_cassandra() {
-            for (name, load) in [("reads", of_reads), ("writes", of_writes)] {
-                let what = |figure: &str| what(&format!("{name} {figure}"));
-                figures.hold(what("mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), load.mean_ms());
-                figures.hold(what("p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), load.quantile_ms(0.99));
-                // What failed is late too; which kind failed is not known, so it counts for both.
-                let late = load.share_above_ms(CASSANDRA_P99_MS) * load.answers as f64 + arrivals.errors as f64;
-                let late = 100.0 * late / (load.answers + arrivals.errors).max(1) as f64;
-                figures.hold(what("later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late);
-            }
-            figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
-            figures.tell(what("failed"), "operations", arrivals.errors as f64);
+            tell_on_cassandra(figures, arrivals, what);
             return;
         }
         let mut bound = |name: &str, value: f64, most: f64| match kind.is_penates() {
@@ -129,4 +120,20 @@ impl Mix {
         figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
         figures.tell(what("failed"), "operations", arrivals.errors as f64);
     }
+}
+
+/// The figures of operations on Cassandra, named by `what`.
+pub fn tell_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: impl Fn(&str) -> String) {
+    let [of_reads, of_writes] = &arrivals.loads;
+    for (name, load) in [("reads", of_reads), ("writes", of_writes)] {
+        let what = |figure: &str| what(&format!("{name} {figure}"));
+        figures.hold(what("mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), load.mean_ms());
+        figures.hold(what("p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), load.quantile_ms(0.99));
+        // What failed is late too; which kind failed is not known, so it counts for both.
+        let late = load.share_above_ms(CASSANDRA_P99_MS) * load.answers as f64 + arrivals.errors as f64;
+        let late = 100.0 * late / (load.answers + arrivals.errors).max(1) as f64;
+        figures.hold(what("later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late);
+    }
+    figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+    figures.tell(what("failed"), "operations", arrivals.errors as f64);
 }

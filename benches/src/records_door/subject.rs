@@ -103,7 +103,7 @@ impl Subject {
         if node.is_some() {
             penates.run([OsStr::new("init"), OsStr::new("--store"), &store])?;
         }
-        let start = |setting: &str| start_penates(setting, penates, &store, &log);
+        let start = |setting: &str| serve(&[setting], penates, &store, &log);
         let (process, address, http) = match kind {
             Kind::Penates => start("records.durability=sync")?,
             Kind::PenatesEverysec => start("records.durability=every 1s")?,
@@ -117,18 +117,24 @@ impl Subject {
 
     /// A connection.
     pub fn connect(&self) -> Result<Connection> {
-        let client = redis::Client::open(format!("redis://{}/", self.address))?;
-        let connection = client.get_connection_with_timeout(ANSWER_MAX)?;
-        connection.set_read_timeout(Some(ANSWER_MAX))?;
-        Ok(connection)
+        connect(self.address)
     }
 }
 
-/// A process with its addresses: of the Redis protocol, and of HTTP.
-type Started = (Process, SocketAddr, Option<SocketAddr>);
+/// A connection by the Redis protocol.
+pub fn connect(address: SocketAddr) -> Result<Connection> {
+    let client = redis::Client::open(format!("redis://{address}/"))?;
+    let connection = client.get_connection_with_timeout(ANSWER_MAX)?;
+    connection.set_read_timeout(Some(ANSWER_MAX))?;
+    Ok(connection)
+}
 
-fn start_penates(setting: &str, penates: &Penates, store: &OsStr, log: &Path) -> Result<Started> {
-    let more = ["records.listen=127.0.0.1:0", "records.deadline=30s", setting];
+/// A process with its addresses: of the Redis protocol, and of HTTP.
+pub type Started = (Process, SocketAddr, Option<SocketAddr>);
+
+/// Starts Penates over a store, with more settings.
+pub fn serve(settings: &[&str], penates: &Penates, store: &OsStr, log: &Path) -> Result<Started> {
+    let more = [&["records.listen=127.0.0.1:0", "records.deadline=30s"], settings].concat();
     let mut server = penates.serve(store, log, None, &more)?;
     let address = server.process.wait_for(|said| listening(said, "redis"))?;
     Ok((server.process, address, Some(server.http)))

@@ -1,8 +1,10 @@
-//! Reads tables range by range of the ring, at one node apart or at a level.
+//! Reads tables at one node apart, range by range of the ring.
 //!
-//! One node alone is asked at level `ONE`, and only for ranges of which it has a copy. It reads them itself,
-//! unless its dynamic snitch finds another node much faster.
+//! A node is asked at level `ONE`, for ranges of which it has a copy. It reads them itself if its
+//! snitch sorts replicas by their distance, unless its dynamic snitch finds another node much faster.
+//! `SimpleSnitch` does not sort: there the first replica of a range answers, whichever node is asked.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::cluster::Node;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
@@ -17,16 +20,54 @@ use scylla::routing::Token;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
-use store::{StoreError, StoreResult};
+use store::{FormatLevel, StoreError, StoreResult, Table};
+use tokio::time::Instant;
 
 use crate::connect::Connected;
 use crate::failure::{Failure, readable};
 
-/// How often a page is tried. A cold node may need longer than its own time limit at first.
-const TRIES_MAX: u32 = 5;
+/// How long a page is tried. A cold node may need longer than its own time limit at first, and a node
+/// that starts again is back by then.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The time limit of one try, longer than those of the nodes themselves.
+const TRY_MAX: Duration = Duration::from_secs(15);
+
+/// How often a page is tried that the node itself cannot read.
+const READ_TRIES_MAX: u32 = 3;
 
 /// The pause before a further try.
-const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a page cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PageError {
+    /// The node cannot read its own files.
+    Unreadable(String),
+    /// The node does not answer, or refuses for a reason that may pass.
+    Unanswered(String),
+}
+
+impl PageError {
+    fn of(error: ExecutionError) -> Self {
+        let is_read_failure = matches!(
+            &error,
+            ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::ReadFailure { .. }, _))
+        );
+        match Failure::from(error) {
+            failure @ Failure::TooManyRemoved(_) => Self::Unanswered(failure.reason()),
+            failure if is_read_failure => Self::Unreadable(failure.reason()),
+            failure => Self::Unanswered(failure.reason()),
+        }
+    }
+}
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Unreadable(why) | Self::Unanswered(why)) = self;
+        f.write_str(why)
+    }
+}
 
 /// A part of the ring: tokens after the first, up to and with the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +85,56 @@ pub(crate) fn ranges(connected: &Connected, keyspace: &str, table: &str) -> Vec<
         (range, replicas.into_iter().map(|(node, _)| node).collect())
     };
     between(&tokens).into_iter().map(with_nodes).collect()
+}
+
+/// These tables, or all if there are none. Fails if one is not in a store of this level.
+pub(crate) fn tables(wanted: &[Table], level: FormatLevel) -> StoreResult<Vec<Table>> {
+    if let Some(table) = wanted.iter().find(|table| !table.is_in(level)) {
+        return Err(StoreError::Level { table: *table, since: table.info().since, level });
+    }
+    match wanted {
+        [] => Ok(Table::ALL.into_iter().filter(|table| table.is_in(level)).collect()),
+        wanted => Ok(wanted.to_vec()),
+    }
+}
+
+/// Refuses a node that may let others answer for it.
+pub(crate) async fn check_that_it_answers_itself(
+    connected: &Connected,
+    node: &Arc<Node>,
+    may_be_dynamic: bool,
+) -> Result<(), NotItself> {
+    let setting = async |name: &str| -> Result<String, NotItself> {
+        let query = format!("SELECT value FROM system_views.settings WHERE name = '{name}'");
+        let unanswered = |why: String| NotItself::Unanswered(why);
+        let read = PagedRead::prepare(connected, node, &query, 1).await;
+        let read = read.map_err(|error| unanswered(error.to_string()))?;
+        let (page, _) = read.page((), &PagingState::start()).await.map_err(|error| unanswered(error.to_string()))?;
+        let value = page.maybe_first_row::<(Option<String>,)>().map_err(|error| unanswered(error.to_string()))?;
+        Ok(value.and_then(|(value,)| value).unwrap_or_default())
+    };
+    let change = |what: &str| {
+        let address = address(node);
+        NotItself::OthersAnswer(StoreError::Invalid(format!(
+            "node {address} may let another node answer for it: set {what} in cassandra.yaml of each node, and start \
+             the nodes again"
+        )))
+    };
+    if setting("endpoint_snitch").await?.ends_with("SimpleSnitch") {
+        return Err(change("`endpoint_snitch: GossipingPropertyFileSnitch`"));
+    }
+    if !may_be_dynamic && setting("dynamic_snitch").await? != "false" {
+        return Err(change("`dynamic_snitch: false`"));
+    }
+    Ok(())
+}
+
+/// Why a node cannot be asked for its own copies.
+pub(crate) enum NotItself {
+    /// It may let others answer.
+    OthersAnswer(StoreError),
+    /// It does not answer.
+    Unanswered(String),
 }
 
 /// The ranges between the tokens of a ring, which are in ascending order. The range that goes over the
@@ -66,31 +157,20 @@ pub(crate) struct PagedRead<'a> {
 }
 
 impl<'a> PagedRead<'a> {
-    /// A read that one node answers, with so many rows per page.
-    pub(crate) async fn at(
+    /// Prepares a read that one node answers, with so many rows per page.
+    pub(crate) async fn prepare(
         connected: &'a Connected,
         node: &Arc<Node>,
         query: &str,
         page_rows: i32,
     ) -> StoreResult<Self> {
-        let mut read = Self::nearby(connected, query, page_rows, Consistency::One).await?;
-        read.statement.set_execution_profile_handle(Some(only_at(node)));
-        Ok(read)
-    }
-
-    /// A read at a level, by way of any node of the data center.
-    pub(crate) async fn nearby(
-        connected: &'a Connected,
-        query: &str,
-        page_rows: i32,
-        level: Consistency,
-    ) -> StoreResult<Self> {
         let prepared = connected.session.prepare(query).await;
         let mut statement = prepared.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        statement.set_consistency(level);
+        statement.set_consistency(Consistency::One);
         statement.set_is_idempotent(true);
         statement.set_page_size(page_rows);
-        statement.set_execution_profile_handle(Some(connected.nearby()));
+        statement.set_request_timeout(Some(TRY_MAX));
+        statement.set_execution_profile_handle(Some(only_at(node)));
         Ok(Self { connected, statement })
     }
 
@@ -100,25 +180,25 @@ impl<'a> PagedRead<'a> {
         &self,
         parameters: impl SerializeRow,
         from: &PagingState,
-    ) -> Result<(QueryRowsResult, Option<PagingState>), String> {
-        let mut tries = 0;
+    ) -> Result<(QueryRowsResult, Option<PagingState>), PageError> {
+        let (begun, mut read_failures) = (Instant::now(), 0);
         loop {
             let page = self.connected.session.execute_single_page(&self.statement, &parameters, from.clone()).await;
-            match page {
+            let error = match page {
                 Ok((rows, next)) => {
-                    let rows = readable(rows.into_rows_result()).map_err(|error| error.to_string())?;
+                    let rows = readable(rows.into_rows_result());
+                    let rows = rows.map_err(|error| PageError::Unanswered(error.to_string()))?;
                     let next = match next.into_paging_control_flow() {
                         ControlFlow::Continue(next) => Some(next),
                         ControlFlow::Break(()) => None,
                     };
                     return Ok((rows, next));
                 }
-                Err(error) => {
-                    tries += 1;
-                    if tries == TRIES_MAX {
-                        return Err(Failure::from(error).reason());
-                    }
-                }
+                Err(error) => PageError::of(error),
+            };
+            read_failures += u32::from(matches!(error, PageError::Unreadable(_)));
+            if read_failures == READ_TRIES_MAX || begun.elapsed() >= PATIENCE {
+                return Err(error);
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -44,7 +44,7 @@
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
 //!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
 //!   heads); `at_node.rs` reads tables at each node apart, to warm it (`warm.rs`) and to
-//!   compare copies (`copies.rs`);
+//!   compare copies (`copies/`);
 //! - at the bottom the stored form: `levels.rs`, `schema.rs` (`initialise.rs` creates it),
 //!   `value.rs` and `write_times.rs`. `testing` is for tests only.
 
@@ -96,4 +96,4 @@ pub use options::{CassandraOptions, Credentials};
 pub use raising::Upgrading;
 pub use schema::{Replication, ReplicationError, SchemaPlan};
 pub use settings::{CassandraSettings, InvalidSettings};
-pub use warm::{EndedEarly, WarmedNode, Warming};
+pub use warm::{Gap, WarmedNode, Warming};

@@ -11,9 +11,8 @@ use scylla::cluster::Node;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use store::{StoreError, StoreResult, Table};
-use tokio::time::Instant;
 
-use crate::at_node::{self, PagedRead, Range};
+use crate::at_node::{self, NotItself, PagedRead, Range};
 use crate::cassandra_store::CassandraStore;
 use crate::connect::{self, Connected};
 use crate::failure::readable;
@@ -46,16 +45,16 @@ pub struct WarmedNode {
     pub rows: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Why reading ended before everything was read; `None` if everything was.
-    pub ended_early: Option<EndedEarly>,
+    /// Why not everything was read; `None` if everything was.
+    pub gap: Option<Gap>,
 }
 
-/// Why reading ended early.
+/// Why not everything was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EndedEarly {
+pub enum Gap {
     /// The time was over.
     TimeOver,
-    /// The node could not read a page, or did not answer.
+    /// The node could not read some ranges, or did not answer: the last reason.
     Failed(String),
 }
 
@@ -65,23 +64,25 @@ impl CassandraStore {
     /// order of their addresses.
     ///
     /// Errors: as of [`CassandraStore::open`]; [`StoreError::Invalid`] if a node is not in that
-    /// data center. A node that cannot be read is no error: see [`WarmedNode::ended_early`].
+    /// data center, or lets others answer for it; [`StoreError::Level`] if a table is not in the
+    /// store. A node that cannot be read is no error: see [`WarmedNode::gap`].
     pub fn warm<'a>(
         options: &'a CassandraOptions,
         warming: &'a Warming,
         on_rows: &'a (dyn Fn(u64) + Sync),
     ) -> BoxFuture<'a, StoreResult<Vec<WarmedNode>>> {
         async move {
-            let (connected, _) = connect::store(options).await?;
+            let (connected, level) = connect::store(options).await?;
+            let tables = at_node::tables(&warming.tables, level)?;
             let nodes = nodes(&connected, &warming.nodes)?;
-            let until = Instant::now() + warming.longest;
+            let reader = |node| {
+                let (rows, bytes) = (AtomicU64::default(), AtomicU64::default());
+                NodeReader { connected: &connected, node, on_rows, rows, bytes }
+            };
+            let readers: Vec<_> = nodes.into_iter().map(reader).collect();
             let keyspace = options.address.keyspace();
-            let mut reading = Vec::with_capacity(nodes.len());
-            for node in nodes {
-                let at = NodeReader::prepare(&connected, node, keyspace, warming, until, on_rows).await?;
-                reading.push(async move { at.read_all().await });
-            }
-            Ok(future::join_all(reading).await)
+            let read = |at| read_for(at, &tables, keyspace, warming.longest);
+            future::try_join_all(readers.iter().map(read)).await
         }
         .boxed()
     }
@@ -92,7 +93,7 @@ fn nodes(connected: &Connected, wanted: &[IpAddr]) -> StoreResult<Vec<Arc<Node>>
     let state = connected.session.get_cluster_state();
     let is_near = |node: &&Arc<Node>| node.datacenter.as_deref() == Some(&connected.datacenter);
     let mut near: Vec<Arc<Node>> = state.get_nodes_info().iter().filter(is_near).cloned().collect();
-    near.sort_by_key(|node| (node.address.ip(), node.address.port()));
+    near.sort_by_key(|node| at_node::address(node));
     if let Some(unknown) = wanted.iter().find(|ip| near.iter().all(|node| node.address.ip() != **ip)) {
         let known: Vec<String> = near.iter().map(|node| node.address.ip().to_string()).collect();
         return Err(StoreError::Invalid(format!(
@@ -105,70 +106,68 @@ fn nodes(connected: &Connected, wanted: &[IpAddr]) -> StoreResult<Vec<Arc<Node>>
     Ok(near)
 }
 
+/// Reads tables at one node, for some time at most.
+async fn read_for(at: &NodeReader<'_>, tables: &[Table], keyspace: &str, longest: Duration) -> StoreResult<WarmedNode> {
+    let gap = match tokio::time::timeout(longest, at.read_all(tables, keyspace)).await {
+        Ok(gap) => gap?,
+        Err(_) => Some(Gap::TimeOver),
+    };
+    let (rows, bytes) = (at.rows.load(Ordering::Relaxed), at.bytes.load(Ordering::Relaxed));
+    Ok(WarmedNode { node: at_node::address(&at.node), rows, bytes, gap })
+}
+
 /// Reads tables at one node.
 struct NodeReader<'a> {
-    node: SocketAddr,
-    /// A read of each table, with the ranges that the node has of it.
-    tables: Vec<(PagedRead<'a>, Vec<Range>)>,
-    until: Instant,
+    connected: &'a Connected,
+    node: Arc<Node>,
     on_rows: &'a (dyn Fn(u64) + Sync),
     rows: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl<'a> NodeReader<'a> {
-    async fn prepare(
-        connected: &'a Connected,
-        node: Arc<Node>,
-        keyspace: &str,
-        warming: &Warming,
-        until: Instant,
-        on_rows: &'a (dyn Fn(u64) + Sync),
-    ) -> StoreResult<Self> {
-        let mut tables = Vec::with_capacity(warming.tables.len());
-        for table in &warming.tables {
+impl NodeReader<'_> {
+    /// Reads all ranges of which the node has a copy. A range that fails does not hinder others.
+    async fn read_all(&self, tables: &[Table], keyspace: &str) -> StoreResult<Option<Gap>> {
+        match at_node::check_that_it_answers_itself(self.connected, &self.node, true).await {
+            Ok(()) => {}
+            Err(NotItself::OthersAnswer(error)) => return Err(error),
+            Err(NotItself::Unanswered(why)) => return Ok(Some(Gap::Failed(why))),
+        }
+        let mut reads = Vec::with_capacity(tables.len());
+        for table in tables {
             let name = table.name();
             let query = format!(
                 "SELECT partition, sort, value FROM {keyspace}.{name} WHERE token(partition) > ? AND token(partition) <= ?"
             );
-            let read = PagedRead::at(connected, &node, &query, PAGE_ROWS).await?;
-            let ranges = at_node::ranges(connected, keyspace, name).into_iter();
-            let here = ranges.filter(|(_, nodes)| nodes.iter().any(|replica| replica.host_id == node.host_id));
-            tables.push((read, here.map(|(range, _)| range).collect()));
-        }
-        let (rows, bytes) = (AtomicU64::default(), AtomicU64::default());
-        Ok(Self { node: at_node::address(&node), tables, until, on_rows, rows, bytes })
-    }
-
-    async fn read_all(self) -> WarmedNode {
-        let mut ranges = Vec::new();
-        for (table, (_, of_table)) in self.tables.iter().enumerate() {
-            ranges.extend(of_table.iter().map(|range| (table, *range)));
-        }
-        let mut jobs = stream::iter(ranges)
-            .map(|(table, range)| self.read_range(&self.tables[table].0, range))
-            .buffer_unordered(AT_ONCE);
-        let mut ended_early = None;
-        while let Some(done) = jobs.next().await {
-            if let Err(why) = done {
-                ended_early = Some(why);
-                break;
+            match PagedRead::prepare(self.connected, &self.node, &query, PAGE_ROWS).await {
+                Ok(read) => reads.push((*table, read)),
+                Err(error) => return Ok(Some(Gap::Failed(error.to_string()))),
             }
         }
-        drop(jobs);
-        WarmedNode { node: self.node, rows: self.rows.into_inner(), bytes: self.bytes.into_inner(), ended_early }
+        let mut jobs = Vec::new();
+        for (number, (table, _)) in reads.iter().enumerate() {
+            let ranges = at_node::ranges(self.connected, keyspace, table.name()).into_iter();
+            let here = ranges.filter(|(_, nodes)| nodes.iter().any(|replica| replica.host_id == self.node.host_id));
+            jobs.extend(here.map(|(range, _)| (number, range)));
+        }
+        let read = stream::iter(jobs).map(|(number, range)| self.read_range(&reads[number].1, range));
+        let mut read = read.buffer_unordered(AT_ONCE);
+        let mut gap = None;
+        while let Some(done) = read.next().await {
+            if let Err(why) = done {
+                gap = Some(Gap::Failed(why));
+            }
+        }
+        Ok(gap)
     }
 
     /// Reads a range to its end.
-    async fn read_range(&self, read: &PagedRead<'_>, range: Range) -> Result<(), EndedEarly> {
+    async fn read_range(&self, read: &PagedRead<'_>, range: Range) -> Result<(), String> {
         let mut from = PagingState::start();
         loop {
-            if Instant::now() >= self.until {
-                return Err(EndedEarly::TimeOver);
-            }
-            let page = tokio::time::timeout_at(self.until, read.page((range.after, range.to), &from)).await;
-            let (page, next) = page.map_err(|_| EndedEarly::TimeOver)?.map_err(EndedEarly::Failed)?;
-            let (rows, bytes) = sizes(&page).map_err(|error| EndedEarly::Failed(error.to_string()))?;
+            let page = read.page((range.after, range.to), &from).await;
+            let (page, next) = page.map_err(|error| error.to_string())?;
+            let (rows, bytes) = sizes(&page).map_err(|error| error.to_string())?;
             self.rows.fetch_add(rows, Ordering::Relaxed);
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             (self.on_rows)(rows);

@@ -43,7 +43,8 @@ impl Volumes {
     /// nothing if the revision is neither current nor kept any more. `detail`, how the damage was noticed, is
     /// logged.
     ///
-    /// If the mark cannot be written, this process remembers it.
+    /// If the mark cannot be written, this process remembers it. Away from the heads' home nothing is
+    /// marked, because heads are not changed there.
     pub async fn mark_damaged(
         &self,
         id: &VolumeId,
@@ -51,6 +52,10 @@ impl Volumes {
         member: u32,
         detail: &str,
     ) -> ObjectsResult<()> {
+        if !self.heads.is_home() {
+            tracing::warn!(volume = %id, %revision, member, detail, "damaged; servers at the heads' home mark it");
+            return Ok(());
+        }
         let marked = self.change_damage(id, revision, &[(member, detail.to_owned())], |_| false).await;
         if marked.is_err() {
             self.inner.unwritten_marks.add(id, revision, member);

@@ -307,8 +307,8 @@ impl Volumes {
     }
 
     /// Reads one row again, strongly. If it is still wrong, it is damaged. Away from the heads' home
-    /// even a strong read may miss a row that has not arrived yet, so there a missing row counts as
-    /// damaged only after a grace.
+    /// even a strong read may miss a row that has not arrived yet, so there a missing row is never
+    /// damage: servers at home find that.
     async fn read_again<T>(
         &self,
         class: Class,
@@ -320,19 +320,15 @@ impl Volumes {
         let damaged = |detail: String| ObjectsError::Damaged { volume: id.clone(), member: None, detail };
         match self.heads.store().get(self.heads.call(class).strong(), keys::table_of(sort), partition, sort).await {
             Ok(Some(row)) => decode(&row).map_err(damaged),
-            Ok(None) if !self.heads.is_home() && !self.grace_passed_for(sort) => {
-                let why = format!("not all rows of {id} have arrived from another data center");
+            Ok(None) if !self.heads.is_home() => {
+                let why =
+                    format!("a row of {id} is missing here: it may not have arrived from another data center yet");
                 Err(StoreError::Unavailable(why).into())
             }
             Ok(None) => Err(damaged("a row that the head names is missing".to_owned())),
             Err(error @ StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Whether the grace has passed since the revision began whose row has this key.
-    fn grace_passed_for(&self, sort: &Bytes) -> bool {
-        keys::revision_of(sort).is_none_or(|revision| self.heads.grace_passed(revision.time()))
     }
 }
 

@@ -194,6 +194,7 @@ async fn a_volume_whose_directory_has_not_arrived_away_from_home_is_out_of_reach
     import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
     let (away, there) = away(&faulty).await;
     lose_directory(&away);
+    faulty.clock.advance(2 * faulty.library.options().grace);
     let page = async || there.volumes.page(&id("t.a"), Seq::new(1).unwrap()).await;
     let error = page().await.unwrap_err();
     assert!(error.is_passing() && !error.is_damage(), "{error}");
@@ -207,12 +208,12 @@ async fn a_volume_whose_directory_has_not_arrived_away_from_home_is_out_of_reach
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_never_arrives_away_from_home_is_called_damaged_after_a_grace() {
+async fn damage_that_is_found_away_from_home_is_neither_marked_nor_remembered_there() {
     let faulty = faulty().await;
     import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
     let (away, there) = away(&faulty).await;
-    lose_directory(&away);
-    faulty.clock.advance(faulty.library.options().grace);
-    let error = there.volumes.page(&id("t.a"), Seq::new(1).unwrap()).await.unwrap_err();
-    assert!(error.is_damage(), "{error}");
+    let volume = there.volumes.volume(&id("t.a")).await.unwrap();
+    there.volumes.mark_damaged(&id("t.a"), volume.revision, 0, "a forged frame").await.unwrap();
+    assert_eq!(there.volumes.damaged_members(&id("t.a"), volume.revision).await.unwrap(), Vec::<u32>::new());
+    assert_eq!(away.steps(), 0, "a volume was marked");
 }

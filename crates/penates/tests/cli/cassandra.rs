@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::json;
-use store_cassandra::{CassandraOptions, testing};
+use store_cassandra::testing;
 
 use crate::harness::*;
 
@@ -120,23 +120,14 @@ fn a_node_reads_the_records_that_it_will_be_asked_for() {
 }
 
 #[test]
-fn copies_are_compared_and_a_damaged_one_is_named_with_its_node() {
+fn one_copy_is_not_compared_with_itself() {
     let Some(keyspace) = Keyspace::made("compared") else { return };
-    keyspace.import(SMALL);
-    let compared = keyspace.run(&["fixity", "copies", "--rate", "1GiB"]).ends_with(0);
-    assert!(compared.text().is_empty() && compared.stderr.contains(": 0 copies are wrong"), "{}", compared.stderr);
-    assert!(!compared.stderr.starts_with("0 rows"), "{}", compared.stderr);
-    let options = CassandraOptions::new(keyspace.0.parse().unwrap());
-    tokio::runtime::Runtime::new().unwrap().block_on(testing::damage::flip_bits_of_packs(&options));
-    let found = keyspace.run(&["fixity", "copies", "--table", "packs", "--json"]).ends_with(1).json_lines();
-    let [pack, ..] = &found[..] else { panic!("nothing was found") };
-    assert_eq!((&pack["fault"], &pack["table"]), (&json!("damaged"), &json!("packs")));
-    let node = testing::node().unwrap().contact_points()[0].to_string();
-    assert_eq!(pack["node"], json!(node));
-    assert!(pack["partition"].as_str().unwrap().contains(SMALL), "{pack}");
-    let told = keyspace.run(&["fixity", "copies", "--table", "packs"]).ends_with(1);
-    assert!(told.text().starts_with(&format!("damaged at {node}: packs ")), "{}", told.text());
-    keyspace.run(&["fixity", "copies", "--table", "objects"]).ends_with(0);
+    let refused = keyspace.run(&["fixity", "copies"]).ends_with(2);
+    assert!(refused.stderr.contains("one copy of each row") && refused.stderr.contains("penates verify"));
+    let refused = keyspace.run(&["fixity", "copies", "--rate", "0"]).ends_with(2);
+    assert!(refused.stderr.contains("at least one byte per second"), "{}", refused.stderr);
+    let folder = TestStore::vacant().run(&["fixity", "copies"]).ends_with(2);
+    assert!(folder.stderr.contains("is a folder"), "{}", folder.stderr);
 }
 
 #[test]

@@ -15,28 +15,22 @@ const CHUNK_BYTES: u64 = 128 << 10;
 /// The bytes before those of a chunk.
 const SEAL_BYTES: u64 = store::envelope::OVERHEAD as u64;
 
-/// Flips one bit of a byte of a content.
+/// Flips one bit of a byte of a content. As on a disk, the write time stays.
 pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
     let session = session(options).await;
     let (number, chunk) = chunks_of(options, &session, id).await.swap_remove((at / CHUNK_BYTES) as usize);
     let mut chunk = chunk.to_vec();
-    chunk[(at % CHUNK_BYTES + SEAL_BYTES) as usize] ^= 0x10;
-    put_chunk(options, &session, id, number, &chunk).await;
-}
-
-/// Flips one bit in each row of the table of packs.
-pub async fn flip_bits_of_packs(options: &CassandraOptions) {
-    let (session, table) = (session(options).await, format!("{}.packs", options.address.keyspace()));
-    let all = format!("SELECT partition, sort, value FROM {table}");
-    let rows = session.query_unpaged(all, ()).await.unwrap().into_rows_result().unwrap();
-    for row in rows.rows::<(Bytes, Bytes, Bytes)>().unwrap() {
-        let (partition, sort, value) = row.unwrap();
-        let mut value = value.to_vec();
-        *value.last_mut().unwrap() ^= 0x10;
-        let (partition, sort, value) = (hex(&partition), hex(&sort), hex(&value));
-        let put = format!("UPDATE {table} SET value = {value} WHERE partition = {partition} AND sort = {sort}");
-        session.query_unpaged(put, ()).await.unwrap();
-    }
+    let byte = &mut chunk[(at % CHUNK_BYTES + SEAL_BYTES) as usize];
+    // Of two values of one write time the greater one stays.
+    assert_ne!(*byte, u8::MAX, "no bit of it can be set");
+    *byte |= *byte + 1;
+    let of_chunk = format!("content = {} AND part = 0 AND number = {number}", hex(&id.0));
+    let time = format!("SELECT WRITETIME(chunk) FROM {} WHERE {of_chunk}", chunks(options));
+    let time = session.query_unpaged(time, ()).await.unwrap().into_rows_result().unwrap();
+    let (time_us,) = time.first_row::<(i64,)>().unwrap();
+    let (table, chunk) = (chunks(options), hex(&chunk));
+    let put = format!("UPDATE {table} USING TIMESTAMP {time_us} SET chunk = {chunk} WHERE {of_chunk}");
+    session.query_unpaged(put, ()).await.unwrap();
 }
 
 /// Deletes the bytes of a content, but not its header.

@@ -63,9 +63,7 @@ pub fn node() -> Option<&'static Cluster> {
         // Its schema need not survive a crash, so it need not be flushed at each of hundreds of
         // tables.
         let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
-        // So that its copies can be compared.
-        let yaml = [("dynamic_snitch".to_owned(), false.into())].into();
-        let settings = Settings { jvm_options, heap_mib: Some(HEAP_MIB), yaml, ..settings() };
+        let settings = Settings { jvm_options, heap_mib: Some(HEAP_MIB), ..settings() };
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
         remove_left_folders();
         let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));

@@ -6,7 +6,7 @@ use clap::Args;
 use humantime::Duration;
 use serde_json::json;
 use store::Table;
-use store_cassandra::{CassandraStore, EndedEarly, WarmedNode, Warming};
+use store_cassandra::{CassandraStore, Gap, WarmedNode, Warming};
 
 use crate::cli::{OutputArgs, StoreArgs, table};
 use crate::exit::CliError;
@@ -46,16 +46,16 @@ pub async fn run(args: WarmArgs) -> anyhow::Result<()> {
     let warmed = CassandraStore::warm(&options, &warming, &|rows| bar.inc(rows)).await.map_err(local::cannot_open)?;
     bar.finish_and_clear();
     print(&warmed, args.output)?;
-    let failed = warmed.iter().any(|node| matches!(node.ended_early, Some(EndedEarly::Failed(_))));
+    let failed = warmed.iter().any(|node| matches!(node.gap, Some(Gap::Failed(_))));
     if failed { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
 fn print(warmed: &[WarmedNode], form: OutputArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
-    let end = |node: &WarmedNode| match &node.ended_early {
+    let end = |node: &WarmedNode| match &node.gap {
         None => "all was read".to_owned(),
-        Some(EndedEarly::TimeOver) => "the time was over".to_owned(),
-        Some(EndedEarly::Failed(why)) => format!("failed: {why}"),
+        Some(Gap::TimeOver) => "the time was over".to_owned(),
+        Some(Gap::Failed(why)) => format!("failed: {why}"),
     };
     if form.json {
         for node in warmed {
@@ -63,7 +63,7 @@ fn print(warmed: &[WarmedNode], form: OutputArgs) -> anyhow::Result<()> {
                 "node": node.node.to_string(),
                 "rows": node.rows,
                 "bytes": node.bytes,
-                "complete": node.ended_early.is_none(),
+                "complete": node.gap.is_none(),
                 "end": end(node),
             }))?;
         }

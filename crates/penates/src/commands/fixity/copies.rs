@@ -1,6 +1,8 @@
 //! `penates fixity copies`
 
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytesize::ByteSize;
@@ -29,7 +31,7 @@ pub struct CopiesArgs {
     tables: Vec<Table>,
     /// Read at most so much per second, of all copies together.
     #[arg(long, value_name = "SIZE", default_value = "32MiB")]
-    rate: ByteSize,
+    rate: Rate,
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
@@ -38,29 +40,46 @@ pub struct CopiesArgs {
     output: OutputArgs,
 }
 
+/// Bytes per second.
+#[derive(Clone, Copy, Debug)]
+struct Rate(NonZeroU64);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size: ByteSize = text.parse()?;
+        NonZeroU64::new(size.as_u64()).map(Self).ok_or_else(|| "at least one byte per second is needed".to_owned())
+    }
+}
+
 /// Runs it.
 pub async fn run(args: CopiesArgs) -> anyhow::Result<()> {
     let options = local::cassandra_options(&args.store, "has several copies")?;
-    let tables = if args.tables.is_empty() { Table::ALL.to_vec() } else { args.tables };
-    let comparing = Comparing { tables, bytes_per_second: args.rate.as_u64() };
+    let comparing = Comparing { tables: args.tables, bytes_per_second: args.rate.0.get() };
     let printer = Printer {
         output: Mutex::new(Output::stdout()),
         failed: Mutex::default(),
         form: args.output,
         bar: progress::ranges(),
         wrong: AtomicU64::default(),
+        last: Mutex::default(),
     };
     let compared = CassandraStore::compare_copies(&options, &comparing, &printer).await;
     printer.bar.finish_and_clear();
-    let Printer { output, failed, wrong, .. } = printer;
+    let Printer { output, failed, wrong, last, .. } = printer;
     output.into_inner().finish()?;
     if let Some(error) = failed.into_inner() {
         return Err(error);
     }
-    let Compared { rows, bytes, .. } = compared.map_err(local::cannot_open)?;
+    let Compared { rows, bytes, unexamined, .. } = last.into_inner();
     let wrong = wrong.into_inner();
-    eprintln!("{rows} rows were compared ({} of all copies): {wrong} copies are wrong", human_bytes(bytes));
-    if wrong > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+    eprintln!("{rows} rows were compared ({} of all copies); wrong copies: {wrong}", human_bytes(bytes));
+    if unexamined > 0 {
+        eprintln!("{unexamined} more rows differ: compare again once those above are repaired");
+    }
+    compared.map_err(local::cannot_open)?;
+    if wrong + unexamined > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
 /// Prints each wrong copy when it is found.
@@ -71,12 +90,15 @@ struct Printer {
     form: OutputArgs,
     bar: ProgressBar,
     wrong: AtomicU64,
+    /// How far comparing has come.
+    last: Mutex<Compared>,
 }
 
 impl OnCompared for Printer {
     fn progress(&self, compared: Compared) -> ControlFlow<()> {
         self.bar.set_length(compared.ranges_in_all);
         self.bar.set_position(compared.ranges);
+        *self.last.lock() = compared;
         match *self.failed.lock() {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
@@ -93,24 +115,33 @@ impl OnCompared for Printer {
 }
 
 fn print(output: &mut Output, wrong: &WrongCopy, form: OutputArgs) -> anyhow::Result<()> {
-    let WrongCopy { node, table, partition, sort, fault } = wrong;
+    let WrongCopy { node, table, partition, sort, chunk, fault } = wrong;
     let (name, detail) = match fault {
         CopyFault::Damaged => ("damaged", ""),
-        CopyFault::Missing => ("missing", ""),
+        CopyFault::Conflict => ("conflict", ""),
         CopyFault::Outdated => ("outdated", ""),
-        CopyFault::Deleted => ("deleted", ""),
+        CopyFault::Missing => ("missing", ""),
         CopyFault::Unreadable(why) => ("unreadable", why.as_str()),
+        CopyFault::Unanswered(why) => ("unanswered", why.as_str()),
     };
     let (partition, sort) = (partition.escape_ascii().to_string(), sort.escape_ascii().to_string());
     if form.json {
         let node = node.to_string();
-        let line = json!({
-            "node": node, "fault": name, "table": table, "partition": partition, "sort": sort, "detail": detail,
-        });
-        output.json(&line)?;
+        output.json(&json!({
+            "node": node,
+            "fault": name,
+            "table": table,
+            "partition": partition,
+            "sort": sort,
+            "chunk": chunk,
+            "detail": detail,
+        }))?;
     } else {
-        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-        output.line(format!("{name} at {node}: {table} {partition} {sort}{detail}"))?;
+        let chunk = chunk.to_string();
+        let sort = if table == "content_chunks" { &chunk } else { &sort };
+        let parts = [name, "at", &format!("{node}:"), table, &partition, sort, detail];
+        let said: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        output.line(said.join(" "))?;
     }
     output.flush()
 }

@@ -337,5 +337,7 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
     let rows: usize = copies[0].values().map(|(rows, _)| rows).sum();
     assert!(rows > acknowledged.imported.len() + acknowledged.made, "nothing was compared: {:?}", copies[0]);
     assert!(copies.iter().all(|copy| *copy == copies[0]), "copies differ: {copies:?}");
+    let compared = at(&["fixity", "copies", "--rate", "1GiB"]).ends_with(0);
+    assert!(compared.stderr.contains("wrong copies: 0"), "{}", compared.stderr);
     eprintln!("within {took:.1?} {acknowledged}; all is as it was told, in {rows} rows that are the same on all nodes");
 }

@@ -1,0 +1,130 @@
+//! Records in two data centers, both loaded: latencies in each, and how long a write takes to the
+//! other.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+use cluster::{Cluster, ClusterSpec, CommitlogSync, Settings, Shape};
+use hdrhistogram::Histogram;
+use redis::Connection;
+use tempfile::TempDir;
+
+use super::bench::Bench;
+use super::fill::fill;
+use super::mixes::{Mix, tell_on_cassandra};
+use super::record::Draw;
+use super::subject::{connect, serve};
+use crate::rig::figures::Figures;
+use crate::rig::penates::Penates;
+use crate::rig::process::Process;
+
+/// Reads and writes in equal parts.
+const READS: u64 = 50;
+
+/// The pause between two writes whose way is measured.
+const PROBE_EVERY: Duration = Duration::from_millis(20);
+
+/// The pause between two looks whether a write has arrived.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// After this time a write counts as lost.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let folder = tempfile::Builder::new().prefix("centers-").tempdir_in(bench.folder())?;
+    let centers = Centers::start(bench.penates(), folder)?;
+    let records = bench.settings.records;
+    fill(centers.servers[0].address, records, None)?;
+    for _ in 0..bench.settings.repetitions {
+        let (rate, duration) = (bench.settings.rate / 2.0, bench.duration());
+        let mix = Mix { reads: READS, draw: Draw::Uniform, records };
+        let [first, second] = [0, 1].map(|center| centers.servers[center].address);
+        let (arrivals, lag_us) = std::thread::scope(|scope| {
+            let loads = [first, second].map(|address| scope.spawn(move || mix.run(address, rate, duration)));
+            let lag = scope.spawn(move || lag(first, second, duration));
+            let panicked = || anyhow!("a client panicked");
+            let [of_first, of_second] = loads.map(|load| load.join().map_err(|_| panicked())?);
+            anyhow::Ok(([of_first?, of_second?], lag.join().map_err(|_| panicked())??))
+        })?;
+        for (center, arrivals) in arrivals.iter().enumerate() {
+            tell_on_cassandra(&mut figures, arrivals, |figure| format!("data center {}: {figure}", center + 1));
+        }
+        for (name, quantile) in [("median", 0.5), ("p99", 0.99)] {
+            let ms = lag_us.value_at_quantile(quantile) as f64 / 1e3;
+            figures.tell(format!("a write arrives in the other data center, {name}"), "ms", ms);
+        }
+    }
+    Ok(figures)
+}
+
+/// How long writes in one data center take until a read in the other one sees them, in microseconds.
+fn lag(from: SocketAddr, to: SocketAddr, duration: Duration) -> Result<Histogram<u64>> {
+    let (mut writer, mut reader) = (connect(from)?, connect(to)?);
+    let mut lag_us = Histogram::new(3)?;
+    let begun = Instant::now();
+    for number in 0_u64.. {
+        if begun.elapsed() >= duration {
+            break;
+        }
+        redis::cmd("HSET").arg("probe").arg("number").arg(number).query::<()>(&mut writer)?;
+        let written = Instant::now();
+        while seen(&mut reader)? != Some(number) {
+            ensure!(written.elapsed() < ARRIVES_WITHIN, "a write has not arrived in {ARRIVES_WITHIN:?}");
+            std::thread::sleep(LOOK_EVERY);
+        }
+        lag_us.record(u64::try_from(written.elapsed().as_micros())?)?;
+        std::thread::sleep(PROBE_EVERY);
+    }
+    Ok(lag_us)
+}
+
+fn seen(reader: &mut Connection) -> Result<Option<u64>> {
+    Ok(redis::cmd("HGET").arg("probe").arg("number").query(reader)?)
+}
+
+/// A server of a data center.
+struct Server {
+    address: SocketAddr,
+    _process: Process,
+}
+
+/// Two data centers of one node and one server each, in mode `fast`. Each has a copy of everything.
+struct Centers {
+    // Servers end before their nodes, and both before their folder is deleted.
+    servers: Vec<Server>,
+    _nodes: Cluster,
+    _folder: TempDir,
+}
+
+impl Centers {
+    fn start(penates: &Penates, folder: TempDir) -> Result<Self> {
+        let settings = Settings { commitlog_sync: CommitlogSync::Batch, ..Settings::default() };
+        let shape = Shape { datacenters: 2, nodes_per_datacenter: 1 };
+        let nodes = Cluster::open(folder.path().join("nodes"), &ClusterSpec { settings, ..ClusterSpec::new(shape) })?;
+        nodes.start_all()?;
+        let stores: Vec<String> =
+            nodes.contact_points().iter().map(|node| format!("cassandra://{node}/records")).collect();
+        let of_first = ["--set", "cassandra.datacenter=dc1"];
+        let init = ["init", "--replication", "dc1=1,dc2=1", "--store", &stores[0]];
+        penates.run([&init[..], &of_first].concat())?;
+        let start = |(center, store): (usize, &String)| server(penates, center + 1, store, folder.path());
+        let servers = stores.iter().enumerate().map(start).collect::<Result<_>>()?;
+        Ok(Self { servers, _nodes: nodes, _folder: folder })
+    }
+}
+
+fn server(penates: &Penates, center: usize, store: &str, folder: &Path) -> Result<Server> {
+    let datacenter = format!("cassandra.datacenter=dc{center}");
+    let settings = [
+        "records.mode=fast",
+        "cassandra.record_read=LOCAL_ONE",
+        "cassandra.record_write=LOCAL_QUORUM",
+        datacenter.as_str(),
+    ];
+    let (process, address, _) = serve(&settings, penates, store.as_ref(), &folder.join(format!("log{center}")))?;
+    Ok(Server { address, _process: process })
+}
