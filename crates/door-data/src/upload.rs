@@ -8,7 +8,7 @@ use axum::extract::{OriginalUri, Request, State};
 use axum::response::Response;
 use budget::{Memory, Party, Share};
 use bytes::Bytes;
-use hathi::{VolumeId, VolumeParts};
+use hathi::{PagesOf, VolumeId, VolumeParts};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use tempfile::SpooledTempFile;
@@ -38,7 +38,7 @@ const FRAMING_BYTES_MAX: u64 = 64 << 10;
 const PENATES_IMPORT: HeaderName = HeaderName::from_static("penates-import");
 
 /// The handler. `?force=true` imports a volume again that is stored already; `?check=true` only
-/// checks.
+/// checks; `?replaced=true` takes pages that differ from the METS in size and MD5.
 pub async fn put(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
@@ -49,15 +49,16 @@ pub async fn put(
     let params = Params::of_query(request.uri().query());
     let check = params.truth("check")?.unwrap_or(false);
     let unchanged = if params.truth("force")?.unwrap_or(false) { Unchanged::Force } else { Unchanged::Skip };
+    let pages = if params.truth("replaced")?.unwrap_or(false) { PagesOf::Zip } else { PagesOf::Mets };
     let memory = Kept::new(&door.library.memory, &requester.party()).await?;
     let parts = Parts::read(request, door.settings.import_bytes_max, memory).await?;
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     if check {
-        volumes::check(parts.source(&id)).await?;
+        volumes::check(parts.source(&id), pages).await?;
         return Ok(response);
     }
-    let did = match door.library.volumes.import(parts.source(&id), unchanged, |_| ()).await? {
+    let did = match door.library.volumes.import_pages(parts.source(&id), pages, unchanged, |_| ()).await? {
         Imported::New { .. } => {
             *response.status_mut() = StatusCode::CREATED;
             if let Ok(location) = HeaderValue::try_from(uri.path()) {
@@ -68,7 +69,7 @@ pub async fn put(
         Imported::Replaced { .. } => "replaced",
         Imported::Unchanged { .. } => {
             // By the CRCs in the ZIP's directory. Whether its pages match them was not checked yet.
-            volumes::check(parts.source(&id)).await?;
+            volumes::check(parts.source(&id), pages).await?;
             "unchanged"
         }
     };

@@ -46,6 +46,40 @@ async fn a_volume_is_new_then_unchanged_then_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_volume_with_replaced_pages_is_imported_as_they_are_if_the_request_says_so() {
+    let fixture = empty(DataSettings::default()).await;
+    fixture.put(&path("t.a"), parts_of(&volume("t.a", &["one", "two"]))).await;
+    let page = |id: &str| format!("{}/pages/", path(id));
+    let put = fixture.ask(Method::PUT, &format!("{}2", page("t.a"))).header(header::CONTENT_TYPE, "text/plain");
+    assert_eq!(put.body("a longer text").answer().await.status, StatusCode::NO_CONTENT);
+    let replaced = fixture.get(&page("t.a")).await.text().to_owned();
+    fixture.ask(Method::DELETE, &path("t.a")).answer().await;
+
+    let zip = zip_of(&[("00000001.txt", b"one"), ("00000002.txt", b"a longer text")]);
+    let source = VolumeParts { zip: Cursor::new(zip), ..volume("t.a", &["one", "two"]) };
+    let refused = fixture.put(&path("t.a"), parts_of(&source)).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let replacing = format!("{}?replaced=true", path("t.a"));
+    assert_eq!(fixture.put(&replacing, parts_of(&source)).await.status, StatusCode::CREATED);
+    assert_eq!(fixture.get(&page("t.a")).await.text(), replaced, "it is not what replacing a page stores");
+    assert_eq!(fixture.put(&replacing, parts_of(&source)).await.header("penates-import"), Some("unchanged"));
+    let verified = fixture.ask(Method::POST, &format!("{}/verify", path("t.a"))).answer().await;
+    assert_eq!(verified.json()["sound"], true);
+
+    // Everything else is checked as ever.
+    let long = vec![b'x'; 17 << 20];
+    for (entries, kind) in [
+        (vec![("00000001.txt", b"one".as_slice())], "missing-page"),
+        (vec![("00000001.txt", b"one"), ("00000002.txt", &long)], "bomb"),
+    ] {
+        let source = VolumeParts { zip: Cursor::new(zip_of(&entries)), ..volume("t.a", &["one", "two"]) };
+        let refused = fixture.put(&replacing, parts_of(&source)).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert!(refused.text().contains(kind), "{}", refused.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_check_stores_nothing() {
     let fixture = empty(DataSettings::default()).await;
     let checked = fixture.put(&format!("{}?check=true", path(SALMON)), parts_of(&sample(SALMON))).await;

@@ -50,4 +50,4 @@ pub use mets::{Mets, MetsError, MetsPage};
 pub use pairtree::{DiscoverError, VolumeFiles, discover, locate, pairtree_path};
 pub use record::{Record, RecordError};
 pub use synth::{Sampler, SynthOptions, SynthVolume};
-pub use volume::{Page, VolumeParts, VolumeReader};
+pub use volume::{Page, PagesOf, VolumeParts, VolumeReader};

@@ -29,6 +29,15 @@ pub struct VolumeParts<R: Read + Seek> {
     pub record: Option<Vec<u8>>,
 }
 
+/// What the pages of a volume must agree with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagesOf {
+    /// METS, which says their sizes and MD5s.
+    Mets,
+    /// The ZIP alone: pages may have been replaced since METS was made.
+    Zip,
+}
+
 /// A page's text, checked against METS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -81,6 +90,7 @@ pub struct VolumeReader<R> {
     archive: Archive<R>,
     /// In METS order, like the pages of `mets`.
     files: Vec<ArchiveFile>,
+    pages: PagesOf,
 }
 
 impl<R: Read + Seek> VolumeReader<R> {
@@ -90,13 +100,18 @@ impl<R: Read + Seek> VolumeReader<R> {
     /// A page's file is at the archive's root or in folders of any name. Files that METS does not
     /// name are ignored.
     pub fn new(parts: VolumeParts<R>) -> Result<Self, VolumeError> {
-        let mets = Mets::parse(&parts.mets)?;
+        Self::of(parts, PagesOf::Mets)
+    }
+
+    /// The same, for a volume whose pages may have been replaced.
+    pub fn of(parts: VolumeParts<R>, pages: PagesOf) -> Result<Self, VolumeError> {
+        let mut mets = Mets::parse(&parts.mets)?;
         let record = parts.record.as_deref().map(Record::parse).transpose()?;
         let id = agreed_id(parts.id, &mets, record.as_ref())?;
         let archive = Archive::open(parts.zip)?;
-        let files = mets.pages.iter().map(|page| file_of(page, &archive)).collect::<Result<_, _>>()?;
+        let files = mets.pages.iter_mut().map(|page| file_of(page, &archive, pages)).collect::<Result<_, _>>()?;
         let (mets_bytes, record_bytes) = (parts.mets, parts.record);
-        Ok(Self { id, mets, mets_bytes, record, record_bytes, archive, files })
+        Ok(Self { id, mets, mets_bytes, record, record_bytes, archive, files, pages })
     }
 
     /// The volume's id.
@@ -104,7 +119,7 @@ impl<R: Read + Seek> VolumeReader<R> {
         &self.id
     }
 
-    /// The METS.
+    /// The METS. With [`PagesOf::Zip`] its pages have the sizes of their files in the ZIP.
     pub fn mets(&self) -> &Mets {
         &self.mets
     }
@@ -142,16 +157,16 @@ impl<R: Read + Seek> VolumeReader<R> {
         self.mets.pages.len()
     }
 
-    /// Reads the page at place `index` (from 0, in METS order) and checks size and MD5 against METS
-    /// and the CRC-32 against the ZIP.
+    /// Reads the page at place `index` (from 0, in METS order) and checks the CRC-32 against the
+    /// ZIP, and size and MD5 against METS unless the pages may have been replaced.
     pub fn read_page(&mut self, index: usize) -> Result<Page, VolumeError> {
         let (Some(page), Some(file)) = (self.mets.pages.get(index), self.files.get(index)) else {
             return Err(VolumeError::NoSuchPage { index, count: self.page_count() });
         };
         let text = self.archive.read(file, page)?;
-        check(&text, page, file)?;
+        let md5 = check(&text, page, file, self.pages)?;
         let (label, features) = (page.label.clone(), page.features.clone());
-        Ok(Page { seq: page.seq, label, features, md5: page.md5, text })
+        Ok(Page { seq: page.seq, label, features, md5, text })
     }
 }
 
@@ -169,21 +184,30 @@ fn agreed_id(expected: Option<VolumeId>, mets: &Mets, record: Option<&Record>) -
     }
 }
 
-/// A page's file in the ZIP, which must be as large as METS says, and not too large.
-fn file_of<R: Read + Seek>(page: &MetsPage, archive: &Archive<R>) -> Result<ArchiveFile, VolumeError> {
+/// A page's file in the ZIP, which must not be too large, and as large as METS says. If the page may
+/// have been replaced, it gets the size of the file.
+fn file_of<R: Read + Seek>(
+    page: &mut MetsPage,
+    archive: &Archive<R>,
+    pages: PagesOf,
+) -> Result<ArchiveFile, VolumeError> {
+    let file = archive.file(&page.file_name);
+    if let (Some(file), PagesOf::Zip) = (file, pages) {
+        page.size = file.size;
+    }
     if page.size > MAX_PAGE_BYTES {
         let reason = format!("{} bytes, a page has at most {MAX_PAGE_BYTES}", page.size);
         return Err(VolumeError::bomb(page, reason));
     }
-    let file = archive.file(&page.file_name).ok_or_else(|| VolumeError::missing_page(page))?;
+    let file = file.ok_or_else(|| VolumeError::missing_page(page))?;
     if file.size != page.size {
         return Err(VolumeError::checksum(page, format!("METS says {} bytes, the ZIP {}", page.size, file.size)));
     }
     Ok(file)
 }
 
-/// Checks a text against METS and the ZIP.
-fn check(text: &[u8], page: &MetsPage, file: &ArchiveFile) -> Result<(), VolumeError> {
+/// Checks a text against METS and the ZIP. Returns its MD5.
+fn check(text: &[u8], page: &MetsPage, file: &ArchiveFile, pages: PagesOf) -> Result<[u8; 16], VolumeError> {
     if text.len() as u64 != page.size {
         return Err(VolumeError::checksum(
             page,
@@ -194,9 +218,9 @@ fn check(text: &[u8], page: &MetsPage, file: &ArchiveFile) -> Result<(), VolumeE
         return Err(VolumeError::checksum(page, "its CRC-32 is not the one in the ZIP"));
     }
     let md5: [u8; 16] = Md5::digest(text).into();
-    if md5 != page.md5 {
+    if md5 != page.md5 && pages == PagesOf::Mets {
         let (said, is) = (hex::encode(page.md5), hex::encode(md5));
         return Err(VolumeError::checksum(page, format!("METS says MD5 {said}, it is {is}")));
     }
-    Ok(())
+    Ok(md5)
 }

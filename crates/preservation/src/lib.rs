@@ -8,10 +8,12 @@
 //! - `bagit/`: bags (BagIt 1.0, RFC 8493).
 //! - `bagged.rs`: resources in the payload of a bag.
 //! - `archived.rs`: resources as objects of OCFL.
+//! - `archived_volume.rs`: volumes as objects of OCFL.
 //! - `ocfl/`: storage roots of OCFL 1.1, with the versions of each object.
 
 pub mod about;
 pub mod archived;
+pub mod archived_volume;
 pub mod bagged;
 pub mod bagit;
 pub mod names;

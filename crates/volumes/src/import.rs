@@ -6,7 +6,7 @@ mod replace;
 use std::io::{Read, Seek};
 
 use bytes::Bytes;
-use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
+use hathi::{Page, PagesOf, Record, VolumeId, VolumeParts, VolumeReader};
 use heads::child::Creation;
 use heads::containment::Container;
 use heads::error::{ObjectsError, ObjectsResult};
@@ -109,10 +109,10 @@ pub struct Checked {
 }
 
 /// Reads and checks a volume like an import, without storing it.
-pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>) -> ObjectsResult<Checked> {
+pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>, pages: PagesOf) -> ObjectsResult<Checked> {
     Compute::Threads
         .run(move || {
-            let mut reader = VolumeReader::new(source)?;
+            let mut reader = VolumeReader::of(source, pages)?;
             let mut bytes = 0;
             for index in 0..reader.page_count() {
                 bytes += reader.read_page(index)?.text.len() as u64;
@@ -137,11 +137,23 @@ impl Volumes {
         unchanged: Unchanged,
         progress: impl Fn(ImportProgress) + Send + Sync + 'static,
     ) -> ObjectsResult<Imported> {
+        self.import_pages(source, PagesOf::Mets, unchanged, progress).await
+    }
+
+    /// The same, for a volume whose pages may have been replaced since its METS was made. What is
+    /// stored is what replacing them one by one would store.
+    pub async fn import_pages<R: Read + Seek + Send + 'static>(
+        &self,
+        source: VolumeParts<R>,
+        pages: PagesOf,
+        unchanged: Unchanged,
+        progress: impl Fn(ImportProgress) + Send + Sync + 'static,
+    ) -> ObjectsResult<Imported> {
         // Otherwise rows would be put for a head that cannot be switched from here.
         self.heads.store().check_home()?;
         let handle = self.clone();
         let work = move || async move {
-            let mut reader = VolumeReader::new(source)?;
+            let mut reader = VolumeReader::of(source, pages)?;
             let id = reader.id().clone();
             let digests = Digests::of(&reader);
             for _ in 0..ATTEMPTS_MAX {

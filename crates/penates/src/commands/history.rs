@@ -1,6 +1,7 @@
 //! `penates history`
 
 use clap::Args;
+use hathi::VolumeId;
 use http::header::{ACCEPT, LINK};
 use http::{HeaderMap, Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -105,12 +106,34 @@ struct Part {
 
 /// A version of a volume.
 #[derive(Deserialize, Serialize)]
-struct VolumeVersion {
-    revision: String,
-    time: String,
+pub(super) struct VolumeVersion {
+    /// Its revision, which is its name.
+    pub revision: String,
+    /// When it became current (RFC 3339).
+    pub time: String,
     current: bool,
     pages: u64,
     size_bytes: u64,
+}
+
+/// The versions of a volume, oldest first; `None` if the server keeps none, or never had the volume.
+pub(super) async fn versions_of_volume(
+    client: &Client,
+    volume: &VolumeId,
+) -> Result<Option<Vec<VolumeVersion>>, ClientError> {
+    let list = format!("/volumes/{}/versions/", client::segment(volume));
+    let mut versions = Vec::new();
+    let mut from = Some(String::new());
+    while let Some(first) = from {
+        let query = if first.is_empty() { first } else { format!("?from={first}") };
+        let part: Part = match client.get_json(&format!("{list}{query}")).await {
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            part => part?,
+        };
+        versions.extend(part.versions);
+        from = part.next;
+    }
+    Ok(Some(versions))
 }
 
 async fn tell_of_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
@@ -136,7 +159,7 @@ async fn tell_of_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<(
 
 /// The address of the list of a volume's versions.
 pub fn volume_versions(volume: &str) -> anyhow::Result<String> {
-    let id = hathi::VolumeId::parse(volume).map_err(|error| CliError::Usage(error.to_string()))?;
+    let id = VolumeId::parse(volume).map_err(|error| CliError::Usage(error.to_string()))?;
     Ok(format!("/volumes/{}/versions/", client::segment(&id)))
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use hathi::VolumeId;
+use hathi::{PagesOf, VolumeId};
 use heads::ObjectsError;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
@@ -116,8 +116,8 @@ async fn into_library(
 /// Reads and checks all of a volume, and stores nothing.
 async fn check(source: &Source) -> Result<Done, ObjectsError> {
     let checked = match source {
-        Source::Files(files) => volumes::check(files.open()?).await?,
-        Source::Memory(volume) => volumes::check(volume.parts()).await?,
+        Source::Files(files) => volumes::check(files.open()?, PagesOf::Mets).await?,
+        Source::Memory(volume) => volumes::check(volume.parts(), PagesOf::Mets).await?,
     };
     Ok(Done { result: Ended::Checked, pages: checked.pages })
 }

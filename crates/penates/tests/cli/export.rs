@@ -109,7 +109,7 @@ fn objects(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether the validator finds a storage root and each of its objects valid, without a warning.
-fn is_valid_ocfl(root: &Path) -> Result<bool, String> {
+pub fn is_valid_ocfl(root: &Path) -> Result<bool, String> {
     let programs = programs(OCFL)?;
     let python = || Command::new(programs.join("python3"));
     let of_root = python().arg(programs.join("ocfl-root.py")).args(["validate", "--root"]).arg(root).output();

@@ -19,6 +19,7 @@ mod get;
 mod harness;
 mod import;
 mod load;
+mod ocfl_volumes;
 mod proofs;
 mod proxy;
 mod reach;

@@ -6,14 +6,14 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256, Sha512};
 
 use super::inventory::{Inventory, Paths, User, Version, number};
 use super::root::write_whole;
-use crate::write::{WriteError, WriteResult, failed, sync_folders, synced};
+use crate::write::{WriteError, WriteResult, failed, sync_folders};
 
 /// The declaration of an object.
 pub const DECLARATION: &str = "0=ocfl_object_1.1";
@@ -21,6 +21,9 @@ pub const DECLARATION: &str = "0=ocfl_object_1.1";
 /// The versions up to this number get an inventory of their own, and so does the newest. With one
 /// for each, an object of many versions would grow with the square of their number.
 const INVENTORIES_MAX: u32 = 100;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// The name of a file that is being written, in the folder of its version.
 const PART: &str = "part";
@@ -31,11 +34,13 @@ pub struct ObjectWriter {
     folder: PathBuf,
     inventory: Inventory,
     user: User,
-    /// The SHA-512 of files that this export wrote, by their SHA-256.
+    /// The SHA-512 of files of the object that are known to be whole, by their SHA-256.
     known: HashMap<[u8; 32], String>,
     /// The version that is being written.
     state: Paths,
     is_changed: bool,
+    /// Files of the version that are not durable yet.
+    unsynced: Vec<PathBuf>,
 }
 
 /// A file of a version that is being written.
@@ -87,7 +92,15 @@ impl ObjectWriter {
         for (_, unfinished) in versions.iter().filter(|(version, _)| *version > whole) {
             fs::remove_dir_all(unfinished).map_err(failed(unfinished))?;
         }
-        Ok(Self { folder, inventory, user, known: HashMap::new(), state: Paths::new(), is_changed: false })
+        Ok(Self {
+            folder,
+            inventory,
+            user,
+            known: HashMap::new(),
+            state: Paths::new(),
+            is_changed: false,
+            unsynced: Vec::new(),
+        })
     }
 
     /// The inventory, with the versions that are finished.
@@ -112,7 +125,7 @@ impl ObjectWriter {
     /// Finishes a file. Bytes that the object has already are stored once.
     pub fn finish_file(&mut self, file: ContentFile) -> WriteResult<()> {
         let ContentFile { logical, part, file, sha256, sha512 } = file;
-        synced(&part, file)?;
+        file.into_inner().map_err(|error| failed(&part)(error.into_error()))?;
         let digest = hex::encode(sha512.finalize());
         self.known.insert(sha256.finalize().into(), digest.clone());
         match self.inventory.manifest.contains_key(&digest) {
@@ -124,6 +137,7 @@ impl ObjectWriter {
                     fs::create_dir_all(parent).map_err(failed(parent))?;
                 }
                 fs::rename(&part, &path).map_err(failed(&path))?;
+                self.unsynced.push(path);
                 self.inventory.manifest.insert(digest.clone(), vec![content]);
             }
         }
@@ -131,7 +145,35 @@ impl ObjectWriter {
         Ok(())
     }
 
-    /// Adds a file with bytes that this export has written into the object, if it has.
+    /// Reads the files of the newest version, so that the next one can have the same ones.
+    pub fn know_newest(&mut self) -> WriteResult<()> {
+        let digests: Vec<_> =
+            self.inventory.newest_version().into_iter().flat_map(|newest| newest.state.keys().cloned()).collect();
+        for digest in digests {
+            let Some(content) = self.inventory.manifest.get(&digest).and_then(|paths| paths.first()) else { continue };
+            let path = self.folder.join(content);
+            let (mut sha256, mut sha512) = (Sha256::new(), Sha512::new());
+            let mut file = File::open(&path).map_err(failed(&path))?;
+            let mut piece = vec![0; PIECE_BYTES];
+            loop {
+                match file.read(&mut piece).map_err(failed(&path))? {
+                    0 => break,
+                    len => {
+                        sha256.update(&piece[..len]);
+                        sha512.update(&piece[..len]);
+                    }
+                }
+            }
+            if hex::encode(sha512.finalize()) != digest {
+                let why = "its bytes have another digest than the inventory says".to_owned();
+                return Err(WriteError::Damaged { path, why });
+            }
+            self.known.insert(sha256.finalize().into(), digest);
+        }
+        Ok(())
+    }
+
+    /// Adds a file with bytes that the object is known to have, if it is.
     pub fn reuse(&mut self, logical: &str, sha256: &[u8; 32]) -> bool {
         let Some(digest) = self.known.get(sha256) else { return false };
         self.state.entry(digest.clone()).or_default().push(logical.to_owned());
@@ -141,6 +183,16 @@ impl ObjectWriter {
     /// Whether the version that is being written has the same files as the newest one.
     pub fn is_same_as_newest(&self) -> bool {
         self.inventory.newest_version().is_some_and(|newest| newest.state == self.state)
+    }
+
+    /// Drops the version that is being written. It must have no new files.
+    pub fn abandon_version(&mut self) -> WriteResult<()> {
+        self.state.clear();
+        let folder = self.folder.join(self.next());
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&folder)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Finishes a version, made at a time (RFC 3339).
@@ -153,6 +205,10 @@ impl ObjectWriter {
         self.inventory.versions.insert(name.clone(), version);
         self.inventory.head = name;
         self.is_changed = true;
+        // All at once: a file system writes many files together quicker than one after the other.
+        for path in self.unsynced.drain(..) {
+            File::open(&path).and_then(|file| file.sync_all()).map_err(failed(&path))?;
+        }
         sync_folders(&folder)?;
         if self.inventory.newest().is_some_and(|newest| newest <= INVENTORIES_MAX) {
             self.write_inventory(&folder)?;

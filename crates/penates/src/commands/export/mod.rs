@@ -2,8 +2,11 @@
 
 mod bag;
 mod ocfl;
+mod ocfl_volumes;
 mod source;
 mod volumes;
+
+pub(super) use volumes::record;
 
 use std::path::{Path, PathBuf};
 
@@ -19,11 +22,11 @@ use crate::resources::BaseArgs;
 #[command(after_help = "Examples:
   penates export letters letters-2026 --as bagit
   penates export letters archive --as ocfl
-  penates export volumes/yale.39002015008130 zachary --as bagit
+  penates export volumes/yale.39002015008130 zachary --as ocfl
   penates export \"\" everything --as bagit")]
 pub struct ExportArgs {
     /// Path of the resource from the root of the repository, with all that is in it. `volumes` are
-    /// all volumes, and `volumes/ID` is one, with ZIP, METS and record; only a bag has them.
+    /// all volumes, and `volumes/ID` is one.
     resource: String,
     /// The folder to make. A bag needs a place where nothing is. A storage root gets what is new
     /// since it was made. Until it is whole it is named `….unfinished`.

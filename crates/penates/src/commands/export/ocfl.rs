@@ -3,32 +3,38 @@
 use std::collections::HashSet;
 
 use anyhow::Context;
+use hathi::VolumeId;
 use jiff::Timestamp;
 use preservation::archived::{self, ABOUT, DESCRIPTION};
 use preservation::ocfl::inventory::User;
 use preservation::ocfl::{ObjectWriter, RootWriter};
 
 use super::source::{Node, Source, State, compare, received};
-use super::volumes::Named;
-use super::{ExportArgs, Exported, unfinished};
+use super::volumes::{self, Named};
+use super::{ExportArgs, Exported, ocfl_volumes, unfinished};
 use crate::client::Client;
-use crate::exit::CliError;
 
 /// Exports a tree into a new storage root, or adds what is new to one.
 pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Exported> {
     let resource = args.resource.trim_matches('/');
-    if !resource.is_empty() && !matches!(Named::by(resource)?, Named::None) {
-        return Err(CliError::Usage("volumes are exported as bags: --as bagit".to_owned()).into());
-    }
+    let named = Named::by(resource)?;
     let source = Source::open(client, &args.base).await?;
     let agent = format!("penates {}", env!("CARGO_PKG_VERSION"));
     let user = User { name: agent, address: Some(source.repository().to_owned()) };
     let root = RootWriter::begin(&args.destination, user)?;
-    let exported = source.each(&args.base, resource, async |node| one(&source, node, &root).await).await;
+    let exported = async {
+        let (resources, bytes) = match resource.is_empty() || matches!(named, Named::None) {
+            true => source.each(&args.base, resource, async |node| one(&source, node, &root).await).await?,
+            false => (0, 0),
+        };
+        let volume = async |id: &VolumeId| ocfl_volumes::one(client, id, &root).await;
+        let (volumes, of_volumes) = volumes::each(client, &args.base, named, volume).await?;
+        Ok::<_, anyhow::Error>(Exported { resources, volumes, bytes: bytes + of_volumes })
+    };
     let unfinished = || unfinished(&args.destination);
-    let (resources, bytes) = exported.with_context(unfinished)?;
+    let exported = exported.await.with_context(unfinished)?;
     root.finish().with_context(unfinished)?;
-    Ok(Exported { resources, volumes: 0, bytes })
+    Ok(exported)
 }
 
 /// Exports the versions of a resource that the object has not yet. Returns how many bytes were
@@ -41,8 +47,9 @@ async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Res
         let state = source.state(node, None).await?;
         let created = state.about.last_modified.as_deref().and_then(time_of_http).unwrap_or_default();
         len_bytes += add(state, &mut object).await?;
-        if !object.is_same_as_newest() {
-            object.finish_version(created.to_string(), "the current state".to_owned())?;
+        match object.is_same_as_newest() {
+            true => object.abandon_version()?,
+            false => object.finish_version(created.to_string(), "the current state".to_owned())?,
         }
         object.finish()?;
         return Ok(len_bytes);

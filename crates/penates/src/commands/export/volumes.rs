@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use hathi::{VolumeId, VolumeParts, VolumeReader};
 use heads::VOLUMES;
-use http::StatusCode;
+use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use preservation::bagged;
 use preservation::bagit::BagWriter;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::source::received;
-use crate::client::{self, Client, query_value, segment};
+use crate::client::{self, Body, Client, ClientError, query_value, segment};
 use crate::commands::tree::children;
 use crate::resources::BaseArgs;
 
@@ -40,22 +40,33 @@ impl Named {
     }
 }
 
-/// Exports volumes. Returns their number, and the bytes of their files.
-pub async fn export(client: &Client, base: &BaseArgs, named: Named, bag: &mut BagWriter) -> anyhow::Result<(u64, u64)> {
+/// Calls `export` with each of these volumes. It returns a number of bytes. Returns the number of
+/// volumes, and of bytes.
+pub async fn each(
+    client: &Client,
+    base: &BaseArgs,
+    named: Named,
+    mut export: impl AsyncFnMut(&VolumeId) -> anyhow::Result<u64>,
+) -> anyhow::Result<(u64, u64)> {
     let (mut volumes, mut bytes) = (0, 0);
     let addresses = match named {
         Named::None => return Ok((0, 0)),
-        Named::One(id) => return Ok((1, one(client, &id, bag).await.with_context(|| id.to_string())?)),
+        Named::One(id) => return Ok((1, export(&id).await.with_context(|| id.to_string())?)),
         Named::All => children(client, &base.address(VOLUMES)).await?,
     };
     for address in addresses {
         let name = address.rsplit('/').next().unwrap_or_default();
         let name = percent_decode_str(name).decode_utf8().context("the name of a volume")?;
         let id = VolumeId::from_path_segment(&name).with_context(|| name.to_string())?;
-        bytes += one(client, &id, bag).await.with_context(|| id.to_string())?;
+        bytes += export(&id).await.with_context(|| id.to_string())?;
         volumes += 1;
     }
     Ok((volumes, bytes))
+}
+
+/// Exports volumes into a bag. Returns their number, and the bytes of their files.
+pub async fn export(client: &Client, base: &BaseArgs, named: Named, bag: &mut BagWriter) -> anyhow::Result<(u64, u64)> {
+    each(client, base, named, async |id| one(client, id, bag).await).await
 }
 
 /// Exports a volume. Returns the bytes of its files.
@@ -67,10 +78,9 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
     let revision = async || Ok::<_, anyhow::Error>(client.get_json::<Value>(&about).await?["revision"].clone());
     let before = revision().await?;
     let mets = client::whole(client.get(&format!("{about}/mets"), "*/*").await?).await?;
-    let record = match client.get(&format!("{about}/record"), "*/*").await {
-        Ok(response) => Some(client::whole(response).await?),
-        Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => None,
-        Err(error) => return Err(error.into()),
+    let record = match record(client, &about).await? {
+        Some(response) => Some(client::whole(response).await?),
+        None => None,
     };
     let archive = client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
     let mut zip = bag.file_at(&format!("{stem}.zip"))?;
@@ -89,6 +99,14 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
         len_bytes += bytes.len() as u64;
     }
     Ok(len_bytes)
+}
+
+/// The response with the record of a volume, or of a version of one; `None` if it has none.
+pub async fn record(client: &Client, address: &str) -> Result<Option<Response<Body>>, ClientError> {
+    match client.get(&format!("{address}/record"), "*/*").await {
+        Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(None),
+        response => response.map(Some),
+    }
 }
 
 /// Reads every page of an exported ZIP and compares it with the METS, as an import does. An archive

@@ -4,6 +4,7 @@ mod bag;
 mod foreign;
 mod loader;
 mod ocfl;
+mod ocfl_volume;
 mod volumes;
 
 use std::path::PathBuf;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use heads::VOLUMES;
 use jiff::Timestamp;
 use preservation::about::About;
 use preservation::archived::ArchivedVersion;
@@ -15,6 +16,7 @@ use store::{Clock, ManualClock, SystemClock, UnixMillis};
 use tokio::task::spawn_blocking;
 
 use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, Sent, State};
+use super::ocfl_volume::Volume;
 use crate::client::ClientError;
 use crate::exit::told;
 
@@ -75,45 +77,81 @@ pub async fn checked(folder: &Path) -> anyhow::Result<Archive> {
     spawn_blocking(move || read(&folder)).await?.with_context(|| format!("{shown}: nothing was loaded"))
 }
 
+/// An object that was found.
+struct Found {
+    /// The resource, by its path; a volume by the identifier of its object.
+    name: String,
+    /// The path of the container above a resource.
+    above: Option<String>,
+    /// How deep it is.
+    depth: usize,
+    folder: PathBuf,
+    /// The times of its versions.
+    times: Vec<u64>,
+}
+
+impl Found {
+    /// Checks an object, with all of its files.
+    fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
+        let object = Arc::new(Object::open(folder)?);
+        object.check_files()?;
+        let times = times(&object)?;
+        let folder = folder.to_owned();
+        if let Some(volume) = Volume::of(&object)? {
+            volume.check()?;
+            return Ok(Some(Self { name: object.id().to_owned(), above: None, depth: 2, folder, times }));
+        }
+        let versions = ArchivedVersion::all(&object)?;
+        let Some(first) = versions.into_iter().next() else { return Ok(None) };
+        let name = first.about.path;
+        let above = (!name.is_empty()).then(|| name.rsplit_once('/').map_or("", |(above, _)| above).to_owned());
+        let depth = name.split('/').filter(|name| !name.is_empty()).count();
+        Ok(Some(Self { name, above, depth, folder, times }))
+    }
+}
+
 fn read(folder: &Path) -> anyhow::Result<Archive> {
     let mut found = Vec::new();
-    each_object(folder, &mut |folder| {
-        let object = Object::open(folder)?;
-        object.check_files()?;
-        let versions = ArchivedVersion::all(&object)?;
-        let times = times(&object, &versions)?;
-        if let Some(first) = versions.into_iter().next() {
-            found.push((first.about.path, folder.to_owned(), times));
+    let mut wrong = None;
+    let each = each_object(folder, &mut |folder| match Found::read(folder) {
+        Ok(object) => {
+            found.extend(object);
+            Ok(())
         }
-        Ok(())
-    })?;
-    let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
-    found.sort_by(|(one, ..), (other, ..)| depth(one).cmp(&depth(other)).then_with(|| one.cmp(other)));
+        Err(error) => {
+            wrong = Some(error);
+            Err(ReadError::Stopped)
+        }
+    });
+    if let Some(wrong) = wrong {
+        return Err(wrong);
+    }
+    each?;
+    found.sort_by(|one, other| one.depth.cmp(&other.depth).then_with(|| one.name.cmp(&other.name)));
     let mut places = HashMap::new();
-    for (n, (path, ..)) in found.iter().enumerate() {
-        ensure!(places.insert(path.clone(), n).is_none(), "there are two objects for /{path}");
+    for (n, Found { name, .. }) in found.iter().enumerate() {
+        ensure!(places.insert(name.clone(), n).is_none(), "there are two objects for /{name}");
     }
     // A container of which the first versions were not kept must still be there before its contents.
     for n in (0..found.len()).rev() {
-        let (path, _, times) = &found[n];
-        let above = if path.is_empty() { None } else { Some(path.rsplit_once('/').map_or("", |(above, _)| above)) };
-        let (Some(above), Some(first)) = (above.and_then(|above| places.get(above)), times.first().copied()) else {
-            continue;
-        };
-        if let Some(begin) = found[*above].2.first_mut() {
+        let Found { above, times, .. } = &found[n];
+        let above = above.as_ref().and_then(|above| places.get(above));
+        let (Some(above), Some(first)) = (above, times.first().copied()) else { continue };
+        if let Some(begin) = found[*above].times.first_mut() {
             *begin = first.min(*begin);
         }
     }
     let mut order = Vec::new();
-    for (object, (_, _, times)) in found.iter().enumerate() {
+    for (object, Found { times, .. }) in found.iter().enumerate() {
         order.extend(times.iter().enumerate().map(|(version, created)| Moment { created: *created, object, version }));
     }
     order.sort_unstable();
-    Ok(Archive { objects: found.into_iter().map(|(_, folder, _)| folder).collect(), order })
+    Ok(Archive { objects: found.into_iter().map(|found| found.folder).collect(), order })
 }
 
 /// The times of versions, none before the one before it.
-fn times(object: &Object, versions: &[ArchivedVersion]) -> ReadResult<Vec<u64>> {
+fn times(object: &Object) -> ReadResult<Vec<u64>> {
+    let versions = object.versions();
     let mut times: Vec<u64> = Vec::with_capacity(versions.len());
     for version in versions {
         let wrong = |why: String| ReadError::Invalid { name: object.id().to_owned(), why };
@@ -179,6 +217,17 @@ fn is_empty(version: &ArchivedVersion) -> bool {
 /// An object that is being loaded.
 struct Loading {
     object: usize,
+    what: What,
+}
+
+/// What an object is of.
+enum What {
+    Resource(Changes),
+    Volume(Volume),
+}
+
+/// The versions of a resource, and the changes that make them.
+struct Changes {
     algorithm: preservation::bagit::text::Algorithm,
     versions: Vec<ArchivedVersion>,
     changes: Vec<(usize, Change)>,
@@ -186,12 +235,27 @@ struct Loading {
 
 impl Loading {
     fn open(archive: &Archive, object: usize) -> anyhow::Result<Self> {
-        let opened = Object::open(&archive.objects[object])?;
+        let opened = Arc::new(Object::open(&archive.objects[object])?);
+        if let Some(volume) = Volume::of(&opened)? {
+            return Ok(Self { object, what: What::Volume(volume) });
+        }
         let versions = ArchivedVersion::all(&opened)?;
         let changes = changes(&versions);
-        Ok(Self { object, algorithm: opened.algorithm(), versions, changes })
+        Ok(Self { object, what: What::Resource(Changes { algorithm: opened.algorithm(), versions, changes }) })
     }
 
+    /// Its path in messages.
+    fn path(&self) -> String {
+        match &self.what {
+            What::Volume(volume) => format!("{VOLUMES}/{}", volume.id()),
+            What::Resource(changes) => {
+                changes.versions.first().map(|version| version.about.path.clone()).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Changes {
     /// The state of a version.
     async fn state(&self, version: usize) -> anyhow::Result<State> {
         let ArchivedVersion { about, statements, bytes, .. } = &self.versions[version];
@@ -236,8 +300,7 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
-                let path = current.versions.first().map(|version| version.about.path.clone()).unwrap_or_default();
-                eprintln!("/{path}: {}", told(error.as_ref()));
+                eprintln!("/{}: {}", current.path(), told(error.as_ref()));
                 failed.insert(*object);
             }
         }
@@ -257,67 +320,92 @@ async fn apply(
     there: &mut HashMap<usize, usize>,
     clock: Option<&ManualClock>,
 ) -> anyhow::Result<Option<u64>> {
-    let state = loading.state(version).await?;
-    let mut sent = None;
-    for (n, (of, change)) in loading.changes.iter().enumerate() {
-        if *of != version || there.get(&loading.object).is_some_and(|done| n < *done) {
-            continue;
-        }
-        let bytes = match change {
-            Change::Create => match loader.create(&state).await? {
-                (Sent::Made, bytes) => bytes,
-                (Sent::IsThere, _) => {
-                    let (done, is_changed) = compare(loader, loading).await?;
-                    there.insert(loading.object, done);
-                    if is_changed {
-                        sent = sent.or(Some(0));
-                    }
-                    continue;
-                }
-            },
-            Change::CreateAgain => {
-                // A moment before, so that the version is the first of its millisecond and has the
-                // name that it had.
-                if let Some(clock) = clock {
-                    clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
-                }
-                loader.delete(&state.about).await?;
-                if let Some(clock) = clock {
-                    clock.advance(Duration::from_millis(1));
-                }
-                loader.create(&state).await?.1
+    match &loading.what {
+        What::Resource(changes) => changes.apply(loader, loading.object, version, there, clock).await,
+        What::Volume(volume) => {
+            if version == 0 {
+                there.insert(loading.object, volume.loaded(&loader.client).await?);
             }
-            Change::Bytes => loader.replace_bytes(&state).await?,
-            Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
-            Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
-            Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
-        };
-        sent = Some(sent.unwrap_or(0) + bytes);
+            let done = there.get(&loading.object).copied().unwrap_or_default();
+            match version < done {
+                true => Ok(None),
+                false => volume.import(version, &loader.client).await.map(Some),
+            }
+        }
     }
-    Ok(sent)
 }
 
-/// Compares what is there with the versions. Returns how many of the changes were made, and whether
-/// this made one.
-async fn compare(loader: &Loader, loading: &Loading) -> anyhow::Result<(usize, bool)> {
-    let path = &loading.versions[0].about.path;
-    let done = loader.version_count(path).await?.unwrap_or(loading.changes.len());
-    let Some(made) = loading.changes.get(..done).filter(|made| !made.is_empty()) else {
-        bail!("there is a resource with more versions");
-    };
-    // The bytes and the statements may be those of different versions.
-    let last = |sets: fn(Change) -> bool| made.iter().rev().find(|(_, change)| sets(*change)).copied();
-    let (Some((bytes_of, _)), Some((statements_of, change))) =
-        (last(Change::sets_bytes), last(Change::sets_statements))
-    else {
-        bail!("there is a resource with other versions");
-    };
-    let mut state = loading.state(bytes_of).await?;
-    state.statements = loading.state(statements_of).await?.statements;
-    if state.about.is_binary() && matches!(change, Change::Create | Change::CreateAgain) {
-        state.statements = Vec::new();
+impl Changes {
+    async fn apply(
+        &self,
+        loader: &Loader,
+        object: usize,
+        version: usize,
+        there: &mut HashMap<usize, usize>,
+        clock: Option<&ManualClock>,
+    ) -> anyhow::Result<Option<u64>> {
+        let state = self.state(version).await?;
+        let mut sent = None;
+        for (n, (of, change)) in self.changes.iter().enumerate() {
+            if *of != version || there.get(&object).is_some_and(|done| n < *done) {
+                continue;
+            }
+            let bytes = match change {
+                Change::Create => match loader.create(&state).await? {
+                    (Sent::Made, bytes) => bytes,
+                    (Sent::IsThere, _) => {
+                        let (done, is_changed) = self.compare(loader).await?;
+                        there.insert(object, done);
+                        if is_changed {
+                            sent = sent.or(Some(0));
+                        }
+                        continue;
+                    }
+                },
+                Change::CreateAgain => {
+                    // A moment before, so that the version is the first of its millisecond and has the
+                    // name that it had.
+                    if let Some(clock) = clock {
+                        clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
+                    }
+                    loader.delete(&state.about).await?;
+                    if let Some(clock) = clock {
+                        clock.advance(Duration::from_millis(1));
+                    }
+                    loader.create(&state).await?.1
+                }
+                Change::Bytes => loader.replace_bytes(&state).await?,
+                Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
+                Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
+                Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
+            };
+            sent = Some(sent.unwrap_or(0) + bytes);
+        }
+        Ok(sent)
     }
-    loader.compare_bytes(&state).await?;
-    let is_root_that_every_repository_has = path.is_empty() && done == 1;
-    Ok((done, loader.compare_statements(&state, is_root_that_every_repository_has).await?))
+
+    /// Compares what is there with the versions. Returns how many of the changes were made, and whether
+    /// this made one.
+    async fn compare(&self, loader: &Loader) -> anyhow::Result<(usize, bool)> {
+        let path = &self.versions[0].about.path;
+        let done = loader.version_count(path).await?.unwrap_or(self.changes.len());
+        let Some(made) = self.changes.get(..done).filter(|made| !made.is_empty()) else {
+            bail!("there is a resource with more versions");
+        };
+        // The bytes and the statements may be those of different versions.
+        let last = |sets: fn(Change) -> bool| made.iter().rev().find(|(_, change)| sets(*change)).copied();
+        let (Some((bytes_of, _)), Some((statements_of, change))) =
+            (last(Change::sets_bytes), last(Change::sets_statements))
+        else {
+            bail!("there is a resource with other versions");
+        };
+        let mut state = self.state(bytes_of).await?;
+        state.statements = self.state(statements_of).await?.statements;
+        if state.about.is_binary() && matches!(change, Change::Create | Change::CreateAgain) {
+            state.statements = Vec::new();
+        }
+        loader.compare_bytes(&state).await?;
+        let is_root_that_every_repository_has = path.is_empty() && done == 1;
+        Ok((done, loader.compare_statements(&state, is_root_that_every_repository_has).await?))
+    }
 }

@@ -1,0 +1,131 @@
+//! Exports volumes as objects of an OCFL storage root, with the versions of each that are kept.
+
+use anyhow::{Context, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use hathi::{Seq, VolumeId};
+use http::Response;
+use jiff::Timestamp;
+use preservation::archived_volume;
+use preservation::ocfl::{ObjectWriter, RootWriter};
+use serde::Deserialize;
+
+use super::source::{compare, received};
+use super::volumes::record;
+use crate::client::{self, Body, Client, ClientError, segment};
+use crate::commands::history::versions_of_volume;
+
+/// Pages that are requested at the same time. Each is in memory while it is.
+const PAGES_AT_ONCE: usize = 8;
+
+/// What the description of a volume says.
+#[derive(Deserialize, PartialEq, Eq)]
+struct Described {
+    revision: String,
+    imported: String,
+}
+
+/// A page in the list of a volume's pages.
+#[derive(Deserialize)]
+struct ListedPage {
+    seq: Seq,
+    sha256: String,
+}
+
+/// Exports the versions of a volume that its object has not yet. Returns how many bytes were
+/// fetched.
+pub async fn one(client: &Client, id: &VolumeId, root: &RootWriter) -> anyhow::Result<u64> {
+    let address = format!("/volumes/{}", segment(id));
+    let object = root.object(&archived_volume::id(id.as_str()))?;
+    let mut writing = Writing { client, id, object, is_known: false, bytes: 0 };
+    match versions_of_volume(client, id).await? {
+        Some(versions) => {
+            let inventory = writing.object.inventory();
+            let known: Vec<_> = inventory.versions.values().filter_map(|known| known.message.clone()).collect();
+            let newest = inventory.newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
+            for version in versions {
+                let message = format!("version {}", version.revision);
+                let time: Timestamp = version.time.parse().context("the time of a version")?;
+                // Anything older than the newest one was exported, and may be removed since.
+                if known.contains(&message) || newest.is_some_and(|newest| time < newest) {
+                    continue;
+                }
+                writing.add(&format!("{address}/versions/{}", version.revision)).await?;
+                // A store that this was loaded into has other names for the same versions.
+                match newest == Some(time) && writing.object.is_same_as_newest() {
+                    true => writing.object.abandon_version()?,
+                    false => writing.object.finish_version(version.time, message)?,
+                }
+            }
+        }
+        None => {
+            let described = async || client.get_json::<Described>(&address).await;
+            let before = described().await?;
+            writing.add(&address).await?;
+            ensure!(described().await? == before, "it was replaced while it was exported");
+            match writing.object.is_same_as_newest() {
+                true => writing.object.abandon_version()?,
+                false => writing.object.finish_version(before.imported, "the current state".to_owned())?,
+            }
+        }
+    }
+    writing.object.finish()?;
+    Ok(writing.bytes)
+}
+
+/// A volume that is being exported.
+struct Writing<'a> {
+    client: &'a Client,
+    id: &'a VolumeId,
+    object: ObjectWriter,
+    /// Whether the files of an earlier export are known.
+    is_known: bool,
+    /// Bytes that were fetched.
+    bytes: u64,
+}
+
+impl Writing<'_> {
+    /// Adds the files of a volume, or of a version of one, to the version that is being written.
+    /// Pages that the object has are not fetched.
+    async fn add(&mut self, address: &str) -> anyhow::Result<()> {
+        if !self.is_known {
+            self.object.know_newest()?;
+            self.is_known = true;
+        }
+        let stem = self.id.cleaned_local();
+        let mets = self.client.get(&format!("{address}/mets"), "*/*").await?;
+        self.write(&archived_volume::mets(&stem), mets).await?;
+        if let Some(record) = record(self.client, address).await? {
+            self.write(&archived_volume::record(&stem), record).await?;
+        }
+        let pages: Vec<ListedPage> = self.client.get_json(&format!("{address}/pages/")).await?;
+        let mut absent = Vec::new();
+        for ListedPage { seq, sha256 } in pages {
+            let mut promised = [0; 32];
+            hex::decode_to_slice(&sha256, &mut promised).context("the digest of a page")?;
+            if !self.object.reuse(&archived_volume::page(seq.get()), &promised) {
+                absent.push((seq, promised));
+            }
+        }
+        let client = self.client;
+        let fetched = stream::iter(absent).map(async |(seq, promised): (Seq, [u8; 32])| {
+            let response = client.get(&format!("{address}/pages/{seq}"), "text/plain").await?;
+            Ok::<_, ClientError>((seq, promised, client::whole(response).await?))
+        });
+        let mut fetched = std::pin::pin!(fetched.buffered(PAGES_AT_ONCE));
+        while let Some((seq, promised, text)) = fetched.try_next().await? {
+            let mut file = self.object.file(&archived_volume::page(seq.get()))?;
+            file.write(&text)?;
+            compare(Some(promised), file.sha256()).with_context(|| format!("page {seq}"))?;
+            self.object.finish_file(file)?;
+            self.bytes += text.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, logical: &str, response: Response<Body>) -> anyhow::Result<()> {
+        let mut file = self.object.file(logical)?;
+        self.bytes += received(response, |piece| file.write(piece)).await?;
+        self.object.finish_file(file)?;
+        Ok(())
+    }
+}
