@@ -386,6 +386,40 @@ fn volumes_are_exported_as_a_bag_and_loaded_back_with_the_same_bytes() {
 }
 
 #[test]
+fn the_zip_in_a_bag_has_the_names_of_the_mets_and_an_interrupted_export_does_not_fetch_it_again() {
+    // In its METS the names of files are not the sequences of pages.
+    const APART: &str = "yale.39002015008130";
+    let store = TestStore::with(&[APART]);
+    let bag = store.beside("bag");
+    let export = || store.run(&["export", "volumes", bag.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
+    export();
+    let whole = files(&bag);
+    let copy = TestStore::vacant();
+    copy.run(&["load", bag.to_str().unwrap()]).ends_with(0);
+    let get = |store: &TestStore| store.run(&["get", APART, "--mets"]).ends_with(0).stdout;
+    assert!(get(&copy) == get(&store));
+
+    let len = |ending: &str| {
+        let found = whole.iter().find(|(name, _)| name.starts_with("data/") && name.ends_with(ending)).unwrap();
+        found.1.len() as u64
+    };
+    let told = |bytes: u64| format!("({} of bytes)", penates::output::human_bytes(bytes));
+    let without_zip = len(".mets.xml") + len(".json");
+    fs::rename(&bag, store.beside("bag.unfinished")).unwrap();
+    let told_again = export();
+    assert!(told_again.text().contains(&told(without_zip)), "{}", told_again.text());
+    assert_eq!(files(&bag), whole);
+    // One that is cut off is fetched again.
+    let unfinished = store.beside("bag.unfinished");
+    fs::rename(&bag, &unfinished).unwrap();
+    let zip = unfinished.join(whole.keys().find(|name| name.ends_with(".zip")).unwrap());
+    let bytes = fs::read(&zip).unwrap();
+    fs::write(&zip, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(!export().text().contains(&told(without_zip)));
+    assert_eq!(files(&bag), whole);
+}
+
+#[test]
 fn the_files_of_a_bag_of_another_program_become_resources_below_a_container() {
     let store = TestStore::vacant();
     let bag = store.beside("bag");

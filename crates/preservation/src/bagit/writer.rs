@@ -124,18 +124,30 @@ impl BagWriter {
         sha256: &[u8; 32],
     ) -> WriteResult<Option<u64>> {
         let names: Vec<_> = names.into_iter().map(names::encoded).collect();
-        let names = names.join("/");
-        let earlier = self.folder.join(EARLIER).join(&names);
-        let Ok(mut file) = File::open(&earlier) else { return Ok(None) };
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Ok(None);
-        }
+        self.reuse_if(&names.join("/"), |found| found == sha256)
+    }
+
+    /// Where a file of an interrupted export is that had this path.
+    pub fn earlier(&self, path: &str) -> Option<PathBuf> {
+        let earlier = self.folder.join(EARLIER).join(path);
+        let is_file = fs::symlink_metadata(&earlier).is_ok_and(|found| found.is_file());
+        (text::is_inside(path) && is_file).then_some(earlier)
+    }
+
+    /// Adds the file that an interrupted export wrote at a path. Returns the number of its bytes.
+    pub fn reuse_at(&mut self, path: &str) -> WriteResult<Option<u64>> {
+        self.reuse_if(path, |_| true)
+    }
+
+    fn reuse_if(&mut self, path: &str, is_right: impl Fn(&[u8; 32]) -> bool) -> WriteResult<Option<u64>> {
+        let Some(earlier) = self.earlier(path) else { return Ok(None) };
+        let mut file = File::open(&earlier).map_err(failed(&earlier))?;
         let mut sums = Sums::default();
         let bytes = io::copy(&mut file, &mut Summing(&mut sums)).map_err(failed(&earlier))?;
-        if <[u8; 32]>::from(sums.sha256.clone().finalize()) != *sha256 {
+        if !is_right(&sums.sha256.clone().finalize().into()) {
             return Ok(None);
         }
-        let name = format!("data/{names}");
+        let name = format!("data/{path}");
         let path = self.folder.join(&name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed(parent))?;

@@ -8,7 +8,6 @@ use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
-use preservation::write::WriteResult;
 
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
@@ -144,14 +143,14 @@ fn is_gone(error: &anyhow::Error) -> bool {
 }
 
 /// Writes a response with `write`. Returns its length.
-pub async fn received(
+pub async fn received<E: Into<anyhow::Error>>(
     response: Response<Body>,
-    mut write: impl FnMut(&[u8]) -> WriteResult<()>,
+    mut write: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> anyhow::Result<u64> {
     let (mut body, mut len_bytes) = (response.into_body(), 0);
     while let Some(frame) = body.frame().await {
         if let Ok(piece) = frame.map_err(|error| ClientError::Broken(error.into()))?.into_data() {
-            write(&piece)?;
+            write(&piece).map_err(Into::into)?;
             len_bytes += piece.len() as u64;
         }
     }

@@ -1,11 +1,13 @@
 //! Exports volumes into a bag: ZIP, METS and record of each, in a pairtree, as `penates import` and
 //! other programs read them.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use hathi::{VolumeId, VolumeParts, VolumeReader};
+use hathi::{Mets, VolumeId, VolumeParts, VolumeReader};
 use heads::VOLUMES;
 use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -13,11 +15,15 @@ use preservation::bagged;
 use preservation::bagit::BagWriter;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
+use zip::{ZipArchive, ZipWriter};
 
 use super::source::received;
 use crate::client::{self, Body, Client, ClientError, query_value, segment};
 use crate::commands::tree::children;
 use crate::resources::BaseArgs;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// The volumes that a path names: all of them, one, or none if it is that of a resource.
 pub enum Named {
@@ -82,15 +88,37 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
         Some(response) => Some(client::whole(response).await?),
         None => None,
     };
-    let archive = client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
-    let mut zip = bag.file_at(&format!("{stem}.zip"))?;
-    let mut len_bytes = received(archive, |piece| zip.write(piece)).await?;
-    let place = zip.path().to_owned();
-    bag.finish_file(zip)?;
-    ensure!(revision().await? == before, "it was replaced while it was exported");
+    let zip = format!("{stem}.zip");
     let parts = (mets.clone(), record.clone());
-    let (expected, of) = (id.clone(), place);
-    spawn_blocking(move || check(expected, &of, parts)).await??;
+    let (mut len_bytes, mut checked) = (0, Ok(()));
+    if !is_there(id, bag, &zip, parts.clone()).await? {
+        let archive =
+            client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
+        let mut file = bag.file_at(&zip)?;
+        match named_otherwise(&mets)? {
+            None => len_bytes = received(archive, |piece| file.write(piece)).await?,
+            Some(names) => {
+                let mut fetched = tempfile::tempfile().context("a temporary file for a ZIP")?;
+                let write = |piece: &[u8]| fetched.write_all(piece).map_err(anyhow::Error::from);
+                len_bytes = received(archive, write).await?;
+                let mut renamed = spawn_blocking(move || renamed(fetched, &names)).await??;
+                let mut piece = vec![0; PIECE_BYTES];
+                loop {
+                    match renamed.read(&mut piece)? {
+                        0 => break,
+                        len => file.write(&piece[..len])?,
+                    }
+                }
+            }
+        }
+        let place = file.path().to_owned();
+        bag.finish_file(file)?;
+        let of = id.clone();
+        checked = spawn_blocking(move || check(of, &place, parts)).await?;
+    }
+    // If it was replaced meanwhile, that is why the ZIP does not match the METS.
+    ensure!(revision().await? == before, "it was replaced while it was exported");
+    checked?;
     for (ending, bytes) in [("mets.xml", Some(mets)), ("json", record)] {
         let Some(bytes) = bytes else { continue };
         let mut file = bag.file_at(&format!("{stem}.{ending}"))?;
@@ -107,6 +135,52 @@ pub async fn record(client: &Client, address: &str) -> Result<Option<Response<Bo
         Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(None),
         response => response.map(Some),
     }
+}
+
+/// Adds the ZIP that an interrupted export wrote, if it has the pages that the METS says. Returns
+/// whether it did.
+async fn is_there(
+    id: &VolumeId,
+    bag: &mut BagWriter,
+    zip: &str,
+    parts: (bytes::Bytes, Option<bytes::Bytes>),
+) -> anyhow::Result<bool> {
+    let Some(earlier) = bag.earlier(zip) else { return Ok(false) };
+    let of = id.clone();
+    match spawn_blocking(move || check(of, &earlier, parts)).await? {
+        Ok(()) => Ok(bag.reuse_at(zip)?.is_some()),
+        // It is cut off, or of another version.
+        Err(_) => Ok(false),
+    }
+}
+
+/// The names that a METS has for the files of pages, by the names that an archive gives them; `None`
+/// if they are the same.
+fn named_otherwise(mets: &[u8]) -> anyhow::Result<Option<HashMap<String, String>>> {
+    let pages = Mets::parse(mets)?.pages;
+    let names: HashMap<_, _> = pages.into_iter().map(|page| (page.seq.file_name(), page.file_name)).collect();
+    Ok(names.iter().any(|(name, other)| name != other).then_some(names))
+}
+
+/// The same ZIP with other names of files, at its begin.
+fn renamed(zip: File, names: &HashMap<String, String>) -> anyhow::Result<File> {
+    let mut archive = ZipArchive::new(zip)?;
+    let mut renamed = ZipWriter::new(tempfile::tempfile().context("a temporary file for a ZIP")?);
+    let mut written = HashSet::new();
+    for index in 0..archive.len() {
+        let entry = archive.by_index_raw(index)?;
+        let path = entry.name()?.into_owned();
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        // Not the folder itself.
+        let Some(other) = names.get(name) else { continue };
+        // A METS may have one file for two pages.
+        if written.insert(other.clone()) {
+            renamed.raw_copy_file_rename(entry, format!("{folder}/{other}"))?;
+        }
+    }
+    let mut renamed = renamed.finish()?;
+    renamed.rewind()?;
+    Ok(renamed)
 }
 
 /// Reads every page of an exported ZIP and compares it with the METS, as an import does. An archive
