@@ -18,7 +18,8 @@
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
-//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions.
+//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs` lists
+//!   what was deleted.
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
@@ -35,6 +36,7 @@ mod claims;
 mod conditions;
 mod constraints;
 mod delete;
+mod deleted;
 mod digests;
 mod dispatch;
 mod disposition;

@@ -69,9 +69,13 @@ pub fn has_digest(binary: &Binary) -> (NamedNodeRef<'static>, Term) {
 
 /// A time, as a term.
 pub fn time(time: UnixMillis) -> Term {
+    Literal::new_typed_literal(time_text(time), xsd::DATE_TIME).into()
+}
+
+/// A time as text (RFC 3339).
+pub fn time_text(time: UnixMillis) -> String {
     let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
-    let text = Timestamp::from_millisecond(millis).map(|time| time.to_string()).unwrap_or_default();
-    Literal::new_typed_literal(text, xsd::DATE_TIME).into()
+    Timestamp::from_millisecond(millis).map(|time| time.to_string()).unwrap_or_default()
 }
 
 /// What the statements of a body are checked against.

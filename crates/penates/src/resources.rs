@@ -47,7 +47,7 @@ impl BaseArgs {
     /// separate names.
     pub fn address(&self, resource: &str) -> String {
         let names = resource.split('/').filter(|name| !name.is_empty());
-        let names: Vec<_> = names.map(|name| utf8_percent_encode(name, NAME).to_string()).collect();
+        let names: Vec<_> = names.map(encoded).collect();
         format!("{}/{}", self.base.trim_end_matches('/'), names.join("/"))
     }
 
@@ -55,6 +55,11 @@ impl BaseArgs {
     pub fn versions(&self, resource: &str) -> String {
         format!("{}/fcr:versions", self.address(resource).trim_end_matches('/'))
     }
+}
+
+/// A name as it is in a path.
+pub fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, NAME).to_string()
 }
 
 /// The address that statements have for the root of the repository, with a slash at its end.

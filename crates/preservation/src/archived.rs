@@ -40,6 +40,13 @@ pub fn bytes(about: &About) -> String {
 pub struct ArchivedVersion {
     /// When it was made (RFC 3339).
     pub created: String,
+    /// The state; `None` if the resource was deleted. Such a version has no files.
+    pub state: Option<ArchivedState>,
+}
+
+/// A state of a resource in an object.
+#[derive(Clone, Debug)]
+pub struct ArchivedState {
     /// What is said about it.
     pub about: About,
     /// The statements of clients about it.
@@ -59,6 +66,13 @@ impl ArchivedVersion {
         for version in object.versions() {
             let mut files = object.files(version);
             let wrong = |why: &str| invalid(object.id(), why);
+            if files.is_empty() {
+                if versions.is_empty() {
+                    return Err(wrong("its first version has no files"));
+                }
+                versions.push(Self { created: version.created.clone(), state: None });
+                continue;
+            }
             let file = files.remove(ABOUT).ok_or_else(|| wrong("penates did not write it: there is no about.json"))?;
             let about = match abouts.get(&file.digest) {
                 Some(about) => about.clone(),
@@ -77,7 +91,8 @@ impl ArchivedVersion {
             if bytes.is_some() != about.has_bytes() || !files.is_empty() {
                 return Err(wrong("its files are not those of the resource"));
             }
-            versions.push(Self { created: version.created.clone(), about, statements, bytes });
+            let state = ArchivedState { about, statements, bytes };
+            versions.push(Self { created: version.created.clone(), state: Some(state) });
         }
         Ok(versions)
     }

@@ -77,11 +77,11 @@ fn rewrite(object: &Path, change: impl FnOnce(String) -> String) {
 fn an_object_is_read_with_its_versions_and_files() {
     let (_folder, root, object) = root();
     let versions = read(&root).unwrap();
-    let bytes: Vec<_> = versions.iter().map(|version| version.bytes.clone().unwrap()).collect();
+    let bytes: Vec<_> = versions.iter().map(|version| version.state.clone().unwrap().bytes.unwrap()).collect();
     assert_eq!(bytes[0].place, object.join("v1/content/bytes/a"));
     assert_eq!(fs::read(&bytes[1].place).unwrap(), b"two");
     assert_eq!(bytes[1].digest, Sha512::digest("two").as_slice());
-    assert!(versions.iter().all(|version| version.about == about("a")));
+    assert!(versions.iter().all(|version| version.state.as_ref().unwrap().about == about("a")));
     // Digests in capital letters are the same digests.
     let digest = hex::encode(Sha512::digest("one"));
     rewrite(&object, |text| text.replacen(&digest, &digest.to_uppercase(), 1));
@@ -162,4 +162,19 @@ fn inventories_that_lie_are_refused() {
     let (_folder, root_place, object) = root();
     rewrite(&object, |_| "[".repeat(100_000));
     refused(&root_place, "its inventory");
+}
+
+#[test]
+fn a_version_without_files_is_a_deletion_and_never_the_first_one() {
+    let (_folder, root_place, object) = root();
+    let empty = |object: &Path, name: &str| {
+        let mut inventory = preservation::ocfl::parsed(&fs::read(object.join("inventory.json")).unwrap()).unwrap();
+        inventory.versions.get_mut(name).unwrap().state.clear();
+        rewrite(object, |_| String::from_utf8(inventory.written().0).unwrap());
+    };
+    empty(&object, "v2");
+    let versions = read(&root_place).unwrap();
+    assert!(versions[0].state.is_some() && versions[1].state.is_none());
+    empty(&object, "v1");
+    refused(&root_place, "its first version has no files");
 }

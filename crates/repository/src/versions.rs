@@ -74,6 +74,33 @@ impl Repository {
         Ok(PastMembers(self.heads.last_members(&container, version.incarnation(), deleted).await?))
     }
 
+    /// Begins to list the members that a container ever had, as far as they are kept. A name that
+    /// was used several times may be there several times.
+    pub async fn members_ever(&self, version: &Resource) -> ResourceResult<PastMembers> {
+        // None was removed before the first revision.
+        self.last_members(version, RevisionId::ZERO).await
+    }
+
+    /// The revision that deleted what was at a path; `None` if there is no tombstone, or no version is
+    /// kept.
+    pub async fn deleted(&self, path: &ResourcePath) -> ResourceResult<Option<RevisionId>> {
+        if !self.keeps_versions(path) {
+            return Ok(None);
+        }
+        let versions = match self.versions(path).await {
+            Err(ResourceError::Absent(_)) => return Ok(None),
+            versions => versions?,
+        };
+        if versions.timeline.stands().head.state != ObjectState::Deleted {
+            return Ok(None);
+        }
+        match versions.newest_below(RevisionId::LAST).await? {
+            // The deletion of a container begins before that of its members.
+            Some(newest) => self.end_of(&newest).await,
+            None => Ok(None),
+        }
+    }
+
     /// Whether nothing can happen any more that has a revision below `below`.
     pub fn is_settled(&self, below: RevisionId) -> bool {
         below.time() <= self.heads.horizon()

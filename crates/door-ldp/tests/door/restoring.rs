@@ -1,5 +1,6 @@
 //! New versions by request: snapshots, and earlier versions and deleted resources that come back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -388,10 +389,40 @@ async fn what_was_in_force_at_a_time_is_restored_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_container_lists_what_was_deleted_from_it_also_if_it_is_deleted_itself() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    for name in ["stays", "gone", "freed", "again"] {
+        titled(&fixture, &format!("/rest/c/{name}"), name).await;
+    }
+    delete(&fixture, "/rest/c/gone").await;
+    for name in ["freed", "again"] {
+        delete(&fixture, &format!("/rest/c/{name}")).await;
+        fixture.ask(Method::DELETE, &format!("/rest/c/{name}/fcr:tombstone")).answer().await;
+    }
+    titled(&fixture, "/rest/c/again", "another").await;
+    let list = "/rest/c/fcr:versions?members=deleted";
+    let deleted = async || {
+        let listed = fixture.ask(Method::GET, list).header("accept", "application/x-ndjson").answer().await;
+        assert_eq!(listed.status, StatusCode::OK, "{}", listed.text());
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].to_string();
+        listed.text().lines().map(line).collect::<BTreeSet<_>>()
+    };
+    let names = |names: &[&str]| names.iter().map(|name| format!("{name:?}")).collect::<BTreeSet<_>>();
+    assert_eq!(deleted().await, names(&["gone"]));
+    let line = fixture.get(list).await.text().lines().next().unwrap().to_owned();
+    assert!(line.contains("\"deleted\":\"2025-"), "{line}");
+    delete(&fixture, "/rest/c").await;
+    assert_eq!(deleted().await, names(&["again", "gone", "stays"]));
+    assert_eq!(fixture.get("/rest/none/fcr:versions?members=deleted").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn versions_that_are_hidden_cannot_be_restored_either() {
     let fixture = fixture_with(LdpSettings { deleted_versions: false, ..LdpSettings::default() }).await;
     titled(&fixture, "/rest/a", "secret").await;
     delete(&fixture, "/rest/a").await;
+    assert_eq!(fixture.get("/rest/fcr:versions?members=deleted").await.status, StatusCode::NOT_FOUND);
     assert_eq!(post(&fixture, "/rest/a/fcr:versions?restore=").await.status, StatusCode::GONE);
     put_after_tombstone(&fixture, "/rest/a").await;
     for path in ["/rest/a/fcr:versions/20250615150640", "/rest/a/fcr:versions?restore=20250615150640"] {

@@ -258,6 +258,55 @@ fn all_versions_are_loaded_into_a_new_store_with_their_times() {
 }
 
 #[test]
+fn what_was_deleted_is_exported_with_its_versions_and_is_deleted_again_after_a_load() {
+    let store = tree();
+    change(&store);
+    store.run(&["rm", "letters/deep"]).ends_with(0);
+    store.run(&["rm", "letters/1.txt"]).ends_with(0);
+    let root = store.beside("archive");
+    let export = |store: &TestStore, place: &Path| {
+        store.run(&["export", "", place.to_str().unwrap(), "--as", "ocfl"]).ends_with(0).text().to_owned()
+    };
+    assert!(export(&store, &root).starts_with("exported 9 resources"));
+    match crate::export::is_valid_ocfl(&root) {
+        Ok(is_valid) => assert!(is_valid),
+        Err(reason) => store_cassandra::testing::not_run(&format!("a validator of OCFL: {reason}")),
+    }
+    let whole = files(&root);
+    export(&store, &root);
+    assert_eq!(files(&root), whole, "it was deleted again");
+
+    let copy = TestStore::vacant();
+    let load = || copy.run(&["load", root.to_str().unwrap()]).ends_with(0).text().trim().to_owned();
+    assert!(load().ends_with("0 failed"));
+    for path in ["letters/1.txt", "letters/deep", "letters/deep/empty", "letters/deep/graph"] {
+        let history = |store: &TestStore| store.run(&["history", path]).ends_with(0).text().to_owned();
+        assert_eq!(history(&copy), history(&store));
+        let gone = copy.run(&["cat", path]).ends_with(1);
+        assert!(gone.stderr.contains("deleted"), "{}", gone.stderr);
+    }
+    assert_eq!(load(), "loaded 0 resources (0 B of bytes), 9 unchanged, 0 failed");
+    copy.run(&["verify"]).ends_with(0);
+    // It can be restored there, too, and the next export has that.
+    copy.run(&["restore", "letters/deep"]).ends_with(0);
+    assert_eq!(copy.run(&["cat", "letters/deep/graph"]).ends_with(0).stdout, b"bytes");
+    store.run(&["restore", "letters/1.txt"]).ends_with(0);
+    store.run(&["rm", "letters/100% \u{fc}=2E.."]).ends_with(0);
+    export(&store, &root);
+    let other = TestStore::vacant();
+    other.run(&["load", root.to_str().unwrap()]).ends_with(0);
+    assert_eq!(other.run(&["cat", "letters/1.txt"]).ends_with(0).stdout, b"a letter");
+    assert_eq!(other.run(&["history", "letters/1.txt"]).ends_with(0).text().lines().count(), 7);
+    other.run(&["cat", "letters/100% \u{fc}=2E.."]).ends_with(1);
+    // What was deleted meanwhile in a store with the same versions is deleted there, too; what the
+    // store has changed since is left.
+    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    copy.run(&["cat", "letters/100% \u{fc}=2E.."]).ends_with(1);
+    assert!(told.stderr.contains("letters/deep"), "{}", told.stderr);
+    assert_eq!(copy.run(&["cat", "letters/deep/graph"]).ends_with(0).stdout, b"bytes");
+}
+
+#[test]
 fn versions_are_added_to_a_store_that_has_the_first_ones_and_others_are_refused() {
     let store = tree();
     let root = store.beside("archive").to_str().unwrap().to_owned();

@@ -18,7 +18,7 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     let is_of_resources = resource.is_empty() || matches!(named, Named::None);
     let exported = async {
         let (resources, bytes) = match is_of_resources {
-            true => source.each(&args.base, resource, async |node| one(&source, node, &mut bag).await).await?,
+            true => source.each(&args.base, resource, false, async |node| one(&source, node, &mut bag).await).await?,
             false => (0, 0),
         };
         let (volumes, of_volumes) = volumes::export(client, &args.base, named, &mut bag).await?;

@@ -24,7 +24,7 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     let root = RootWriter::begin(&args.destination, user)?;
     let exported = async {
         let (resources, bytes) = match resource.is_empty() || matches!(named, Named::None) {
-            true => source.each(&args.base, resource, async |node| one(&source, node, &root).await).await?,
+            true => source.each(&args.base, resource, true, async |node| one(&source, node, &root).await).await?,
             false => (0, 0),
         };
         let volume = async |id: &VolumeId| ocfl_volumes::one(client, id, &root).await;
@@ -66,6 +66,10 @@ async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Res
         }
         len_bytes += add(source.state(node, Some(&name)).await?, &mut object).await?;
         object.finish_version(created, message)?;
+    }
+    let is_empty = object.inventory().newest_version().is_none_or(|newest| newest.state.is_empty());
+    if let Some(deleted) = node.deleted.clone().filter(|_| !is_empty) {
+        object.finish_version(deleted, "deleted".to_owned())?;
     }
     object.finish()?;
     Ok(len_bytes)

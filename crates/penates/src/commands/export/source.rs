@@ -1,18 +1,22 @@
 //! What is exported: the resources of a tree, and their states.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::TryStreamExt;
 use heads::VOLUMES;
-use http::{HeaderMap, HeaderName, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
+use serde::Deserialize;
 
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
 use crate::commands::tree::{children, is_away, is_container};
-use crate::resources::{BaseArgs, OWN_STATEMENTS, repository};
+use crate::resources::{BaseArgs, OWN_STATEMENTS, encoded, repository};
 
 /// Namespaces of the classes that are exported. Those of Memento depend on the request.
 const CLASSES: [&str; 2] = ["http://www.w3.org/ns/ldp#", "http://fedora.info/definitions/v4/repository#"];
@@ -32,6 +36,15 @@ pub struct Node {
     pub address: String,
     /// The names in its path.
     pub names: Vec<String>,
+    /// When it was deleted (RFC 3339), if it was.
+    pub deleted: Option<String>,
+}
+
+/// A line of the list of what was deleted from a container.
+#[derive(Deserialize)]
+struct Deleted {
+    name: String,
+    deleted: String,
 }
 
 /// A state of a resource, as the server sends it.
@@ -56,18 +69,19 @@ impl<'a> Source<'a> {
 
     /// Calls `export` with each resource of a tree, a container before the resources in it. It
     /// returns a number of bytes. Returns the number of resources, and of bytes. Volumes are left
-    /// out.
+    /// out. Resources that were deleted are included if `with_deleted`.
     pub async fn each(
         &self,
         base: &BaseArgs,
         resource: &str,
+        with_deleted: bool,
         mut export: impl AsyncFnMut(&Node) -> anyhow::Result<u64>,
     ) -> anyhow::Result<(u64, u64)> {
         let names = resource.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let (mut resources, mut bytes) = (0, 0);
-        let mut waiting = vec![Node { address: base.address(resource), names }];
+        let mut waiting = vec![Node { address: base.address(resource), names, deleted: None }];
         while let Some(node) = waiting.pop() {
-            let exported = async { Ok((is_container(self.client, &node.address).await?, export(&node).await?)) }.await;
+            let exported = async { Ok((self.is_container(&node).await?, export(&node).await?)) }.await;
             let (is_container, len_bytes) = match exported {
                 // It was deleted since it was listed.
                 Err(error) if resources > 0 && is_gone(&error) => continue,
@@ -79,17 +93,59 @@ impl<'a> Source<'a> {
             if !is_container || is_volumes {
                 continue;
             }
-            for child in children(self.client, &node.address).await? {
+            let present = match node.deleted {
+                None => children(self.client, &node.address).await?,
+                Some(_) => Vec::new(),
+            };
+            if with_deleted {
+                waiting.extend(self.deleted_from(&node).await?);
+            }
+            for child in present {
                 let name = child.rsplit('/').next().unwrap_or_default();
                 let name = percent_decode_str(name).decode_utf8().context("a name of a resource")?.into_owned();
                 if node.names.is_empty() && name == VOLUMES {
                     continue;
                 }
                 let names = node.names.iter().cloned().chain([name]).collect();
-                waiting.push(Node { address: child, names });
+                waiting.push(Node { address: child, names, deleted: None });
             }
         }
         Ok((resources, bytes))
+    }
+
+    /// Whether a resource is a container, or was one when it was deleted.
+    async fn is_container(&self, node: &Node) -> anyhow::Result<bool> {
+        if node.deleted.is_none() {
+            return Ok(is_container(self.client, &node.address).await?);
+        }
+        let versions = self.versions(node).await?.unwrap_or_default();
+        let Some((last, _)) = versions.last() else { return Ok(false) };
+        Ok(is_container(self.client, &version_address(node, last)).await?)
+    }
+
+    /// What was deleted from a container and is not there again.
+    async fn deleted_from(&self, node: &Node) -> anyhow::Result<Vec<Node>> {
+        let list = format!("{}/fcr:versions?members=deleted", node.address.trim_end_matches('/'));
+        let lines = match self.client.get_lines(&list, "application/x-ndjson").await {
+            // The server keeps no versions, shows none of what is deleted, or has no such list.
+            Err(error) if matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE)) => {
+                return Ok(Vec::new());
+            }
+            lines => lines?,
+        };
+        let mut lines = std::pin::pin!(lines);
+        // A name may be listed several times.
+        let mut found = BTreeMap::new();
+        while let Some(line) = lines.try_next().await? {
+            let Deleted { name, deleted } = serde_json::from_str(&line).context("what was deleted")?;
+            found.insert(name, deleted);
+        }
+        let deleted = found.into_iter().map(|(name, deleted)| {
+            let address = format!("{}/{}", node.address.trim_end_matches('/'), encoded(&name));
+            let names = node.names.iter().cloned().chain([name]).collect();
+            Node { address, names, deleted: Some(deleted) }
+        });
+        Ok(deleted.collect())
     }
 
     /// The names and times of a resource's versions, oldest first; `None` if the server keeps none.
@@ -100,7 +156,7 @@ impl<'a> Source<'a> {
     /// The state of a resource at its address, or at that of a version.
     pub async fn state(&self, node: &Node, version: Option<&str>) -> anyhow::Result<State> {
         let address = match version {
-            Some(version) => format!("{}/fcr:versions/{version}", node.address.trim_end_matches('/')),
+            Some(version) => version_address(node, version),
             None => node.address.clone(),
         };
         // A redirection is one to bytes that are stored elsewhere. They are not fetched.
@@ -136,6 +192,10 @@ impl<'a> Source<'a> {
         });
         Ok(State { about, bytes, statements })
     }
+}
+
+fn version_address(node: &Node, version: &str) -> String {
+    format!("{}/fcr:versions/{version}", node.address.trim_end_matches('/'))
 }
 
 fn is_gone(error: &anyhow::Error) -> bool {

@@ -20,6 +20,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
+use crate::commands::tree::is_away;
 use crate::exit::told;
 use crate::ingest::Summary;
 use crate::resources::{BaseArgs, OWN_STATEMENTS};
@@ -35,6 +36,9 @@ const LDP: &str = "http://www.w3.org/ns/ldp#";
 /// The relation to content that is stored elsewhere (Fedora API, section 3.9).
 const EXTERNAL_CONTENT: &str = "http://fedora.info/definitions/fcrepo#ExternalContent";
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+
+/// Why a resource with a tombstone is not created.
+pub const IS_DELETED: &str = "it is deleted here; `penates rm --forget` frees its name";
 
 /// Loads resources into a repository.
 pub struct Loader {
@@ -130,16 +134,18 @@ impl Loader {
     /// Creates a resource: a graph with its statements, or bytes without. Returns how many bytes
     /// were sent.
     pub async fn create(&self, state: &State) -> anyhow::Result<(Sent, u64)> {
+        self.create_unless_deleted(state).await?.context(IS_DELETED)
+    }
+
+    /// The same; `None` if the resource, or a container above it, was deleted and has a tombstone.
+    pub async fn create_unless_deleted(&self, state: &State) -> anyhow::Result<Option<(Sent, u64)>> {
         let request = put(&state.about)?.header(header::IF_NONE_MATCH, "*");
         let (request, body, len_bytes) = self.body(state, request).await?;
         let response = self.client.send(&self.address(state), request, body).await?;
         match response.status() {
-            StatusCode::PRECONDITION_FAILED => Ok((Sent::IsThere, 0)),
-            status if status.is_success() => Ok((Sent::Made, len_bytes)),
-            StatusCode::GONE => {
-                let error = ClientError::of_response(response).await;
-                bail!("{error}; `penates rm --forget` frees its name")
-            }
+            StatusCode::PRECONDITION_FAILED => Ok(Some((Sent::IsThere, 0))),
+            status if status.is_success() => Ok(Some((Sent::Made, len_bytes))),
+            StatusCode::GONE => Ok(None),
             _ => Err(ClientError::of_response(response).await.into()),
         }
     }
@@ -189,6 +195,15 @@ impl Loader {
         let request = Request::builder().method(Method::POST);
         self.client.ask(&self.base.versions(&about.path), request, client::empty()).await?;
         Ok(())
+    }
+
+    /// Deletes a resource, unless it is deleted already.
+    pub async fn remove(&self, about: &About) -> anyhow::Result<()> {
+        let request = Request::builder().method(Method::DELETE);
+        match self.client.ask(&self.base.address(&about.path), request, client::empty()).await {
+            Err(error) if !is_away(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Deletes a resource, and frees its name.

@@ -9,13 +9,13 @@ use anyhow::{Context, bail, ensure};
 use heads::VOLUMES;
 use jiff::Timestamp;
 use preservation::about::About;
-use preservation::archived::ArchivedVersion;
+use preservation::archived::{ArchivedState, ArchivedVersion};
 use preservation::ocfl::{Object, each_object};
 use preservation::read::{ReadError, ReadResult};
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
 use tokio::task::spawn_blocking;
 
-use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, Sent, State};
+use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, IS_DELETED, Loader, Sent, State};
 use super::ocfl_volume::Volume;
 use crate::client::ClientError;
 use crate::exit::told;
@@ -50,12 +50,18 @@ enum Change {
     Restore(usize),
     /// A version of the same state.
     Nothing,
+    /// It is deleted. That makes no version.
+    Delete,
 }
 
 impl Change {
     /// Whether the bytes, or the lack of any, are those of the version from here on.
     fn sets_bytes(self) -> bool {
         matches!(self, Self::Create | Self::CreateAgain | Self::Bytes | Self::Restore(_))
+    }
+
+    fn makes_version(self) -> bool {
+        self != Self::Delete
     }
 
     fn sets_statements(self) -> bool {
@@ -103,6 +109,7 @@ impl Found {
         }
         let versions = ArchivedVersion::all(&object)?;
         let Some(first) = versions.into_iter().next() else { return Ok(None) };
+        let Some(first) = first.state else { return Ok(None) };
         let name = first.about.path;
         let above = (!name.is_empty()).then(|| name.rsplit_once('/').map_or("", |(above, _)| above).to_owned());
         let depth = name.split('/').filter(|name| !name.is_empty()).count();
@@ -165,26 +172,30 @@ fn times(object: &Object) -> ReadResult<Vec<u64>> {
 /// The changes that make the versions, each with the number of its version.
 fn changes(versions: &[ArchivedVersion]) -> Vec<(usize, Change)> {
     let mut changes = Vec::new();
+    let mut before: Option<&ArchivedState> = None;
     for (n, version) in versions.iter().enumerate() {
-        let before = n.checked_sub(1).map(|before| &versions[before]);
-        let is_same_kind = before.is_some_and(|before| kind(before) == kind(version));
-        let (Some(before), true) = (before, is_same_kind) else {
+        let Some(state) = &version.state else {
+            changes.extend(before.take().map(|_| (n, Change::Delete)));
+            continue;
+        };
+        let Some(before) = before.replace(state).filter(|before| kind(before) == kind(state)) else {
             changes.push((n, if n == 0 { Change::Create } else { Change::CreateAgain }));
             // A graph is created with its statements.
-            if version.about.is_binary() && !is_empty(version) {
+            if state.about.is_binary() && !is_empty(state) {
                 changes.push((n, Change::Statements));
             }
             continue;
         };
-        let has_same_bytes = bytes_of(before) == bytes_of(version);
-        let has_same_statements = before.statements.digest == version.statements.digest;
+        let has_same_bytes = bytes_of(before) == bytes_of(state);
+        let has_same_statements = before.statements.digest == state.statements.digest;
         match (has_same_bytes, has_same_statements) {
             (true, true) => changes.push((n, Change::Nothing)),
             (true, false) => changes.push((n, Change::Statements)),
             (false, true) => changes.push((n, Change::Bytes)),
             (false, false) => {
-                let is_same = |(of, _): &(usize, Change)| is_same_state(&versions[*of], version);
-                match changes.iter().rposition(is_same) {
+                let made: Vec<_> = changes.iter().filter(|(_, change)| change.makes_version()).collect();
+                let is_same = |of: usize| versions[of].state.as_ref().is_some_and(|of| is_same_state(of, state));
+                match made.iter().rposition(|(of, _)| is_same(*of)) {
                     Some(earlier) => changes.push((n, Change::Restore(earlier))),
                     None => changes.extend([(n, Change::Bytes), (n, Change::Statements)]),
                 }
@@ -195,23 +206,23 @@ fn changes(versions: &[ArchivedVersion]) -> Vec<(usize, Change)> {
 }
 
 /// What a change of bytes changes.
-fn bytes_of(version: &ArchivedVersion) -> impl PartialEq + use<'_> {
-    let About { content_type, content_disposition, stored_at, .. } = &version.about;
-    (version.bytes.as_ref().map(|bytes| &bytes.digest), content_type, content_disposition, stored_at)
+fn bytes_of(state: &ArchivedState) -> impl PartialEq + use<'_> {
+    let About { content_type, content_disposition, stored_at, .. } = &state.about;
+    (state.bytes.as_ref().map(|bytes| &bytes.digest), content_type, content_disposition, stored_at)
 }
 
-fn is_same_state(one: &ArchivedVersion, other: &ArchivedVersion) -> bool {
+fn is_same_state(one: &ArchivedState, other: &ArchivedState) -> bool {
     let is_same_kind = kind(one) == kind(other);
     is_same_kind && bytes_of(one) == bytes_of(other) && one.statements.digest == other.statements.digest
 }
 
-fn kind(version: &ArchivedVersion) -> Option<String> {
-    super::loader::model(&version.about).ok()
+fn kind(state: &ArchivedState) -> Option<String> {
+    super::loader::model(&state.about).ok()
 }
 
 /// Whether there are no statements. An empty file is known by its length.
-fn is_empty(version: &ArchivedVersion) -> bool {
-    std::fs::metadata(&version.statements.place).is_ok_and(|file| file.len() == 0)
+fn is_empty(state: &ArchivedState) -> bool {
+    std::fs::metadata(&state.statements.place).is_ok_and(|file| file.len() == 0)
 }
 
 /// An object that is being loaded.
@@ -248,17 +259,22 @@ impl Loading {
     fn path(&self) -> String {
         match &self.what {
             What::Volume(volume) => format!("{VOLUMES}/{}", volume.id()),
-            What::Resource(changes) => {
-                changes.versions.first().map(|version| version.about.path.clone()).unwrap_or_default()
-            }
+            What::Resource(changes) => changes.path().to_owned(),
         }
     }
 }
 
 impl Changes {
-    /// The state of a version.
+    /// The path of the resource.
+    fn path(&self) -> &str {
+        let first = self.versions.first().and_then(|version| version.state.as_ref());
+        first.map_or("", |first| &first.about.path)
+    }
+
+    /// The state of a version, or of the one before if that is a deletion.
     async fn state(&self, version: usize) -> anyhow::Result<State> {
-        let ArchivedVersion { about, statements, bytes, .. } = &self.versions[version];
+        let state = self.versions[..=version].iter().rev().find_map(|version| version.state.as_ref());
+        let ArchivedState { about, statements, bytes } = state.context("its first version has no files")?;
         let place = statements.place.clone();
         let named = || place.display().to_string();
         let len_bytes = tokio::fs::metadata(&place).await.with_context(named)?.len();
@@ -351,9 +367,14 @@ impl Changes {
                 continue;
             }
             let bytes = match change {
-                Change::Create => match loader.create(&state).await? {
-                    (Sent::Made, bytes) => bytes,
-                    (Sent::IsThere, _) => {
+                Change::Create => match loader.create_unless_deleted(&state).await? {
+                    Some((Sent::Made, bytes)) => bytes,
+                    None if self.is_deleted(loader).await? => {
+                        there.insert(object, self.changes.len());
+                        continue;
+                    }
+                    None => bail!(IS_DELETED),
+                    Some((Sent::IsThere, _)) => {
                         let (done, is_changed) = self.compare(loader).await?;
                         there.insert(object, done);
                         if is_changed {
@@ -368,7 +389,7 @@ impl Changes {
                     if let Some(clock) = clock {
                         clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
                     }
-                    loader.delete(&state.about).await?;
+                    loader.forget(&state.about).await?;
                     if let Some(clock) = clock {
                         clock.advance(Duration::from_millis(1));
                     }
@@ -378,17 +399,37 @@ impl Changes {
                 Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
                 Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
                 Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
+                Change::Delete => loader.remove(&state.about).await.map(|()| 0)?,
             };
             sent = Some(sent.unwrap_or(0) + bytes);
         }
         Ok(sent)
     }
 
+    /// How many of the changes make so many versions; more than there are if they do not.
+    fn until(&self, versions: usize) -> usize {
+        let made = self.changes.iter().enumerate().filter(|(_, (_, change))| change.makes_version());
+        match versions.checked_sub(1) {
+            Some(before) => made.map(|(n, _)| n + 1).nth(before).unwrap_or(self.changes.len() + 1),
+            None => 0,
+        }
+    }
+
+    /// Whether all versions are there, and the resource is deleted as it is here at last.
+    async fn is_deleted(&self, loader: &Loader) -> anyhow::Result<bool> {
+        let is_last = self.changes.last().is_some_and(|(_, change)| *change == Change::Delete);
+        let count = loader.version_count(self.path()).await?;
+        Ok(is_last && count.is_none_or(|count| self.until(count) + 1 == self.changes.len()))
+    }
+
     /// Compares what is there with the versions. Returns how many of the changes were made, and whether
     /// this made one.
     async fn compare(&self, loader: &Loader) -> anyhow::Result<(usize, bool)> {
-        let path = &self.versions[0].about.path;
-        let done = loader.version_count(path).await?.unwrap_or(self.changes.len());
+        let path = self.path();
+        let done = match loader.version_count(path).await? {
+            Some(count) => self.until(count),
+            None => self.changes.len(),
+        };
         let Some(made) = self.changes.get(..done).filter(|made| !made.is_empty()) else {
             bail!("there is a resource with more versions");
         };

@@ -1,0 +1,87 @@
+//! What was deleted from a container and has a tombstone: `GET` of its `fcr:versions?members=deleted` lists it as lines of
+//! JSON, as far as its versions are kept. The container may be deleted itself.
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use door_http::accept::{self, Offer};
+use futures::stream;
+use heads::{ResourcePath, RevisionId};
+use http::{HeaderValue, Method, StatusCode, header};
+use library::Library;
+use repository::{PastMembers, ResourceError};
+use serde::Serialize;
+
+use crate::address::Facet;
+use crate::errors::LdpError;
+use crate::managed;
+use crate::request::{LdpRequest, empty, unsent};
+use crate::statements::is_container;
+
+const JSON_LINES: &str = "application/x-ndjson";
+
+/// Members that are read together.
+const PAGE_MEMBERS: usize = 128;
+
+/// A line.
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    /// When it was deleted.
+    deleted: String,
+}
+
+impl LdpRequest {
+    /// Whether a request for the list of versions is one for deleted members.
+    pub fn asks_for_deleted_members(&self) -> bool {
+        let mut fields = form_urlencoded::parse(self.query.as_deref().unwrap_or_default().as_bytes());
+        self.target.facet == Facet::Itself && fields.any(|(name, value)| name == "members" && value == "deleted")
+    }
+
+    /// The names and times of what was deleted. A name may be there several times.
+    pub async fn get_deleted_members(&self) -> Result<Response, LdpError> {
+        if !self.settings().deleted_versions {
+            return Err(LdpError::NoVersions);
+        }
+        let offer = [Offer::new(JSON_LINES, ())];
+        accept::media_type(&self.headers, &offer).ok_or_else(|| LdpError::NotAcceptable(JSON_LINES.to_owned()))?;
+        let absent = || LdpError::Resource(ResourceError::Absent(self.path().clone()));
+        let version = self.versions().await?.newest_below(RevisionId::LAST).await?.ok_or_else(absent)?;
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        if self.method == Method::HEAD {
+            return Ok(unsent(response));
+        }
+        if is_container(&version) {
+            let members = self.library().repository.members_ever(&version).await?;
+            let listing = Listing { library: self.library().clone(), path: self.path().clone(), members };
+            *response.body_mut() = Body::from_stream(stream::try_unfold(listing, Listing::next));
+        }
+        Ok(response)
+    }
+}
+
+/// A list that is being sent.
+struct Listing {
+    library: Library,
+    path: ResourcePath,
+    members: PastMembers,
+}
+
+impl Listing {
+    /// The next lines, and the rest.
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, LdpError> {
+        let Some(page) = self.members.more(PAGE_MEMBERS).await? else { return Ok(None) };
+        let mut lines = Vec::new();
+        for member in page {
+            let child = self.path.child(&member.name).map_err(ResourceError::from)?;
+            let Some(deleted) = self.library.repository.deleted(&child).await? else { continue };
+            let line = Line { name: member.name, deleted: managed::time_text(deleted.time()) };
+            serde_json::to_writer(&mut lines, &line).map_err(|error| LdpError::Internal(error.to_string()))?;
+            lines.push(b'\n');
+        }
+        Ok(Some((lines.into(), self)))
+    }
+}
