@@ -1,17 +1,18 @@
-//! Tests that take minutes, because they kill nodes of clusters and wait for them to return. They
-//! are marked as ignored, so the usual run of all tests skips them.
+//! Tests that take minutes, because they kill nodes of clusters and wait for them to return, or build
+//! a validator. They are marked as ignored, so the usual run of all tests skips them.
 
 use anyhow::{Result, bail};
 
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 5] = [
+const PROOFS: [(&str, &str, &str); 6] = [
     ("store-cassandra", "copies", ""),
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
     ("penates", "cli", "proofs::three_nodes"),
     ("penates", "cli", "proofs::two_datacenters"),
+    ("penates", "cli", "proofs::rocfl"),
 ];
 
 /// The names of the proofs.

@@ -119,6 +119,7 @@ mod tests {
                 "store-cassandra: two_datacenters",
                 "penates: cli proofs::three_nodes",
                 "penates: cli proofs::two_datacenters",
+                "penates: cli proofs::rocfl",
             ] {
                 assert!(told.contains(&format!("\n  - {proof}")), "{told}");
             }

@@ -12,7 +12,7 @@ use crate::harness::*;
 use crate::load::files;
 
 /// Runs a command on a store that keeps all versions of volumes.
-fn run(store: &TestStore, args: &[&str]) -> Ran {
+pub fn run(store: &TestStore, args: &[&str]) -> Ran {
     let mut command = store.command(args);
     command.env("PENATES_HISTORY__VOLUMES", "all");
     Ran::of(command)
@@ -41,7 +41,7 @@ const APART: &str = "yale.39002015008130";
 
 /// A store with three volumes. One of them has five versions: a page is replaced, then the METS, then
 /// the same is imported again, and then the page comes back.
-fn library() -> TestStore {
+pub fn library() -> TestStore {
     let store = TestStore::vacant();
     for id in [SMALL, OTHER, APART] {
         run(&store, &["import", sample_folder(id).to_str().unwrap()]).ends_with(0);
@@ -64,7 +64,7 @@ fn path(store: &TestStore, name: &str) -> String {
     store.beside(name).to_str().unwrap().to_owned()
 }
 
-fn object(root: &Path, id: &str) -> PathBuf {
+pub fn object(root: &Path, id: &str) -> PathBuf {
     root.join(layout::place(&archived_volume::id(id)))
 }
 

@@ -1,0 +1,52 @@
+//! An export to OCFL, checked by rocfl. It is another implementation than ocfl-py, and is built here
+//! from its registry.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::*;
+use crate::ocfl_volumes;
+
+/// The version that is built, and kept from run to run.
+const VERSION: &str = "1.7.0";
+
+fn rocfl() -> PathBuf {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rocfl-{VERSION}"));
+    let program = kept.join("bin/rocfl");
+    if !program.exists() {
+        // Without its default features it knows no object stores.
+        let mut install = Command::new(env!("CARGO"));
+        install.args(["install", "--locked", "--no-default-features", "--version", VERSION, "--root"]).arg(&kept);
+        install.arg("--target-dir").arg(kept.join("target")).arg("rocfl");
+        assert!(install.status().unwrap().success());
+        fs::remove_dir_all(kept.join("target")).unwrap();
+    }
+    program
+}
+
+/// Whether it finds a storage root and all of its objects valid.
+fn is_valid(root: &Path) -> bool {
+    let validated = Command::new(rocfl()).arg("-r").arg(root).arg("validate").output().unwrap();
+    println!("{}", String::from_utf8_lossy(&validated.stdout));
+    validated.status.success()
+}
+
+#[test]
+#[ignore = "it builds rocfl, which takes minutes"]
+fn rocfl_finds_an_export_with_volumes_and_deleted_resources_valid_until_a_byte_changes() {
+    let store = ocfl_volumes::library();
+    let letter = store.beside("letter.txt");
+    fs::write(&letter, "a letter").unwrap();
+    for path in ["letters/100% \u{fc}=2E..", "letters/gone"] {
+        store.run(&["put", path, letter.to_str().unwrap()]).ends_with(0);
+    }
+    store.run(&["rm", "letters/gone"]).ends_with(0);
+    let root = store.beside("archive");
+    let told = ocfl_volumes::run(&store, &["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    assert!(told.text().starts_with("exported 4 resources and 3 volumes"), "{}", told.text());
+    assert!(is_valid(&root));
+    let page = ocfl_volumes::object(&root, SMALL).join("v1/content/pages/00000003.txt");
+    fs::write(page, "another text").unwrap();
+    assert!(!is_valid(&root), "it finds nothing");
+}
