@@ -6,7 +6,7 @@ mod support;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use hathi::VolumeParts;
+use hathi::{PagesOf, VolumeParts};
 use heads::ObjectsError;
 use parking_lot::Mutex;
 use support::{faulty, fixture, id, import, listed, texts, volume};
@@ -57,10 +57,10 @@ async fn a_bad_source_is_refused_with_its_kind_and_leaves_what_was_there() {
 
 #[tokio::test]
 async fn a_check_tells_what_an_import_would_without_a_store() {
-    let checked = check(volume("t.a", &["one", "two"])).await.unwrap();
+    let checked = check(volume("t.a", &["one", "two"]), PagesOf::Mets).await.unwrap();
     assert_eq!((checked.id, checked.pages, checked.bytes), (id("t.a"), 2, 6));
     for (kind, parts) in bad_sources() {
-        let error = check(parts).await.unwrap_err();
+        let error = check(parts, PagesOf::Mets).await.unwrap_err();
         assert!(matches!(&error, ObjectsError::Source(source) if source.kind() == kind), "{kind}: {error}");
     }
 }
