@@ -77,3 +77,21 @@ fn records_that_are_refused_are_named_and_the_others_stored() {
     fs::write(&text, "").unwrap();
     store.run(&["records", "import", text.to_str().unwrap()]).ends_with(2);
 }
+
+#[test]
+fn a_plan_has_a_line_for_each_store_and_computes_with_the_costs_that_it_prints() {
+    let plan = ["records", "plan", "--records", "1e6", "--reads", "100", "--writes", "100"];
+    let told = Ran::of(penates(&plan)).ends_with(0);
+    assert!(told.text().contains("data folder") && told.text().contains("Cassandra, fast"), "{}", told.text());
+    let lines = Ran::of(penates(&[&plan[..], &["--json"]].concat())).ends_with(0).json_lines();
+    assert_eq!(lines.len(), 3);
+    let folder = tempfile::tempdir().unwrap();
+    let costs = folder.path().join("costs.toml");
+    let shown = Ran::of(penates(&[&plan[..], &["--show-costs"]].concat())).ends_with(0);
+    std::fs::write(&costs, shown.text()).unwrap();
+    let same = [&plan[..], &["--json", "--costs", costs.to_str().unwrap()]].concat();
+    assert_eq!(Ran::of(penates(&same)).ends_with(0).json_lines(), lines);
+    std::fs::write(&costs, "record_bytes = 400").unwrap();
+    let refused = Ran::of(penates(&same)).ends_with(2);
+    assert!(refused.stderr.contains("the costs:"), "{}", refused.stderr);
+}

@@ -1,8 +1,10 @@
-//! `penates records`: `export.rs` and `import.rs` move many at once, `format.rs` knows their formats.
+//! `penates records`: `export.rs` and `import.rs` move many at once, `format.rs` knows their formats,
+//! `plan.rs` computes machines.
 
 mod export;
 mod format;
 mod import;
+mod plan;
 
 use std::str::FromStr;
 
@@ -29,7 +31,8 @@ const LINES: &str = "application/x-ndjson";
   penates records get user:1
   penates records scan --match 'user:*'
   penates records export > records.ndjson
-  penates records import records.ndjson")]
+  penates records import records.ndjson
+  penates records plan --records 1e9 --reads 5000 --writes 5000")]
 pub struct RecordsArgs {
     /// What to do.
     #[command(subcommand)]
@@ -49,6 +52,8 @@ enum RecordsCommand {
     Export(export::ExportArgs),
     /// Store records that were exported, or made by other programs.
     Import(import::ImportArgs),
+    /// Compute the machines that records need, from measured costs.
+    Plan(plan::PlanArgs),
 }
 
 /// Arguments of `penates records get`.
@@ -137,6 +142,7 @@ pub async fn run(args: RecordsArgs) -> anyhow::Result<()> {
         RecordsCommand::Scan(args) => scan(args).await,
         RecordsCommand::Export(args) => export::run(args).await,
         RecordsCommand::Import(args) => import::run(args).await,
+        RecordsCommand::Plan(args) => plan::run(&args),
     }
 }
 

@@ -1,0 +1,397 @@
+//! `penates records plan`: computes machines from what operations and records cost, as measured.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context;
+use bytesize::ByteSize;
+use clap::Args;
+use humantime::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::OutputArgs;
+use crate::exit::CliError;
+use crate::output::{Output, human_bytes};
+
+/// The measured costs: what `records-door costs` of the benchmarks printed on its machine.
+const MEASURED: &str = include_str!("costs.toml");
+
+/// Arguments of `penates records plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates records plan --records 1e9 --bytes 400 --reads 5000 --writes 5000
+  penates records plan --records 1e9 --reads 5000 --writes 5000 --copies 2 --datacenters 2 --deadline 10ms
+  penates records plan --records 1e7 --reads 9000 --writes 1000 --cores 4 --memory 16GiB --disk 500GB --json")]
+pub struct PlanArgs {
+    /// How many records are kept.
+    #[arg(long, value_name = "N")]
+    records: Count,
+    /// Bytes of a record: its id, and names and values of its attributes.
+    #[arg(long, value_name = "SIZE", default_value = "400")]
+    bytes: ByteSize,
+    /// Reads per second in each data center.
+    #[arg(long, value_name = "N")]
+    reads: Count,
+    /// Writes per second in each data center.
+    #[arg(long, value_name = "N")]
+    writes: Count,
+    /// The time in which 99 of 100 operations must be answered.
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    deadline: Duration,
+    /// The share of the records that are asked for often, in percent. They are kept in memory.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(..=100))]
+    hot: u8,
+    /// Copies in each data center, on Cassandra.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
+    copies: u32,
+    /// Data centers, on Cassandra.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
+    datacenters: u32,
+    /// Processor cores of a machine.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: u32,
+    /// Memory of a machine.
+    #[arg(long, value_name = "SIZE", default_value = "64GiB")]
+    memory: ByteSize,
+    /// Disk of a machine.
+    #[arg(long, value_name = "SIZE", default_value = "2TB")]
+    disk: ByteSize,
+    /// Compute with the costs in this file (TOML) instead of those that were measured.
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+    /// Print the costs in use, as a file for `--costs`, and nothing else.
+    #[arg(long)]
+    show_costs: bool,
+    /// The form of the output.
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A number that may be written as `1e9`.
+#[derive(Clone, Copy, Debug)]
+struct Count(f64);
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number) if (0.0..=1e15).contains(&number) => Ok(Self(number)),
+            _ => Err("a number from 0 to 1e15 is needed, such as 5000 or 1e9".to_owned()),
+        }
+    }
+}
+
+/// What everything costs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Costs {
+    /// Bytes of a record with which all of this was measured.
+    record_bytes: f64,
+    /// The share of a processor that may be busy, so that answers are in time.
+    busy_at_most: f64,
+    /// The share of a disk that may be full, so that compactions have room.
+    full_at_most: f64,
+    folder: Engine,
+    atomic: Engine,
+    fast: Engine,
+}
+
+/// The costs of an engine.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Engine {
+    /// Processor time of the server, in microseconds.
+    server_read_us: f64,
+    server_write_us: f64,
+    /// Processor time of one copy's node, in microseconds; 0 without nodes.
+    node_read_us: f64,
+    node_write_us: f64,
+    /// Bytes on disk of one copy of a record.
+    disk_bytes: f64,
+    /// Memory that a machine needs besides the data.
+    memory_gib: f64,
+    /// p99 of reads and of writes in milliseconds, if they were measured.
+    p99_ms: Option<P99>,
+}
+
+/// The slowest of 99 in 100 operations, in milliseconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct P99 {
+    read: f64,
+    write: f64,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    records: f64,
+    record_bytes: f64,
+    reads: f64,
+    writes: f64,
+    hot: f64,
+    copies: f64,
+    datacenters: f64,
+}
+
+/// A machine.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    cores: f64,
+    memory_bytes: f64,
+    disk_bytes: f64,
+}
+
+/// What a data center needs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Need {
+    engine: &'static str,
+    /// Machines that serve, and machines of Cassandra.
+    servers: u64,
+    nodes: u64,
+    /// Of all of them together.
+    cores: f64,
+    memory_bytes: f64,
+    disk_bytes: f64,
+    /// Why there are so many.
+    limit: &'static str,
+    /// Whether the deadline can be met, and all machines can be had.
+    is_possible: bool,
+    note: String,
+}
+
+/// Runs it.
+pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    let text = match &args.costs {
+        None => MEASURED.to_owned(),
+        Some(file) => std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?,
+    };
+    let mut output = Output::stdout();
+    if args.show_costs {
+        output.bytes(text.as_bytes())?;
+        return output.finish();
+    }
+    let costs: Costs = toml::from_str(&text).map_err(|error| CliError::Usage(format!("the costs: {error}")))?;
+    let wanted = Wanted {
+        records: args.records.0,
+        record_bytes: args.bytes.as_u64() as f64,
+        reads: args.reads.0,
+        writes: args.writes.0,
+        hot: f64::from(args.hot) / 100.0,
+        copies: f64::from(args.copies),
+        datacenters: f64::from(args.datacenters),
+    };
+    let machine = Machine {
+        cores: f64::from(args.cores),
+        memory_bytes: args.memory.as_u64() as f64,
+        disk_bytes: args.disk.as_u64() as f64,
+    };
+    let needs = needs(&costs, wanted, machine, args.deadline.as_secs_f64() * 1e3);
+    if args.output.json {
+        needs.iter().try_for_each(|need| output.json(need))?;
+        return output.finish();
+    }
+    let columns = ["store", "servers", "nodes", "cores", "memory", "disk", "limited by", "note"];
+    let row = |need: &Need| {
+        vec![
+            need.engine.to_owned(),
+            need.servers.to_string(),
+            need.nodes.to_string(),
+            format!("{:.1}", need.cores),
+            human_bytes(need.memory_bytes as u64),
+            human_bytes(need.disk_bytes as u64),
+            need.limit.to_owned(),
+            need.note.clone(),
+        ]
+    };
+    output.table(&columns, &needs.iter().map(row).collect::<Vec<_>>())?;
+    output.line(format!(
+        "Machines and what they need, in each data center. Processors are busy for {:.0} %, disks are full to {:.0} %, \
+         and {} % of the records are in memory.",
+        costs.busy_at_most * 100.0,
+        costs.full_at_most * 100.0,
+        args.hot
+    ))?;
+    output
+        .line("The costs are those of one machine (--show-costs). Measure yours before you buy: benches/README.md.")?;
+    output.finish()
+}
+
+/// What each kind of store needs.
+fn needs(costs: &Costs, wanted: Wanted, machine: Machine, deadline_ms: f64) -> Vec<Need> {
+    let mut needs = vec![in_folder(costs, wanted, machine)];
+    needs.extend(
+        [("Cassandra, atomic", costs.atomic, quorum(wanted.copies)), ("Cassandra, fast", costs.fast, 1.0)]
+            .map(|(name, engine, read_copies)| on_cassandra(costs, name, engine, read_copies, wanted, machine)),
+    );
+    for (need, engine) in needs.iter_mut().zip([costs.folder, costs.atomic, costs.fast]) {
+        match engine.p99_ms {
+            Some(P99 { read, write }) if read.max(write) > deadline_ms => {
+                need.is_possible = false;
+                need.note = format!("too late: p99 was {read} ms for reads and {write} ms for writes");
+            }
+            None if need.note.is_empty() => need.note = "p99 was not measured".to_owned(),
+            _ => {}
+        }
+    }
+    needs
+}
+
+/// The copies that an atomic read asks.
+fn quorum(copies: f64) -> f64 {
+    (copies / 2.0).floor() + 1.0
+}
+
+/// One server over a data folder.
+fn in_folder(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
+    let engine = costs.folder;
+    let disk = wanted.records * engine.disk_bytes * wanted.record_bytes / costs.record_bytes;
+    let busy = (wanted.reads * engine.server_read_us + wanted.writes * engine.server_write_us) / 1e6;
+    let cores = busy / costs.busy_at_most;
+    let memory_bytes = engine.memory_gib * GIB + disk * wanted.hot;
+    let disk_bytes = disk / costs.full_at_most;
+    let shares = [
+        (cores / machine.cores, "processor"),
+        (disk_bytes / machine.disk_bytes, "disk"),
+        (memory_bytes / machine.memory_bytes, "memory"),
+    ];
+    let (share, limit) = greatest(&shares);
+    let is_possible = share <= 1.0;
+    let note = match (is_possible, wanted.datacenters > 1.0) {
+        (false, _) => "too much for one machine".to_owned(),
+        (true, true) => "each data center is on its own; a standby follows".to_owned(),
+        (true, false) => "a standby follows with `penates copy --follow`".to_owned(),
+    };
+    Need { engine: "data folder", servers: 1, nodes: 0, cores, memory_bytes, disk_bytes, limit, is_possible, note }
+}
+
+/// Servers over nodes of Cassandra. Each data center applies the writes of all.
+fn on_cassandra(
+    costs: &Costs,
+    name: &'static str,
+    engine: Engine,
+    read_copies: f64,
+    wanted: Wanted,
+    machine: Machine,
+) -> Need {
+    let busy = (wanted.reads * engine.server_read_us + wanted.writes * engine.server_write_us) / 1e6;
+    let server_cores = busy / costs.busy_at_most;
+    // Two at least, so that one may fail.
+    let servers = (server_cores / machine.cores).ceil().max(2.0);
+    let of_reads = wanted.reads * read_copies * engine.node_read_us;
+    let of_writes = wanted.writes * wanted.datacenters * wanted.copies * engine.node_write_us;
+    let node_cores = (of_reads + of_writes) / 1e6 / costs.busy_at_most;
+    let data = wanted.records * wanted.copies * engine.disk_bytes * wanted.record_bytes / costs.record_bytes;
+    let disk_bytes = data / costs.full_at_most;
+    let for_data = (machine.memory_bytes - engine.memory_gib * GIB).max(0.0);
+    let shares = [
+        (wanted.copies, "copies"),
+        ((node_cores / machine.cores).ceil(), "processor"),
+        ((disk_bytes / machine.disk_bytes).ceil(), "disk"),
+        ((data * wanted.hot / for_data).ceil(), "memory"),
+    ];
+    let (nodes, limit) = greatest(&shares);
+    let is_possible = nodes.is_finite();
+    let nodes = if is_possible { nodes } else { 0.0 };
+    let memory_bytes = nodes * engine.memory_gib * GIB + data * wanted.hot;
+    let note = if is_possible { String::new() } else { "a machine needs more memory".to_owned() };
+    let cores = server_cores + node_cores;
+    let (servers, nodes) = (servers as u64, nodes as u64);
+    Need { engine: name, servers, nodes, cores, memory_bytes, disk_bytes, limit, is_possible, note }
+}
+
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// The first of the greatest.
+fn greatest(shares: &[(f64, &'static str)]) -> (f64, &'static str) {
+    shares.iter().copied().fold((f64::MIN, ""), |most, share| if share.0 > most.0 { share } else { most })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn costs() -> Costs {
+        let engine = Engine {
+            server_read_us: 10.0,
+            server_write_us: 20.0,
+            node_read_us: 100.0,
+            node_write_us: 200.0,
+            disk_bytes: 500.0,
+            memory_gib: 4.0,
+            p99_ms: Some(P99 { read: 1.0, write: 5.0 }),
+        };
+        Costs {
+            record_bytes: 400.0,
+            busy_at_most: 0.5,
+            full_at_most: 0.5,
+            folder: Engine { node_read_us: 0.0, node_write_us: 0.0, ..engine },
+            atomic: engine,
+            fast: engine,
+        }
+    }
+
+    const WANTED: Wanted =
+        Wanted { records: 1e9, record_bytes: 400.0, reads: 5e3, writes: 5e3, hot: 0.2, copies: 2.0, datacenters: 2.0 };
+
+    const MACHINE: Machine = Machine { cores: 8.0, memory_bytes: 64.0 * GIB, disk_bytes: 2e12 };
+
+    #[test]
+    fn a_billion_records_need_what_a_calculation_by_hand_says() {
+        let [folder, atomic, fast] = needs(&costs(), WANTED, MACHINE, 10.0).try_into().unwrap();
+        // 500 GB, of which a fifth is in memory; half of the disk stays free.
+        assert_eq!((folder.disk_bytes, folder.limit), (1e12, "memory"));
+        assert!(!folder.is_possible && folder.note.contains("one machine"), "{folder:?}");
+        // 5,000 reads of one copy, and 5,000 writes of two data centers to two copies each.
+        let node_cores = (5e3 * 100.0 + 5e3 * 2.0 * 2.0 * 200.0) / 1e6 / 0.5;
+        assert_eq!(fast.cores, node_cores + 0.3);
+        // A terabyte of copies: 200 GB in memory, 60 GiB of it on each node.
+        assert_eq!((fast.nodes, fast.limit, fast.servers), (4, "memory", 2));
+        assert!(atomic.cores > fast.cores, "an atomic read asks a quorum");
+    }
+
+    #[test]
+    fn a_deadline_that_was_missed_in_the_measurement_is_refused() {
+        let late = needs(&costs(), WANTED, MACHINE, 4.0);
+        assert!(late.iter().all(|need| !need.is_possible && need.note.starts_with("too late")), "{late:?}");
+    }
+
+    #[test]
+    fn a_machine_without_memory_for_data_is_not_enough() {
+        let small = Machine { memory_bytes: 2.0 * GIB, ..MACHINE };
+        assert!(needs(&costs(), WANTED, small, 10.0).iter().all(|need| !need.is_possible));
+    }
+
+    #[test]
+    fn the_measured_costs_can_be_read() {
+        let costs: Costs = toml::from_str(MEASURED).unwrap();
+        let small = Wanted { records: 1e6, reads: 100.0, writes: 100.0, datacenters: 1.0, copies: 3.0, ..WANTED };
+        let needs = needs(&costs, small, MACHINE, 1e3);
+        assert!(needs.iter().all(|need| need.is_possible), "{needs:?}");
+        assert_eq!(needs[2].nodes, 3);
+    }
+
+    proptest! {
+        #[test]
+        fn more_of_anything_never_needs_less(records in 0.0..1e10, reads in 0.0..1e6, writes in 0.0..1e6, more in 1.0..9.0) {
+            let wanted = Wanted { records, reads, writes, ..WANTED };
+            let before = needs(&costs(), wanted, MACHINE, 10.0);
+            let bigger = [
+                Wanted { records: records * more, ..wanted },
+                Wanted { reads: reads * more, ..wanted },
+                Wanted { writes: writes * more, ..wanted },
+                Wanted { copies: wanted.copies + 1.0, ..wanted },
+            ];
+            for wanted in bigger {
+                for (before, after) in before.iter().zip(needs(&costs(), wanted, MACHINE, 10.0)) {
+                    prop_assert!(after.nodes >= before.nodes && after.cores >= before.cores);
+                    prop_assert!(after.disk_bytes >= before.disk_bytes && after.memory_bytes >= before.memory_bytes);
+                }
+            }
+        }
+    }
+}
