@@ -127,17 +127,25 @@ impl Report {
         self.peers.iter().try_for_each(|peer| writeln!(out, "- installed beside it: {peer}"))?;
         self.left_out.iter().try_for_each(|why| writeln!(out, "- left out: {why}"))?;
 
-        writeln!(out, "\n| what | unit | target | median | min | max | met |")?;
-        writeln!(out, "|---|---|---|---|---|---|---|")?;
         let held: Vec<String> = self.rows(true).collect();
         let measured: Vec<String> = self.rows(false).collect();
-        held.iter().try_for_each(|row| writeln!(out, "{row}"))?;
+        if !held.is_empty() {
+            writeln!(out, "\n| what | unit | target | median | min | max | met |")?;
+            writeln!(out, "|---|---|---|---|---|---|---|")?;
+            held.iter().try_for_each(|row| writeln!(out, "{row}"))?;
+        }
         if !measured.is_empty() {
-            writeln!(out, "\n<details>\n<summary>Also measured, without targets</summary>\n")?;
-            writeln!(out, "| what | unit | median | min | max |")?;
+            // Where nothing has a target, nothing has to be hidden.
+            let is_folded = !held.is_empty();
+            if is_folded {
+                writeln!(out, "\n<details>\n<summary>Also measured, without targets</summary>")?;
+            }
+            writeln!(out, "\n| what | unit | median | min | max |")?;
             writeln!(out, "|---|---|---|---|---|")?;
             measured.iter().try_for_each(|row| writeln!(out, "{row}"))?;
-            writeln!(out, "\n</details>")?;
+            if is_folded {
+                writeln!(out, "\n</details>")?;
+            }
         }
         Ok(out)
     }
