@@ -306,6 +306,92 @@ fn what_was_deleted_is_exported_with_its_versions_and_is_deleted_again_after_a_l
     assert_eq!(copy.run(&["cat", "letters/deep/graph"]).ends_with(0).stdout, b"bytes");
 }
 
+/// Puts a text, or statements in Turtle.
+fn put(store: &TestStore, path: &str, content: &str) {
+    let file = store.beside("put");
+    fs::write(&file, content).unwrap();
+    let media_type = if content.starts_with("<>") { "text/turtle" } else { "text/plain" };
+    store.run(&["put", path, file.to_str().unwrap(), "--type", media_type]).ends_with(0);
+}
+
+fn cat(store: &TestStore, path: &str) -> String {
+    store.run(&["cat", path]).ends_with(0).text().to_owned()
+}
+
+#[test]
+fn a_load_deletes_nothing_that_is_not_in_the_archive_with_all_its_versions() {
+    const GRAPH: &str = "<> <http://purl.org/dc/terms/title> \"A container\" .";
+    let store = TestStore::vacant();
+    let same = |store: &TestStore| {
+        for container in ["other", "other/deep", "failed", "versions", "same"] {
+            put(store, container, GRAPH);
+        }
+        put(store, "same/note", "a note");
+    };
+    same(&store);
+    put(&store, "failed/note", "a note");
+    put(&store, "leaf", "first");
+    put(&store, "leaf", "final");
+    put(&store, "versions/note", "first");
+    put(&store, "versions/note", "final");
+    for path in ["other", "failed", "versions", "same", "leaf"] {
+        store.run(&["rm", path]).ends_with(0);
+    }
+    let root = store.beside("archive");
+    store.run(&["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+
+    let copy = TestStore::vacant();
+    same(&copy);
+    put(&copy, "failed/note", "another note");
+    put(&copy, "other/deep/own", "my own");
+    put(&copy, "versions/note", "draft");
+    put(&copy, "versions/note", "final");
+    put(&copy, "leaf", "draft");
+    put(&copy, "leaf", "final");
+    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    assert!(told.text().trim().ends_with("7 failed"), "{}", told.text());
+    for why in ["other: it is not deleted: the archive does not have /other/deep/own", "leaf: version"] {
+        assert!(told.stderr.contains(why), "{}", told.stderr);
+    }
+    for (path, content) in [("other/deep/own", "my own"), ("versions/note", "final"), ("leaf", "final")] {
+        assert_eq!(cat(&copy, path), content);
+    }
+    assert_eq!(cat(&copy, "failed/note"), "another note");
+    // What is the same is deleted.
+    for path in ["same", "same/note"] {
+        assert!(copy.run(&["cat", path]).ends_with(1).stderr.contains("deleted"));
+    }
+}
+
+#[test]
+fn a_load_goes_on_that_was_interrupted_after_it_deleted_what_it_creates_again() {
+    let store = TestStore::vacant();
+    let root = store.beside("archive");
+    let export = || store.run(&["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    put(&store, "note", "first");
+    store.run(&["rm", "note"]).ends_with(0);
+    export();
+    store.run(&["rm", "note", "--forget"]);
+    put(&store, "note", "second");
+    put(&store, "note", "third");
+    export();
+    for interrupted in [&["rm", "note"][..], &["rm", "note", "--forget"]] {
+        let copy = TestStore::vacant();
+        put(&copy, "note", "first");
+        copy.run(interrupted).ends_with(0);
+        let load = || copy.run(&["load", root.to_str().unwrap()]).ends_with(0).text().trim().to_owned();
+        assert!(load().starts_with("loaded 1 resources"));
+        assert_eq!(states(&copy, "note"), ["first\n", "second\n", "third\n"]);
+        assert!(load().starts_with("loaded 0 resources"));
+    }
+    // One that the repository deleted itself stays deleted.
+    let copy = TestStore::vacant();
+    put(&copy, "note", "another");
+    copy.run(&["rm", "note"]).ends_with(0);
+    copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    copy.run(&["cat", "note"]).ends_with(1);
+}
+
 #[test]
 fn versions_are_added_to_a_store_that_has_the_first_ones_and_others_are_refused() {
     let store = tree();

@@ -4,6 +4,7 @@
 //! inventory of the object last. So of an interrupted export the versions with an inventory are
 //! whole, and anything later is deleted.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::inventory::{Inventory, Paths, User, Version, number};
 use super::root::write_whole;
-use crate::write::{WriteError, WriteResult, failed, sync_folders};
+use crate::write::{WriteError, WriteResult, failed, sync_folder, sync_folders};
 
 /// The declaration of an object.
 pub const DECLARATION: &str = "0=ocfl_object_1.1";
@@ -69,28 +70,41 @@ impl ContentFile {
 }
 
 impl ObjectWriter {
-    /// Begins an object in a folder, or opens it with the versions that are whole.
+    /// Begins an object in a folder, or opens it with the versions that are whole. What an
+    /// interrupted export left is deleted, unless it may be a version of which the inventory is
+    /// damaged.
     pub(super) fn open(folder: PathBuf, id: &str, user: User) -> WriteResult<Self> {
-        fs::create_dir_all(&folder).map_err(failed(&folder))?;
-        let mut newest: Option<(u32, Inventory)> = None;
-        let mut versions = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
-            let entry = entry.map_err(failed(&folder))?;
-            let Some(version) = entry.file_name().to_str().and_then(number) else { continue };
-            if let Some(inventory) = whole_inventory(&entry.path())?
-                && newest.as_ref().is_none_or(|(known, _)| *known < version)
-            {
-                newest = Some((version, inventory));
+        let mut versions = versions(&folder)?;
+        versions.sort_unstable_by_key(|(version, _)| Reverse(*version));
+        let mut whole = None;
+        let mut unfinished = Vec::new();
+        for (version, place) in versions {
+            match Kept::read(&place)? {
+                Kept::Whole(inventory) => {
+                    whole = Some((version, inventory));
+                    break;
+                }
+                Kept::Damaged(_) => return Err(damaged(&place)),
+                Kept::Part => unfinished.push(place),
             }
-            versions.push((version, entry.path()));
         }
-        let (whole, inventory) = newest.unwrap_or_else(|| (0, Inventory::new(id)));
+        let (whole, inventory) = whole.unwrap_or_else(|| (0, Inventory::new(id)));
         if inventory.id != id || inventory.newest() != Some(whole) {
             let why = format!("it is the inventory of {} in version {}", inventory.id, inventory.head);
             return Err(WriteError::Damaged { path: folder, why });
         }
-        for (_, unfinished) in versions.iter().filter(|(version, _)| *version > whole) {
-            fs::remove_dir_all(unfinished).map_err(failed(unfinished))?;
+        // The object's own inventory is written when all versions are whole.
+        let listed = match Kept::read(&folder)? {
+            Kept::Whole(inventory) | Kept::Damaged(Some(inventory)) => newest_of(&inventory),
+            // It cannot be read, so nothing may be deleted.
+            Kept::Damaged(None) if !unfinished.is_empty() => return Err(damaged(&folder)),
+            Kept::Damaged(None) | Kept::Part => u32::from(folder.join(DECLARATION).exists()),
+        };
+        if listed > whole {
+            return Err(damaged(&folder.join(format!("v{listed}"))));
+        }
+        for place in unfinished {
+            fs::remove_dir_all(&place).map_err(failed(&place))?;
         }
         Ok(Self {
             folder,
@@ -127,18 +141,23 @@ impl ObjectWriter {
         let ContentFile { logical, part, file, sha256, sha512 } = file;
         file.into_inner().map_err(|error| failed(&part)(error.into_error()))?;
         let digest = hex::encode(sha512.finalize());
-        self.known.insert(sha256.finalize().into(), digest.clone());
-        match self.inventory.manifest.contains_key(&digest) {
+        let is_known = self.known.insert(sha256.finalize().into(), digest.clone()).is_some();
+        let stored = self.inventory.manifest.get(&digest).and_then(|paths| paths.first()).cloned();
+        let content = stored.clone().unwrap_or_else(|| format!("{}/content/{logical}", self.next()));
+        let path = self.folder.join(&content);
+        // A file that was not read since it was written may be damaged. The good one takes its place.
+        match stored.is_some() && (is_known || is_whole(&path, &digest)?) {
             true => fs::remove_file(&part).map_err(failed(&part))?,
             false => {
-                let content = format!("{}/content/{logical}", self.next());
-                let path = self.folder.join(&content);
                 if let Some(parent) = path.parent() {
                     fs::create_dir_all(parent).map_err(failed(parent))?;
                 }
                 fs::rename(&part, &path).map_err(failed(&path))?;
+                if let Some(parent) = path.parent().filter(|_| stored.is_some()) {
+                    sync_folder(parent)?;
+                }
                 self.unsynced.push(path);
-                self.inventory.manifest.insert(digest.clone(), vec![content]);
+                self.inventory.manifest.entry(digest.clone()).or_insert_with(|| vec![content]);
             }
         }
         self.state.entry(digest).or_default().push(logical);
@@ -152,23 +171,12 @@ impl ObjectWriter {
         for digest in digests {
             let Some(content) = self.inventory.manifest.get(&digest).and_then(|paths| paths.first()) else { continue };
             let path = self.folder.join(content);
-            let (mut sha256, mut sha512) = (Sha256::new(), Sha512::new());
-            let mut file = File::open(&path).map_err(failed(&path))?;
-            let mut piece = vec![0; PIECE_BYTES];
-            loop {
-                match file.read(&mut piece).map_err(failed(&path))? {
-                    0 => break,
-                    len => {
-                        sha256.update(&piece[..len]);
-                        sha512.update(&piece[..len]);
-                    }
-                }
-            }
-            if hex::encode(sha512.finalize()) != digest {
+            let (sha256, sha512) = sums(&path)?;
+            if sha512 != digest {
                 let why = "its bytes have another digest than the inventory says".to_owned();
                 return Err(WriteError::Damaged { path, why });
             }
-            self.known.insert(sha256.finalize().into(), digest);
+            self.known.insert(sha256, digest);
         }
         Ok(())
     }
@@ -185,9 +193,14 @@ impl ObjectWriter {
         self.inventory.newest_version().is_some_and(|newest| newest.state == self.state)
     }
 
-    /// Drops the version that is being written. It must have no new files.
+    /// Drops the version that is being written.
     pub fn abandon_version(&mut self) -> WriteResult<()> {
         self.state.clear();
+        self.unsynced.clear();
+        let content = format!("{}/", self.next());
+        let Self { inventory, known, .. } = self;
+        inventory.manifest.retain(|_, paths| !paths.iter().any(|path| path.starts_with(&content)));
+        known.retain(|_, digest| inventory.manifest.contains_key(digest));
         let folder = self.folder.join(self.next());
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&folder)(error)),
@@ -219,7 +232,7 @@ impl ObjectWriter {
     /// Finishes the object.
     pub fn finish(self) -> WriteResult<()> {
         if self.inventory.versions.is_empty() {
-            return fs::remove_dir_all(&self.folder).map_err(failed(&self.folder));
+            return self.remove();
         }
         let newest = self.folder.join(&self.inventory.head);
         if self.inventory.newest().is_some_and(|newest| newest > INVENTORIES_MAX) && self.is_changed {
@@ -229,10 +242,21 @@ impl ObjectWriter {
         if !declaration.exists() {
             write_whole(&declaration, b"ocfl_object_1.1\n")?;
         }
-        match whole_inventory(&self.folder)?.as_ref() == Some(&self.inventory) {
-            true => Ok(()),
-            false => self.write_inventory(&self.folder),
+        match Kept::read(&self.folder)? {
+            Kept::Whole(inventory) if inventory == self.inventory => Ok(()),
+            _ => self.write_inventory(&self.folder),
         }
+    }
+
+    /// Removes the folder, and those above that are empty then. That of the storage root never is.
+    fn remove(&self) -> WriteResult<()> {
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&self.folder)(error)),
+            _ => {}
+        }
+        let is_removed = |folder: &&Path| fs::remove_dir(folder).is_ok();
+        self.folder.ancestors().skip(1).take_while(is_removed).for_each(drop);
+        Ok(())
     }
 
     fn write_inventory(&self, folder: &Path) -> WriteResult<()> {
@@ -242,16 +266,80 @@ impl ObjectWriter {
     }
 }
 
-/// The inventory in a folder, if it is there and its digest fits.
-fn whole_inventory(folder: &Path) -> WriteResult<Option<Inventory>> {
-    let read = |name: &str| match fs::read(folder.join(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => read.map(Some).map_err(failed(&folder.join(name))),
+/// What the inventory in a folder is.
+enum Kept {
+    /// Its digest fits.
+    Whole(Inventory),
+    /// Its digest does not fit. What can be read of it.
+    Damaged(Option<Inventory>),
+    /// It, or its digest, is not there.
+    Part,
+}
+
+impl Kept {
+    fn read(folder: &Path) -> WriteResult<Self> {
+        let read = |name: &str| match fs::read(folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some).map_err(failed(&folder.join(name))),
+        };
+        let (Some(text), Some(sidecar)) = (read("inventory.json")?, read("inventory.json.sha512")?) else {
+            return Ok(Self::Part);
+        };
+        let said = String::from_utf8_lossy(&sidecar);
+        let is_whole = said.split_whitespace().next() == Some(&hex::encode(Sha512::digest(&text)));
+        Ok(match (serde_json::from_slice(&text).ok(), is_whole) {
+            (Some(inventory), true) => Self::Whole(inventory),
+            (inventory, _) => Self::Damaged(inventory),
+        })
+    }
+}
+
+/// The folders of versions in that of an object, if there is any.
+fn versions(folder: &Path) -> WriteResult<Vec<(u32, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed(folder))?,
     };
-    let (Some(text), Some(sidecar)) = (read("inventory.json")?, read("inventory.json.sha512")?) else {
-        return Ok(None);
-    };
-    let said = String::from_utf8_lossy(&sidecar);
-    let is_whole = said.split_whitespace().next() == Some(&hex::encode(Sha512::digest(&text)));
-    Ok(serde_json::from_slice(&text).ok().filter(|_| is_whole))
+    let mut versions = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed(folder))?;
+        let version = entry.file_name().to_str().and_then(number);
+        versions.extend(version.map(|version| (version, entry.path())));
+    }
+    Ok(versions)
+}
+
+/// The newest version that an inventory names anywhere.
+fn newest_of(inventory: &Inventory) -> u32 {
+    inventory.versions.keys().chain([&inventory.head]).filter_map(|name| number(name)).max().unwrap_or(0)
+}
+
+/// The error of an inventory without which finished versions would be deleted.
+fn damaged(folder: &Path) -> WriteError {
+    let why = "a finished version needs it. Bring it back from a copy of the storage root".to_owned();
+    WriteError::Damaged { path: folder.join("inventory.json"), why }
+}
+
+/// Whether a file is there and has this SHA-512.
+fn is_whole(path: &Path, digest: &str) -> WriteResult<bool> {
+    match path.exists() {
+        true => Ok(sums(path)?.1 == digest),
+        false => Ok(false),
+    }
+}
+
+/// The SHA-256 and the SHA-512 of a file.
+fn sums(path: &Path) -> WriteResult<([u8; 32], String)> {
+    let (mut sha256, mut sha512) = (Sha256::new(), Sha512::new());
+    let mut file = File::open(path).map_err(failed(path))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece).map_err(failed(path))? {
+            0 => return Ok((sha256.finalize().into(), hex::encode(sha512.finalize()))),
+            len => {
+                sha256.update(&piece[..len]);
+                sha512.update(&piece[..len]);
+            }
+        }
+    }
 }

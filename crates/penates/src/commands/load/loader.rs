@@ -11,6 +11,7 @@ use futures::stream::FuturesUnordered;
 use heads::VOLUMES;
 use http::request::Builder;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use percent_encoding::percent_decode_str;
 use preservation::about::About;
 use preservation::bagit::text::Algorithm;
 use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term};
@@ -20,7 +21,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
-use crate::commands::tree::is_away;
+use crate::commands::tree::{children, is_away, is_container};
 use crate::exit::told;
 use crate::ingest::Summary;
 use crate::resources::{BaseArgs, OWN_STATEMENTS};
@@ -230,49 +231,118 @@ impl Loader {
 
     /// The statements of clients about a resource that is there.
     pub async fn own_statements(&self, state: &State) -> anyhow::Result<Graph> {
-        rdf::from_stored(&self.stored(state).await?.1).context("the statements that are there")
+        rdf::from_stored(&self.stored(&self.graph(state)).await?.1).context("the statements that are there")
     }
 
-    /// The entity tag of a resource's statements, and these as they are stored.
-    async fn stored(&self, state: &State) -> anyhow::Result<(String, bytes::Bytes)> {
+    /// The entity tag of the statements at an address, and these as they are stored.
+    async fn stored(&self, address: &str) -> anyhow::Result<(String, bytes::Bytes)> {
         let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
         let request = request.header("prefer", OWN_STATEMENTS);
-        let response = self.client.ask(&self.graph(state), request, client::empty()).await?;
+        let response = self.client.ask(address, request, client::empty()).await?;
         let tag = text(response.headers(), header::ETAG).unwrap_or_default().to_owned();
         Ok((tag, client::whole(response).await?))
     }
 
+    /// The names of the versions of a resource, oldest first; `None` if the server keeps none.
+    pub async fn version_names(&self, path: &str) -> anyhow::Result<Option<Vec<String>>> {
+        let versions = versions(&self.client, &self.base.address(path)).await?;
+        Ok(versions.map(|versions| versions.into_iter().map(|(name, _)| name).collect()))
+    }
+
     /// How many versions a resource has; `None` if the server keeps none.
     pub async fn version_count(&self, path: &str) -> anyhow::Result<Option<usize>> {
-        let versions = versions(&self.client, &self.base.address(path)).await?;
-        Ok(versions.map(|versions| versions.len()))
+        Ok(self.version_names(path).await?.map(|names| names.len()))
+    }
+
+    /// Whether a resource is there, and not deleted.
+    pub async fn is_there(&self, about: &About) -> anyhow::Result<bool> {
+        let request = Request::builder().method(Method::OPTIONS);
+        match self.client.ask(&self.base.address(&about.path), request, client::empty()).await {
+            Err(error) if is_away(&error) => Ok(false),
+            there => Ok(there.map(|_| true)?),
+        }
+    }
+
+    /// The path of a resource below one that is not expected there, if there is any.
+    pub async fn others_within(
+        &self,
+        path: &str,
+        is_expected: impl AsyncFn(&str) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Option<String>> {
+        let mut waiting = vec![(self.base.address(path), path.to_owned())];
+        while let Some((address, path)) = waiting.pop() {
+            let within = async {
+                match is_container(&self.client, &address).await? {
+                    true => children(&self.client, &address).await,
+                    false => Ok(Vec::new()),
+                }
+            };
+            let within = match within.await {
+                Err(error) if is_away(&error) => continue,
+                within => within?,
+            };
+            for child in within {
+                let name = child.rsplit('/').next().unwrap_or_default();
+                let name = percent_decode_str(name).decode_utf8().context("a name of a resource")?;
+                let path = format!("{path}/{name}");
+                if !is_expected(&path).await? {
+                    return Ok(Some(path));
+                }
+                waiting.push((child, path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Refuses to go on if a version has other bytes or statements.
+    pub async fn compare_version(&self, state: &State, version: &str) -> anyhow::Result<()> {
+        let at = |address: String| format!("{}/fcr:versions/{version}", address.trim_end_matches('/'));
+        self.compare_bytes_at(state, &at(self.address(state))).await?;
+        let (_, compared) = self.compare_statements_at(state, &at(self.graph(state))).await?;
+        ensure!(compared == Compared::Same, "there is a resource with other statements");
+        Ok(())
     }
 
     /// Compares stored statements. If there are none, they are stored if `may_fill`. Returns
     /// whether they were.
     pub async fn compare_statements(&self, state: &State, may_fill: bool) -> anyhow::Result<bool> {
-        let (tag, stored) = self.stored(state).await?;
-        let stored = rdf::to_stored(&rdf::from_stored(&stored).context("the statements that are there")?);
-        let statements = self.statements(state)?;
-        if stored == statements {
+        let (tag, compared) = self.compare_statements_at(state, &self.graph(state)).await?;
+        if compared == Compared::Same {
             return Ok(false);
         }
-        ensure!(stored.is_empty() && may_fill, "there is a resource with other statements");
+        ensure!(compared == Compared::Empty && may_fill, "there is a resource with other statements");
         let request = Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, "application/n-triples");
-        self.client.ask(&self.graph(state), request.header(header::IF_MATCH, tag), client::full(statements)).await?;
+        let statements = client::full(self.statements(state)?);
+        self.client.ask(&self.graph(state), request.header(header::IF_MATCH, tag), statements).await?;
         Ok(true)
+    }
+
+    /// Compares the statements at an address. Returns their entity tag, too.
+    async fn compare_statements_at(&self, state: &State, address: &str) -> anyhow::Result<(String, Compared)> {
+        let (tag, stored) = self.stored(address).await?;
+        let stored = rdf::to_stored(&rdf::from_stored(&stored).context("the statements that are there")?);
+        let compared = match () {
+            () if stored == self.statements(state)? => Compared::Same,
+            () if stored.is_empty() => Compared::Empty,
+            () => Compared::Other,
+        };
+        Ok((tag, compared))
     }
 
     /// Refuses to go on if there is a resource of another kind, or with other bytes.
     pub async fn compare_bytes(&self, state: &State) -> anyhow::Result<()> {
-        let (about, address) = (&state.about, self.address(state));
-        ensure!(self.has_model(about, &address).await?, "there is a resource of another kind");
+        self.compare_bytes_at(state, &self.address(state)).await
+    }
+
+    async fn compare_bytes_at(&self, state: &State, address: &str) -> anyhow::Result<()> {
+        let about = &state.about;
+        ensure!(self.has_model(about, address).await?, "there is a resource of another kind");
         if !about.is_binary() {
             return Ok(());
         }
         let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm);
         let request = Request::builder().method(Method::HEAD).header("want-repr-digest", format!("{algorithm}=10"));
-        let response = self.client.send(&address, request, client::empty()).await?;
+        let response = self.client.send(address, request, client::empty()).await?;
         let headers = response.headers();
         let is_same = match &state.bytes {
             Some(bytes) => text(headers, REPR_DIGEST) == Some(&bytes.repr_digest()),
@@ -341,6 +411,15 @@ pub enum Sent {
     Made,
     /// There is one already.
     IsThere,
+}
+
+/// What came of comparing statements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Same,
+    /// There are none, and there should be.
+    Empty,
+    Other,
 }
 
 impl Bytes {

@@ -24,6 +24,8 @@ use crate::exit::told;
 pub struct Archive {
     /// The folders of its objects, containers before what is in them.
     objects: Vec<PathBuf>,
+    /// The numbers of the objects of resources, by their paths.
+    places: HashMap<String, usize>,
     /// The versions of all objects, in the order of their times.
     order: Vec<Moment>,
 }
@@ -153,7 +155,7 @@ fn read(folder: &Path) -> anyhow::Result<Archive> {
         order.extend(times.iter().enumerate().map(|(version, created)| Moment { created: *created, object, version }));
     }
     order.sort_unstable();
-    Ok(Archive { objects: found.into_iter().map(|found| found.folder).collect(), order })
+    Ok(Archive { objects: found.into_iter().map(|found| found.folder).collect(), places, order })
 }
 
 /// The times of versions, none before the one before it.
@@ -289,12 +291,20 @@ impl Changes {
     }
 }
 
+/// What is known of the objects that were begun.
+#[derive(Default)]
+struct Progress {
+    /// Those that were there already, with the number of their changes that are.
+    there: HashMap<usize, usize>,
+    /// Those of which this load made everything.
+    made: HashSet<usize>,
+}
+
 /// Loads all versions. `clock` is that of a new store: it shows the time of each version.
 pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualClock>>) -> anyhow::Result<Counts> {
     let mut counts = Counts::default();
     let mut loading: Option<Loading> = None;
-    // Objects that were there already, with the number of their changes that are.
-    let mut there: HashMap<usize, usize> = HashMap::new();
+    let mut progress = Progress::default();
     let (mut changed, mut failed) = (HashSet::new(), HashSet::new());
     for Moment { created, object, version } in &archive.order {
         if failed.contains(object) {
@@ -308,7 +318,7 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
             Some(current) => current,
             None => Loading::open(archive, *object)?,
         };
-        match apply(loader, &current, *version, &mut there, clock.as_deref()).await {
+        match apply(archive, loader, &current, *version, &mut progress, clock.as_deref()).await {
             Ok(None) => {}
             Ok(Some(bytes)) => {
                 changed.insert(*object);
@@ -318,6 +328,9 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
             Err(error) => {
                 eprintln!("/{}: {}", current.path(), told(error.as_ref()));
                 failed.insert(*object);
+                // It is not known as it is any more.
+                progress.made.remove(object);
+                progress.there.remove(object);
             }
         }
         loading = Some(current);
@@ -330,19 +343,23 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
 
 /// Makes a version. Returns how many bytes were sent; `None` if all of it is there already.
 async fn apply(
+    archive: &Archive,
     loader: &Loader,
     loading: &Loading,
     version: usize,
-    there: &mut HashMap<usize, usize>,
+    progress: &mut Progress,
     clock: Option<&ManualClock>,
 ) -> anyhow::Result<Option<u64>> {
     match &loading.what {
-        What::Resource(changes) => changes.apply(loader, loading.object, version, there, clock).await,
+        What::Resource(changes) => {
+            let running = Running { archive, loader, object: loading.object, changes };
+            running.apply(version, progress, clock).await
+        }
         What::Volume(volume) => {
             if version == 0 {
-                there.insert(loading.object, volume.loaded(&loader.client).await?);
+                progress.there.insert(loading.object, volume.loaded(&loader.client).await?);
             }
-            let done = there.get(&loading.object).copied().unwrap_or_default();
+            let done = progress.there.get(&loading.object).copied().unwrap_or_default();
             match version < done {
                 true => Ok(None),
                 false => volume.import(version, &loader.client).await.map(Some),
@@ -351,32 +368,36 @@ async fn apply(
     }
 }
 
-impl Changes {
+/// The changes of a resource while they are made.
+struct Running<'a> {
+    archive: &'a Archive,
+    loader: &'a Loader,
+    object: usize,
+    changes: &'a Changes,
+}
+
+impl Running<'_> {
     async fn apply(
         &self,
-        loader: &Loader,
-        object: usize,
         version: usize,
-        there: &mut HashMap<usize, usize>,
+        progress: &mut Progress,
         clock: Option<&ManualClock>,
     ) -> anyhow::Result<Option<u64>> {
-        let state = self.state(version).await?;
+        let Self { loader, object, changes, .. } = *self;
+        let state = changes.state(version).await?;
         let mut sent = None;
-        for (n, (of, change)) in self.changes.iter().enumerate() {
-            if *of != version || there.get(&object).is_some_and(|done| n < *done) {
+        for (n, (of, change)) in changes.changes.iter().enumerate() {
+            if *of != version || progress.there.get(&object).is_some_and(|done| n < *done) {
                 continue;
             }
             let bytes = match change {
-                Change::Create => match loader.create_unless_deleted(&state).await? {
-                    Some((Sent::Made, bytes)) => bytes,
-                    None if self.is_deleted(loader).await? => {
-                        there.insert(object, self.changes.len());
-                        continue;
+                Change::Create => match self.create(&state).await? {
+                    Began::Made(bytes) => {
+                        progress.made.insert(object);
+                        bytes
                     }
-                    None => bail!(IS_DELETED),
-                    Some((Sent::IsThere, _)) => {
-                        let (done, is_changed) = self.compare(loader).await?;
-                        there.insert(object, done);
+                    Began::IsThere { done, is_changed } => {
+                        progress.there.insert(object, done);
                         if is_changed {
                             sent = sent.or(Some(0));
                         }
@@ -389,6 +410,7 @@ impl Changes {
                     if let Some(clock) = clock {
                         clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
                     }
+                    self.refuse_losses(&state, n, progress).await?;
                     loader.forget(&state.about).await?;
                     if let Some(clock) = clock {
                         clock.advance(Duration::from_millis(1));
@@ -399,13 +421,81 @@ impl Changes {
                 Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
                 Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
                 Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
-                Change::Delete => loader.remove(&state.about).await.map(|()| 0)?,
+                Change::Delete => {
+                    self.refuse_losses(&state, n, progress).await?;
+                    loader.remove(&state.about).await.map(|()| 0)?
+                }
             };
             sent = Some(sent.unwrap_or(0) + bytes);
         }
         Ok(sent)
     }
 
+    /// Creates the resource, unless it is there, or was already.
+    async fn create(&self, state: &State) -> anyhow::Result<Began> {
+        let Self { loader, changes, .. } = *self;
+        // A load that was interrupted may have freed the name of what it deleted.
+        let is_again = changes.changes.iter().any(|(_, change)| *change == Change::CreateAgain);
+        if is_again
+            && !loader.is_there(&state.about).await?
+            && let Some(done) = changes.deleted_until(loader).await?
+            && changes.changes.get(done).is_some_and(|(_, change)| *change == Change::CreateAgain)
+        {
+            return Ok(Began::IsThere { done, is_changed: false });
+        }
+        match loader.create_unless_deleted(state).await? {
+            Some((Sent::Made, bytes)) => Ok(Began::Made(bytes)),
+            Some((Sent::IsThere, _)) => {
+                let (done, is_changed) = changes.compare(loader).await?;
+                Ok(Began::IsThere { done, is_changed })
+            }
+            None => {
+                let done = changes.deleted_until(loader).await?.context(IS_DELETED)?;
+                Ok(Began::IsThere { done, is_changed: false })
+            }
+        }
+    }
+
+    /// Refuses to delete what the archive does not have: versions of a resource that was there
+    /// already, or resources in a container. `n` is the number of the change that deletes.
+    async fn refuse_losses(&self, state: &State, n: usize, progress: &Progress) -> anyhow::Result<()> {
+        let Self { loader, changes, .. } = *self;
+        if progress.there.contains_key(&self.object) && loader.is_there(&state.about).await? {
+            changes.compare_versions(loader, n).await?;
+        }
+        let is_expected = async |path: &str| self.is_deleted_too(path, progress).await;
+        match loader.others_within(changes.path(), is_expected).await? {
+            Some(other) => bail!("it is not deleted: the archive does not have /{other} as it is here"),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a resource may be deleted with the container that it is in: this load made it, or it
+    /// is there with all versions that the archive has until it is deleted.
+    async fn is_deleted_too(&self, path: &str, progress: &Progress) -> anyhow::Result<bool> {
+        let Some(object) = self.archive.places.get(path) else { return Ok(false) };
+        if progress.made.contains(object) || !progress.there.contains_key(object) {
+            return Ok(progress.made.contains(object));
+        }
+        match Loading::open(self.archive, *object)?.what {
+            What::Resource(changes) => {
+                let is_next = changes.is_deleted_next(self.loader).await;
+                is_next.with_context(|| format!("it is not deleted: /{path} is in it"))
+            }
+            What::Volume(_) => Ok(false),
+        }
+    }
+}
+
+/// How the first version was made.
+enum Began {
+    /// It was created, with so many bytes.
+    Made(u64),
+    /// So many changes are made already. `is_changed` if this made one.
+    IsThere { done: usize, is_changed: bool },
+}
+
+impl Changes {
     /// How many of the changes make so many versions; more than there are if they do not.
     fn until(&self, versions: usize) -> usize {
         let made = self.changes.iter().enumerate().filter(|(_, (_, change))| change.makes_version());
@@ -415,11 +505,51 @@ impl Changes {
         }
     }
 
-    /// Whether all versions are there, and the resource is deleted as it is here at last.
-    async fn is_deleted(&self, loader: &Loader) -> anyhow::Result<bool> {
-        let is_last = self.changes.last().is_some_and(|(_, change)| *change == Change::Delete);
-        let count = loader.version_count(self.path()).await?;
-        Ok(is_last && count.is_none_or(|count| self.until(count) + 1 == self.changes.len()))
+    /// How many of the changes were made to a resource that is deleted; `None` if the archive has it
+    /// otherwise.
+    async fn deleted_until(&self, loader: &Loader) -> anyhow::Result<Option<usize>> {
+        let change = |n: usize| self.changes.get(n).map(|(_, change)| *change);
+        let Some(count) = loader.version_count(self.path()).await? else {
+            let last = self.changes.len().checked_sub(1).and_then(change);
+            return Ok((last == Some(Change::Delete)).then_some(self.changes.len()));
+        };
+        let made = self.until(count);
+        let done = match change(made) {
+            Some(Change::Delete) => made + 1,
+            // It was deleted in order to be created again.
+            Some(Change::CreateAgain) => made,
+            _ => return Ok(None),
+        };
+        self.compare_versions(loader, made).await?;
+        Ok(Some(done))
+    }
+
+    /// Whether all versions are there until the resource is deleted.
+    async fn is_deleted_next(&self, loader: &Loader) -> anyhow::Result<bool> {
+        let made = self.until(loader.version_count(self.path()).await?.context(OTHER_VERSIONS)?);
+        if self.changes.get(made).is_none_or(|(_, change)| *change != Change::Delete) {
+            return Ok(false);
+        }
+        self.compare_versions(loader, made).await?;
+        Ok(true)
+    }
+
+    /// The state after so many changes; `None` if they make none.
+    async fn state_after(&self, done: usize) -> anyhow::Result<Option<State>> {
+        let made = self.changes.get(..done).unwrap_or_default();
+        // The bytes and the statements may be those of different versions.
+        let last = |sets: fn(Change) -> bool| made.iter().rev().find(|(_, change)| sets(*change)).copied();
+        let (Some((bytes_of, _)), Some((statements_of, change))) =
+            (last(Change::sets_bytes), last(Change::sets_statements))
+        else {
+            return Ok(None);
+        };
+        let mut state = self.state(bytes_of).await?;
+        state.statements = self.state(statements_of).await?.statements;
+        if state.about.is_binary() && matches!(change, Change::Create | Change::CreateAgain) {
+            state.statements = Vec::new();
+        }
+        Ok(Some(state))
     }
 
     /// Compares what is there with the versions. Returns how many of the changes were made, and whether
@@ -430,23 +560,26 @@ impl Changes {
             Some(count) => self.until(count),
             None => self.changes.len(),
         };
-        let Some(made) = self.changes.get(..done).filter(|made| !made.is_empty()) else {
-            bail!("there is a resource with more versions");
-        };
-        // The bytes and the statements may be those of different versions.
-        let last = |sets: fn(Change) -> bool| made.iter().rev().find(|(_, change)| sets(*change)).copied();
-        let (Some((bytes_of, _)), Some((statements_of, change))) =
-            (last(Change::sets_bytes), last(Change::sets_statements))
-        else {
-            bail!("there is a resource with other versions");
-        };
-        let mut state = self.state(bytes_of).await?;
-        state.statements = self.state(statements_of).await?.statements;
-        if state.about.is_binary() && matches!(change, Change::Create | Change::CreateAgain) {
-            state.statements = Vec::new();
-        }
+        ensure!(done <= self.changes.len(), "there is a resource with more versions");
+        let state = self.state_after(done).await?.context(OTHER_VERSIONS)?;
         loader.compare_bytes(&state).await?;
         let is_root_that_every_repository_has = path.is_empty() && done == 1;
         Ok((done, loader.compare_statements(&state, is_root_that_every_repository_has).await?))
     }
+
+    /// Compares each version that is there with those that the first `done` changes make.
+    async fn compare_versions(&self, loader: &Loader, done: usize) -> anyhow::Result<()> {
+        let names = loader.version_names(self.path()).await?.context(OTHER_VERSIONS)?;
+        let made = self.changes.iter().take(done).enumerate().filter(|(_, (_, change))| change.makes_version());
+        let made: Vec<_> = made.map(|(n, _)| n + 1).collect();
+        ensure!(made.len() == names.len(), OTHER_VERSIONS);
+        for (done, name) in made.into_iter().zip(names) {
+            let state = self.state_after(done).await?.context(OTHER_VERSIONS)?;
+            loader.compare_version(&state, &name).await.with_context(|| format!("version {name}"))?;
+        }
+        Ok(())
+    }
 }
+
+/// Why a resource is left as it is.
+const OTHER_VERSIONS: &str = "there is a resource with other versions";
