@@ -3,11 +3,13 @@
 //! METS and record have the names that they have in a pairtree, and each page is a file of its own
 //! in the folder `pages`. So a page that stays the same is stored once for all versions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 
 use crate::archived;
+use crate::names;
 use crate::ocfl::inventory::Version;
 use crate::ocfl::{Content, Object};
 use crate::read::{ReadResult, invalid};
@@ -30,14 +32,22 @@ pub fn volume(object: &str) -> Option<String> {
     (id(&volume) == object).then(|| volume.into_owned())
 }
 
-/// The logical path of the METS, by the name of the volume in a pairtree.
+/// The logical path of the METS, by the name of the volume in a pairtree. One that is too long for a
+/// file is cut.
 pub fn mets(stem: &str) -> String {
-    format!("{stem}.mets.xml")
+    format!("{}.mets.xml", cut(stem))
 }
 
 /// The logical path of the record.
 pub fn record(stem: &str) -> String {
-    format!("{stem}.json")
+    format!("{}.json", cut(stem))
+}
+
+fn cut(stem: &str) -> Cow<'_, str> {
+    match stem.len() <= names::ENCODED_BYTES_MAX {
+        true => stem.into(),
+        false => names::encoded(stem).into(),
+    }
 }
 
 /// The logical path of the page with a sequence.
@@ -81,6 +91,16 @@ impl ArchivedVolume {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_of_a_long_id_have_names_that_every_file_system_takes() {
+        let long = "x".repeat(998);
+        for (short, name) in [(mets("ark+=1"), "ark+=1.mets.xml"), (record("ark+=1"), "ark+=1.json")] {
+            assert_eq!(short, name);
+        }
+        assert!(mets(&long).len() <= 255 && record(&long).len() <= 255);
+        assert_ne!(mets(&long), mets(&format!("{long}x")));
+    }
 
     #[test]
     fn the_identifier_of_an_object_names_one_volume_and_nothing_else() {

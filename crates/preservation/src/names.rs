@@ -12,7 +12,7 @@
 use sha2::{Digest, Sha256};
 
 /// The most bytes of an encoded name. File systems allow 255, and suffixes need some.
-const ENCODED_BYTES_MAX: usize = 200;
+pub const ENCODED_BYTES_MAX: usize = 200;
 
 /// Bytes that a name that is cut keeps.
 const KEPT_BYTES: usize = 150;

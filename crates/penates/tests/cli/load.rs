@@ -555,6 +555,25 @@ fn the_zip_in_a_bag_has_the_names_of_the_mets_and_an_interrupted_export_does_not
 }
 
 #[test]
+fn a_zip_with_a_page_that_the_volume_has_not_any_more_does_not_stay_in_a_bag_that_is_continued() {
+    let store = TestStore::with(&[SMALL]);
+    let bag = store.beside("bag");
+    let export = || store.run(&["export", "volumes", bag.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
+    export();
+    let whole = files(&bag);
+    let unfinished = store.beside("bag.unfinished");
+    fs::rename(&bag, &unfinished).unwrap();
+    let zip = unfinished.join(whole.keys().find(|name| name.ends_with(".zip")).unwrap());
+    let file = fs::OpenOptions::new().read(true).write(true).open(&zip).unwrap();
+    let mut zip = zip::ZipWriter::new_append(file).unwrap();
+    zip.start_file("00000999.txt", zip::write::SimpleFileOptions::default()).unwrap();
+    std::io::Write::write_all(&mut zip, b"withdrawn").unwrap();
+    zip.finish().unwrap();
+    export();
+    assert_eq!(files(&bag), whole);
+}
+
+#[test]
 fn the_files_of_a_bag_of_another_program_become_resources_below_a_container() {
     let store = TestStore::vacant();
     let bag = store.beside("bag");

@@ -116,6 +116,11 @@ impl BagWriter {
         Ok(Self { place: place.to_owned(), folder, _lock: lock, payload, bytes: 0, files: 0 })
     }
 
+    /// The folder of the unfinished bag.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Adds a file that an interrupted export wrote, if its bytes have this SHA-256. Returns their
     /// number.
     pub fn reuse<'a>(

@@ -63,6 +63,8 @@ pub fn each_object(root: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -
 pub struct Object {
     folder: PathBuf,
     inventory: Inventory,
+    /// The names of its versions, oldest first.
+    names: Vec<String>,
     algorithm: Algorithm,
 }
 
@@ -95,8 +97,10 @@ impl Object {
         digest.update(&text);
         let found = hex::encode(digest.finalize());
         let said = String::from_utf8_lossy(&said).split_whitespace().next().map(str::to_lowercase);
+        let mut names: Vec<_> = inventory.versions.keys().cloned().collect();
+        names.sort_by_key(|name| number(name));
         match said == Some(found) {
-            true => Ok(Self { folder: folder.to_owned(), inventory, algorithm }),
+            true => Ok(Self { folder: folder.to_owned(), inventory, names, algorithm }),
             false => Err(wrong(format!("the digest of its inventory is not that in {sidecar}"))),
         }
     }
@@ -113,9 +117,12 @@ impl Object {
 
     /// Its versions, oldest first.
     pub fn versions(&self) -> Vec<&Version> {
-        let mut versions: Vec<_> = self.inventory.versions.iter().collect();
-        versions.sort_by_key(|(name, _)| number(name));
-        versions.into_iter().map(|(_, version)| version).collect()
+        self.names.iter().filter_map(|name| self.inventory.versions.get(name)).collect()
+    }
+
+    /// The version with this number, counted from 0.
+    pub fn version(&self, number: usize) -> Option<&Version> {
+        self.inventory.versions.get(self.names.get(number)?)
     }
 
     /// The files of a version, by their logical paths.

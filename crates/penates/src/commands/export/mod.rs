@@ -6,6 +6,7 @@ mod ocfl_volumes;
 mod source;
 mod volumes;
 
+pub(super) use ocfl_volumes::ListedPage;
 pub(super) use volumes::record;
 
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use preservation::archived::{self, ABOUT, DESCRIPTION};
 use preservation::ocfl::inventory::User;
 use preservation::ocfl::{ObjectWriter, RootWriter};
 
-use super::source::{Node, Source, State, compare, received};
+use super::source::{Node, Source, State, compare, is_gone, received};
 use super::volumes::{self, Named};
 use super::{ExportArgs, Exported, ocfl_volumes, unfinished};
 use crate::client::Client;
@@ -40,22 +40,35 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
 /// Exports the versions of a resource that the object has not yet. Returns how many bytes were
 /// fetched.
 async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Result<u64> {
-    let versions = source.versions(node).await?;
     let mut object = root.object(&archived::id(node.names.iter().map(String::as_str)))?;
+    let added = add_versions(source, node, &mut object).await;
+    if let Err(error) = &added {
+        if !is_gone(error) {
+            return added;
+        }
+        // It is left out, so nothing of it may stay.
+        object.abandon_version()?;
+    }
+    object.finish()?;
+    added
+}
+
+/// Adds the versions of a resource that the object has not yet. Returns how many bytes were fetched.
+async fn add_versions(source: &Source<'_>, node: &Node, object: &mut ObjectWriter) -> anyhow::Result<u64> {
     let mut len_bytes = 0;
-    let Some(versions) = versions else {
+    let Some(versions) = source.versions(node).await? else {
         let state = source.state(node, None).await?;
         let created = state.about.last_modified.as_deref().and_then(time_of_http).unwrap_or_default();
-        len_bytes += add(state, &mut object).await?;
+        len_bytes += add(state, object).await?;
         match object.is_same_as_newest() {
             true => object.abandon_version()?,
             false => object.finish_version(created.to_string(), "the current state".to_owned())?,
         }
-        object.finish()?;
         return Ok(len_bytes);
     };
     let known: HashSet<_> = object.inventory().versions.values().filter_map(|known| known.message.clone()).collect();
     let newest = object.inventory().newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
+    let last = versions.last().map(|(_, created)| created.clone());
     for (name, created) in versions {
         let message = format!("version {name}");
         let time: Timestamp = created.parse().context("the time of a version")?;
@@ -64,15 +77,26 @@ async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Res
         if known.contains(&message) || newest.is_some_and(|newest| time < newest) {
             continue;
         }
-        len_bytes += add(source.state(node, Some(&name)).await?, &mut object).await?;
+        len_bytes += add(source.state(node, Some(&name)).await?, object).await?;
         object.finish_version(created, message)?;
     }
     let is_empty = object.inventory().newest_version().is_none_or(|newest| newest.state.is_empty());
-    if let Some(deleted) = node.deleted.clone().filter(|_| !is_empty) {
+    if let Some(deleted) = node.deleted.clone().filter(|_| !is_empty)
+        && is_after(&deleted, last.as_deref())?
+        && source.is_away(node).await?
+    {
         object.finish_version(deleted, "deleted".to_owned())?;
     }
-    object.finish()?;
     Ok(len_bytes)
+}
+
+/// Whether what was deleted at a time did not come back: no version is newer.
+fn is_after(deleted: &str, last: Option<&str>) -> anyhow::Result<bool> {
+    let time = |text: &str| text.parse::<Timestamp>().context("the time of a version");
+    Ok(match last {
+        Some(last) => time(last)? <= time(deleted)?,
+        None => true,
+    })
 }
 
 /// Adds a state to the version of an object that is being written. Returns how many bytes were
@@ -103,4 +127,24 @@ async fn add(state: State, object: &mut ObjectWriter) -> anyhow::Result<u64> {
 /// A time in a header (RFC 9110, section 5.6.7).
 fn time_of_http(text: &str) -> Option<Timestamp> {
     jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_has_a_version_after_its_deletion_came_back() {
+        let deleted = "2025-06-15T15:06:40.007Z";
+        for (last, is_deleted) in [
+            (None, true),
+            (Some("2025-06-15T15:06:40Z"), true),
+            (Some(deleted), true),
+            (Some("2025-06-15T15:06:40.01Z"), false),
+        ] {
+            assert_eq!(is_after(deleted, last).unwrap(), is_deleted, "{last:?}");
+        }
+        assert!(is_after(deleted, Some("yesterday")).is_err());
+    }
 }

@@ -9,7 +9,7 @@ use preservation::archived_volume;
 use preservation::ocfl::{ObjectWriter, RootWriter};
 use serde::Deserialize;
 
-use super::source::{compare, received};
+use super::source::{compare, is_gone, received};
 use super::volumes::record;
 use crate::client::{self, Body, Client, ClientError, segment};
 use crate::commands::history::versions_of_volume;
@@ -26,9 +26,11 @@ struct Described {
 
 /// A page in the list of a volume's pages.
 #[derive(Deserialize)]
-struct ListedPage {
-    seq: Seq,
-    sha256: String,
+pub struct ListedPage {
+    /// Its sequence.
+    pub seq: Seq,
+    /// The SHA-256 of its text, in hexadecimal digits.
+    pub sha256: String,
 }
 
 /// Exports the versions of a volume that its object has not yet. Returns how many bytes were
@@ -37,6 +39,22 @@ pub async fn one(client: &Client, id: &VolumeId, root: &RootWriter) -> anyhow::R
     let address = format!("/volumes/{}", segment(id));
     let object = root.object(&archived_volume::id(id.as_str()))?;
     let mut writing = Writing { client, id, object, is_known: false, bytes: 0 };
+    let added = add_versions(&mut writing, &address).await;
+    if let Err(error) = added {
+        if is_gone(&error) {
+            // It is left out, so nothing of it may stay.
+            writing.object.abandon_version()?;
+            writing.object.finish()?;
+        }
+        return Err(error);
+    }
+    writing.object.finish()?;
+    Ok(writing.bytes)
+}
+
+/// Adds the versions that the object has not yet.
+async fn add_versions(writing: &mut Writing<'_>, address: &str) -> anyhow::Result<()> {
+    let Writing { client, id, .. } = *writing;
     match versions_of_volume(client, id).await? {
         Some(versions) => {
             let inventory = writing.object.inventory();
@@ -58,9 +76,9 @@ pub async fn one(client: &Client, id: &VolumeId, root: &RootWriter) -> anyhow::R
             }
         }
         None => {
-            let described = async || client.get_json::<Described>(&address).await;
+            let described = async || client.get_json::<Described>(address).await;
             let before = described().await?;
-            writing.add(&address).await?;
+            writing.add(address).await?;
             ensure!(described().await? == before, "it was replaced while it was exported");
             match writing.object.is_same_as_newest() {
                 true => writing.object.abandon_version()?,
@@ -68,8 +86,7 @@ pub async fn one(client: &Client, id: &VolumeId, root: &RootWriter) -> anyhow::R
             }
         }
     }
-    writing.object.finish()?;
-    Ok(writing.bytes)
+    Ok(())
 }
 
 /// A volume that is being exported.

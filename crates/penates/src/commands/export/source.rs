@@ -1,5 +1,6 @@
 //! What is exported: the resources of a tree, and their states.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
@@ -28,6 +29,8 @@ pub struct Source<'a> {
     client: &'a Client,
     /// The address that its statements have for its root.
     repository: String,
+    /// Whether it was said that deleted resources are left out.
+    is_warned: Cell<bool>,
 }
 
 /// A resource of the tree.
@@ -59,7 +62,7 @@ pub struct State {
 
 impl<'a> Source<'a> {
     pub async fn open(client: &'a Client, base: &BaseArgs) -> anyhow::Result<Self> {
-        Ok(Self { client, repository: repository(client, base).await? })
+        Ok(Self { client, repository: repository(client, base).await?, is_warned: Cell::new(false) })
     }
 
     /// The address that its statements have for its root.
@@ -94,7 +97,11 @@ impl<'a> Source<'a> {
                 continue;
             }
             let present = match node.deleted {
-                None => children(self.client, &node.address).await?,
+                None => match children(self.client, &node.address).await {
+                    // It was deleted since it was exported.
+                    Err(error) if is_away(&error) => Vec::new(),
+                    present => present?,
+                },
                 Some(_) => Vec::new(),
             };
             if with_deleted {
@@ -113,6 +120,14 @@ impl<'a> Source<'a> {
         Ok((resources, bytes))
     }
 
+    /// Whether a resource is still deleted.
+    pub async fn is_away(&self, node: &Node) -> anyhow::Result<bool> {
+        match is_container(self.client, &node.address).await {
+            Err(error) if is_away(&error) => Ok(true),
+            there => Ok(there.map(|_| false)?),
+        }
+    }
+
     /// Whether a resource is a container, or was one when it was deleted.
     async fn is_container(&self, node: &Node) -> anyhow::Result<bool> {
         if node.deleted.is_none() {
@@ -127,8 +142,13 @@ impl<'a> Source<'a> {
     async fn deleted_from(&self, node: &Node) -> anyhow::Result<Vec<Node>> {
         let list = format!("{}/fcr:versions?members=deleted", node.address.trim_end_matches('/'));
         let lines = match self.client.get_lines(&list, "application/x-ndjson").await {
+            // Its name was freed meanwhile.
+            Err(error) if error.status() == Some(StatusCode::GONE) => return Ok(Vec::new()),
             // The server keeps no versions, shows none of what is deleted, or has no such list.
             Err(error) if matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE)) => {
+                if self.versions(node).await.is_ok_and(|versions| versions.is_some()) && !self.is_warned.replace(true) {
+                    eprintln!("the server does not list what was deleted (ldp.deleted_versions): it is not exported");
+                }
                 return Ok(Vec::new());
             }
             lines => lines?,
@@ -198,7 +218,8 @@ fn version_address(node: &Node, version: &str) -> String {
     format!("{}/fcr:versions/{version}", node.address.trim_end_matches('/'))
 }
 
-fn is_gone(error: &anyhow::Error) -> bool {
+/// Whether an error says that something was deleted, or is not there.
+pub fn is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(is_away)
 }
 

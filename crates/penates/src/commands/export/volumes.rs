@@ -17,9 +17,9 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use zip::{ZipArchive, ZipWriter};
 
-use super::source::received;
+use super::source::{is_gone, received};
 use crate::client::{self, Body, Client, ClientError, query_value, segment};
-use crate::commands::tree::children;
+use crate::commands::tree::{children, is_away};
 use crate::resources::BaseArgs;
 
 /// Bytes that are read at once.
@@ -64,7 +64,11 @@ pub async fn each(
         let name = address.rsplit('/').next().unwrap_or_default();
         let name = percent_decode_str(name).decode_utf8().context("the name of a volume")?;
         let id = VolumeId::from_path_segment(&name).with_context(|| name.to_string())?;
-        bytes += export(&id).await.with_context(|| id.to_string())?;
+        match export(&id).await {
+            // It was deleted since it was listed.
+            Err(error) if is_gone(&error) => continue,
+            exported => bytes += exported.with_context(|| id.to_string())?,
+        }
         volumes += 1;
     }
     Ok((volumes, bytes))
@@ -81,7 +85,7 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
     let stem = folder.join(id.cleaned_local());
     let stem = stem.to_str().context("a path that is not UTF-8")?;
     let about = format!("/volumes/{}", segment(id));
-    let revision = async || Ok::<_, anyhow::Error>(client.get_json::<Value>(&about).await?["revision"].clone());
+    let revision = async || client.get_json::<Value>(&about).await.map(|described| described["revision"].clone());
     let before = revision().await?;
     let mets = client::whole(client.get(&format!("{about}/mets"), "*/*").await?).await?;
     let record = match record(client, &about).await? {
@@ -98,10 +102,10 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
         match named_otherwise(&mets)? {
             None => len_bytes = received(archive, |piece| file.write(piece)).await?,
             Some(names) => {
-                let mut fetched = tempfile::tempfile().context("a temporary file for a ZIP")?;
-                let write = |piece: &[u8]| fetched.write_all(piece).map_err(anyhow::Error::from);
+                let (mut fetched, other) = (temporary(bag)?, temporary(bag)?);
+                let write = |piece: &[u8]| fetched.write_all(piece).context("a temporary file for a ZIP");
                 len_bytes = received(archive, write).await?;
-                let mut renamed = spawn_blocking(move || renamed(fetched, &names)).await??;
+                let mut renamed = spawn_blocking(move || renamed(fetched, other, &names)).await??;
                 let mut piece = vec![0; PIECE_BYTES];
                 loop {
                     match renamed.read(&mut piece)? {
@@ -116,8 +120,12 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
         let of = id.clone();
         checked = spawn_blocking(move || check(of, &place, parts)).await?;
     }
-    // If it was replaced meanwhile, that is why the ZIP does not match the METS.
-    ensure!(revision().await? == before, "it was replaced while it was exported");
+    match revision().await {
+        // What was read before it was deleted stays in the bag.
+        Err(error) if is_away(&error) => {}
+        // If it was replaced meanwhile, that is why the ZIP does not match the METS.
+        after => ensure!(after? == before, "it was replaced while it was exported"),
+    }
     checked?;
     for (ending, bytes) in [("mets.xml", Some(mets)), ("json", record)] {
         let Some(bytes) = bytes else { continue };
@@ -162,20 +170,26 @@ fn named_otherwise(mets: &[u8]) -> anyhow::Result<Option<HashMap<String, String>
     Ok(names.iter().any(|(name, other)| name != other).then_some(names))
 }
 
-/// The same ZIP with other names of files, at its begin.
-fn renamed(zip: File, names: &HashMap<String, String>) -> anyhow::Result<File> {
+/// A temporary file on the disk of the bag.
+fn temporary(bag: &BagWriter) -> anyhow::Result<File> {
+    tempfile::tempfile_in(bag.folder()).with_context(|| format!("a temporary file in {}", bag.folder().display()))
+}
+
+/// The same ZIP with other names of files, at its begin. It is written to `into`.
+fn renamed(zip: File, into: File, names: &HashMap<String, String>) -> anyhow::Result<File> {
     let mut archive = ZipArchive::new(zip)?;
-    let mut renamed = ZipWriter::new(tempfile::tempfile().context("a temporary file for a ZIP")?);
+    let mut renamed = ZipWriter::new(into);
     let mut written = HashSet::new();
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index)?;
         let path = entry.name()?.into_owned();
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let name = path.rsplit('/').next().unwrap_or_default();
         // Not the folder itself.
         let Some(other) = names.get(name) else { continue };
         // A METS may have one file for two pages.
         if written.insert(other.clone()) {
-            renamed.raw_copy_file_rename(entry, format!("{folder}/{other}"))?;
+            let folder = &path[..path.len() - name.len()];
+            renamed.raw_copy_file_rename(entry, format!("{folder}{other}"))?;
         }
     }
     let mut renamed = renamed.finish()?;
@@ -188,7 +202,12 @@ fn renamed(zip: File, names: &HashMap<String, String>) -> anyhow::Result<File> {
 fn check(id: VolumeId, zip: &Path, (mets, record): (bytes::Bytes, Option<bytes::Bytes>)) -> anyhow::Result<()> {
     let file = File::open(zip).with_context(|| zip.display().to_string())?;
     let (mets, record) = (mets.to_vec(), record.map(|record| record.to_vec()));
+    let archive = ZipArchive::new(file.try_clone()?)?;
+    let files = archive.file_names_raw().filter(|name| !name.ends_with(b"/")).count();
     let mut volume = VolumeReader::new(VolumeParts { id: Some(id), zip: file, mets, record })?;
+    // A reader ignores files that the METS does not name. They would be those of an earlier version.
+    let named: HashSet<_> = volume.mets().pages.iter().map(|page| &page.file_name).collect();
+    ensure!(files == named.len(), "the ZIP has {files} files, and the METS names {}", named.len());
     (0..volume.page_count()).try_for_each(|index| volume.read_page(index).map(|_| ()))?;
     Ok(())
 }

@@ -298,6 +298,8 @@ struct Progress {
     there: HashMap<usize, usize>,
     /// Those of which this load made everything.
     made: HashSet<usize>,
+    /// Volumes with pages that are not those that the METS says.
+    replaced: HashSet<usize>,
 }
 
 /// Loads all versions. `clock` is that of a new store: it shows the time of each version.
@@ -335,6 +337,10 @@ pub async fn load(archive: &Archive, loader: &Loader, clock: Option<Arc<ManualCl
         }
         loading = Some(current);
     }
+    if !progress.replaced.is_empty() {
+        let count = progress.replaced.len();
+        eprintln!("{count} volumes have pages that differ from their METS in size or MD5, as in the archive");
+    }
     counts.failed = failed.len() as u64;
     counts.new = changed.difference(&failed).count() as u64;
     counts.unchanged = archive.objects.len() as u64 - counts.new - counts.failed;
@@ -362,7 +368,13 @@ async fn apply(
             let done = progress.there.get(&loading.object).copied().unwrap_or_default();
             match version < done {
                 true => Ok(None),
-                false => volume.import(version, &loader.client).await.map(Some),
+                false => {
+                    let (bytes, is_replaced) = volume.import(version, &loader.client).await?;
+                    if is_replaced {
+                        progress.replaced.insert(loading.object);
+                    }
+                    Ok(Some(bytes))
+                }
             }
         }
     }

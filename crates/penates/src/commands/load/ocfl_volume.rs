@@ -3,6 +3,7 @@
 //! The ZIP of a version is made in a temporary file, page by page, and every byte is compared with
 //! its digest once more.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,13 +15,13 @@ use bytes::Bytes;
 use hathi::archive::{MAX_PAGE_BYTES, RATIO_FREE_BYTES};
 use hathi::mets::MAX_METS_BYTES;
 use hathi::record::MAX_RECORD_BYTES;
-use hathi::{Mets, Record, Seq, VolumeId};
+use hathi::{Mets, Record, VolumeId};
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode};
 use preservation::archived_volume::{self, ArchivedVolume};
 use preservation::bagit::text::Algorithm;
+use preservation::ocfl::inventory::Version;
 use preservation::ocfl::{Content, Object};
-use serde::Deserialize;
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 use zip::write::SimpleFileOptions;
@@ -28,7 +29,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use crate::client::multipart::{self, Form, Part};
 use crate::client::{self, Client, ClientError, segment};
-use crate::commands::export::record;
+use crate::commands::export::{ListedPage, record};
 use crate::commands::history::versions_of_volume;
 
 /// Bytes that are read at once.
@@ -46,13 +47,6 @@ struct Contents {
     mets: [u8; 32],
     record: Option<[u8; 32]>,
     pages: BTreeMap<u32, [u8; 32]>,
-}
-
-/// A page in the list of a volume's pages.
-#[derive(Deserialize)]
-struct ListedPage {
-    seq: Seq,
-    sha256: String,
 }
 
 impl Volume {
@@ -74,16 +68,22 @@ impl Volume {
     /// pages are those that the METS names.
     pub fn check(&self) -> anyhow::Result<()> {
         // Versions share most of their files.
-        let mut parsed: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
-        for version in 0..self.object.versions().len() {
-            let ArchivedVolume { mets, record, pages } = self.version(version)?;
-            let named = || format!("{}: version {}", self.object.id(), version + 1);
-            if !parsed.contains_key(&mets.digest) {
-                let seqs = self.seqs(&mets).with_context(named)?;
-                parsed.insert(mets.digest.clone(), seqs);
-            }
-            let is_same = parsed.get(&mets.digest).is_some_and(|seqs| seqs.iter().eq(pages.keys()));
+        let mut parsed: HashMap<Vec<u8>, Vec<(u32, String)>> = HashMap::new();
+        for (n, version) in self.object.versions().into_iter().enumerate() {
+            let ArchivedVolume { mets, record, pages } = self.read(version)?;
+            let named = || format!("{}: version {}", self.object.id(), n + 1);
+            let named_pages = match parsed.entry(mets.digest.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(self.pages(&mets).with_context(named)?),
+            };
+            let is_same = named_pages.iter().map(|(seq, _)| seq).eq(pages.keys());
             ensure!(is_same, "{}: its pages are not those that the METS names", named());
+            // Each version is imported with the names of the METS.
+            let mut files = HashMap::new();
+            for ((_, name), page) in named_pages.iter().zip(pages.values()) {
+                let is_same = *files.entry(name).or_insert(&page.digest) == &page.digest;
+                ensure!(is_same, "{}: its METS has one file, {name}, for pages that differ", named());
+            }
             if let Some(record) = record {
                 let record = Record::parse(&read_small(&record, MAX_RECORD_BYTES as u64)?).with_context(named)?;
                 ensure!(record.id == self.id, "{}: its record is of {}", named(), record.id);
@@ -97,17 +97,20 @@ impl Volume {
         Ok(())
     }
 
-    fn seqs(&self, mets: &Content) -> anyhow::Result<Vec<u32>> {
+    /// The sequences of the pages that a METS names, and the names of their files.
+    fn pages(&self, mets: &Content) -> anyhow::Result<Vec<(u32, String)>> {
         let mets = Mets::parse(&read_small(mets, MAX_METS_BYTES as u64)?)?;
         let is_of_this = mets.id.as_deref().is_none_or(|id| id == self.id.as_str());
         ensure!(is_of_this, "its METS is of {}", mets.id.unwrap_or_default());
-        Ok(mets.pages.iter().map(|page| page.seq.get()).collect())
+        Ok(mets.pages.into_iter().map(|page| (page.seq.get(), page.file_name)).collect())
     }
 
     /// The version with this number, counted from 0.
     fn version(&self, version: usize) -> anyhow::Result<ArchivedVolume> {
-        let versions = self.object.versions();
-        let version = versions.get(version).context("there is no such version")?;
+        self.read(self.object.version(version).context("there is no such version")?)
+    }
+
+    fn read(&self, version: &Version) -> anyhow::Result<ArchivedVolume> {
         Ok(ArchivedVolume::read(&self.object, version, &self.id.cleaned_local())?)
     }
 
@@ -116,18 +119,33 @@ impl Volume {
         let made = versions_of_volume(client, &self.id).await;
         let made = match made {
             Err(error) if error.status() == Some(StatusCode::GONE) => None,
-            made => made?.map(|made| made.len()),
+            made => made?,
         };
-        let stored = match self.stored(client).await {
+        let address = format!("/volumes/{}", segment(&self.id));
+        let stored = match self.stored(client, &address).await {
             Ok(stored) => stored,
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(0),
-            Err(error) if error.status() == Some(StatusCode::GONE) => bail!("it is deleted here"),
+            Err(error) if error.status() == Some(StatusCode::GONE) => {
+                let id = &self.id;
+                bail!("it is deleted here: `penates restore --volume {id}` or an import brings it back")
+            }
             Err(error) => return Err(error.into()),
         };
         let mut known = HashMap::new();
         let total = self.object.versions().len();
         // The first ones are there, if all are kept; else the current one says how many.
-        let candidates = made.filter(|made| (1..=total).contains(made)).into_iter().chain((1..=total).rev());
+        let count = match made {
+            Some(made) if (1..=total).contains(&made.len()) => {
+                let first = made.first().map(|first| format!("{address}/versions/{}", first.revision));
+                let is_first = match first {
+                    Some(first) => self.stored(client, &first).await? == self.contents(0, &mut known)?,
+                    None => false,
+                };
+                is_first.then_some(made.len())
+            }
+            _ => None,
+        };
+        let candidates = count.into_iter().chain((1..=total).rev());
         for done in candidates {
             if self.contents(done - 1, &mut known)? == stored {
                 return Ok(done);
@@ -136,12 +154,11 @@ impl Volume {
         bail!("there is another volume")
     }
 
-    /// What the current volume consists of.
-    async fn stored(&self, client: &Client) -> Result<Contents, ClientError> {
-        let address = format!("/volumes/{}", segment(&self.id));
+    /// What the volume, or the version of one, at an address consists of.
+    async fn stored(&self, client: &Client, address: &str) -> Result<Contents, ClientError> {
         let pages: Vec<ListedPage> = client.get_json(&format!("{address}/pages/")).await?;
         let mets = client::whole(client.get(&format!("{address}/mets"), "*/*").await?).await?;
-        let record = match record(client, &address).await? {
+        let record = match record(client, address).await? {
             Some(response) => Some(sha256(&client::whole(response).await?)),
             None => None,
         };
@@ -173,10 +190,10 @@ impl Volume {
         })
     }
 
-    /// Imports a version. Returns the bytes of its ZIP.
-    pub async fn import(&self, version: usize, client: &Client) -> anyhow::Result<u64> {
-        let versions = self.object.versions();
-        let state = |version: usize| versions.get(version).map(|version| &version.state);
+    /// Imports a version. Returns the bytes of its ZIP, and whether it has a page that is not the one
+    /// that its METS says.
+    pub async fn import(&self, version: usize, client: &Client) -> anyhow::Result<(u64, bool)> {
+        let state = |version: usize| self.object.version(version).map(|version| &version.state);
         // The same once more was a version, too.
         let is_again = version > 0 && state(version - 1) == state(version);
         let volume = self.version(version)?;
@@ -198,7 +215,7 @@ impl Volume {
         let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
         let address = format!("/volumes/{}{query}", segment(&self.id));
         client.ask(&address, request, client::stream(form.pieces())).await?;
-        Ok(zip_bytes)
+        Ok((zip_bytes, is_replaced))
     }
 }
 
