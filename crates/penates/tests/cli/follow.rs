@@ -18,13 +18,13 @@ fn text(path: &Path) -> &str {
 }
 
 /// A follower, with its lines of JSON.
-struct Follower {
+pub struct Follower {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Follower {
-    fn start(from: &str, to: &TestStore, more: &[&str]) -> Self {
+    pub fn start(from: &str, to: &TestStore, more: &[&str]) -> Self {
         let follow = ["copy", "--follow", "--json", "--report-every", "50ms", "--from", from, "--to"];
         let mut follower = penates(&[&follow[..], &[text(&to.path())], more].concat());
         let mut child = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -44,7 +44,7 @@ impl Follower {
     }
 
     /// Waits until it has all changes until now.
-    fn is_up_to_date(&mut self) -> Value {
+    pub fn is_up_to_date(&mut self) -> Value {
         let now = Timestamp::now();
         let until = |report: &Value| report["until"].as_str().map(|until| until.parse::<Timestamp>().unwrap());
         self.reports(|report| until(report).is_some_and(|until| until > now))
@@ -55,7 +55,7 @@ impl Follower {
         self.child.wait().unwrap();
     }
 
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         signal(&self.child, "TERM");
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
@@ -69,7 +69,7 @@ impl Drop for Follower {
 }
 
 /// Stores a text at a path.
-fn put(server: &Served, store: &TestStore, path: &str, content: &str) {
+pub fn put(server: &Served, store: &TestStore, path: &str, content: &str) {
     let file = store.beside("content");
     std::fs::write(&file, content).unwrap();
     Ran::of(penates(&["put", path, text(&file), "--type", "text/plain", "--server", &server.url])).ends_with(0);
@@ -77,7 +77,7 @@ fn put(server: &Served, store: &TestStore, path: &str, content: &str) {
 
 /// What clients see of some resources: their versions with names and times, their bytes with tags,
 /// and how they are listed.
-fn seen(server: &Served, paths: &[&str]) -> Vec<String> {
+pub fn seen(server: &Served, paths: &[&str]) -> Vec<String> {
     let at = |args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
     let mut seen = vec![at(&["tree"]).ends_with(0).text().to_owned()];
     seen.push(sorted_lines(at(&["ls"]).ends_with(0).text()).join(" "));
@@ -94,10 +94,11 @@ fn seen(server: &Served, paths: &[&str]) -> Vec<String> {
     seen
 }
 
-const PATHS: [&str; 6] = ["letters", "letters/1", "letters/2", "letters/large", "letters/gone", "late"];
+/// What is changed, and compared.
+pub const PATHS: [&str; 6] = ["letters", "letters/1", "letters/2", "letters/large", "letters/gone", "late"];
 
 /// Changes of every kind, the larger of them in several versions.
-fn change(server: &Served, store: &TestStore) {
+pub fn change(server: &Served, store: &TestStore) {
     let description = store.beside("description.ttl");
     std::fs::write(&description, "<> <http://purl.org/dc/terms/references> </rest/letters/1> .").unwrap();
     for path in ["letters", "letters/2"] {

@@ -12,7 +12,7 @@ use crate::harness::*;
 /// The Python library of Standard Webhooks.
 const VERIFIER: &str = "standardwebhooks==1.0.1";
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// Receives messages at a free port, over TLS if it is given a folder with a certificate. Prints the
 /// port, and each message that the library verifies.
@@ -49,14 +49,14 @@ server.serve_forever()
 "#;
 
 /// A receiver that knows a secret. Dropping the value kills it.
-struct Receiver {
+pub struct Receiver {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    url: String,
+    pub url: String,
 }
 
 impl Receiver {
-    fn start(secret: &str) -> Self {
+    pub fn start(secret: &str) -> Self {
         Self::start_with(&[secret], "http")
     }
 
@@ -71,7 +71,7 @@ impl Receiver {
     }
 
     /// The type of the next message, and what it is about.
-    fn next(&mut self) -> (String, String) {
+    pub fn next(&mut self) -> (String, String) {
         let message: Value = serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap();
         assert!(message.get("refused").is_none(), "{message}");
         let object = message["data"]["object"]["id"].as_str().unwrap_or_default();
@@ -86,7 +86,7 @@ impl Drop for Receiver {
     }
 }
 
-fn config(url: &str) -> String {
+pub fn config(url: &str) -> String {
     format!(
         "[auth]\nwrite = \"open\"\n[ldp]\norigin = \"http://books.test\"\n[feed]\nwebhooks_networks = [\"127.0.0.0/8\"]\n\
          [[feed.webhooks]]\nname = \"index\"\nurl = \"{url}\"\nsecret = \"{SECRET}\"\n"
