@@ -1,17 +1,21 @@
-//! What was deleted from a container and has a tombstone: `GET` of its `fcr:versions?members=deleted` lists it as lines of
-//! JSON, as far as its versions are kept. The container may be deleted itself.
+//! What was deleted from a container and has a tombstone: `GET` of its
+//! `fcr:versions?members=deleted` lists it as lines of JSON, as far as its versions are kept. The
+//! container may be deleted itself.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use budget::Party;
 use bytes::Bytes;
 use door_http::accept::{self, Offer};
 use futures::stream;
 use heads::{ResourcePath, RevisionId};
 use http::{HeaderValue, Method, StatusCode, header};
-use library::Library;
 use repository::{PastMembers, ResourceError};
 use serde::Serialize;
 
+use crate::LdpDoor;
 use crate::address::Facet;
 use crate::errors::LdpError;
 use crate::managed;
@@ -46,7 +50,8 @@ impl LdpRequest {
         let offer = [Offer::new(JSON_LINES, ())];
         accept::media_type(&self.headers, &offer).ok_or_else(|| LdpError::NotAcceptable(JSON_LINES.to_owned()))?;
         let absent = || LdpError::Resource(ResourceError::Absent(self.path().clone()));
-        let version = self.versions().await?.newest_below(RevisionId::LAST).await?.ok_or_else(absent)?;
+        let versions = self.versions().await?;
+        let version = versions.newest_below(RevisionId::LAST).await?.ok_or_else(absent)?;
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
@@ -55,8 +60,9 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         if is_container(&version) {
-            let members = self.library().repository.members_ever(&version).await?;
-            let listing = Listing { library: self.library().clone(), path: self.path().clone(), members };
+            let members = self.library().repository.members_ever(&versions, &version).await?;
+            let (door, party) = (self.door.clone(), self.party.clone());
+            let listing = Listing { door, party, path: self.path().clone(), members };
             *response.body_mut() = Body::from_stream(stream::try_unfold(listing, Listing::next));
         }
         Ok(response)
@@ -65,7 +71,8 @@ impl LdpRequest {
 
 /// A list that is being sent.
 struct Listing {
-    library: Library,
+    door: Arc<LdpDoor>,
+    party: Party,
     path: ResourcePath,
     members: PastMembers,
 }
@@ -73,14 +80,21 @@ struct Listing {
 impl Listing {
     /// The next lines, and the rest.
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, LdpError> {
-        let Some(page) = self.members.more(PAGE_MEMBERS).await? else { return Ok(None) };
         let mut lines = Vec::new();
-        for member in page {
-            let child = self.path.child(&member.name).map_err(ResourceError::from)?;
-            let Some(deleted) = self.library.repository.deleted(&child).await? else { continue };
-            let line = Line { name: member.name, deleted: managed::time_text(deleted.time()) };
-            serde_json::to_writer(&mut lines, &line).map_err(|error| LdpError::Internal(error.to_string()))?;
-            lines.push(b'\n');
+        // Most members of a page may have no line.
+        while lines.is_empty() {
+            // Not while the client takes its time.
+            let _turn = self.door.readings.turn(&self.party).await?;
+            let Some(page) = self.members.more(PAGE_MEMBERS).await? else { return Ok(None) };
+            let paths = page.iter().map(|member| self.path.child(&member.name));
+            let paths = paths.collect::<Result<Vec<_>, _>>().map_err(ResourceError::from)?;
+            let deleted = self.door.library.repository.deleted_among(&paths).await?;
+            for (member, deleted) in page.into_iter().zip(deleted) {
+                let Some(deleted) = deleted else { continue };
+                let line = Line { name: member.name, deleted: managed::time_text(deleted.time()) };
+                serde_json::to_writer(&mut lines, &line).map_err(|error| LdpError::Internal(error.to_string()))?;
+                lines.push(b'\n');
+            }
         }
         Ok(Some((lines.into(), self)))
     }

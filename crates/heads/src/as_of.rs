@@ -37,6 +37,8 @@ pub struct MembersAsOf {
     below: RevisionId,
     /// Whether children also count that were created later.
     counts_later: bool,
+    /// Whether children are left out that are there, as their marks say.
+    skips_present: bool,
     /// The shards when the listing began.
     began: ContainerBody,
     place: Place,
@@ -74,7 +76,8 @@ impl Heads {
         let (heads, container) = (self.clone(), container.clone());
         let began = shards_of(self, &container, incarnation).await?;
         let place = Place::Shard(0, None);
-        Ok(MembersAsOf { heads, container, incarnation, below, counts_later: false, began, place })
+        let (counts_later, skips_present) = (false, false);
+        Ok(MembersAsOf { heads, container, incarnation, below, counts_later, skips_present, began, place })
     }
 
     /// Begins to list the members that an incarnation of a container had when it was deleted:
@@ -87,6 +90,14 @@ impl Heads {
         deleted: RevisionId,
     ) -> ObjectsResult<MembersAsOf> {
         Ok(MembersAsOf { counts_later: true, ..self.members_as_of(container, incarnation, deleted).await? })
+    }
+
+    /// Begins to list the members that an incarnation of a container, which is there, ever had and may
+    /// have lost.
+    pub async fn lost_members(&self, container: &Container, incarnation: RevisionId) -> ObjectsResult<MembersAsOf> {
+        // None was removed before the first revision.
+        let ever = self.last_members(container, incarnation, RevisionId::ZERO).await?;
+        Ok(MembersAsOf { skips_present: true, ..ever })
     }
 }
 
@@ -220,7 +231,8 @@ impl MembersAsOf {
     fn may_be_member(&self, child: &Child) -> bool {
         let marked = &child.marked;
         // Without the intent they are a repetition of marks that are elsewhere.
-        (self.counts_later || marked.incarnation < self.below)
+        !(self.skips_present && marked.marks.settled() == Settled::Live)
+            && (self.counts_later || marked.incarnation < self.below)
             && marked.marks.added()
             && (!marked.marks.removed() || marked.removed_by.is_some_and(|by| by >= self.below))
     }

@@ -1,6 +1,7 @@
 //! The versions of resources that the history keeps: what was in force at some time, and which
 //! members a container had then.
 
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::as_of::{MembersAsOf, PastMember};
 use heads::containment::Container;
 use heads::head::ObjectState;
@@ -9,11 +10,15 @@ use heads::path::ResourcePath;
 use heads::revision::RevisionId;
 use heads::timeline::{Shown, Timeline, Version};
 use heads::{Head, Keep};
+use store::Strength;
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 use crate::read::Child;
 use crate::resource::Resource;
+
+/// Deletions that are looked up at the same time.
+const DELETED_AT_ONCE: usize = 8;
 
 /// The versions at a path: of the resource there, of one that was deleted, and of others that were
 /// there before. A version is a [`Resource`] that can be read like the current one. A change that
@@ -74,11 +79,34 @@ impl Repository {
         Ok(PastMembers(self.heads.last_members(&container, version.incarnation(), deleted).await?))
     }
 
-    /// Begins to list the members that a container ever had, as far as they are kept. A name that
-    /// was used several times may be there several times.
-    pub async fn members_ever(&self, version: &Resource) -> ResourceResult<PastMembers> {
-        // None was removed before the first revision.
-        self.last_members(version, RevisionId::ZERO).await
+    /// Begins to list the members that a container ever had, as far as they are kept. `version` is the
+    /// newest of `versions`. A name that was used several times may be there several times. Of a
+    /// container that is there, most members that are there are left out.
+    pub async fn members_ever(&self, versions: &Versions, version: &Resource) -> ResourceResult<PastMembers> {
+        match versions.timeline.stands().head.state {
+            ObjectState::Live => {
+                let container = Container::At(version.path().clone());
+                Ok(PastMembers(self.heads.lost_members(&container, version.incarnation()).await?))
+            }
+            // None was removed before the first revision.
+            _ => self.last_members(version, RevisionId::ZERO).await,
+        }
+    }
+
+    /// The revisions that deleted what was at these paths, as [`Repository::deleted`] says them.
+    pub async fn deleted_among(&self, paths: &[ResourcePath]) -> ResourceResult<Vec<Option<RevisionId>>> {
+        let partitions: Vec<_> = paths.iter().map(keys::resource_partition).collect();
+        let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
+        let mut lookups = Vec::with_capacity(paths.len());
+        for (path, head) in paths.iter().zip(heads) {
+            let is_deleted = head?.is_some_and(|row| row.head.state == ObjectState::Deleted);
+            lookups.push(self.deleted_if(is_deleted, path).boxed());
+        }
+        stream::iter(lookups).buffered(DELETED_AT_ONCE).try_collect().await
+    }
+
+    async fn deleted_if(&self, is_deleted: bool, path: &ResourcePath) -> ResourceResult<Option<RevisionId>> {
+        if is_deleted { self.deleted(path).await } else { Ok(None) }
     }
 
     /// The revision that deleted what was at a path; `None` if there is no tombstone, or no version is
