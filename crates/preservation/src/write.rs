@@ -32,6 +32,9 @@ pub enum WriteError {
         /// What is wrong.
         why: String,
     },
+    /// An object has more versions and files than a load reads.
+    #[error("{0} would have more than 256 MiB, which no load reads: keep fewer versions (history.volumes)")]
+    TooLong(PathBuf),
     /// Another failure of the operating system.
     #[error("{path}: {source}")]
     Io {

@@ -147,3 +147,28 @@ fn an_import_interrupted_twice_ends_at_once_and_leaves_nothing_half_imported() {
     assert_eq!(store.ids(), [""; 0]);
     store.run(&["verify"]).ends_with(0);
 }
+
+#[test]
+fn pages_unlike_their_mets_are_taken_only_with_a_token_that_may_write() {
+    let store = TestStore::with(&[SMALL]);
+    let server = store.serve(&[]);
+    let folder = sample_folder(OTHER);
+    let put = |token: Option<&str>| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT"]);
+        for (part, ending) in [("zip", ".zip"), ("mets", ".mets.xml")] {
+            let file = file_with_suffix(&folder, ending);
+            curl.args(["-F", &format!("{part}=@{}", file.display())]);
+        }
+        if let Some(token) = token {
+            curl.args(["-H", &format!("Authorization: Bearer {token}")]);
+        }
+        curl.arg(format!("{}/volumes/{}?replaced=true", server.url, OTHER.replace('/', "%2F")));
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(put(None), "401");
+    assert_eq!(put(Some("penates_guessed")), "401");
+    assert_eq!(store.ids(), [SMALL]);
+    let token = store.run(&["token", "create", "importer"]).ends_with(0).text().trim().to_owned();
+    assert_eq!(put(Some(&token)), "201");
+}

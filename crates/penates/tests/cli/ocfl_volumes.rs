@@ -169,6 +169,23 @@ fn a_later_export_fetches_only_pages_that_changed_and_a_later_load_adds_only_new
     assert!(versions(&copy, SMALL).len() == 7);
 }
 
+#[test]
+fn a_load_does_not_bring_back_a_volume_that_was_deleted_and_says_what_does() {
+    let store = library();
+    let place = path(&store, "archive");
+    run(&store, &["export", &format!("volumes/{SMALL}"), &place, "--as", "ocfl"]).ends_with(0);
+    let copy = TestStore::vacant();
+    let told = run(&copy, &["load", &place]).ends_with(0);
+    assert!(told.stderr.contains("1 volumes have pages that differ from their METS"), "{}", told.stderr);
+    run(&copy, &["delete", SMALL]).ends_with(0);
+    let refused = run(&copy, &["load", &place]).ends_with(1);
+    let remedy = format!("penates restore --volume {SMALL}");
+    assert!(refused.stderr.contains(&remedy), "{}", refused.stderr);
+    assert_eq!(copy.ids(), Vec::<String>::new());
+    run(&copy, &["restore", "--volume", SMALL]).ends_with(0);
+    assert_eq!(copy.ids(), [SMALL]);
+}
+
 /// How the commands write a number of bytes.
 fn bytesize(bytes: u64) -> String {
     penates::output::human_bytes(bytes)
@@ -280,7 +297,12 @@ fn objects_of_volumes_that_lie_are_refused_before_anything_is_loaded() {
         });
     };
     type Lie<'a> = (&'a str, &'a dyn Fn(&Path));
-    let lies: [Lie<'_>; 11] = [
+    let shared = {
+        let mets = fs::read_to_string(sample_folder(SMALL).join(&mets)).unwrap();
+        mets.replace("00000008.txt", "00000007.txt")
+    };
+    let lies: [Lie<'_>; 12] = [
+        ("has one file, 00000007.txt, for pages that differ", &|object| replace(object, &mets, shared.as_bytes())),
         ("not those that the METS names", &|object| rewrite(object, |inventory| remove(inventory, &page(7)))),
         ("not those that the METS names", &|object| {
             rewrite(object, |inventory| rename(inventory, &page(7), &page(70)))

@@ -13,15 +13,21 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256, Sha512};
 
 use super::inventory::{Inventory, Paths, User, Version, number};
+use super::reader::INVENTORY_BYTES_MAX;
 use super::root::write_whole;
 use crate::write::{WriteError, WriteResult, failed, sync_folder, sync_folders};
 
 /// The declaration of an object.
 pub const DECLARATION: &str = "0=ocfl_object_1.1";
 
-/// The versions up to this number get an inventory of their own, and so does the newest. With one
-/// for each, an object of many versions would grow with the square of their number.
+/// The versions up to this number get an inventory of their own, until all of these have so many
+/// bytes, and so does the newest. With one for each, an object of many versions would grow with the
+/// square of their number.
 const INVENTORIES_MAX: u32 = 100;
+const INVENTORIES_BYTES_MAX: u64 = 256 << 20;
+
+/// About how many bytes an inventory has for a file, besides the file's path.
+const LISTED_FILE_BYTES: u64 = 165;
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 128 << 10;
@@ -39,9 +45,14 @@ pub struct ObjectWriter {
     known: HashMap<[u8; 32], String>,
     /// The version that is being written.
     state: Paths,
-    is_changed: bool,
     /// Files of the version that are not durable yet.
     unsynced: Vec<PathBuf>,
+    /// About the length of the inventory.
+    inventory_bytes: u64,
+    /// The bytes of the inventories in the folders of versions.
+    kept_bytes: u64,
+    /// Whether the folder of the newest version has one.
+    is_newest_kept: bool,
 }
 
 /// A file of a version that is being written.
@@ -75,6 +86,8 @@ impl ObjectWriter {
     /// damaged.
     pub(super) fn open(folder: PathBuf, id: &str, user: User) -> WriteResult<Self> {
         let mut versions = versions(&folder)?;
+        let len_of = |place: &Path| fs::metadata(place.join("inventory.json")).map_or(0, |file| file.len());
+        let kept_bytes = versions.iter().map(|(_, place)| len_of(place)).sum();
         versions.sort_unstable_by_key(|(version, _)| Reverse(*version));
         let mut whole = None;
         let mut unfinished = Vec::new();
@@ -106,14 +119,17 @@ impl ObjectWriter {
         for place in unfinished {
             fs::remove_dir_all(&place).map_err(failed(&place))?;
         }
+        let inventory_bytes = len_of(&folder.join(&inventory.head));
         Ok(Self {
             folder,
             inventory,
             user,
             known: HashMap::new(),
             state: Paths::new(),
-            is_changed: false,
             unsynced: Vec::new(),
+            inventory_bytes,
+            kept_bytes,
+            is_newest_kept: true,
         })
     }
 
@@ -157,6 +173,7 @@ impl ObjectWriter {
                     sync_folder(parent)?;
                 }
                 self.unsynced.push(path);
+                self.inventory_bytes += LISTED_FILE_BYTES + content.len() as u64;
                 self.inventory.manifest.entry(digest.clone()).or_insert_with(|| vec![content]);
             }
         }
@@ -214,17 +231,23 @@ impl ObjectWriter {
         let folder = self.folder.join(&name);
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let state = std::mem::take(&mut self.state);
+        let paths = state.values().flatten();
+        self.inventory_bytes += paths.map(|path| LISTED_FILE_BYTES + path.len() as u64).sum::<u64>();
+        if self.inventory_bytes > INVENTORY_BYTES_MAX {
+            return Err(WriteError::TooLong(self.folder.join("inventory.json")));
+        }
         let version = Version { created, message: Some(message), user: Some(self.user.clone()), state };
         self.inventory.versions.insert(name.clone(), version);
         self.inventory.head = name;
-        self.is_changed = true;
         // All at once: a file system writes many files together quicker than one after the other.
         for path in self.unsynced.drain(..) {
             File::open(&path).and_then(|file| file.sync_all()).map_err(failed(&path))?;
         }
         sync_folders(&folder)?;
-        if self.inventory.newest().is_some_and(|newest| newest <= INVENTORIES_MAX) {
-            self.write_inventory(&folder)?;
+        let is_early = self.inventory.newest().is_some_and(|newest| newest <= INVENTORIES_MAX);
+        self.is_newest_kept = is_early && self.kept_bytes < INVENTORIES_BYTES_MAX;
+        if self.is_newest_kept {
+            self.kept_bytes += self.write_inventory(&folder)?;
         }
         Ok(())
     }
@@ -234,9 +257,8 @@ impl ObjectWriter {
         if self.inventory.versions.is_empty() {
             return self.remove();
         }
-        let newest = self.folder.join(&self.inventory.head);
-        if self.inventory.newest().is_some_and(|newest| newest > INVENTORIES_MAX) && self.is_changed {
-            self.write_inventory(&newest)?;
+        if !self.is_newest_kept {
+            self.write_inventory(&self.folder.join(&self.inventory.head))?;
         }
         let declaration = self.folder.join(DECLARATION);
         if !declaration.exists() {
@@ -244,7 +266,7 @@ impl ObjectWriter {
         }
         match Kept::read(&self.folder)? {
             Kept::Whole(inventory) if inventory == self.inventory => Ok(()),
-            _ => self.write_inventory(&self.folder),
+            _ => self.write_inventory(&self.folder).map(|_| ()),
         }
     }
 
@@ -259,10 +281,16 @@ impl ObjectWriter {
         Ok(())
     }
 
-    fn write_inventory(&self, folder: &Path) -> WriteResult<()> {
+    /// Returns the length of the inventory.
+    fn write_inventory(&self, folder: &Path) -> WriteResult<u64> {
         let (text, sidecar) = self.inventory.written();
-        write_whole(&folder.join("inventory.json"), &text)?;
-        write_whole(&folder.join("inventory.json.sha512"), sidecar.as_bytes())
+        let path = folder.join("inventory.json");
+        if text.len() as u64 > INVENTORY_BYTES_MAX {
+            return Err(WriteError::TooLong(path));
+        }
+        write_whole(&path, &text)?;
+        write_whole(&folder.join("inventory.json.sha512"), sidecar.as_bytes())?;
+        Ok(text.len() as u64)
     }
 }
 
@@ -341,5 +369,29 @@ fn sums(path: &Path) -> WriteResult<([u8; 32], String)> {
                 sha512.update(&piece[..len]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_length_of_an_inventory_is_about_known_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let user = User { name: "test".to_owned(), address: None };
+        let mut object = ObjectWriter::open(folder.path().join("object"), "penates:/a", user).unwrap();
+        for version in 0..10 {
+            for page in 0..30 {
+                let mut file = object.file(&format!("pages/{page:08}.txt")).unwrap();
+                file.write(format!("{} of {page}", if page < 20 { 0 } else { version }).as_bytes()).unwrap();
+                object.finish_file(file).unwrap();
+            }
+            object.finish_version("2025-06-15T15:06:40.007Z".to_owned(), "a version".to_owned()).unwrap();
+        }
+        let (known, written) = (object.inventory_bytes, object.inventory.written().0.len() as u64);
+        assert!(known.abs_diff(written) < written / 10, "{known} {written}");
+        assert!(object.kept_bytes > written);
     }
 }

@@ -14,7 +14,7 @@ use crate::bagit::text::{Algorithm, is_inside};
 use crate::read::{ReadResult, failed, invalid, read_small};
 
 /// The most bytes of an inventory.
-const INVENTORY_BYTES_MAX: u64 = 256 << 20;
+pub(super) const INVENTORY_BYTES_MAX: u64 = 256 << 20;
 
 /// The most folders within each other.
 const DEPTH_MAX: usize = 1_000;
