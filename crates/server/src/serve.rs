@@ -56,7 +56,7 @@ async fn serve_app(
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
     let door = app.records_door().await?;
-    let listeners = Listeners::bind(app.config(), folder.as_deref()).await?;
+    let listeners = Listeners::bind(app.config(), folder.as_deref())?;
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));

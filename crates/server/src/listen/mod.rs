@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use door_records::Door;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, LimitsConfig};
@@ -61,9 +61,9 @@ pub(crate) struct Listeners {
 impl Listeners {
     /// Binds all of them or none. This process must hold `folder`, the data folder, if there is
     /// one: an old socket in it is replaced.
-    pub(crate) async fn bind(config: &Config, folder: Option<&Path>) -> Result<Self, ServerError> {
+    pub(crate) fn bind(config: &Config, folder: Option<&Path>) -> Result<Self, ServerError> {
         let http = match config.listen.http {
-            Some(address) => Some(bind_tcp(address).await?),
+            Some(address) => Some(bind_tcp(address)?),
             None => None,
         };
         let needs_tls = config.listen.tls.is_some() || config.records.listen.is_some() && config.records.tls;
@@ -73,7 +73,7 @@ impl Listeners {
             None => (None, None),
         };
         let records = match config.records.listen {
-            Some(address) => match bind_tcp(address).await {
+            Some(address) => match bind_tcp(address) {
                 Err(ServerError::Bind { source, .. })
                     if config.records.gives_way && source.kind() == io::ErrorKind::AddrInUse =>
                 {
@@ -84,7 +84,7 @@ impl Listeners {
             None => None,
         };
         let tls = match (config.listen.tls, acceptor) {
-            (Some(address), Some(acceptor)) => Some((bind_tcp(address).await?, acceptor)),
+            (Some(address), Some(acceptor)) => Some((bind_tcp(address)?, acceptor)),
             _ => None,
         };
         let (socket, socket_path) = match folder {
@@ -157,8 +157,20 @@ impl Listeners {
     }
 }
 
-async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address: address.to_string(), source })
+/// Connections that may wait to be accepted. Thousands of clients may connect at once, after a
+/// failure of the network or a restart. One that does not fit tries again after a second. The system
+/// may allow fewer (`net.core.somaxconn`).
+const WAITING_MAX: u32 = 4_096;
+
+fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that starts again does not wait for the connections of the one before.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(WAITING_MAX)
+    };
+    bind().map_err(|source| ServerError::Bind { address: address.to_string(), source })
 }
 
 /// Binds a socket that only its owner may open, from the first moment on. It is made in a private
