@@ -191,7 +191,7 @@ async fn each_wrong_copy_is_named_and_no_other() {
     surely(&store, put("added", "row", "text")).await;
     surely(&store, put("changed", "row", "after")).await;
     two.delete_at(1, "deleted").await;
-    damage::flip_bit(&two.options, content, 200 << 10).await;
+    damage::set_bit_unnoticed(&two.options, content, 200 << 10).await;
     two.bring_back(2);
     let (first, second, objects) = (two.address(1), two.address(2), || "objects".to_owned());
     let expected = [

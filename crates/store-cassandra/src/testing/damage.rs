@@ -15,8 +15,17 @@ const CHUNK_BYTES: u64 = 128 << 10;
 /// The bytes before those of a chunk.
 const SEAL_BYTES: u64 = store::envelope::OVERHEAD as u64;
 
-/// Flips one bit of a byte of a content. As on a disk, the write time stays.
+/// Flips one bit of a byte of a content. A second time, the content is as it was.
 pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
+    let session = session(options).await;
+    let (number, chunk) = chunks_of(options, &session, id).await.swap_remove((at / CHUNK_BYTES) as usize);
+    let mut chunk = chunk.to_vec();
+    chunk[(at % CHUNK_BYTES + SEAL_BYTES) as usize] ^= 0x10;
+    put_chunk(options, &session, id, number, &chunk).await;
+}
+
+/// Sets one bit of a byte of a content. As on a damaged disk, the write time stays.
+pub async fn set_bit_unnoticed(options: &CassandraOptions, id: ContentId, at: u64) {
     let session = session(options).await;
     let (number, chunk) = chunks_of(options, &session, id).await.swap_remove((at / CHUNK_BYTES) as usize);
     let mut chunk = chunk.to_vec();
