@@ -29,8 +29,8 @@ struct Cli {
 enum Chore {
     /// Install or find what tests need, run all tests, and list what did not run and why
     Test(test::Options),
-    /// Run the tests that kill nodes, data centers and servers of Cassandra clusters (minutes, 4 GB
-    /// of memory)
+    /// Run the tests that kill nodes, data centers and servers of Cassandra clusters, wait for a
+    /// change feed, or build a validator (minutes, 4 GB of memory)
     Proofs,
     /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`),
     /// and check their promises

@@ -1,10 +1,15 @@
-//! Reading what strangers wrote: errors, and short files.
+//! Reading what strangers wrote: errors, short files, and digests of files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::bagit::text::Algorithm;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Why something is not read.
 #[derive(Debug, Error)]
@@ -52,5 +57,21 @@ pub(crate) fn read_small(path: &Path, name: &str, max_bytes: u64) -> ReadResult<
     match bytes.len() as u64 > max_bytes {
         true => Err(invalid(name, format!("it has more than {max_bytes} bytes"))),
         false => Ok(bytes),
+    }
+}
+
+/// The digest of a file.
+///
+/// # Errors
+/// [`ReadError::Io`]
+pub fn digest_of(path: &Path, algorithm: Algorithm) -> ReadResult<Vec<u8>> {
+    let mut digest = algorithm.begin();
+    let mut file = File::open(path).map_err(failed(path))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece).map_err(failed(path))? {
+            0 => return Ok(digest.finalize().to_vec()),
+            len => digest.update(&piece[..len]),
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
-use scylla::cluster::Node;
+use scylla::cluster::{ClusterState, Node};
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::response::PagingState;
@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::connect::Connected;
 use crate::failure::{Failure, readable};
+use crate::schema::META;
 
 /// How long a page is tried. A cold node may need longer than its own time limit at first, and a node
 /// that starts again is back by then.
@@ -76,12 +77,12 @@ pub(crate) struct Range {
     pub(crate) to: i64,
 }
 
-/// The ranges of a keyspace's ring, each with the nodes that have a copy of it.
-pub(crate) fn ranges(connected: &Connected, keyspace: &str, table: &str) -> Vec<(Range, Vec<Arc<Node>>)> {
-    let state = connected.session.get_cluster_state();
+/// The ranges of a keyspace's ring, each with the nodes that have a copy of it. All tables of the
+/// keyspace have the same.
+pub(crate) fn ranges(state: &ClusterState, keyspace: &str) -> Vec<(Range, Vec<Arc<Node>>)> {
     let tokens: Vec<i64> = state.replica_locator().ring().iter().map(|(token, _)| token.value()).collect();
     let with_nodes = |range: Range| {
-        let replicas = state.get_token_endpoints(keyspace, table, Token::new(range.to));
+        let replicas = state.get_token_endpoints(keyspace, META, Token::new(range.to));
         (range, replicas.into_iter().map(|(node, _)| node).collect())
     };
     between(&tokens).into_iter().map(with_nodes).collect()
@@ -98,19 +99,20 @@ pub(crate) fn tables(wanted: &[Table], level: FormatLevel) -> StoreResult<Vec<Ta
     }
 }
 
-/// Refuses a node that may let others answer for it.
+/// Refuses a node that may let others answer for it. A node that is alone has no others.
 pub(crate) async fn check_that_it_answers_itself(
     connected: &Connected,
     node: &Arc<Node>,
     may_be_dynamic: bool,
 ) -> Result<(), NotItself> {
+    if connected.session.get_cluster_state().get_nodes_info().len() == 1 {
+        return Ok(());
+    }
     let setting = async |name: &str| -> Result<String, NotItself> {
         let query = format!("SELECT value FROM system_views.settings WHERE name = '{name}'");
-        let unanswered = |why: String| NotItself::Unanswered(why);
-        let read = PagedRead::prepare(connected, node, &query, 1).await;
-        let read = read.map_err(|error| unanswered(error.to_string()))?;
-        let (page, _) = read.page((), &PagingState::start()).await.map_err(|error| unanswered(error.to_string()))?;
-        let value = page.maybe_first_row::<(Option<String>,)>().map_err(|error| unanswered(error.to_string()))?;
+        let read = PagedRead::prepare(connected, node, &query, 1).await.map_err(unanswered)?;
+        let (page, _) = read.page((), &PagingState::start()).await.map_err(unanswered)?;
+        let value = page.maybe_first_row::<(Option<String>,)>().map_err(unanswered)?;
         Ok(value.and_then(|(value,)| value).unwrap_or_default())
     };
     let change = |what: &str| {
@@ -135,6 +137,10 @@ pub(crate) enum NotItself {
     OthersAnswer(StoreError),
     /// It does not answer.
     Unanswered(String),
+}
+
+fn unanswered(error: impl fmt::Display) -> NotItself {
+    NotItself::Unanswered(error.to_string())
 }
 
 /// The ranges between the tokens of a ring, which are in ascending order. The range that goes over the

@@ -140,17 +140,17 @@ impl NodeReader<'_> {
                 "SELECT partition, sort, value FROM {keyspace}.{name} WHERE token(partition) > ? AND token(partition) <= ?"
             );
             match PagedRead::prepare(self.connected, &self.node, &query, PAGE_ROWS).await {
-                Ok(read) => reads.push((*table, read)),
+                Ok(read) => reads.push(read),
                 Err(error) => return Ok(Some(Gap::Failed(error.to_string()))),
             }
         }
-        let mut jobs = Vec::new();
-        for (number, (table, _)) in reads.iter().enumerate() {
-            let ranges = at_node::ranges(self.connected, keyspace, table.name()).into_iter();
-            let here = ranges.filter(|(_, nodes)| nodes.iter().any(|replica| replica.host_id == self.node.host_id));
-            jobs.extend(here.map(|(range, _)| (number, range)));
+        let ranges = at_node::ranges(&self.connected.session.get_cluster_state(), keyspace).into_iter();
+        let here: Vec<Range> = ranges.filter(|(_, nodes)| nodes.contains(&self.node)).map(|(range, _)| range).collect();
+        let mut jobs = Vec::with_capacity(reads.len() * here.len());
+        for table in 0..reads.len() {
+            jobs.extend(here.iter().map(|range| (table, *range)));
         }
-        let read = stream::iter(jobs).map(|(number, range)| self.read_range(&reads[number].1, range));
+        let read = stream::iter(jobs).map(|(table, range)| self.read_range(&reads[table], range));
         let mut read = read.buffer_unordered(AT_ONCE);
         let mut gap = None;
         while let Some(done) = read.next().await {

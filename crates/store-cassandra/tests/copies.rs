@@ -14,10 +14,10 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
 use store::{Call, Class, Deadline, NewRow, Outcome, Step, Store, SystemClock, Table, ValueKind, envelope};
-use store_cassandra::testing::{DATACENTER, can_run, damage, settings};
+use store_cassandra::testing::{DATACENTER, can_run, damage, initialise_among_new_nodes, settings};
 use store_cassandra::{
-    CassandraOptions, CassandraStore, ClassLevels, Compared, Comparing, CopyFault, InitError, Level, Levels,
-    OnCompared, Replication, WrongCopy,
+    CassandraOptions, CassandraStore, ClassLevels, Compared, Comparing, CopyFault, Level, Levels, OnCompared,
+    Replication, WrongCopy,
 };
 
 /// Nodes share two cores with other tests.
@@ -85,11 +85,7 @@ impl Two {
         let both = ClassLevels { read: Level::One, write: Level::One };
         let levels = Levels { description: both, ..Levels::default() };
         let options = CassandraOptions { connect_timeout: PATIENCE, levels, ..CassandraOptions::new(address) };
-        let (replication, deadline) = (Replication::one(DATACENTER, 2), Instant::now() + PATIENCE);
-        while let Err(error) = CassandraStore::initialise(&options, Some(&replication), false).await {
-            assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        initialise_among_new_nodes(&options, &Replication::one(DATACENTER, 2), PATIENCE).await;
         Self { nodes, options }
     }
 

@@ -14,10 +14,10 @@ use store::{
     Call, Class, Deadline, Direction, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Stamp, Step, Store,
     StoreError, StoreResult, SystemClock, Table,
 };
-use store_cassandra::testing::{DATACENTER, can_run, settings};
+use store_cassandra::testing::{DATACENTER, can_run, initialise_among_new_nodes, settings};
 use store_cassandra::{
-    CassandraOptions, CassandraStore, ClassLevels, Compared, Comparing, InitError, Level, Levels, OnCompared,
-    Replication, Warming, WrongCopy,
+    CassandraOptions, CassandraStore, ClassLevels, Compared, Comparing, Level, Levels, OnCompared, Replication,
+    Warming, WrongCopy,
 };
 
 const TABLE: Table = Table::Objects;
@@ -60,12 +60,7 @@ impl Three {
 
     async fn make(&self, keyspace: &str, copies: u32) {
         let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(self.address(keyspace)) };
-        let (replication, deadline) = (Replication::one(DATACENTER, copies), Instant::now() + PATIENCE);
-        // A node learns of the others a moment after they are up.
-        while let Err(error) = CassandraStore::initialise(&options, Some(&replication), false).await {
-            assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        initialise_among_new_nodes(&options, &Replication::one(DATACENTER, copies), PATIENCE).await;
     }
 
     async fn open(&self, keyspace: &str, read: Level, write: Level) -> Arc<CassandraStore> {

@@ -5,22 +5,18 @@
 //! refused. Objects are found by their declarations, whatever the layout is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::inventory::{Inventory, Paths, Version, number};
 use crate::bagit::text::{Algorithm, is_inside};
-use crate::read::{ReadResult, failed, invalid, read_small};
+use crate::read::{ReadResult, digest_of, failed, invalid, read_small};
 
 /// The most bytes of an inventory.
 pub(super) const INVENTORY_BYTES_MAX: u64 = 256 << 20;
 
 /// The most folders within each other.
 const DEPTH_MAX: usize = 1_000;
-
-/// Bytes that are read at once.
-const PIECE_BYTES: usize = 128 << 10;
 
 /// Declarations of storage roots, and of objects.
 const ROOTS: [&str; 2] = ["0=ocfl_1.1", "0=ocfl_1.0"];
@@ -150,7 +146,7 @@ impl Object {
                 let place = self.folder.join(path);
                 let shown = place.display().to_string();
                 self.refuse_links(path)?;
-                if digest_of(&place, self.algorithm)? != *digest {
+                if hex::encode(digest_of(&place, self.algorithm)?) != *digest {
                     return Err(invalid(shown, "its bytes have another digest than the inventory says"));
                 }
                 known.insert(place);
@@ -226,18 +222,6 @@ fn lowered(paths: Paths) -> Result<Paths, String> {
     match lowered.len() == count {
         true => Ok(lowered),
         false => Err("its inventory: a digest is there twice".to_owned()),
-    }
-}
-
-fn digest_of(place: &Path, algorithm: Algorithm) -> ReadResult<String> {
-    let mut digest = algorithm.begin();
-    let mut file = File::open(place).map_err(failed(place))?;
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        match file.read(&mut piece).map_err(failed(place))? {
-            0 => return Ok(hex::encode(digest.finalize())),
-            len => digest.update(&piece[..len]),
-        }
     }
 }
 

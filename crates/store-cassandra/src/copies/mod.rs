@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use scylla::cluster::Node;
+use scylla::cluster::{ClusterState, Node};
 use store::{StoreError, StoreResult, Table};
 use tokio::time::Instant;
 
@@ -133,8 +133,8 @@ impl CassandraStore {
             let begun = Instant::now();
             let bytes_per_second = comparing.bytes_per_second.max(1);
             let compared = Compared::default();
-            let mut run =
-                Run { connected: &connected, keyspace, on, begun, bytes_per_second, compared, away: Vec::new() };
+            let (state, connected) = (connected.session.get_cluster_state(), &connected);
+            let mut run = Run { connected, keyspace, state, on, begun, bytes_per_second, compared, away: Vec::new() };
             match run.all(tables).await {
                 Ok(()) | Err(Ended::Stopped) => Ok(run.compared),
                 Err(Ended::Failed(error)) => Err(error),
@@ -161,6 +161,8 @@ impl From<StoreError> for Ended {
 struct Run<'a> {
     connected: &'a Connected,
     keyspace: &'a str,
+    /// The nodes, as last looked at.
+    state: Arc<ClusterState>,
     on: &'a dyn OnCompared,
     begun: Instant,
     bytes_per_second: u64,
@@ -190,7 +192,7 @@ impl RangeReads<'_> {
     /// The copies of the nodes that answer, for this range or a part of it.
     fn copies(&self, range: Range) -> Vec<Copy<'_>> {
         let of = |(place, node): (usize, &Arc<Node>)| {
-            let (_, read) = self.reads.iter().find(|(known, _)| known.host_id == node.host_id)?;
+            let (_, read) = self.reads.iter().find(|(known, _)| known == node)?;
             Some(Copy::new(place, read, self.rows, range))
         };
         self.nodes.iter().enumerate().filter_map(of).collect()
@@ -200,12 +202,11 @@ impl RangeReads<'_> {
 impl Run<'_> {
     async fn all(&mut self, tables: Vec<Table>) -> Result<(), Ended> {
         let tables: Vec<Rows> = tables.into_iter().flat_map(Rows::of).collect();
-        let ranges = |rows: Rows| at_node::ranges(self.connected, self.keyspace, rows.name());
-        let with_ranges: Vec<_> = tables.into_iter().map(|rows| (rows, ranges(rows))).collect();
-        self.compared.ranges_in_all = with_ranges.iter().map(|(_, ranges)| ranges.len() as u64).sum();
+        let ranges = at_node::ranges(&self.state, self.keyspace);
+        self.compared.ranges_in_all = (tables.len() * ranges.len()) as u64;
         let mut nodes: Vec<Arc<Node>> = Vec::new();
-        for node in with_ranges.iter().flat_map(|(_, ranges)| ranges).flat_map(|(_, nodes)| nodes) {
-            if nodes.iter().all(|known| known.host_id != node.host_id) {
+        for node in ranges.iter().flat_map(|(_, nodes)| nodes) {
+            if !nodes.contains(node) {
                 nodes.push(node.clone());
             }
         }
@@ -216,7 +217,7 @@ impl Run<'_> {
                 Err(NotItself::Unanswered(why)) => self.leave_out(node, why),
             }
         }
-        for (rows, ranges) in with_ranges {
+        for rows in tables {
             self.table(rows, &nodes, &ranges).await?;
         }
         Ok(())
@@ -234,14 +235,25 @@ impl Run<'_> {
             reads.push((node.clone(), PagedRead::prepare(self.connected, node, &query, PAGE_ROWS).await?));
         }
         for (range, nodes) in ranges {
-            if at_node::ranges(self.connected, self.keyspace, rows.name()) != *ranges {
-                let why = "nodes have joined or left the cluster: compare again".to_owned();
-                return Err(StoreError::Unavailable(why).into());
-            }
+            self.check_ring(ranges)?;
             self.range(RangeReads { rows, range: *range, nodes, reads: &reads }).await?;
             reads.retain(|(node, _)| self.answers(node));
             self.compared.ranges += 1;
             self.count(0).await?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the nodes or what they have are not those of the beginning.
+    fn check_ring(&mut self, ranges: &[(Range, Vec<Arc<Node>>)]) -> Result<(), Ended> {
+        let state = self.connected.session.get_cluster_state();
+        // The driver makes another one when it has looked again, once a minute.
+        if !Arc::ptr_eq(&state, &self.state) {
+            if at_node::ranges(&state, self.keyspace) != *ranges {
+                let why = "nodes have joined or left the cluster: compare again".to_owned();
+                return Err(StoreError::Unavailable(why).into());
+            }
+            self.state = state;
         }
         Ok(())
     }
@@ -312,8 +324,8 @@ impl Run<'_> {
         }
     }
 
-    fn answers(&self, node: &Node) -> bool {
-        self.away.iter().all(|away| away.host_id != node.host_id)
+    fn answers(&self, node: &Arc<Node>) -> bool {
+        !self.away.contains(node)
     }
 
     /// Compares no further copies of a node.

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Cluster, ClusterSpec, Settings, Shape};
 use futures::StreamExt;
@@ -27,6 +27,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::address::Address;
 use crate::cassandra_store::CassandraStore;
+use crate::initialise::InitError;
 use crate::options::CassandraOptions;
 use crate::schema::Replication;
 use apart::Apart;
@@ -138,6 +139,16 @@ pub async fn shared_store(clock: Arc<dyn Clock>) -> Option<Arc<dyn Store>> {
     let store = CassandraStore::open(options, clock).await.unwrap();
     let prefix = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     Some(Arc::new(Apart::new(store, prefix.to_vec())))
+}
+
+/// Makes a store in a keyspace of a cluster whose nodes have just started: one of them learns of the
+/// others a moment after they are up.
+pub async fn initialise_among_new_nodes(options: &CassandraOptions, replication: &Replication, within: Duration) {
+    let deadline = Instant::now() + within;
+    while let Err(error) = CassandraStore::initialise(options, Some(replication), false).await {
+        assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// For each table of a keyspace, the number of rows that a node itself has and a digest of them,

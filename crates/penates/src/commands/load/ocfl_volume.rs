@@ -7,7 +7,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
@@ -22,6 +21,7 @@ use preservation::archived_volume::{self, ArchivedVolume};
 use preservation::bagit::text::Algorithm;
 use preservation::ocfl::inventory::Version;
 use preservation::ocfl::{Content, Object};
+use preservation::read::digest_of;
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 use zip::write::SimpleFileOptions;
@@ -31,9 +31,6 @@ use crate::client::multipart::{self, Form, Part};
 use crate::client::{self, Client, ClientError, segment};
 use crate::commands::export::{ListedPage, record};
 use crate::commands::history::versions_of_volume;
-
-/// Bytes that are read at once.
-const PIECE_BYTES: usize = 128 << 10;
 
 /// An object of a volume.
 pub struct Volume {
@@ -178,7 +175,7 @@ impl Volume {
         let mut digest = |content: &Content| match known.get(&content.digest) {
             Some(digest) => Ok(*digest),
             None => {
-                let digest = sha256_of(&content.place).with_context(|| content.place.display().to_string())?;
+                let digest = as_sha256(digest_of(&content.place, Algorithm::Sha256)?);
                 known.insert(content.digest.clone(), digest);
                 anyhow::Ok(digest)
             }
@@ -271,18 +268,11 @@ fn digest(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
-    digest(Algorithm::Sha256, bytes).try_into().unwrap_or_default()
+    as_sha256(digest(Algorithm::Sha256, bytes))
 }
 
-fn sha256_of(place: &Path) -> io::Result<[u8; 32]> {
-    let mut digest = Algorithm::Sha256.begin();
-    let (mut file, mut piece) = (File::open(place)?, vec![0; PIECE_BYTES]);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(digest.finalize().as_ref().try_into().unwrap_or_default()),
-            len => digest.update(&piece[..len]),
-        }
-    }
+fn as_sha256(digest: Vec<u8>) -> [u8; 32] {
+    digest.try_into().unwrap_or_default()
 }
 
 /// The bytes of a file that has at most so many.
