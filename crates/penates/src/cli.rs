@@ -1,6 +1,7 @@
 //! The commands, and the arguments that several of them share.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -10,9 +11,18 @@ use store::Table;
 use crate::commands;
 use crate::exit;
 
+/// The commit from which this program was built, if the build was told (`PENATES_COMMIT`).
+pub const COMMIT: Option<&str> = option_env!("PENATES_COMMIT");
+
+/// The version, with the commit if it is known.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    COMMIT.map_or_else(|| version.to_owned(), |commit| format!("{version} (commit {commit})"))
+});
+
 /// Penates stores digitised volumes and serves thousands of them as one ZIP.
 #[derive(Debug, Parser)]
-#[command(name = "penates", version, after_help = exit::CODES, max_term_width = 100)]
+#[command(name = "penates", version = VERSION.as_str(), after_help = exit::CODES, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -178,6 +188,11 @@ pub enum Command {
     /// Central, unless CASSANDRA_HOME names an installation. Java 17 is needed. No node outlives
     /// the process that runs the cluster.
     Cluster(commands::cluster::ClusterArgs),
+    /// Measure which load a server holds, and keep what was measured.
+    ///
+    /// A plan says which users arrive when, and what they do. Workers make the load in an open loop: a
+    /// request counts from the instant at which it was due. Any server can be measured.
+    Testbed(commands::testbed::TestbedArgs),
     /// Print the effective configuration, and where each value comes from.
     ///
     /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a

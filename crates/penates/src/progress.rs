@@ -14,6 +14,7 @@ const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
 const RANGES: &str = "{pos}/{len} ranges  {eta} left  {wide_bar}";
+const WORKER: &str = "{prefix}  {pos}/{len} s  {msg}";
 const ROWS: &str = "{spinner} {pos} rows  {per_sec}";
 
 /// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
@@ -53,6 +54,11 @@ pub fn resources(count: Option<u64>) -> ProgressBar {
 /// The progress of a work measured in records, whose total number is not known.
 pub fn records() -> ProgressBar {
     ProgressBar::no_length().with_style(style(RECORDS))
+}
+
+/// The progress of a worker of the testbed: the seconds of its load, and a message of the caller's.
+pub fn worker(number: u32, seconds: u64) -> ProgressBar {
+    ProgressBar::new(seconds).with_style(style(WORKER)).with_prefix(format!("worker {number}"))
 }
 
 /// The progress of reading rows, whose total number is not known.

@@ -29,6 +29,7 @@ pub mod salvage;
 pub mod serve;
 pub mod stat;
 pub mod synth;
+pub mod testbed;
 pub mod token;
 pub mod tree;
 pub mod upgrade;
@@ -76,6 +77,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
+        Command::Testbed(args) => testbed::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

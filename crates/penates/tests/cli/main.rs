@@ -29,4 +29,5 @@ mod salvage;
 mod serving;
 mod store_commands;
 mod synth;
+mod testbed;
 mod webhooks;

@@ -1,0 +1,55 @@
+//! `penates testbed`
+
+mod list;
+mod null;
+mod run;
+mod worker;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `penates testbed`.
+#[derive(Debug, Args)]
+pub struct TestbedArgs {
+    /// What to do.
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Put a server under the load of a plan, and keep what was measured.
+    ///
+    /// The command starts the candidate, or takes a server that runs. The exit code is 0 if it held
+    /// the load, 1 if not, and 4 if the run says nothing about it.
+    Run(run::RunArgs),
+    /// List the runs of an archive, the newest first.
+    List(list::ListArgs),
+    /// Make load for a coordinator on another machine.
+    ///
+    /// The token is in the file that --token-file names, and coordinators must show it. Whoever knows
+    /// it can make this machine send requests to any address.
+    Worker(worker::WorkerArgs),
+    /// Serve the same bytes to every request, as fast as possible.
+    Null(null::NullArgs),
+}
+
+/// Where runs are kept.
+#[derive(Clone, Debug, Args)]
+struct ArchiveArgs {
+    /// The folder of the archive; it has a folder for each run.
+    #[arg(long, value_name = "DIR", default_value = "testbed-runs")]
+    archive: PathBuf,
+}
+
+/// Runs the command.
+pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
+    match args.action {
+        Action::Run(args) => run::run(args).await,
+        Action::List(args) => list::run(&args),
+        Action::Worker(args) => worker::run(args),
+        Action::Null(args) => null::run(args).await,
+    }
+}

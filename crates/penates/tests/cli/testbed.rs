@@ -1,0 +1,108 @@
+//! `penates testbed`: real workers against real servers.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{Ran, penates};
+
+fn testbed(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = penates(&[&["testbed"], args].concat());
+    command.current_dir(folder);
+    Ran::of(command)
+}
+
+/// A plan in a folder, for a few users.
+fn plan(folder: &Path, scenario: &str) {
+    let text = format!(
+        "name = \"few\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\nworkers = 2\n\
+         load = {{ shape = \"even\", users_per_worker = 10, duration = \"1s\" }}\n"
+    );
+    fs::write(folder.join("plan.toml"), text).unwrap();
+}
+
+#[test]
+fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "ingest");
+    let args = ["run", "plan.toml", "--candidate", "penates", "--untraceable", "--busy", "--who", "a test", "--json"];
+    let ran = testbed(folder.path(), &args);
+    // A machine that is busy with other tests may make the generator late: the run is void then.
+    assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
+    let shown = ran.json();
+    let all = &shown["summary"]["all"];
+    assert_eq!((all["due"].as_u64(), all["done"].as_u64()), (Some(40), Some(40)), "{shown}");
+    let run = Path::new(shown["folder"].as_str().unwrap());
+    let data = folder.path().join(run).join("data");
+    for file in ["plan.toml", "scenarios/ingest.toml", "summary.json", "seconds.csv", "latencies.hlog", "candidate.log"]
+    {
+        assert!(data.join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    let record: Value = serde_json::from_slice(&fs::read(data.join("record.json")).unwrap()).unwrap();
+    assert_eq!(record["who"], "a test");
+    assert!(record["candidate"]["program"]["version"].as_str().unwrap().starts_with("penates "), "{record}");
+    assert_eq!(record["candidate"]["program"]["sha256"], record["testbed"]["sha256"]);
+    assert!(record["candidate"]["configuration"].as_str().unwrap().contains("auth.write"), "{record}");
+    let report = fs::read_to_string(data.join("report.html")).unwrap();
+    assert!(report.contains("Untraceable") && report.contains("ingest"));
+
+    let listed = testbed(folder.path(), &["list", "--verify", "--json"]).ends_with(0).json_lines();
+    assert_eq!((listed.len(), &listed[0]["candidate"]), (1, &Value::from("penates")));
+    // A bit flips.
+    let events = data.join("events/worker-001.csv.gz");
+    let mut bytes = fs::read(&events).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&events, bytes).unwrap();
+    let damaged = testbed(folder.path(), &["list", "--verify"]).ends_with(1);
+    assert!(damaged.stderr.contains("worker-001.csv.gz"), "{}", damaged.stderr);
+}
+
+#[test]
+fn a_run_that_could_not_be_traced_is_refused_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    let refused = testbed(folder.path(), &["run", "plan.toml", "--candidate", "null", "--who", "a test"]).ends_with(1);
+    assert!(refused.stderr.contains("the testbed's commit"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--untraceable"), "{}", refused.stderr);
+    assert!(!folder.path().join("testbed-runs").exists());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_place_and_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |plan: &str, args: &[&str]| {
+        fs::write(folder.path().join("plan.toml"), plan).unwrap();
+        testbed(folder.path(), &[&["run", "plan.toml"], args].concat()).ends_with(2).stderr
+    };
+    let sound = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nload = { shape = \"constant\", rate = 1, duration = \"1s\" }\n";
+    let unknown = sound.replace("\"get\"", "\"got\"");
+    assert!(refused(&unknown, &["--candidate", "null"]).contains("get, ingest, read"));
+    assert!(refused(sound, &[]).contains("--candidate or --url"));
+    assert!(refused(sound, &["--candidate", "nobody"]).contains("candidate.toml"));
+    assert!(refused("name = 3", &["--candidate", "null"]).contains("name"));
+    assert!(refused(sound, &["--candidate", "null", "--workers", "0"]).contains("workers: 1 to 1000"));
+}
+
+#[test]
+fn a_worker_without_a_token_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = testbed(folder.path(), &["worker", "--listen", "127.0.0.1:0"]).ends_with(2);
+    assert!(refused.stderr.contains("--token-file"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_candidate_that_does_not_start_is_reported_with_the_end_of_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    fs::create_dir(folder.path().join("broken")).unwrap();
+    let spec = "name = \"broken\"\nstart = [\"sh\", \"-c\", \"echo no disk; exit 3\"]\n";
+    fs::write(folder.path().join("broken/candidate.toml"), spec).unwrap();
+    let failed = testbed(folder.path(), &["run", "plan.toml", "--candidate", "broken"]).ends_with(1);
+    assert!(
+        failed.stderr.contains("candidate broken has ended") && failed.stderr.contains("no disk"),
+        "{}",
+        failed.stderr
+    );
+}

@@ -1,0 +1,243 @@
+//! The archive of runs: a folder with one bag (BagIt 1.0) for each run, which is never changed.
+//!
+//! | file | |
+//! |---|---|
+//! | `plan.toml` | the plan with all defaults |
+//! | `scenarios/NAME.toml` | its scenarios |
+//! | `record.json` | [`RunRecord`] |
+//! | `summary.json` | [`Outcome`] |
+//! | `seconds.csv` | [`Second`] in each line |
+//! | `latencies.hlog` | response times by second and step, as HdrHistogram log (V2) |
+//! | `events/worker-NNN.csv.gz` | a line for each request |
+//! | `monitor/NAME.csv` | what a monitor has sampled |
+//! | `report.html` | the report, for people |
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use preservation::bagit::{Bag, BagWriter};
+use preservation::read::ReadError;
+use preservation::write::WriteError;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::record::RunRecord;
+use crate::results::{Judgement, Second, Summary};
+
+/// The most bytes of a file that is read whole.
+const WHOLE_BYTES_MAX: u64 = 256 << 20;
+
+/// What a run showed: `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The verdict.
+    pub judgement: Judgement,
+    /// The results.
+    pub summary: Summary,
+}
+
+/// Why a run cannot be kept or read.
+#[derive(Debug, Error)]
+pub enum ArchiveError {
+    /// The bag cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The bag cannot be read, or is damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A file of the run cannot be read.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A file of the run makes no sense.
+    #[error("{name}: {message}")]
+    Invalid {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// A run that is written to the archive.
+pub struct RunWriter {
+    bag: BagWriter,
+    place: PathBuf,
+}
+
+impl RunWriter {
+    /// Begins a run in an archive, which is made if it is missing.
+    ///
+    /// # Errors
+    /// There is a run of this id, or the folder cannot be written.
+    pub fn create(archive: &Path, id: &str) -> Result<Self, ArchiveError> {
+        fs::create_dir_all(archive).map_err(|error| ArchiveError::Io { path: archive.to_owned(), error })?;
+        let place = archive.join(id);
+        Ok(Self { bag: BagWriter::create(&place)?, place })
+    }
+
+    /// Adds a file with this content.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, name: &str, content: &[u8]) -> Result<(), ArchiveError> {
+        let mut file = self.bag.file_at(name)?;
+        file.write(content)?;
+        Ok(self.bag.finish_file(file)?)
+    }
+
+    /// Adds a file as JSON.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add_json(&mut self, name: &str, value: &impl Serialize) -> Result<(), ArchiveError> {
+        let invalid =
+            |error: serde_json::Error| ArchiveError::Invalid { name: name.to_owned(), message: error.to_string() };
+        let mut text = serde_json::to_vec_pretty(value).map_err(invalid)?;
+        text.push(b'\n');
+        self.add(name, &text)
+    }
+
+    /// Adds a copy of a file.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn add_copy(&mut self, name: &str, path: &Path) -> Result<(), ArchiveError> {
+        let failed = |error| ArchiveError::Io { path: path.to_owned(), error };
+        let (mut from, mut piece) = (File::open(path).map_err(failed)?, vec![0; 128 << 10]);
+        let mut file = self.bag.file_at(name)?;
+        loop {
+            match from.read(&mut piece).map_err(failed)? {
+                0 => return Ok(self.bag.finish_file(file)?),
+                len => file.write(&piece[..len])?,
+            }
+        }
+    }
+
+    /// Finishes the run. Returns its folder.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(self, record: &RunRecord) -> Result<PathBuf, ArchiveError> {
+        let info = [
+            ("External-Identifier", record.id.clone()),
+            ("Bagging-Date", record.ended_at.strftime("%Y-%m-%d").to_string()),
+            ("Contact-Name", record.who.clone()),
+            ("Bag-Software-Agent", format!("{} {}", record.testbed.name, record.testbed.version)),
+        ];
+        self.bag.finish(&info)?;
+        Ok(self.place)
+    }
+}
+
+/// The results of each second as CSV.
+pub fn seconds_csv(seconds: &[Second]) -> Vec<u8> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    // A vector takes everything.
+    let _ = seconds.iter().try_for_each(|second| csv.serialize(second));
+    csv.into_inner().unwrap_or_default()
+}
+
+/// A run of an archive.
+pub struct ArchivedRun {
+    folder: PathBuf,
+}
+
+impl ArchivedRun {
+    /// The runs of an archive, the newest first. Folders that are no runs are left out.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn all(archive: &Path) -> Result<Vec<Self>, ArchiveError> {
+        let failed = |error| ArchiveError::Io { path: archive.to_owned(), error };
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(archive).map_err(failed)? {
+            let folder = entry.map_err(failed)?.path();
+            if folder.join("bagit.txt").is_file() && folder.join("data/record.json").is_file() {
+                folders.push(folder);
+            }
+        }
+        // Ids begin with the time.
+        folders.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(folders.into_iter().map(|folder| Self { folder }).collect())
+    }
+
+    /// The run in a folder.
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Compares all its files with their digests.
+    ///
+    /// # Errors
+    /// A file is damaged or missing.
+    pub fn verify(&self) -> Result<(), ArchiveError> {
+        Ok(Bag::checked(&self.folder).map(drop)?)
+    }
+
+    /// Its record.
+    ///
+    /// # Errors
+    /// The file is missing or makes no sense.
+    pub fn record(&self) -> Result<RunRecord, ArchiveError> {
+        self.json("record.json")
+    }
+
+    /// What it showed.
+    ///
+    /// # Errors
+    /// The file is missing or makes no sense.
+    pub fn outcome(&self) -> Result<Outcome, ArchiveError> {
+        self.json("summary.json")
+    }
+
+    /// Its seconds.
+    ///
+    /// # Errors
+    /// The file is missing or makes no sense.
+    pub fn seconds(&self) -> Result<Vec<Second>, ArchiveError> {
+        let name = "seconds.csv";
+        let invalid = |error: csv::Error| ArchiveError::Invalid { name: name.to_owned(), message: error.to_string() };
+        csv::Reader::from_reader(self.open(name)?).deserialize().collect::<Result<_, _>>().map_err(invalid)
+    }
+
+    fn open(&self, name: &str) -> Result<impl Read, ArchiveError> {
+        let path = self.folder.join("data").join(name);
+        let file = File::open(&path).map_err(|error| ArchiveError::Io { path, error })?;
+        Ok(BufReader::new(file).take(WHOLE_BYTES_MAX))
+    }
+
+    fn json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T, ArchiveError> {
+        let invalid =
+            |error: serde_json::Error| ArchiveError::Invalid { name: name.to_owned(), message: error.to_string() };
+        serde_json::from_reader(self.open(name)?).map_err(invalid)
+    }
+}
+
+/// Writes to a file in a folder, for a run that is not archived yet.
+pub fn write_file(
+    folder: &Path,
+    name: &str,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<PathBuf, ArchiveError> {
+    let path = folder.join(name);
+    let written = File::create(&path).and_then(|mut file| {
+        write(&mut file)?;
+        file.flush()
+    });
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => Err(ArchiveError::Io { path, error }),
+    }
+}

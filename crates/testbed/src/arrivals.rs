@@ -1,0 +1,296 @@
+//! When users arrive.
+
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{PlanError, invalid};
+
+/// The most users of a run: more would be a mistake.
+const USERS_MAX: f64 = 1e10;
+
+/// The shape of a load. Rates are users per second over all workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Shape {
+    /// So many users for each worker, evenly over a time: twice the workers are twice the rate.
+    Even {
+        /// Users per worker.
+        users_per_worker: u64,
+        /// From the first to the last.
+        #[serde(with = "humantime_serde")]
+        duration: Duration,
+    },
+    /// Users at a constant rate, in equal distances.
+    Constant {
+        /// Users per second.
+        rate: f64,
+        /// For how long.
+        #[serde(with = "humantime_serde")]
+        duration: Duration,
+    },
+    /// Users at random instants, as strangers arrive: a Poisson process.
+    Poisson {
+        /// Users per second, on average.
+        rate: f64,
+        /// For how long.
+        #[serde(with = "humantime_serde")]
+        duration: Duration,
+    },
+    /// A rate that changes evenly.
+    Ramp {
+        /// Users per second at first.
+        from: f64,
+        /// Users per second in the end.
+        to: f64,
+        /// For how long.
+        #[serde(with = "humantime_serde")]
+        duration: Duration,
+    },
+    /// One rate after another.
+    Steps {
+        /// The rates.
+        steps: Vec<RateStep>,
+    },
+    /// A closed loop: each user begins again when it is done. It hides the queue of a slow server,
+    /// and is here for comparison with tools that know nothing else.
+    Closed {
+        /// Users per worker.
+        users_per_worker: u64,
+        /// For how long.
+        #[serde(with = "humantime_serde")]
+        duration: Duration,
+    },
+}
+
+/// A rate for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateStep {
+    /// Users per second.
+    pub rate: f64,
+    /// For how long.
+    #[serde(with = "humantime_serde")]
+    pub duration: Duration,
+}
+
+impl Shape {
+    /// For how long users arrive.
+    pub fn duration(&self) -> Duration {
+        match self {
+            Self::Even { duration, .. }
+            | Self::Constant { duration, .. }
+            | Self::Poisson { duration, .. }
+            | Self::Ramp { duration, .. }
+            | Self::Closed { duration, .. } => *duration,
+            Self::Steps { steps } => steps.iter().map(|step| step.duration).sum(),
+        }
+    }
+
+    /// The same shape with another rate: so many times as many users.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let users = |users: &u64| (*users as f64 * factor).round() as u64;
+        match self {
+            Self::Even { users_per_worker, duration } => {
+                Self::Even { users_per_worker: users(users_per_worker), duration: *duration }
+            }
+            Self::Constant { rate, duration } => Self::Constant { rate: rate * factor, duration: *duration },
+            Self::Poisson { rate, duration } => Self::Poisson { rate: rate * factor, duration: *duration },
+            Self::Ramp { from, to, duration } => {
+                Self::Ramp { from: from * factor, to: to * factor, duration: *duration }
+            }
+            Self::Steps { steps } => {
+                let scaled = steps.iter().map(|step| RateStep { rate: step.rate * factor, ..*step });
+                Self::Steps { steps: scaled.collect() }
+            }
+            Self::Closed { users_per_worker, duration } => {
+                Self::Closed { users_per_worker: users(users_per_worker), duration: *duration }
+            }
+        }
+    }
+
+    /// Users per second over all workers, on average; `None` in a closed loop.
+    pub fn mean_rate(&self, workers: u32) -> Option<f64> {
+        let seconds = self.duration().as_secs_f64();
+        match self {
+            Self::Even { users_per_worker, .. } => Some(*users_per_worker as f64 * f64::from(workers) / seconds),
+            Self::Closed { .. } => None,
+            _ => Some(self.pieces(workers).iter().map(Piece::users).sum::<f64>() / seconds),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let rate = |name: &str, rate: f64, least: f64| match rate.is_finite() && rate >= least {
+            true => Ok(()),
+            false => Err(invalid(format!("plan: load.{name}"), format!("users per second: at least {least}"))),
+        };
+        match self {
+            Self::Even { users_per_worker: 0, .. } | Self::Closed { users_per_worker: 0, .. } => {
+                return Err(invalid("plan: load.users_per_worker", "at least 1"));
+            }
+            Self::Constant { rate: value, .. } | Self::Poisson { rate: value, .. } => rate("rate", *value, 1e-3)?,
+            Self::Ramp { from, to, .. } => {
+                rate("from", *from, 0.0)?;
+                rate("to", *to, 0.0)?;
+            }
+            Self::Steps { steps } => steps.iter().try_for_each(|step| rate("steps.rate", step.rate, 0.0))?,
+            Self::Even { .. } | Self::Closed { .. } => {}
+        }
+        if self.duration().is_zero() {
+            return Err(invalid("plan: load.duration", "a duration above 0, for example \"60s\""));
+        }
+        if self.mean_rate(1).is_some_and(|rate| rate * self.duration().as_secs_f64() > USERS_MAX) {
+            return Err(invalid("plan: load", format!("at most {USERS_MAX:e} users")));
+        }
+        Ok(())
+    }
+
+    fn pieces(&self, workers: u32) -> Vec<Piece> {
+        let piece = |from: f64, to: f64, duration: &Duration| Piece { from, to, seconds: duration.as_secs_f64() };
+        match self {
+            Self::Even { users_per_worker, duration } | Self::Closed { users_per_worker, duration } => {
+                let rate = *users_per_worker as f64 * f64::from(workers) / duration.as_secs_f64();
+                vec![piece(rate, rate, duration)]
+            }
+            Self::Constant { rate, duration } | Self::Poisson { rate, duration } => {
+                vec![piece(*rate, *rate, duration)]
+            }
+            Self::Ramp { from, to, duration } => vec![piece(*from, *to, duration)],
+            Self::Steps { steps } => steps.iter().map(|step| piece(step.rate, step.rate, &step.duration)).collect(),
+        }
+    }
+
+    /// The instants at which users of a worker arrive, since the start instant, in order. The users
+    /// of `workers` workers interleave. In a closed loop, all users of a worker arrive at once.
+    pub fn arrivals(&self, worker: u32, workers: u32, seed: u64) -> Box<dyn Iterator<Item = Duration> + Send> {
+        match self {
+            Self::Closed { users_per_worker, .. } => {
+                let count = usize::try_from(*users_per_worker).unwrap_or(usize::MAX);
+                Box::new(std::iter::repeat_n(Duration::ZERO, count))
+            }
+            Self::Poisson { rate, duration } => {
+                Box::new(Poisson::new(*rate / f64::from(workers), *duration, seed, worker))
+            }
+            _ => {
+                let pieces = self.pieces(workers);
+                let numbers = (u64::from(worker)..).step_by(workers as usize);
+                Box::new(numbers.map_while(move |number| instant(&pieces, number)))
+            }
+        }
+    }
+}
+
+/// A rate that changes evenly for a while.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    from: f64,
+    to: f64,
+    seconds: f64,
+}
+
+impl Piece {
+    fn users(&self) -> f64 {
+        (self.from + self.to) / 2.0 * self.seconds
+    }
+
+    /// When so many users have arrived since the beginning of this piece, in seconds: the root of
+    /// `from * t + (to - from) / (2 * seconds) * t^2 = users`, in the form that also holds for equal rates.
+    fn at(&self, users: f64) -> f64 {
+        let growth = (self.to - self.from) / self.seconds;
+        let root = (self.from * self.from + 2.0 * growth * users).max(0.0).sqrt();
+        if users == 0.0 { 0.0 } else { 2.0 * users / (self.from + root) }
+    }
+}
+
+/// When the user of this number arrives; `None`: nobody arrives any more.
+fn instant(pieces: &[Piece], number: u64) -> Option<Duration> {
+    let (mut before, mut seconds) = (0.0, 0.0);
+    for piece in pieces {
+        let users = number as f64 - before;
+        // Rounding must not move the last user of a piece into it or out of it.
+        if users < piece.users() - 1e-6 {
+            return Some(Duration::from_secs_f64(seconds + piece.at(users.max(0.0))));
+        }
+        before += piece.users();
+        seconds += piece.seconds;
+    }
+    None
+}
+
+struct Poisson {
+    random: ChaCha8Rng,
+    rate: f64,
+    seconds: f64,
+    end: f64,
+}
+
+impl Poisson {
+    fn new(rate: f64, duration: Duration, seed: u64, worker: u32) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(u64::from(worker));
+        Self { random, rate, seconds: 0.0, end: duration.as_secs_f64() }
+    }
+}
+
+impl Iterator for Poisson {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        // The distances of a Poisson process are exponential.
+        self.seconds += -(1.0 - self.random.random::<f64>()).ln() / self.rate;
+        (self.seconds < self.end).then(|| Duration::from_secs_f64(self.seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(shape: &Shape, workers: u32) -> Vec<Vec<f64>> {
+        let of = |worker| shape.arrivals(worker, workers, 7).map(|at| at.as_secs_f64()).collect();
+        (0..workers).map(of).collect()
+    }
+
+    #[test]
+    fn users_of_all_workers_arrive_at_equal_distances() {
+        let shape = Shape::Even { users_per_worker: 2, duration: Duration::from_secs(4) };
+        assert_eq!(seconds(&shape, 2), [[0.0, 2.0], [1.0, 3.0]]);
+        assert_eq!(shape.mean_rate(2), Some(1.0));
+        let shape = Shape::Constant { rate: 2.0, duration: Duration::from_secs(2) };
+        assert_eq!(seconds(&shape, 1), [[0.0, 0.5, 1.0, 1.5]]);
+        let shape = Shape::Constant { rate: 20_000.0, duration: Duration::from_secs(3) };
+        assert_eq!(seconds(&shape, 3).iter().map(Vec::len).collect::<Vec<_>>(), [20_000; 3]);
+    }
+
+    #[test]
+    fn a_ramp_has_the_users_of_its_mean_rate_and_half_of_them_late() {
+        let shape = Shape::Ramp { from: 0.0, to: 100.0, duration: Duration::from_secs(10) };
+        let at = &seconds(&shape, 1)[0];
+        assert_eq!(at.len(), 500);
+        assert!(at.is_sorted());
+        // A quarter of the users arrives in the first half of the time.
+        assert_eq!(at.iter().filter(|at| **at < 5.0).count(), 125);
+    }
+
+    #[test]
+    fn steps_follow_one_another_without_a_gap() {
+        let step = |rate, seconds| RateStep { rate, duration: Duration::from_secs(seconds) };
+        let shape = Shape::Steps { steps: vec![step(1.0, 2), step(0.0, 3), step(2.0, 1)] };
+        assert_eq!(seconds(&shape, 1), [[0.0, 1.0, 5.0, 5.5]]);
+        assert_eq!(shape.duration(), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn poisson_arrivals_depend_on_the_seed_alone_and_have_the_rate() {
+        let shape = Shape::Poisson { rate: 1_000.0, duration: Duration::from_secs(10) };
+        let (once, again) = (seconds(&shape, 4), seconds(&shape, 4));
+        assert_eq!(once, again);
+        assert_ne!(once[0], once[1]);
+        let count: usize = once.iter().map(Vec::len).sum();
+        // Five standard deviations around 10,000.
+        assert!((9_500..10_500).contains(&count), "{count}");
+    }
+}

@@ -1,0 +1,245 @@
+//! Runs a plan with its workers: gives all of them the same start instant, and collects what they
+//! have measured. If a worker is lost, the run is void, and not smaller.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use jiff::{SignedDuration, Timestamp};
+use thiserror::Error;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::inputs::Inputs;
+use crate::record::{Machine, WorkerRecord};
+use crate::wire::{Job, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+
+/// A worker says something each second. After this long without a word it is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long a worker may take to be there, and to read a job.
+const READY_MAX: Duration = Duration::from_secs(60);
+/// The time between the last worker's readiness and the start instant.
+const BEFORE_START: SignedDuration = SignedDuration::from_millis(500);
+/// How often a worker is asked for its clock: the quickest answer is the best one.
+const CLOCK_LOOKS: u32 = 11;
+
+/// Where a worker is.
+pub enum WorkerPlace {
+    /// On this machine: the coordinator starts it by this command, which prints its address as the
+    /// last word of its first line, and ends it.
+    Here(Command),
+    /// At an address where somebody has started it.
+    At(String),
+}
+
+/// A run to be made.
+pub struct Coordinator<'a> {
+    /// The plan with everything that it names.
+    pub inputs: &'a Inputs,
+    /// Where the candidate answers.
+    pub url: &'a str,
+    /// The token of all workers.
+    pub token: &'a str,
+    /// A folder for the files of events.
+    pub folder: &'a Path,
+    /// Is called with the number of a worker and what it has done, once a second.
+    pub on_progress: &'a (dyn Fn(u32, Progress) + Sync),
+    /// Is called with the start instant, just before it.
+    pub on_start: &'a (dyn Fn(Timestamp) + Sync),
+}
+
+/// What the workers have done.
+pub struct Collected {
+    /// The start instant.
+    pub started_at: Timestamp,
+    /// When the last worker was done.
+    pub ended_at: Timestamp,
+    /// The workers, in the order of their numbers.
+    pub workers: Vec<WorkerRecord>,
+    /// Their machines.
+    pub machines: Vec<Machine>,
+    /// Their files of events.
+    pub events: Vec<PathBuf>,
+    /// How many users were active, as the workers have reported: seconds since the start instant, the
+    /// worker, users.
+    pub users: Vec<(f64, u32, u64)>,
+    /// The worker that was lost, and why. The others have not gone on.
+    pub lost: Option<String>,
+}
+
+/// Why a run cannot begin.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// A worker cannot be started, reached or used.
+    #[error("worker {worker}: {message}")]
+    Worker {
+        /// Its number.
+        worker: u32,
+        /// What is wrong.
+        message: String,
+    },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// A worker that the coordinator talks to.
+struct Connected {
+    worker: u32,
+    wire: Wire,
+    record: WorkerRecord,
+    machine: Machine,
+    /// Ends with this value.
+    _process: Option<Child>,
+}
+
+impl Coordinator<'_> {
+    /// Makes the run.
+    ///
+    /// # Errors
+    /// [`RunError`]: it has not begun.
+    pub async fn run(&self, places: Vec<WorkerPlace>) -> Result<Collected, RunError> {
+        let connecting = (0..).zip(places).map(|(worker, place)| async move {
+            let connected = timeout(READY_MAX, self.connect(worker, place)).await;
+            let connected = connected.map_err(|_| "it is not ready in time".to_owned()).and_then(|done| done);
+            connected.map_err(|message| RunError::Worker { worker, message })
+        });
+        let mut all = try_join_all(connecting).await?;
+        let started_at = Timestamp::now() + BEFORE_START;
+        for connected in &mut all {
+            let unix_us = started_at.as_microsecond() + connected.record.clock_offset_us;
+            let sent = connected.wire.send(&ToWorker::Start { unix_us }).await;
+            sent.map_err(|error| RunError::Worker { worker: connected.worker, message: error.to_string() })?;
+        }
+        (self.on_start)(started_at);
+        let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
+        let machines = all.iter().map(|connected| connected.machine.clone()).collect();
+        let events: Vec<_> = all.iter().map(|connected| self.file(connected.worker)).collect();
+        let users = parking_lot::Mutex::new(Vec::new());
+        let collecting = all.into_iter().map(|connected| {
+            let worker = connected.worker;
+            let (users, on_progress) = (&users, self.on_progress);
+            async move {
+                let file = File::create(self.file(worker)).map_err(|error| format!("worker {worker}: {error}"))?;
+                let collected = connected.collect(file, |progress| {
+                    users.lock().push((seconds_since(started_at), worker, progress.users));
+                    on_progress(worker, progress);
+                });
+                collected.await.map_err(|why| format!("worker {worker}: {why}"))
+            }
+        });
+        // The first that is lost ends the others: their connections are dropped.
+        let collected: Result<Vec<f64>, String> = try_join_all(collecting).await;
+        let (cpu, lost) = match collected {
+            Ok(cpu) => (cpu, None),
+            Err(why) => (vec![0.0; workers.len()], Some(why)),
+        };
+        let with_cpu = workers.into_iter().zip(cpu).map(|(record, cpu_s)| WorkerRecord { cpu_s, ..record });
+        let (workers, ended_at) = (with_cpu.collect(), Timestamp::now());
+        Ok(Collected { started_at, ended_at, workers, machines, events, users: users.into_inner(), lost })
+    }
+
+    fn file(&self, worker: u32) -> PathBuf {
+        self.folder.join(format!("worker-{worker:03}.csv.gz"))
+    }
+
+    async fn connect(&self, worker: u32, place: WorkerPlace) -> Result<Connected, String> {
+        let (address, process) = match place {
+            WorkerPlace::Here(command) => {
+                let (process, address) = start(command).await.map_err(|error| format!("cannot start: {error}"))?;
+                (address, Some(process))
+            }
+            WorkerPlace::At(address) => (address, None),
+        };
+        let stream = TcpStream::connect(&address).await.map_err(|error| format!("{address}: {error}"))?;
+        let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
+        wire.trust();
+        let hello = ToWorker::Hello { version: VERSION, token: self.token.to_owned() };
+        let ToCoordinator::Welcome { program, machine } = ask(&mut wire, &hello).await? else {
+            return Err("it does not welcome us".to_owned());
+        };
+        let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
+        let job = Job {
+            plan: self.inputs.plan.to_toml(),
+            scenarios: self.inputs.scenarios.clone(),
+            files: self.inputs.files.clone(),
+            url: self.url.to_owned(),
+            worker,
+        };
+        let ToCoordinator::Ready = ask(&mut wire, &ToWorker::Prepare(Box::new(job))).await? else {
+            return Err("it does not get ready".to_owned());
+        };
+        let address = process.is_none().then_some(address);
+        let record = WorkerRecord { number: worker, address, clock_offset_us, clock_error_us, cpu_s: 0.0, program };
+        Ok(Connected { worker, wire, record, machine: *machine, _process: process })
+    }
+}
+
+impl Connected {
+    /// Receives everything. Returns the worker's processor time in seconds.
+    async fn collect(mut self, mut file: File, on_progress: impl Fn(Progress)) -> Result<f64, String> {
+        let mut cpu_used_s = 0.0;
+        loop {
+            let said = timeout(SILENCE_MAX, self.wire.receive()).await.map_err(|_| "it is silent".to_owned())?;
+            match said.map_err(|error: WireError| error.to_string())? {
+                ToCoordinator::Progress(progress) => on_progress(progress),
+                ToCoordinator::Finished { cpu_s } => cpu_used_s = cpu_s,
+                ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
+                ToCoordinator::End => return Ok(cpu_used_s),
+                ToCoordinator::Refused(why) => return Err(why),
+                ToCoordinator::Welcome { .. } | ToCoordinator::Clock { .. } | ToCoordinator::Ready => {
+                    return Err("it does not keep to the protocol".to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// Starts a worker. Returns it with its address.
+async fn start(mut command: Command) -> std::io::Result<(Child, String)> {
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut line = String::new();
+    if let Some(out) = process.stdout.take() {
+        BufReader::new(out).read_line(&mut line).await?;
+    }
+    match line.split_whitespace().last().filter(|word| word.parse::<SocketAddr>().is_ok()) {
+        Some(address) => Ok((process, address.to_owned())),
+        None => Err(std::io::Error::other("it prints no address")),
+    }
+}
+
+async fn ask(wire: &mut Wire, question: &ToWorker) -> Result<ToCoordinator, String> {
+    wire.send(question).await.map_err(|error| error.to_string())?;
+    match wire.receive().await.map_err(|error| error.to_string())? {
+        ToCoordinator::Refused(why) => Err(why),
+        answer => Ok(answer),
+    }
+}
+
+/// How far a worker's clock is ahead of this one, and how wrong that may be, in microseconds: it was
+/// read between the question and the answer.
+async fn compare_clocks(wire: &mut Wire) -> Result<(i64, u64), String> {
+    let mut best = (0, u64::MAX);
+    for _ in 0..CLOCK_LOOKS {
+        let asked_us = Timestamp::now().as_microsecond();
+        let ToCoordinator::Clock { unix_us } = ask(wire, &ToWorker::Clock).await? else {
+            return Err("it does not say what its clock says".to_owned());
+        };
+        let answered_us = Timestamp::now().as_microsecond();
+        let error_us = answered_us.abs_diff(asked_us).div_ceil(2);
+        if error_us < best.1 {
+            best = (unix_us - asked_us.midpoint(answered_us), error_us);
+        }
+    }
+    Ok(best)
+}
+
+fn seconds_since(start: Timestamp) -> f64 {
+    Timestamp::now().duration_since(start).as_secs_f64()
+}

@@ -1,0 +1,160 @@
+//! What a run reads: the plan, its scenarios, and the files of their feeds. All of it is digested for
+//! the record, and sent to the workers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::plan::{Plan, PlanError, invalid};
+use crate::record::Input;
+use crate::scenario::feed::Source;
+use crate::scenario::{Scenario, ScenarioSpec, shipped};
+
+/// The most bytes of all files of feeds: workers hold them in memory.
+const FILES_BYTES_MAX: u64 = 1 << 30;
+
+/// Files by name, with `/` between folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files(BTreeMap<String, Bytes>);
+
+impl Files {
+    /// Files with these names and texts.
+    pub fn of<const N: usize>(files: [(&str, &str); N]) -> Self {
+        Self(files.into_iter().map(|(name, text)| (name.to_owned(), Bytes::copy_from_slice(text.as_bytes()))).collect())
+    }
+
+    /// A file as text.
+    pub(crate) fn text(&self, name: &str) -> Result<&str, PlanError> {
+        let bytes = self.0.get(name).ok_or_else(|| invalid(name, "there is no such file"))?;
+        std::str::from_utf8(bytes).map_err(|_| invalid(name, "it is not UTF-8"))
+    }
+
+    /// The files of a folder, without those of folders in it.
+    pub(crate) fn of_folder(&self, folder: &str) -> impl Iterator<Item = (&str, &Bytes)> {
+        let prefix = format!("{folder}/");
+        self.0.iter().filter_map(move |(name, bytes)| Some((name.strip_prefix(&prefix)?, bytes)))
+    }
+}
+
+/// What a run reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// The plan.
+    pub plan: Plan,
+    /// Its scenarios, in its order, as text.
+    pub scenarios: Vec<(String, String)>,
+    /// The files of their feeds.
+    pub files: Files,
+}
+
+/// Why inputs cannot be read.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// The plan or a scenario is invalid.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+}
+
+impl Inputs {
+    /// Reads a plan and everything that it names. Files are looked for beside it.
+    ///
+    /// # Errors
+    /// [`InputError`] names the file or the key.
+    pub fn read(plan: &Path) -> Result<Self, InputError> {
+        let folder = plan.parent().unwrap_or(Path::new("."));
+        Self::of_plan(Plan::parse(&text_of(plan)?)?, folder)
+    }
+
+    /// Reads everything that a plan names, from a folder.
+    ///
+    /// # Errors
+    /// [`InputError`] names the file or the key.
+    pub fn of_plan(plan: Plan, folder: &Path) -> Result<Self, InputError> {
+        let (mut scenarios, mut files) = (Vec::new(), Files::default());
+        for share in &plan.scenarios {
+            let text = match shipped::text(&share.scenario) {
+                Some(text) => text.to_owned(),
+                None if share.scenario.ends_with(".toml") => text_of(&folder.join(&share.scenario))?,
+                None => {
+                    let message = format!(
+                        "there is no scenario `{}`; name a file (….toml) or one of {}",
+                        share.scenario,
+                        shipped::names().collect::<Vec<_>>().join(", ")
+                    );
+                    return Err(invalid("plan: scenarios", message).into());
+                }
+            };
+            for feed in ScenarioSpec::parse(&share.scenario, &text)?.feeds {
+                read_files(&feed.source, folder, &mut files)?;
+            }
+            scenarios.push((share.scenario.clone(), text));
+        }
+        Ok(Self { plan, scenarios, files })
+    }
+
+    /// The scenarios, ready to run.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] names the key and what to write there.
+    pub fn compiled(&self) -> Result<Vec<Scenario>, PlanError> {
+        let compiled = |(name, text): &(String, String)| Scenario::new(ScenarioSpec::parse(name, text)?, &self.files);
+        self.scenarios.iter().map(compiled).collect()
+    }
+
+    /// The digests of everything that was read.
+    pub fn digests(&self) -> Vec<Input> {
+        let input = |name: String, bytes: &[u8]| Input { name, sha256: hex::encode(Sha256::digest(bytes)) };
+        let plan = input("plan".to_owned(), self.plan.to_toml().as_bytes());
+        let scenarios = self.scenarios.iter().map(|(name, text)| input(format!("scenario {name}"), text.as_bytes()));
+        let files = self.files.0.iter().map(|(name, bytes)| input(format!("file {name}"), bytes));
+        std::iter::once(plan).chain(scenarios).chain(files).collect()
+    }
+}
+
+fn read_files(source: &Source, folder: &Path, files: &mut Files) -> Result<(), InputError> {
+    let mut add = |name: String, path: PathBuf| {
+        let known: u64 = files.0.values().map(|bytes| bytes.len() as u64).sum();
+        let failed = |error| InputError::Io { path: path.clone(), error };
+        if known + fs::metadata(&path).map_err(failed)?.len() > FILES_BYTES_MAX {
+            return Err(invalid(name, "the files of all feeds together have at most 1 GiB").into());
+        }
+        let bytes = fs::read(&path).map_err(failed)?;
+        files.0.insert(name, bytes.into());
+        Ok(())
+    };
+    match source {
+        Source::Lines { file, .. } | Source::Csv { file, .. } | Source::Ndjson { file, .. } => {
+            add(file.clone(), folder.join(file))
+        }
+        Source::Files { folder: name, .. } => {
+            let place = folder.join(name);
+            let failed = |error| InputError::Io { path: place.clone(), error };
+            for entry in fs::read_dir(&place).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                if entry.file_type().map_err(failed)?.is_file() {
+                    add(format!("{name}/{}", entry.file_name().to_string_lossy()), entry.path())?;
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, InputError> {
+    fs::read_to_string(path).map_err(|error| InputError::Io { path: path.to_owned(), error })
+}

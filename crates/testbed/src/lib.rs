@@ -1,0 +1,37 @@
+//! Puts any server under a stated load, finds the rate at which it stops holding, and keeps what
+//! was measured so that it can be shown later. It speaks protocols only and knows no server.
+//!
+//! How to read it:
+//!
+//! - `plan.rs`: which load, on what, and what must hold; `arrivals.rs`: when users arrive;
+//!   `objective.rs`: what must be true of the results. `scenario/`: what users do. `inputs.rs`: a
+//!   plan with everything that it names.
+//! - `candidate.rs`: what is measured; `null.rs`: a candidate that does nothing.
+//! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
+//!   `wire.rs`; `worker/` makes the load. `monitor/` watches the candidate, and `machine.rs`
+//!   describes where all this happens.
+//! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges.
+//! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it,
+//!   and `report/` shows it.
+
+pub mod archive;
+pub mod arrivals;
+pub mod candidate;
+pub mod coordinator;
+pub mod event;
+pub mod inputs;
+pub mod machine;
+pub mod monitor;
+pub mod null;
+pub mod objective;
+pub mod plan;
+pub mod record;
+pub mod report;
+pub mod results;
+pub mod runner;
+pub mod samples;
+pub mod scenario;
+pub mod tally;
+pub mod verdict;
+pub mod wire;
+pub mod worker;

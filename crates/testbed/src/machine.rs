@@ -1,0 +1,179 @@
+//! What a machine and a program say about themselves.
+
+mod container;
+mod limits;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use procfs::process::Process;
+use procfs::{CpuInfo, Current, Meminfo};
+use sha2::{Digest, Sha256};
+
+use crate::monitor::CpuTimes;
+use crate::monitor::device::Volume;
+use crate::record::{Machine, Program};
+
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+impl Machine {
+    /// This machine. `data` is a path on the disk to describe.
+    ///
+    /// What cannot be found is `None`, or is left out of the limits. The roles are empty; and so is
+    /// [`Machine::busy_before`], which [`busy`] measures.
+    pub fn find(data: Option<&Path>) -> Self {
+        let system = rustix::system::uname();
+        Self {
+            name: system.nodename().to_string_lossy().into_owned(),
+            roles: Vec::new(),
+            processor: CpuInfo::current().ok().as_ref().and_then(processor),
+            processors: thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: Meminfo::current().ok().map(|info| info.mem_total),
+            disk: data.and_then(Volume::of).as_ref().map(disk),
+            kernel: Some(format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy())),
+            clock_source: fs::read_to_string(CLOCK_SOURCE).ok().map(|it| it.trim().to_owned()),
+            limits: limits::find(),
+            is_container: container::find(),
+            busy_before: None,
+        }
+    }
+}
+
+/// Processors of ARM have no names, only numbers.
+fn processor(info: &CpuInfo) -> Option<String> {
+    let field = |name| info.get_field(0, name);
+    let numbers = || Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?));
+    info.model_name(0).map(str::to_owned).or_else(numbers)
+}
+
+fn disk(volume: &Volume) -> String {
+    let Some(disk) = &volume.disk else { return volume.file_system.clone() };
+    let kind = match disk.is_rotational {
+        Some(true) => " (rotational)",
+        Some(false) => " (not rotational)",
+        None => "",
+    };
+    format!("{} on {}{kind}", volume.file_system, disk.name)
+}
+
+impl Program {
+    /// A program with the SHA-256 of its file. Its source is not known.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn of_file(name: &str, version: &str, path: &Path) -> io::Result<Self> {
+        let sha256 = Some(sha256_of_file(path)?);
+        Ok(Self { name: name.to_owned(), version: version.to_owned(), sha256, ..Self::default() })
+    }
+}
+
+/// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn sha256_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = file.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(hex::encode(digest.finalize()));
+        }
+        digest.update(&buffer[..length]);
+    }
+}
+
+/// Processors that others used during a window that begins now: other programs, and other virtual
+/// machines on the same host. `None` if the machine does not report it.
+pub async fn busy(window: Duration) -> Option<f64> {
+    let (start, all, own) = (Instant::now(), CpuTimes::read()?, own_ticks()?);
+    tokio::time::sleep(window).await;
+    let all = CpuTimes::read()?.since(&all);
+    let own = own_ticks()?.saturating_sub(own);
+    let elapsed_s = start.elapsed().as_secs_f64();
+    Some(used_by_others(&all, own) as f64 / procfs::ticks_per_second() as f64 / elapsed_s)
+}
+
+fn used_by_others(all: &CpuTimes, own: u64) -> u64 {
+    (all.user + all.system + all.steal).saturating_sub(own)
+}
+
+/// Processor time of this process since its start.
+fn own_ticks() -> Option<u64> {
+    let stat = Process::myself().ok()?.stat().ok()?;
+    Some(stat.utime + stat.stime)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use procfs::FromBufRead;
+
+    use super::*;
+    use crate::monitor::device::Disk;
+
+    #[test]
+    fn a_machine_knows_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let machine = Machine::find(Some(directory.path()));
+        assert!(!machine.name.is_empty());
+        assert!(machine.processors >= 1);
+        assert!(machine.memory_bytes.unwrap() > 0);
+        assert!(machine.kernel.unwrap().starts_with("Linux "));
+        assert!(!machine.disk.unwrap().is_empty());
+        assert_eq!(machine.limits[0].0, "open files");
+        assert_eq!((machine.roles.len(), machine.busy_before), (0, None));
+        assert_eq!(Machine::find(None).disk, None);
+        assert_eq!(Machine::find(Some(&directory.path().join("absent"))).disk, None);
+    }
+
+    #[test]
+    fn a_processor_has_a_name_or_numbers() {
+        let read = |text: &str| processor(&CpuInfo::from_buf_read(text.as_bytes()).unwrap());
+        let text = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\n";
+        assert_eq!(read(text).unwrap(), "AMD EPYC");
+        let text = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n\n";
+        assert_eq!(read(text).unwrap(), "implementer 0x41 part 0xd0c");
+        assert_eq!(read("processor\t: 0\n\n"), None);
+    }
+
+    #[test]
+    fn a_disk_is_described() {
+        let volume = |is_rotational| {
+            let found = Disk { name: "sda".into(), major: 8, minor: 0, is_rotational };
+            disk(&Volume { file_system: "ext4".into(), disk: Some(found) })
+        };
+        let texts = [Some(true), Some(false), None].map(volume);
+        assert_eq!(texts, ["ext4 on sda (rotational)", "ext4 on sda (not rotational)", "ext4 on sda"]);
+        assert_eq!(disk(&Volume { file_system: "tmpfs".into(), disk: None }), "tmpfs");
+    }
+
+    #[test]
+    fn a_program_has_the_digest_of_its_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "abc").unwrap();
+        let program = Program::of_file("server", "1.2", file.path()).unwrap();
+        assert_eq!((program.name.as_str(), program.version.as_str()), ("server", "1.2"));
+        let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(program.sha256.as_deref(), Some(sha256));
+        assert!(Program::of_file("server", "1.2", Path::new("/absent")).is_err());
+    }
+
+    #[tokio::test]
+    async fn busy_processors_are_a_number() {
+        let busy = busy(Duration::from_millis(20)).await.unwrap();
+        assert!(busy >= 0.0 && busy.is_finite(), "{busy}");
+    }
+
+    #[test]
+    fn others_are_all_without_this_process() {
+        let all = CpuTimes { user: 100, system: 20, idle: 900, iowait: 50, steal: 5 };
+        assert_eq!(used_by_others(&all, 25), 100);
+        assert_eq!(used_by_others(&all, 500), 0);
+    }
+}

@@ -1,0 +1,235 @@
+//! A plan: which load, on what, and what must hold. It is a TOML file.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::arrivals::Shape;
+use crate::objective::Objective;
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Its name: small letters, digits and hyphens. Runs are named after it.
+    pub name: String,
+    /// What it is for, in a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Where the candidate answers, such as `http://127.0.0.1:8080`. `--url` on the command line
+    /// comes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What users do, each with its share of the users.
+    pub scenarios: Vec<Share>,
+    /// How users arrive.
+    pub load: Shape,
+    /// For how long nothing counts at the beginning of the load.
+    #[serde(default, with = "humantime_serde", skip_serializing_if = "Duration::is_zero")]
+    pub warm_up: Duration,
+    /// Worker processes.
+    #[serde(default = "four")]
+    pub workers: u32,
+    /// What random choices are drawn from. The same plan and seed send the same requests.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// How users connect.
+    #[serde(default)]
+    pub connections: Connections,
+    /// What must be true of the results, such as `p99 < 20ms` or `late share at 10ms < 1%`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<Objective>,
+    /// The share of requests (0 to 1) that may fail in a run that holds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tolerated_errors: f64,
+    /// How the candidate was prepared, for the record.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub preparation: String,
+}
+
+/// A scenario and its share of the users.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The name of a scenario that comes with the program, or a file beside the plan (`….toml`).
+    pub scenario: String,
+    /// Its weight beside the others.
+    #[serde(default = "one_whole")]
+    pub share: f64,
+}
+
+/// How users connect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Connections {
+    /// Who shares connections.
+    pub keep: Keep,
+    /// The version of HTTP.
+    pub http: Http,
+    /// How long a request may take.
+    #[serde(with = "humantime_serde")]
+    pub timeout: Duration,
+    /// The most users of a worker at once. Users that arrive beyond it are dropped, and counted.
+    pub users_max: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { keep: Keep::User, http: Http::One, timeout: Duration::from_secs(60), users_max: 20_000 }
+    }
+}
+
+/// Who shares connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// Each user has a connection for all its requests, and closes it at the end, as browsers do.
+    User,
+    /// The users of a worker share connections that stay open, as the clients of a service do.
+    Worker,
+    /// Each request has a connection.
+    Request,
+}
+
+/// The version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Http {
+    /// HTTP/1.1
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2, without TLS by prior knowledge (RFC 9113, 3.3).
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// Why a plan cannot be run.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// It is no plan.
+    #[error("{place}: {message}")]
+    Invalid {
+        /// The key, as far as it is known.
+        place: String,
+        /// What is wrong there, and what to write.
+        message: String,
+    },
+}
+
+/// An error at a key of a plan or a scenario.
+pub(crate) fn invalid(place: impl Into<String>, message: impl Into<String>) -> PlanError {
+    PlanError::Invalid { place: place.into(), message: message.into() }
+}
+
+/// Parses TOML. An error names the key.
+pub(crate) fn from_toml<T: for<'a> Deserialize<'a>>(name: &str, text: &str) -> Result<T, PlanError> {
+    let table = toml::Deserializer::parse(text).map_err(|error| invalid(name, error.to_string().trim()))?;
+    serde_path_to_error::deserialize(table).map_err(|error| {
+        let at = error.path().to_string();
+        let place = if at == "." { name.to_owned() } else { format!("{name}: {at}") };
+        invalid(place, error.inner().message())
+    })
+}
+
+impl Plan {
+    /// Parses and checks a plan.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] names the key and what to write there.
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
+        let plan: Self = from_toml("plan", text)?;
+        plan.validate()?;
+        Ok(plan)
+    }
+
+    /// The plan as TOML, with all defaults.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Checks what no type says.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] names the key and what to write there.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+        if self.name.is_empty() || self.name.len() > 80 || !self.name.chars().all(is_plain) {
+            return Err(invalid("plan: name", "1 to 80 small letters, digits and hyphens, for example \"ingest-20\""));
+        }
+        if self.workers == 0 || self.workers > 1_000 {
+            return Err(invalid("plan: workers", "1 to 1000"));
+        }
+        if self.scenarios.is_empty() {
+            return Err(invalid("plan: scenarios", "at least one, for example [{ scenario = \"read\" }]"));
+        }
+        if self.scenarios.iter().any(|of| !of.share.is_finite() || of.share <= 0.0) {
+            return Err(invalid("plan: scenarios: share", "a number above 0"));
+        }
+        if !(0.0..1.0).contains(&self.tolerated_errors) {
+            return Err(invalid("plan: tolerated_errors", "a share: 0 or more, and less than 1"));
+        }
+        if self.connections.timeout.is_zero() {
+            return Err(invalid("plan: connections.timeout", "a duration above 0, for example \"60s\""));
+        }
+        if self.connections.users_max == 0 {
+            return Err(invalid("plan: connections.users_max", "at least 1"));
+        }
+        self.load.check()?;
+        match self.warm_up < self.load.duration() {
+            true => Ok(()),
+            false => Err(invalid("plan: warm_up", "less than the duration of the load")),
+        }
+    }
+}
+
+fn four() -> u32 {
+    4
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_whole() -> f64 {
+    1.0
+}
+
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const PLAN: &str = r#"
+        name = "read-500"
+        scenarios = [{ scenario = "read" }]
+        load = { shape = "constant", rate = 500, duration = "60s" }
+    "#;
+
+    #[test]
+    fn a_short_plan_has_sensible_defaults_and_survives_being_written() {
+        let plan = Plan::parse(PLAN).unwrap();
+        assert_eq!((plan.workers, plan.seed), (4, 1));
+        assert_eq!(plan.connections, Connections::default());
+        assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+    }
+
+    #[test]
+    fn an_error_names_the_key_and_what_to_write() {
+        let error = |from: &str, to: &str| Plan::parse(&PLAN.replace(from, to)).unwrap_err().to_string();
+        assert_eq!(
+            error("read-500", "Read 500"),
+            "plan: name: 1 to 80 small letters, digits and hyphens, for example \"ingest-20\""
+        );
+        assert!(
+            error("rate = 500", "rate = -1").starts_with("plan: load.rate: "),
+            "{}",
+            error("rate = 500", "rate = -1")
+        );
+        assert!(error("name =", "nam =").contains("unknown field `nam`"));
+        assert!(error("\"60s\"", "\"60 parsecs\"").contains("load"), "{}", error("\"60s\"", "\"60 parsecs\""));
+    }
+}

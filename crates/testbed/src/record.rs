@@ -1,0 +1,118 @@
+//! What makes a run traceable: who measured what, with what, on what, when.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The record of a run: `record.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The run's id: its start and its plan's name.
+    pub id: String,
+    /// Who measured.
+    pub who: String,
+    /// The start instant, after the preparation and before the warm-up.
+    pub started_at: Timestamp,
+    /// When the last worker was done.
+    pub ended_at: Timestamp,
+    /// The program that measured.
+    pub testbed: Program,
+    /// What was measured.
+    pub candidate: CandidateRecord,
+    /// SHA-256 of the plan, and of each scenario and each file of a feed, by name.
+    pub inputs: Vec<Input>,
+    /// The seed.
+    pub seed: u64,
+    /// The workers, in the order of their numbers.
+    pub workers: Vec<WorkerRecord>,
+    /// The machines.
+    pub machines: Vec<Machine>,
+    /// How the candidate was prepared.
+    pub preparation: String,
+    /// What should be known and is not. Such a run is untraceable.
+    pub missing: Vec<String>,
+}
+
+/// A program.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version, as it says itself.
+    pub version: String,
+    /// SHA-256 of its file.
+    pub sha256: Option<String>,
+    /// The commit from which it was built.
+    pub commit: Option<String>,
+    /// Whether it was built from changed files.
+    pub is_dirty: Option<bool>,
+    /// Where its source is.
+    pub repository: Option<String>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CandidateRecord {
+    /// The program, with the version that the running server reports.
+    pub program: Program,
+    /// Where it answers.
+    pub url: String,
+    /// Its command line, if the testbed started it.
+    pub command: Option<Vec<String>>,
+    /// Its configuration, as read back from the running server.
+    pub configuration: Option<String>,
+    /// Further facts: nodes, copies, consistency.
+    pub facts: Vec<(String, String)>,
+}
+
+/// A file that the run read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerRecord {
+    /// Its number.
+    pub number: u32,
+    /// Its address; `None`: the coordinator started it.
+    pub address: Option<String>,
+    /// How far its clock is ahead of the coordinator's, in microseconds.
+    pub clock_offset_us: i64,
+    /// How wrong that may be, in microseconds.
+    pub clock_error_us: u64,
+    /// Processor time that it used from the start instant to its end, in seconds.
+    pub cpu_s: f64,
+    /// Its program.
+    pub program: Program,
+}
+
+/// A machine, as it describes itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its host name.
+    pub name: String,
+    /// What ran there: `coordinator`, `worker 0`, `candidate`.
+    pub roles: Vec<String>,
+    /// Model of the processor.
+    pub processor: Option<String>,
+    /// Processors that this process may use.
+    pub processors: usize,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// The disk and the file system of the data.
+    pub disk: Option<String>,
+    /// The kernel.
+    pub kernel: Option<String>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// Limits of this process: open files, memory and processors of its control group.
+    pub limits: Vec<(String, String)>,
+    /// Whether it is a container.
+    pub is_container: Option<bool>,
+    /// Processors that others used just before the run.
+    pub busy_before: Option<f64>,
+}

@@ -1,0 +1,240 @@
+#![allow(clippy::unwrap_used)]
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::record::{CandidateRecord, Input, Machine, Program, WorkerRecord};
+use crate::results::{ErrorTally, StepTally, Tally, Times, Verdict};
+
+/// A name as an attacker would choose it.
+const HOSTILE: &str = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{2028}&amp;";
+
+struct Run {
+    record: RunRecord,
+    judgement: Judgement,
+    summary: Summary,
+    seconds: Vec<Second>,
+    monitors: Vec<Samples>,
+    events: Vec<Marked>,
+    plan_toml: String,
+}
+
+impl Run {
+    /// A run in which each text is `name`.
+    fn named(name: &str, seconds: i64) -> Self {
+        let text = || name.to_owned();
+        let program = Program {
+            name: text(),
+            version: text(),
+            sha256: Some(text()),
+            commit: Some(text()),
+            is_dirty: Some(false),
+            repository: Some(text()),
+        };
+        let worker = WorkerRecord {
+            number: 0,
+            address: Some(text()),
+            clock_offset_us: 1,
+            clock_error_us: 2,
+            cpu_s: 3.0,
+            program: program.clone(),
+        };
+        let machine = Machine {
+            name: text(),
+            roles: vec![text()],
+            processor: Some(text()),
+            disk: Some(text()),
+            limits: vec![(text(), text())],
+            ..Machine::default()
+        };
+        let candidate = CandidateRecord {
+            program: program.clone(),
+            url: text(),
+            command: Some(vec![text(), text()]),
+            configuration: Some(text()),
+            facts: vec![(text(), text())],
+        };
+        let record = RunRecord {
+            id: text(),
+            who: text(),
+            started_at: Timestamp::UNIX_EPOCH,
+            ended_at: Timestamp::from_second(seconds).unwrap(),
+            testbed: program,
+            candidate,
+            inputs: vec![Input { name: text(), sha256: text() }],
+            seed: 1,
+            workers: vec![worker],
+            machines: vec![machine],
+            preparation: text(),
+            missing: Vec::new(),
+        };
+        let times = Times { count: 5, p50_ms: 1.0, p99_ms: 2.0, max_ms: 3.0, ..Times::default() };
+        let all = Tally { due: 10, sent: 10, done: 5, failed: 5, response: times, ..Tally::default() };
+        let summary = Summary {
+            duration_s: seconds as f64,
+            all: all.clone(),
+            steps: vec![StepTally { scenario: text(), step: text(), tally: all }],
+            errors: vec![ErrorTally { kind: text(), step: text(), count: 5, first_at_us: 1_500_000 }],
+            worker_cpu_shares: vec![0.25],
+        };
+        let second = |at_s| Second {
+            at_s,
+            due: 1_000,
+            sent: 1_000,
+            done: 999,
+            p50_ms: 12.345,
+            max_ms: 99.0,
+            ..Second::default()
+        };
+        let sampled = |at_s: i64| (at_s as f64, vec![Some(at_s as f64), Some((at_s % 7) as f64)]);
+        Self {
+            record,
+            judgement: Judgement { verdict: Verdict::Failed, reasons: vec![text()] },
+            summary,
+            seconds: (0..seconds).map(second).collect(),
+            monitors: vec![Samples {
+                name: text(),
+                columns: vec![format!("metrics.{name}"), format!("{name}.cpu")],
+                rows: (0..seconds).map(sampled).collect(),
+            }],
+            events: vec![Marked { at_s: 1.0, what: text() }],
+            plan_toml: text(),
+        }
+    }
+
+    fn page(&self) -> String {
+        page(&Inputs {
+            record: &self.record,
+            judgement: &self.judgement,
+            summary: &self.summary,
+            seconds: &self.seconds,
+            monitors: &self.monitors,
+            events: &self.events,
+            plan_toml: &self.plan_toml,
+        })
+    }
+}
+
+/// What the page's script reads.
+fn data(page: &str) -> serde_json::Value {
+    let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
+    let (json, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let page = Run::named(HOSTILE, 10).page();
+    assert!(!page.contains("<script>alert"));
+    assert!(!page.contains("<img"));
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
+    assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+    assert_eq!(data(&page)["events"][0]["what"], HOSTILE);
+}
+
+#[test]
+fn a_page_loads_nothing() {
+    let page = Run::named("x", 10).page();
+    assert!(page.contains("content=\"default-src 'none'; "));
+    let own = page.replace(script::UPLOT, "");
+    for reference in [" src=", "@import", "url(", "<link", "http://", "https://"] {
+        assert!(!own.contains(reference), "{reference}");
+    }
+}
+
+#[test]
+fn the_verdict_and_its_reasons_are_in_words() {
+    let mut run = Run::named("a reason", 10);
+    for (verdict, word) in [
+        (Verdict::Held, "held"),
+        (Verdict::Degrading, "degrading"),
+        (Verdict::Failed, "failed"),
+        (Verdict::Void, "void"),
+    ] {
+        run.judgement.verdict = verdict;
+        let page = run.page();
+        assert!(page.contains(&format!("<strong>{word}</strong>")));
+        assert!(page.contains("<li>a reason</li>"));
+    }
+}
+
+#[test]
+fn a_run_that_lacks_a_fact_is_called_untraceable_in_its_title() {
+    let mut run = Run::named("x", 10);
+    assert!(!run.page().contains("Untraceable"));
+    run.record.missing = vec!["the commit of the candidate".to_owned()];
+    let page = run.page();
+    assert!(page.contains("<title>Untraceable: x – failed</title>"));
+    assert!(page.contains("<li>the commit of the candidate</li>"));
+}
+
+#[test]
+fn a_long_run_is_thinned_to_a_small_page() {
+    let mut run = Run::named("x", 100_000);
+    if let Some(second) = run.seconds.get_mut(77_777) {
+        second.failed = 3;
+    }
+    let page = run.page();
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    assert!(page.contains("Each point sums up 25"));
+    let data = data(&page);
+    let at_s = data["panels"][0]["at_s"].as_array().unwrap();
+    assert_eq!(at_s.len(), 4_000);
+    let errors = data["panels"][0]["charts"][0]["series"][3]["values"].as_array().unwrap();
+    assert_eq!(errors.len(), 4_000);
+    assert_eq!(errors[77_777 / 25], 3.0);
+    assert_eq!(data["spans_with_errors"], serde_json::json!([[77_777, 77_778]]));
+}
+
+#[test]
+fn a_run_with_many_metrics_makes_a_page_of_a_few_megabytes() {
+    let mut run = Run::named("x", 4_000);
+    let columns: Vec<_> = (0..500).map(|number| format!("metrics.metric_{number}")).collect();
+    let row = |at_s: i32| (f64::from(at_s), vec![Some(f64::from(at_s) * 1.234_567_8); 500]);
+    let samples =
+        |name: &str| Samples { name: name.to_owned(), columns: columns.clone(), rows: (0..4_000).map(row).collect() };
+    run.monitors = ["a", "b", "c"].map(samples).to_vec();
+    let page = run.page();
+    assert!(page.len() < 6_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_run_without_seconds_monitors_or_errors_has_a_page() {
+    let mut run = Run::named("x", 10);
+    (run.seconds, run.monitors, run.events) = (Vec::new(), Vec::new(), Vec::new());
+    run.summary = Summary::default();
+    let page = run.page();
+    assert!(page.contains("<h2>Errors</h2><p>None.</p>"));
+    assert_eq!(data(&page)["panels"], serde_json::json!([{ "at_s": [], "charts": [] }]));
+}
+
+#[test]
+fn instants_that_are_no_numbers_are_left_out() {
+    let mut run = Run::named("x", 10);
+    run.seconds.clear();
+    for (row, at_s) in run.monitors[0].rows.iter_mut().zip([f64::INFINITY, f64::NAN]) {
+        row.0 = at_s;
+    }
+    run.events[0].at_s = f64::NAN;
+    let data = data(&run.page());
+    assert_eq!((&data["start_s"], &data["end_s"]), (&2.0.into(), &9.0.into()));
+    assert_eq!(data["events"], serde_json::json!([]));
+}
+
+#[test]
+fn each_table_has_a_caption_and_each_heading_a_scope() {
+    let page = Run::named("x", 10).page();
+    assert!(page.matches("<table").count() > 10);
+    assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
+    assert_eq!(page.matches("<th ").count() + page.matches("<th>").count(), page.matches("scope=\"").count());
+}
+
+#[test]
+fn many_events_are_listed_in_part_and_the_page_says_so() {
+    let mut run = Run::named("x", 10);
+    run.events = (0..5_000).map(|at| Marked { at_s: f64::from(at) / 500.0, what: "compaction".to_owned() }).collect();
+    let page = run.page();
+    assert!(page.contains("Events, the first 1\u{202f}000 of 5\u{202f}000"));
+    assert_eq!(data(&page)["events"].as_array().unwrap().len(), 1_000);
+}

@@ -1,0 +1,357 @@
+//! One run from the beginning to the archive: starts the candidate, watches it, lets the workers
+//! make the load, counts, judges, and files.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::archive::{ArchiveError, Outcome, RunWriter, seconds_csv, write_file};
+use crate::candidate::{self, CandidateError, CandidateSpec, RunningCandidate};
+use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
+use crate::inputs::Inputs;
+use crate::machine;
+use crate::monitor::{self, MetricsSource, MonitorError, Watch};
+use crate::plan::PlanError;
+use crate::record::{CandidateRecord, Machine, Program, RunRecord};
+use crate::report;
+use crate::samples::Samples;
+use crate::scenario::Scenario;
+use crate::tally::{self, TallyError, Window};
+use crate::verdict::judge;
+use crate::wire::Progress;
+
+/// How long the machine is watched before a run, to see whether it is busy with something else.
+const BUSY_WINDOW: Duration = Duration::from_secs(1);
+/// A run on a machine where others use more than this share of all processors is void.
+const BUSY_MAX: f64 = 0.1;
+/// From sample to sample of the monitor.
+const MONITOR_INTERVAL: Duration = Duration::from_secs(1);
+/// So many bytes of the end of the candidate's log are kept.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// What is measured.
+pub enum Measured {
+    /// What answers at an address, with the id of its process if it is on this machine.
+    Url(String, Option<u32>),
+    /// A candidate that is started for the run.
+    Candidate(Box<CandidateSpec>, PathBuf),
+}
+
+/// A run to be made.
+pub struct Runner<'a> {
+    /// The plan with everything that it names.
+    pub inputs: &'a Inputs,
+    /// What is measured.
+    pub measured: Measured,
+    /// The archive.
+    pub archive: &'a Path,
+    /// Where a candidate keeps its data, if not in a temporary folder: runs on the disk that matters.
+    pub data: Option<&'a Path>,
+    /// Who measures.
+    pub who: String,
+    /// The program that measures.
+    pub program: Program,
+    /// Its file.
+    pub program_path: &'a Path,
+    /// The token of the workers.
+    pub token: &'a str,
+    /// A run whose record has gaps is made all the same.
+    pub is_untraceable: bool,
+    /// A run on a busy machine is not void for that.
+    pub may_be_busy: bool,
+    /// Is called with the number of a worker and what it has done, once a second.
+    pub on_progress: &'a (dyn Fn(u32, Progress) + Sync),
+}
+
+/// A run that is in the archive.
+pub struct Filed {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its record.
+    pub record: RunRecord,
+    /// What it showed.
+    pub outcome: Outcome,
+}
+
+/// Why there is no run.
+#[derive(Debug, Error)]
+pub enum RunnerError {
+    /// The record would have gaps.
+    #[error(
+        "the run could not be traced later: it is not known {}; give what is missing, or --untraceable to \
+         run all the same, which marks the run",
+        .0.join(", ")
+    )]
+    Untraceable(Vec<String>),
+    /// The plan or a scenario is invalid.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The candidate cannot be measured.
+    #[error(transparent)]
+    Candidate(#[from] CandidateError),
+    /// The workers cannot begin.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The events cannot be counted.
+    #[error(transparent)]
+    Tally(#[from] TallyError),
+    /// The run cannot be kept.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A temporary folder cannot be made.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// What the monitor has sampled, as it is kept and as it is shown.
+struct Sampled {
+    csv: Vec<u8>,
+    samples: Samples,
+}
+
+/// What a run is made in.
+struct Work {
+    scenarios: Vec<Scenario>,
+    folder: tempfile::TempDir,
+    url: String,
+    candidate: CandidateRecord,
+    running: Option<RunningCandidate>,
+}
+
+impl Runner<'_> {
+    /// Makes the run.
+    ///
+    /// # Errors
+    /// [`RunnerError`]: there is no run. A run that says nothing is no error, but void.
+    pub async fn run(&self, places: Vec<WorkerPlace>) -> Result<Filed, RunnerError> {
+        let work = self.prepare().await?;
+        let missing = self.missing(&work.candidate);
+        if !missing.is_empty() && !self.is_untraceable {
+            return Err(RunnerError::Untraceable(missing));
+        }
+        let mut coordinating = Machine::find(Some(self.archive));
+        coordinating.roles.push("coordinator".to_owned());
+        coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
+        let (collected, sampled) = self.measure(&work, places).await?;
+        let mut void: Vec<_> = collected.lost.iter().cloned().collect();
+        let busy = coordinating.busy_before.unwrap_or_default();
+        if busy > BUSY_MAX * coordinating.processors as f64 && !self.may_be_busy {
+            void.push(format!("Others used {busy:.2} of {} processors before the run.", coordinating.processors));
+        }
+        let plan = &self.inputs.plan;
+        let record = RunRecord {
+            id: format!("{}-{}", collected.started_at.strftime("%Y-%m-%dT%H%M%SZ"), plan.name),
+            who: self.who.clone(),
+            started_at: collected.started_at,
+            ended_at: collected.ended_at,
+            testbed: self.program.clone(),
+            candidate: work.candidate.clone(),
+            inputs: self.inputs.digests(),
+            seed: plan.seed,
+            workers: collected.workers.clone(),
+            machines: machines(coordinating, &collected, work.running.is_some()),
+            preparation: plan.preparation.clone(),
+            missing,
+        };
+        let filed = self.file(&work, record, &collected, sampled, void);
+        if let Some(running) = work.running {
+            running.end().await;
+        }
+        filed
+    }
+
+    async fn prepare(&self) -> Result<Work, RunnerError> {
+        let scenarios = self.inputs.compiled()?;
+        let folder = tempfile::tempdir()?;
+        let (url, candidate, running) = match &self.measured {
+            Measured::Url(url, id) => {
+                let mut record = candidate::found(url).await;
+                if let Some(id) = id {
+                    record.describe_process(*id);
+                }
+                (url.clone(), record, None)
+            }
+            Measured::Candidate(spec, place) => {
+                let data = match self.data {
+                    Some(data) => data.to_owned(),
+                    None => folder.path().join("data"),
+                };
+                let (spec, program) = ((**spec).clone(), self.program_path);
+                let running = RunningCandidate::start(spec, place, &data, folder.path(), program).await?;
+                (running.url(), running.record().await?, Some(running))
+            }
+        };
+        Ok(Work { scenarios, folder, url, candidate, running })
+    }
+
+    /// What should be known and is not.
+    fn missing(&self, candidate: &CandidateRecord) -> Vec<String> {
+        let of = |who: &str, program: &Program| {
+            let known = [
+                ("version", !program.version.is_empty()),
+                ("digest of the program", program.sha256.is_some()),
+                ("commit", program.commit.is_some()),
+            ];
+            let missing = known.into_iter().filter(|(_, is_known)| !is_known);
+            missing.map(|(what, _)| format!("the {who}'s {what}")).collect::<Vec<_>>()
+        };
+        let mut missing = of("testbed", &self.program);
+        missing.extend(of("candidate", &candidate.program));
+        if candidate.command.is_none() {
+            missing.push("the candidate's command line".to_owned());
+        }
+        if candidate.configuration.is_none() {
+            missing.push("the candidate's configuration".to_owned());
+        }
+        if self.who.is_empty() {
+            missing.push("who measures".to_owned());
+        }
+        missing
+    }
+
+    /// Makes the load, and watches the candidate meanwhile.
+    async fn measure(
+        &self,
+        work: &Work,
+        places: Vec<WorkerPlace>,
+    ) -> Result<(Collected, Option<Sampled>), RunnerError> {
+        let (start, mut started) = watch::channel(None);
+        let (end, mut ended) = watch::channel(false);
+        let on_start = |at: Timestamp| {
+            let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+            start.send_replace(Some(Instant::now() + left));
+        };
+        let coordinator = Coordinator {
+            inputs: self.inputs,
+            url: &work.url,
+            token: self.token,
+            folder: work.folder.path(),
+            on_progress: self.on_progress,
+            on_start: &on_start,
+        };
+        let settings = self.monitor_settings(work);
+        let monitoring = async {
+            let Ok(start) = started.wait_for(Option::is_some).await.map(|start| *start) else { return None };
+            let mut csv = Vec::new();
+            let until = async {
+                // If the sender has gone, it is over too.
+                let _ = ended.wait_for(|is_over| *is_over).await;
+            };
+            let run = monitor::run(&settings, start.unwrap_or_else(Instant::now), &mut csv, until).await;
+            Some(run.and_then(|_| Ok(Sampled { samples: monitor::read("candidate", csv.as_slice())?, csv })))
+        };
+        let running = async {
+            let collected = coordinator.run(places).await;
+            end.send_replace(true);
+            // Without a start there is nothing to watch.
+            if collected.is_err() {
+                start.send_replace(Some(Instant::now()));
+            }
+            collected
+        };
+        let (collected, sampled): (_, Option<Result<Sampled, MonitorError>>) = tokio::join!(running, monitoring);
+        // A run without a monitor is one with less to show.
+        Ok((collected?, sampled.and_then(Result::ok)))
+    }
+
+    fn monitor_settings(&self, work: &Work) -> monitor::Settings {
+        let (id, metrics) = match (&self.measured, &work.running) {
+            (_, Some(running)) => (running.id(), running.metrics_url()),
+            (Measured::Url(_, id), None) => (*id, None),
+            (Measured::Candidate(..), None) => (None, None),
+        };
+        monitor::Settings {
+            data: Some(self.data.unwrap_or(work.folder.path()).to_owned()),
+            watches: id.map(|pid| Watch { name: "server".to_owned(), pid }).into_iter().collect(),
+            metrics: metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
+            interval: MONITOR_INTERVAL,
+        }
+    }
+
+    /// Counts, judges and files.
+    fn file(
+        &self,
+        work: &Work,
+        record: RunRecord,
+        collected: &Collected,
+        sampled: Option<Sampled>,
+        void: Vec<String>,
+    ) -> Result<Filed, RunnerError> {
+        let plan = &self.inputs.plan;
+        let names = work.scenarios.iter().map(Scenario::names).collect();
+        let window = Window { started_at: record.started_at, warm_up: plan.warm_up, end: plan.load.duration() };
+        // What a lost worker has left is no file that could be read.
+        let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
+        let mut log = Vec::new();
+        let mut measured = tally::count(events, &names, window, &collected.users, &mut log)?;
+        let seconds_of_run = record.ended_at.duration_since(record.started_at).as_secs_f64();
+        measured.summary.worker_cpu_shares =
+            collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
+        let judgement = judge(plan, &measured, void);
+        let outcome = Outcome { judgement, summary: measured.summary };
+
+        let mut run = RunWriter::create(self.archive, &record.id)?;
+        run.add("plan.toml", plan.to_toml().as_bytes())?;
+        for (name, text) in &self.inputs.scenarios {
+            let name = name.strip_suffix(".toml").unwrap_or(name).replace('/', "-");
+            run.add(&format!("scenarios/{name}.toml"), text.as_bytes())?;
+        }
+        run.add_json("record.json", &record)?;
+        run.add_json("summary.json", &outcome)?;
+        run.add("seconds.csv", &seconds_csv(&measured.seconds))?;
+        run.add("latencies.hlog", &log)?;
+        for (worker, path) in events.iter().enumerate() {
+            run.add_copy(&format!("events/worker-{worker:03}.csv.gz"), path)?;
+        }
+        if let Some(sampled) = &sampled {
+            run.add("monitor/candidate.csv", &sampled.csv)?;
+        }
+        if let Some(running) = &work.running {
+            run.add_copy("candidate.log", &end_of(running.log(), work.folder.path())?)?;
+        }
+        let page = report::page(&report::Inputs {
+            record: &record,
+            judgement: &outcome.judgement,
+            summary: &outcome.summary,
+            seconds: &measured.seconds,
+            monitors: &sampled.into_iter().map(|sampled| sampled.samples).collect::<Vec<_>>(),
+            events: &[],
+            plan_toml: &plan.to_toml(),
+        });
+        run.add("report.html", page.as_bytes())?;
+        let folder = run.finish(&record)?;
+        Ok(Filed { folder, record, outcome })
+    }
+}
+
+/// All machines of a run, each once, with what ran there.
+fn machines(coordinating: Machine, collected: &Collected, is_candidate_here: bool) -> Vec<Machine> {
+    let mut all = vec![coordinating];
+    if is_candidate_here {
+        all[0].roles.push("candidate".to_owned());
+    }
+    for (worker, machine) in collected.machines.iter().enumerate() {
+        let role = format!("worker {worker}");
+        match all.iter_mut().find(|known| known.name == machine.name) {
+            Some(known) => known.roles.push(role),
+            None => all.push(Machine { roles: vec![role], ..machine.clone() }),
+        }
+    }
+    all
+}
+
+/// The end of a log, as a file.
+fn end_of(log: &Path, folder: &Path) -> Result<PathBuf, ArchiveError> {
+    write_file(folder, "candidate-end.log", |out| {
+        let mut file = File::open(log)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(LOG_BYTES_MAX)))?;
+        std::io::copy(&mut file.take(LOG_BYTES_MAX), out).map(drop)
+    })
+}

@@ -1,0 +1,179 @@
+//! What users do: scenarios in TOML, made ready to run.
+//!
+//! - `spec.rs`: a scenario as its author writes it.
+//! - `template.rs`: texts with values in them; `feed.rs`: where values come from.
+//! - `step.rs`: a step that is ready to be sent, and what is checked and kept of its response.
+//! - `shipped.rs`: the scenarios that come with the program.
+
+pub mod feed;
+pub mod shipped;
+mod spec;
+mod step;
+mod template;
+
+use bytes::Bytes;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+pub use spec::ScenarioSpec;
+pub use step::{Answer, Outgoing, Step};
+
+use crate::inputs::Files;
+use crate::plan::{PlanError, invalid};
+use feed::Feed;
+use template::Names;
+
+/// The values that every user has: its number over all workers, the seed, and how often it has
+/// begun the scenario again.
+const OF_EVERY_USER: [&str; 3] = ["user", "seed", "round"];
+
+/// A scenario that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// Its steps.
+    pub steps: Vec<Step>,
+    feeds: Vec<(String, Feed)>,
+    values: usize,
+}
+
+/// The values of a user, and its bodies.
+#[derive(Debug)]
+pub struct UserValues {
+    values: Vec<String>,
+    bodies: Vec<Option<Bytes>>,
+}
+
+impl Scenario {
+    /// Makes a scenario ready.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] names the step and what to write there.
+    pub fn new(spec: ScenarioSpec, files: &Files) -> Result<Self, PlanError> {
+        let mut names = Names::default();
+        for name in OF_EVERY_USER {
+            names.add(name);
+        }
+        let feeds = spec.feeds.iter().map(|feed| Ok((feed.name.clone(), Feed::new(feed, files, &mut names)?)));
+        let feeds = feeds.collect::<Result<Vec<_>, PlanError>>()?;
+        let mut steps = Vec::new();
+        for step in &spec.steps {
+            // A step may use what earlier steps have saved.
+            let step = Step::new(step, &feeds, &mut names)
+                .map_err(|message| invalid(format!("scenario {}: step {}", spec.name, step.name), message))?;
+            steps.push(step);
+        }
+        match steps.is_empty() {
+            true => Err(invalid(format!("scenario {}: steps", spec.name), "at least one")),
+            false => Ok(Self { name: spec.name, steps, feeds, values: names.len() }),
+        }
+    }
+
+    /// Its name and those of its steps.
+    pub fn names(&self) -> (String, Vec<String>) {
+        (self.name.clone(), self.steps.iter().map(|step| step.name.clone()).collect())
+    }
+
+    /// Draws the values of a user. They depend on the seed, the user and the round alone.
+    pub fn draw(&self, user: u64, round: u64, seed: u64) -> UserValues {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        // One stream per user; rounds begin far from each other in it.
+        random.set_stream(user);
+        random.set_word_pos(u128::from(round) << 40);
+        let mut values = vec![String::new(); self.values];
+        for (value, number) in values.iter_mut().zip([user, seed, round]) {
+            *value = number.to_string();
+        }
+        // In a closed loop a user is another one in each round, as far as feeds are concerned.
+        let drawn_by = user.wrapping_add(round.wrapping_mul(1 << 32));
+        let draw = |(_, feed): &(String, Feed)| feed.draw(drawn_by, &mut random, &mut values);
+        let bodies = self.feeds.iter().map(draw).collect();
+        UserValues { values, bodies }
+    }
+}
+
+impl UserValues {
+    /// The request of a step.
+    pub fn request<'a>(&self, step: &'a Step) -> Outgoing<'a> {
+        step.outgoing(&self.values, &self.bodies)
+    }
+
+    /// Checks a response, and keeps what the step saves of it.
+    ///
+    /// # Errors
+    /// The check that failed, in a few words.
+    pub fn take(&mut self, step: &Step, answer: &Answer<'_>) -> Result<(), String> {
+        step.take(answer, &mut self.values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http::HeaderMap;
+
+    use super::*;
+
+    const SCENARIO: &str = r#"
+        description = "Creates and reads."
+        feeds = [{ name = "n", kind = "uniform", from = 1, to = 1000000 }, { name = "body", kind = "bytes", count = 4 }]
+        [[steps]]
+        name = "create"
+        method = "POST"
+        path = "/rest/"
+        headers = { Slug = "a${user}-${n}" }
+        body = { feed = "body" }
+        check = { status = [201], header = { Location = "^/rest/" } }
+        save = { place = { header = "Location" } }
+        [[steps]]
+        name = "read"
+        path = "${place}"
+        check = { bytes = "${body.bytes}", sha256 = "${body.sha256}" }
+    "#;
+
+    fn scenario() -> Scenario {
+        Scenario::new(ScenarioSpec::parse("test", SCENARIO).unwrap(), &Files::default()).unwrap()
+    }
+
+    #[test]
+    fn a_user_sends_the_same_requests_for_the_same_seed() {
+        let scenario = scenario();
+        let sent = |user, seed| {
+            let values = scenario.draw(user, 0, seed);
+            let request = values.request(&scenario.steps[0]);
+            format!("{} {} {:?} {:?}", request.method, request.path, request.headers, request.body)
+        };
+        assert_eq!(sent(3, 1), sent(3, 1));
+        assert_ne!(sent(3, 1), sent(4, 1));
+        assert_ne!(sent(3, 1), sent(3, 2));
+        assert!(sent(3, 1).contains("a3-"), "{}", sent(3, 1));
+    }
+
+    #[test]
+    fn a_later_step_uses_what_an_earlier_one_saved() {
+        let scenario = scenario();
+        let mut values = scenario.draw(0, 0, 1);
+        let mut headers = HeaderMap::new();
+        headers.insert("location", "/rest/a0".parse().unwrap());
+        let answer = Answer { status: 201, headers: &headers, body: b"", body_bytes: 0 };
+        values.take(&scenario.steps[0], &answer).unwrap();
+        assert_eq!(values.request(&scenario.steps[1]).path, "/rest/a0");
+        let headers = HeaderMap::new();
+        let wrong = Answer { status: 200, headers: &headers, body: b"abcd", body_bytes: 4 };
+        assert_eq!(values.take(&scenario.steps[1], &wrong).unwrap_err(), "sha256");
+    }
+
+    #[test]
+    fn an_error_names_the_step() {
+        let error = |from: &str, to: &str| {
+            let text = SCENARIO.replace(from, to);
+            let spec = ScenarioSpec::parse("test", &text);
+            spec.and_then(|spec| Scenario::new(spec, &Files::default())).unwrap_err().to_string()
+        };
+        assert!(error("${place}", "${plaice}").starts_with("scenario test: step read: there is no ${plaice}"));
+        assert!(error("feed = \"body\" }", "feed = \"n\" }").contains("has no bodies"));
+        assert!(error("[201]", "[99]").contains("status"));
+        assert!(error("count = 4", "count = 4, colour = 2").contains("colour"));
+    }
+}

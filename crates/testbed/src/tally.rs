@@ -1,0 +1,372 @@
+//! Counts what workers have measured: reads their events once, in the order in which they ended, in
+//! flat memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::iter::Peekable;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::event::{Event, EventError, EventReader, Outcome, StepNames};
+use crate::results::{ErrorTally, Second, StepTally, Summary, Tally, Times};
+
+/// A request that was sent later than this after it was due was late.
+pub const LATE_US: i64 = 100_000;
+
+/// What was measured.
+pub struct Measured {
+    /// The results.
+    pub summary: Summary,
+    /// The results of each second.
+    pub seconds: Vec<Second>,
+    /// The median response times in milliseconds of requests that were due in each quarter of the
+    /// measured time; `None` where nothing was done.
+    pub quarter_medians_ms: [Option<f64>; 4],
+    /// The response times of all requests that were done, in microseconds.
+    pub response_us: Histogram<u64>,
+}
+
+/// Why events cannot be counted.
+#[derive(Debug, Error)]
+pub enum TallyError {
+    /// A file of events is damaged or missing.
+    #[error("{}: {error}", path.display())]
+    Events {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        error: EventError,
+    },
+    /// The log of histograms cannot be written.
+    #[error("histograms: {0}")]
+    Histograms(String),
+}
+
+/// The time that counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// The start instant.
+    pub started_at: Timestamp,
+    /// Nothing counts before it, since the start instant.
+    pub warm_up: Duration,
+    /// The last users arrive then, since the start instant.
+    pub end: Duration,
+}
+
+impl Window {
+    fn second(&self, at_us: i64) -> i64 {
+        (at_us - micros(self.warm_up)).div_euclid(1_000_000)
+    }
+
+    fn quarter(&self, due_us: i64) -> Option<usize> {
+        let (from, to) = (micros(self.warm_up), micros(self.end));
+        let quarter = usize::try_from((due_us - from) * 4 / (to - from).max(1)).ok()?;
+        (due_us >= from && quarter < 4).then_some(quarter)
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn histogram() -> Histogram<u64> {
+    // Three digits, and as long as times come.
+    let Ok(histogram) = Histogram::new(3) else { unreachable!("three digits are fewer than six") };
+    histogram
+}
+
+/// Times that become a [`Tally`].
+struct Counts {
+    tally: Tally,
+    response: Histogram<u64>,
+    service: Histogram<u64>,
+    first_byte: Histogram<u64>,
+    lateness: Histogram<u64>,
+}
+
+impl Counts {
+    fn new() -> Self {
+        let [response, service, first_byte, lateness] = std::array::from_fn(|_| histogram());
+        Self { tally: Tally::default(), response, service, first_byte, lateness }
+    }
+
+    fn add(&mut self, event: &Event) {
+        let tally = &mut self.tally;
+        tally.due += 1;
+        tally.sent += u64::from(event.sent_us.is_some());
+        tally.late += u64::from(event.sent_us.is_some_and(|sent_us| sent_us - event.due_us > LATE_US));
+        tally.sent_bytes += event.sent_bytes;
+        tally.received_bytes += event.received_bytes;
+        record(&mut self.lateness, event.begun_us - event.due_us);
+        match event.outcome {
+            Outcome::Done => tally.done += 1,
+            Outcome::Refused => tally.refused += 1,
+            Outcome::Dropped => tally.dropped += 1,
+            Outcome::TimeOut | Outcome::Failed(_) => tally.failed += 1,
+        }
+        if event.outcome == Outcome::Done {
+            record(&mut self.response, event.done_us - event.due_us);
+            if let Some(sent_us) = event.sent_us {
+                record(&mut self.service, event.done_us - sent_us);
+                event.first_byte_us.iter().for_each(|at_us| record(&mut self.first_byte, at_us - sent_us));
+            }
+        }
+    }
+
+    fn finish(self) -> Tally {
+        Tally {
+            response: times(&self.response),
+            service: times(&self.service),
+            first_byte: times(&self.first_byte),
+            lateness: times(&self.lateness),
+            ..self.tally
+        }
+    }
+}
+
+fn record(histogram: &mut Histogram<u64>, us: i64) {
+    // A resizing histogram records everything.
+    let _ = histogram.record(us.max(0).unsigned_abs());
+}
+
+/// Times in milliseconds of a histogram in microseconds.
+pub fn times(us: &Histogram<u64>) -> Times {
+    let at = |quantile| us.value_at_quantile(quantile) as f64 / 1e3;
+    match us.is_empty() {
+        true => Times::default(),
+        false => Times {
+            count: us.len(),
+            mean_ms: us.mean() / 1e3,
+            min_ms: us.min() as f64 / 1e3,
+            p50_ms: at(0.5),
+            p90_ms: at(0.9),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+            p999_ms: at(0.999),
+            max_ms: us.max() as f64 / 1e3,
+        },
+    }
+}
+
+/// Counts the events of a run.
+///
+/// `log` gets the response times of each second and step as an HdrHistogram log (V2). `users` is how
+/// many users workers have reported: seconds since the start instant, the worker, users.
+///
+/// # Errors
+/// [`TallyError`] names the file.
+pub fn count(
+    files: &[PathBuf],
+    names: &StepNames,
+    window: Window,
+    users: &[(f64, u32, u64)],
+    log: &mut impl Write,
+) -> Result<Measured, TallyError> {
+    let mut readers = files.iter().map(|path| Reader::open(path, names)).collect::<Result<Vec<_>, _>>()?;
+    let failed = |error: &dyn std::fmt::Display| TallyError::Histograms(error.to_string());
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("response times in microseconds by step, from the instant when a request was due")
+        .with_start_time(UNIX_EPOCH + window.since_1970())
+        .with_base_time(UNIX_EPOCH + window.since_1970())
+        .begin_log_with(log, &mut serializer)
+        .map_err(|error| failed(&error))?;
+    let mut counting = Counting::new(names, window);
+    while let Some(now) = readers.iter_mut().filter_map(|reader| reader.second(window)).min() {
+        for reader in &mut readers {
+            while reader.second(window).is_some_and(|second| second <= now) {
+                if let Some(event) = reader.next()? {
+                    counting.add(&event);
+                }
+            }
+        }
+        for (tag, histogram) in counting.end_second(now) {
+            let Some(tag) = Tag::new(&tag) else { continue };
+            let at = Duration::from_secs(u64::try_from(now).unwrap_or_default());
+            let written = log.write_histogram(&histogram, at, Duration::from_secs(1), Some(tag));
+            written.map_err(|error| failed(&format!("{error:?}")))?;
+        }
+        // A damaged or missing line shows as soon as it is next.
+        readers.iter_mut().try_for_each(Reader::check)?;
+    }
+    Ok(counting.finish(users))
+}
+
+impl Window {
+    fn since_1970(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.started_at.as_microsecond()).unwrap_or_default()) + self.warm_up
+    }
+}
+
+struct Reader {
+    path: PathBuf,
+    events: Peekable<EventReader<File>>,
+}
+
+impl Reader {
+    fn open(path: &Path, names: &StepNames) -> Result<Self, TallyError> {
+        let failed = |error: std::io::Error| TallyError::Events { path: path.to_owned(), error: error.into() };
+        let file = File::open(path).map_err(failed)?;
+        let mut reader = Self { path: path.to_owned(), events: EventReader::new(file, names.clone()).peekable() };
+        reader.check()?;
+        Ok(reader)
+    }
+
+    fn second(&mut self, window: Window) -> Option<i64> {
+        let Some(Ok(event)) = self.events.peek() else { return None };
+        Some(window.second(event.done_us))
+    }
+
+    fn next(&mut self) -> Result<Option<Event>, TallyError> {
+        self.events.next().transpose().map_err(|error| TallyError::Events { path: self.path.clone(), error })
+    }
+
+    fn check(&mut self) -> Result<(), TallyError> {
+        match self.events.peek() {
+            Some(Err(_)) => self.next().map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+struct Counting<'a> {
+    names: &'a StepNames,
+    window: Window,
+    all: Counts,
+    steps: BTreeMap<(usize, usize), Counts>,
+    errors: Vec<ErrorTally>,
+    seconds: BTreeMap<i64, Second>,
+    /// The response times of this second, by step.
+    second: BTreeMap<(usize, usize), Histogram<u64>>,
+    quarters: [Histogram<u64>; 4],
+}
+
+impl<'a> Counting<'a> {
+    fn new(names: &'a StepNames, window: Window) -> Self {
+        Self {
+            names,
+            window,
+            all: Counts::new(),
+            steps: BTreeMap::new(),
+            errors: Vec::new(),
+            seconds: BTreeMap::new(),
+            second: BTreeMap::new(),
+            quarters: std::array::from_fn(|_| histogram()),
+        }
+    }
+
+    fn second_of(&mut self, at_us: i64) -> &mut Second {
+        let at_s = self.window.second(at_us);
+        self.seconds.entry(at_s).or_insert_with(|| Second { at_s, ..Second::default() })
+    }
+
+    fn add(&mut self, event: &Event) {
+        self.second_of(event.due_us).due += 1;
+        if let Some(sent_us) = event.sent_us {
+            self.second_of(sent_us).sent += 1;
+        }
+        let ended = self.second_of(event.done_us);
+        ended.received_bytes += event.received_bytes;
+        match event.outcome {
+            Outcome::Done => ended.done += 1,
+            Outcome::Refused => ended.refused += 1,
+            Outcome::TimeOut => ended.timed_out += 1,
+            Outcome::Dropped | Outcome::Failed(_) => ended.failed += 1,
+        }
+        let step = (event.scenario, event.step);
+        if event.outcome == Outcome::Done {
+            record(self.second.entry(step).or_insert_with(histogram), event.done_us - event.due_us);
+        }
+        if event.due_us < micros(self.window.warm_up) {
+            return;
+        }
+        self.all.add(event);
+        self.steps.entry(step).or_insert_with(Counts::new).add(event);
+        if event.outcome == Outcome::Done {
+            if let Some(quarter) = self.window.quarter(event.due_us) {
+                record(&mut self.quarters[quarter], event.done_us - event.due_us);
+            }
+        } else {
+            self.add_error(event);
+        }
+    }
+
+    fn add_error(&mut self, event: &Event) {
+        let kind = event.outcome.text();
+        match self.errors.iter_mut().find(|known| known.kind == kind) {
+            Some(known) => known.count += 1,
+            None => {
+                let step = self.name((event.scenario, event.step));
+                let first_at_us = u64::try_from(event.due_us).unwrap_or_default();
+                self.errors.push(ErrorTally { kind: kind.to_owned(), step, count: 1, first_at_us });
+            }
+        }
+    }
+
+    fn name(&self, (scenario, step): (usize, usize)) -> String {
+        let of = self.names.get(scenario);
+        let name = of.and_then(|(_, steps)| steps.get(step)).map_or("", String::as_str);
+        format!("{}/{name}", of.map_or("", |(name, _)| name))
+    }
+
+    /// Ends a second. Returns its response times by step.
+    fn end_second(&mut self, now: i64) -> Vec<(String, Histogram<u64>)> {
+        let mut all = histogram();
+        let steps = std::mem::take(&mut self.second);
+        steps.values().for_each(|step| {
+            // Both grow as they need.
+            let _ = all.add(step);
+        });
+        let of_all = times(&all);
+        let second = self.seconds.entry(now).or_insert_with(|| Second { at_s: now, ..Second::default() });
+        (second.p50_ms, second.p90_ms) = (of_all.p50_ms, of_all.p90_ms);
+        (second.p99_ms, second.max_ms) = (of_all.p99_ms, of_all.max_ms);
+        // A tag of the log has neither commas nor spaces.
+        let tag = |step| self.name(step).replace([',', ' ', '\r', '\n'], "_");
+        steps.into_iter().map(|(step, histogram)| (tag(step), histogram)).collect()
+    }
+
+    fn finish(mut self, users: &[(f64, u32, u64)]) -> Measured {
+        self.add_users(users);
+        let steps = std::mem::take(&mut self.steps).into_iter().map(|((scenario, step), counts)| {
+            let (name, steps) = &self.names[scenario];
+            StepTally { scenario: name.clone(), step: steps[step].clone(), tally: counts.finish() }
+        });
+        let median = |quarter: &Histogram<u64>| (!quarter.is_empty()).then(|| times(quarter).p50_ms);
+        let response_us = self.all.response.clone();
+        Measured {
+            summary: Summary {
+                duration_s: (self.window.end - self.window.warm_up).as_secs_f64(),
+                steps: steps.collect(),
+                all: self.all.finish(),
+                errors: self.errors,
+                worker_cpu_shares: Vec::new(),
+            },
+            quarter_medians_ms: self.quarters.each_ref().map(median),
+            seconds: self.seconds.into_values().collect(),
+            response_us,
+        }
+    }
+
+    /// Adds how many users were active at the end of each second: the sum of what each worker has
+    /// reported last by then.
+    fn add_users(&mut self, users: &[(f64, u32, u64)]) {
+        let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut reports = users.iter().peekable();
+        let warm_up_s = self.window.warm_up.as_secs_f64();
+        for (at_s, second) in &mut self.seconds {
+            while let Some((_, worker, count)) = reports.next_if(|(at, ..)| at - warm_up_s < (at_s + 1) as f64) {
+                last.insert(*worker, *count);
+            }
+            second.users = last.values().sum();
+        }
+    }
+}

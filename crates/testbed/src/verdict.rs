@@ -1,0 +1,192 @@
+//! In one word: does the candidate hold this load?
+
+use crate::objective::{Measure, Objective};
+use crate::plan::Plan;
+use crate::results::{Judgement, Summary, Verdict};
+use crate::tally::{LATE_US, Measured};
+
+/// Durations grow if the median of the last quarter is more than so many times that of the second.
+const GROWTH_MAX: f64 = 1.5;
+/// Medians that differ by less than this in milliseconds do not grow: the difference is noise.
+const GROWTH_MIN_MS: f64 = 1.0;
+
+/// Judges a run. `void` is why it says nothing about the candidate, if that is known already.
+pub fn judge(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgement {
+    let all = &measured.summary.all;
+    let mut void = void;
+    if all.due == 0 {
+        void.push("No request was due.".to_owned());
+    }
+    if all.lateness.max_ms * 1e3 > LATE_US as f64 {
+        void.push(format!(
+            "The generator was late: it took up a request {:.0} ms after it was due (100 ms are allowed). \
+             Use more workers or a lower rate.",
+            all.lateness.max_ms
+        ));
+    }
+    if !void.is_empty() {
+        return Judgement { verdict: Verdict::Void, reasons: void };
+    }
+    let failed = failures(plan, &measured.summary);
+    if !failed.is_empty() {
+        return Judgement { verdict: Verdict::Failed, reasons: failed };
+    }
+    let degrading = degradations(measured);
+    if !degrading.is_empty() {
+        return Judgement { verdict: Verdict::Degrading, reasons: degrading };
+    }
+    // Objectives come last: errors and growth explain why they are not met.
+    let missed: Vec<_> = plan.objectives.iter().filter_map(|objective| missed(objective, measured)).collect();
+    match missed.is_empty() {
+        true => Judgement { verdict: Verdict::Held, reasons: Vec::new() },
+        false => Judgement { verdict: Verdict::Failed, reasons: missed },
+    }
+}
+
+fn failures(plan: &Plan, summary: &Summary) -> Vec<String> {
+    let all = &summary.all;
+    let failed = all.failed + all.refused + all.dropped;
+    if failed as f64 <= plan.tolerated_errors * all.due as f64 {
+        return Vec::new();
+    }
+    let reason = |error: &crate::results::ErrorTally| {
+        format!(
+            "{} of {} requests ended with \"{}\", the first in {} after {:.3} s.",
+            error.count,
+            all.due,
+            error.kind,
+            error.step,
+            error.first_at_us as f64 / 1e6
+        )
+    };
+    summary.errors.iter().map(reason).collect()
+}
+
+fn degradations(measured: &Measured) -> Vec<String> {
+    let all = &measured.summary.all;
+    let mut reasons = Vec::new();
+    if all.late > 0 {
+        reasons.push(format!(
+            "{} of {} requests waited more than 100 ms for a connection to the candidate.",
+            all.late, all.due
+        ));
+    }
+    if let [_, Some(second), _, Some(last)] = measured.quarter_medians_ms
+        && last > GROWTH_MAX * second
+        && last - second > GROWTH_MIN_MS
+    {
+        reasons.push(format!(
+            "Durations grow: the median of the last quarter is {last:.3} ms, that of the second {second:.3} ms."
+        ));
+    }
+    reasons
+}
+
+/// Why an objective is not met.
+fn missed(objective: &Objective, measured: &Measured) -> Option<String> {
+    let all = &measured.summary.all;
+    let value = match objective.of {
+        Measure::Rate => all.done as f64 / measured.summary.duration_s,
+        Measure::LateShare(at_ms) => {
+            let in_time = measured.response_us.count_between(0, (at_ms * 1e3) as u64);
+            1.0 - in_time as f64 / all.due as f64
+        }
+        _ => objective.of_times(&all.response)?,
+    };
+    if objective.is_met_by(value) {
+        return None;
+    }
+    let shown = match objective.of {
+        Measure::Rate => format!("{value:.1}/s"),
+        Measure::LateShare(_) => format!("{:.3} %", value * 100.0),
+        _ => format!("{value:.3} ms"),
+    };
+    Some(format!("The objective {objective} is not met: it was {shown}."))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use hdrhistogram::Histogram;
+
+    use super::*;
+    use crate::results::{ErrorTally, Tally, Times};
+
+    fn plan(more: &str) -> Plan {
+        let text = format!(
+            "name = \"x\"\nscenarios = [{{ scenario = \"get\" }}]\n\
+             load = {{ shape = \"constant\", rate = 1, duration = \"100s\" }}\n{more}"
+        );
+        Plan::parse(&text).unwrap()
+    }
+
+    fn measured() -> Measured {
+        let mut response_us = Histogram::new(3).unwrap();
+        for ms in 1..=100 {
+            response_us.record(ms * 1_000).unwrap();
+        }
+        let response = crate::tally::times(&response_us);
+        let all = Tally { due: 100, sent: 100, done: 100, response, ..Tally::default() };
+        let summary = Summary { duration_s: 100.0, all, ..Summary::default() };
+        Measured { summary, seconds: Vec::new(), quarter_medians_ms: [Some(50.0); 4], response_us }
+    }
+
+    fn verdict(plan: &Plan, measured: &Measured) -> (Verdict, String) {
+        let judgement = judge(plan, measured, Vec::new());
+        (judgement.verdict, judgement.reasons.join(" "))
+    }
+
+    #[test]
+    fn a_run_without_errors_whose_durations_do_not_grow_holds() {
+        assert_eq!(verdict(&plan(""), &measured()), (Verdict::Held, String::new()));
+    }
+
+    #[test]
+    fn growing_durations_and_waiting_for_connections_are_degrading() {
+        let mut growing = measured();
+        growing.quarter_medians_ms = [Some(1.0), Some(50.0), Some(60.0), Some(75.1)];
+        assert_eq!(verdict(&plan(""), &growing).0, Verdict::Degrading);
+        growing.quarter_medians_ms[3] = Some(75.0);
+        assert_eq!(verdict(&plan(""), &growing).0, Verdict::Held);
+        growing.quarter_medians_ms = [Some(0.1), Some(0.1), Some(0.2), Some(0.9)];
+        assert_eq!(verdict(&plan(""), &growing).0, Verdict::Held, "less than a millisecond is noise");
+        let mut waiting = measured();
+        waiting.summary.all.late = 3;
+        assert!(verdict(&plan(""), &waiting).1.contains("3 of 100"));
+    }
+
+    #[test]
+    fn errors_fail_unless_they_are_tolerated() {
+        let mut failing = measured();
+        failing.summary.all.failed = 2;
+        let kind = "status 500".to_owned();
+        failing.summary.errors.push(ErrorTally { kind, step: "get/get".to_owned(), count: 2, first_at_us: 1_500_000 });
+        let (found, reasons) = verdict(&plan(""), &failing);
+        assert_eq!(found, Verdict::Failed);
+        assert_eq!(reasons, "2 of 100 requests ended with \"status 500\", the first in get/get after 1.500 s.");
+        assert_eq!(verdict(&plan("tolerated_errors = 0.02"), &failing).0, Verdict::Held);
+    }
+
+    #[test]
+    fn an_objective_that_is_missed_fails_with_its_value() {
+        let plan = plan("objectives = [\"p99 < 20ms\", \"late share at 90ms <= 10%\", \"rate >= 2\"]");
+        let (found, reasons) = verdict(&plan, &measured());
+        assert_eq!(found, Verdict::Failed);
+        assert!(reasons.contains("p99 < 20ms is not met: it was 99"), "{reasons}");
+        assert!(reasons.contains("rate >= 2 is not met: it was 1.0/s"), "{reasons}");
+        assert!(!reasons.contains("late share"), "{reasons}");
+    }
+
+    #[test]
+    fn a_late_generator_or_nothing_due_voids_the_run_whatever_else_happened() {
+        let mut late = measured();
+        late.summary.all.failed = 7;
+        late.summary.all.lateness = Times { max_ms: 100.5, ..Times::default() };
+        assert_eq!(verdict(&plan(""), &late).0, Verdict::Void);
+        let mut nothing = measured();
+        nothing.summary.all = Tally::default();
+        assert_eq!(verdict(&plan(""), &nothing).0, Verdict::Void);
+        let void = judge(&plan(""), &measured(), vec!["worker 1: it is silent".to_owned()]);
+        assert_eq!(void.verdict, Verdict::Void);
+    }
+}

@@ -1,0 +1,149 @@
+//! What a coordinator and a worker say to each other: messages with their length before them
+//! (four bytes), in postcard. Both are the same program.
+
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use crate::inputs::Files;
+use crate::record::{Machine, Program};
+
+/// The version of these messages.
+pub const VERSION: u32 = 1;
+
+/// The most bytes of a message before a coordinator has shown its token.
+const STRANGERS_BYTES_MAX: usize = 4 << 10;
+/// The most bytes of any message: a job with all its files.
+const BYTES_MAX: usize = (1 << 30) + (64 << 20);
+/// Bytes of events in one message.
+pub const EVENTS_BYTES: usize = 256 << 10;
+
+/// What a coordinator says.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// The first message.
+    Hello {
+        /// [`VERSION`]
+        version: u32,
+        /// The worker's token.
+        token: String,
+    },
+    /// What does your clock say?
+    Clock,
+    /// Get ready for this.
+    Prepare(Box<Job>),
+    /// Begin at this instant of the worker's own clock, in microseconds since 1970.
+    Start {
+        /// The instant.
+        unix_us: i64,
+    },
+}
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToCoordinator {
+    /// The answer to [`ToWorker::Hello`].
+    Welcome {
+        /// The worker's program.
+        program: Program,
+        /// The worker's machine.
+        machine: Box<Machine>,
+    },
+    /// The worker's clock, in microseconds since 1970.
+    Clock {
+        /// The instant.
+        unix_us: i64,
+    },
+    /// It is ready.
+    Ready,
+    /// It cannot, for this reason.
+    Refused(String),
+    /// What it has done so far; once a second.
+    Progress(Progress),
+    /// All its users are done.
+    Finished {
+        /// Processor time since the start instant, in seconds.
+        cpu_s: f64,
+    },
+    /// A piece of its events.
+    Events(Bytes),
+    /// There are no further events.
+    End,
+}
+
+/// What a worker has to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The plan, as TOML.
+    pub plan: String,
+    /// The scenarios and the files of the plan.
+    pub scenarios: Vec<(String, String)>,
+    /// The files of their feeds.
+    pub files: Files,
+    /// Where the candidate answers.
+    pub url: String,
+    /// The worker's number, from 0.
+    pub worker: u32,
+}
+
+/// What a worker has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Users that were due.
+    pub due: u64,
+    /// Requests that were sent and have ended.
+    pub sent: u64,
+    /// Requests that were done.
+    pub done: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Requests that failed in any other way.
+    pub failed: u64,
+    /// Users that are active.
+    pub users: u64,
+}
+
+/// Why a message did not arrive.
+#[derive(Debug, Error)]
+pub enum WireError {
+    /// The other side has gone.
+    #[error("the connection was closed")]
+    Closed,
+    /// The connection broke, or a message was too long.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It is no message of this version.
+    #[error("a message that makes no sense: {0}")]
+    Invalid(#[from] postcard::Error),
+}
+
+/// A connection between a coordinator and a worker.
+pub struct Wire(Framed<TcpStream, LengthDelimitedCodec>);
+
+impl Wire {
+    /// A connection to somebody who is not known yet.
+    pub fn new(stream: TcpStream) -> Result<Self, WireError> {
+        stream.set_nodelay(true)?;
+        Ok(Self(LengthDelimitedCodec::builder().max_frame_length(STRANGERS_BYTES_MAX).new_framed(stream)))
+    }
+
+    /// The other side is known: its messages may be long.
+    pub fn trust(&mut self) {
+        self.0.codec_mut().set_max_frame_length(BYTES_MAX);
+    }
+
+    /// Sends a message.
+    pub async fn send(&mut self, message: &impl Serialize) -> Result<(), WireError> {
+        Ok(self.0.send(Bytes::from(postcard::to_stdvec(message)?)).await?)
+    }
+
+    /// Receives a message.
+    pub async fn receive<T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
+        let message = self.0.next().await.ok_or(WireError::Closed)??;
+        Ok(postcard::from_bytes(&message)?)
+    }
+}

@@ -1,0 +1,125 @@
+//! Sends users on their way at the instants at which they are due.
+
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio::sync::Notify;
+use tokio::task::{spawn_local, yield_now};
+
+use super::alarm::Alarm;
+use super::user::{Shared, User};
+use crate::arrivals::Shape;
+use crate::event::{Event, Outcome};
+use crate::plan::Plan;
+
+/// So many users that are overdue are sent on their way before others go on.
+const BURST: u32 = 32;
+
+/// The part of a load that one worker makes.
+pub struct Generator {
+    /// The plan.
+    pub plan: Plan,
+    /// The number of this worker.
+    pub worker: u32,
+    /// What its users share.
+    pub shared: Rc<Shared>,
+}
+
+impl Generator {
+    /// Sends all users on their way. Returns when the last one is done.
+    pub async fn run(self) -> io::Result<()> {
+        let (plan, shared) = (&self.plan, &self.shared);
+        let is_closed = matches!(plan.load, Shape::Closed { .. });
+        let end = shared.start + plan.load.duration();
+        let (alarm, all_done) = (Alarm::new()?, Rc::new(Notify::new()));
+        let mut overdue = 0;
+        for (index, after) in (0_u64..).zip(plan.load.arrivals(self.worker, plan.workers, plan.seed)) {
+            let due = shared.start + after;
+            if Instant::now() < due {
+                overdue = 0;
+                alarm.wait_until(due).await?;
+            } else if overdue == BURST {
+                overdue = 0;
+                yield_now().await;
+            } else {
+                overdue += 1;
+            }
+            let number = index * u64::from(plan.workers) + u64::from(self.worker);
+            let scenario = self.scenario_of(number);
+            shared.log.count(|progress| progress.due += 1);
+            if shared.log.progress().users >= plan.connections.users_max as u64 {
+                self.drop_user(number, scenario, due);
+                continue;
+            }
+            shared.log.count(|progress| progress.users += 1);
+            let (shared, all_done) = (shared.clone(), all_done.clone());
+            spawn_local(async move {
+                let mut user = User::new(shared.clone(), number, scenario);
+                if is_closed {
+                    user.run_until(due, end).await;
+                } else {
+                    user.run(0, due).await;
+                }
+                shared.log.count(|progress| progress.users -= 1);
+                all_done.notify_one();
+            });
+        }
+        while shared.log.progress().users > 0 {
+            all_done.notified().await;
+        }
+        Ok(())
+    }
+
+    /// The scenario of a user, by the shares of the plan.
+    fn scenario_of(&self, number: u64) -> usize {
+        let shares = &self.plan.scenarios;
+        if shares.len() == 1 {
+            return 0;
+        }
+        let mut random = ChaCha8Rng::seed_from_u64(self.plan.seed ^ u64::MAX);
+        random.set_stream(number);
+        let mut at = random.random::<f64>() * shares.iter().map(|of| of.share).sum::<f64>();
+        let found = shares.iter().position(|of| {
+            at -= of.share;
+            at < 0.0
+        });
+        found.unwrap_or(shares.len() - 1)
+    }
+
+    fn drop_user(&self, number: u64, scenario: usize, due: Instant) {
+        let now_us = self.shared.micros(Instant::now());
+        self.shared.log.add(Event {
+            user: number,
+            scenario,
+            step: 0,
+            due_us: self.shared.micros(due),
+            begun_us: now_us,
+            sent_us: None,
+            first_byte_us: None,
+            done_us: now_us,
+            outcome: Outcome::Dropped,
+            status: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+        });
+    }
+}
+
+impl User {
+    /// Begins again and again until an instant.
+    async fn run_until(&mut self, due: Instant, end: Instant) {
+        let (mut due, mut round) = (due, 0);
+        while due < end {
+            let begun = Instant::now();
+            self.run(round, due).await;
+            // A user that fails at once does not begin again at once: it would keep all others away.
+            if begun.elapsed() < Duration::from_millis(1) {
+                yield_now().await;
+            }
+            (due, round) = (Instant::now(), round + 1);
+        }
+    }
+}

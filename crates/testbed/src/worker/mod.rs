@@ -1,0 +1,257 @@
+//! A worker: waits for a coordinator, makes its part of the load, and sends what it has measured.
+//! It has one thread for the load, and one that writes events.
+//!
+//! - `generator.rs` sends users on their way, by `alarm.rs`; `user.rs`: what one user does.
+//! - `connection.rs`: connections to the candidate; `failure.rs`: how a request fails.
+//! - `log.rs`: where events go.
+
+mod alarm;
+mod connection;
+mod failure;
+mod generator;
+mod log;
+mod user;
+
+use std::fs::File;
+use std::io::Read;
+use std::net::ToSocketAddrs;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderValue, Uri};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::event::EventError;
+use crate::inputs::Inputs;
+use crate::plan::{Plan, PlanError};
+use crate::record::{Machine, Program};
+use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+use connection::{Connector, Target};
+use generator::Generator;
+use log::Log;
+use user::Shared;
+
+/// How long a stranger may take to show its token.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it reports what it has done.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why a worker has ended.
+#[derive(Debug, Error)]
+pub enum WorkerError {
+    /// It cannot talk to its coordinator.
+    #[error("coordinator: {0}")]
+    Wire(#[from] WireError),
+    /// The coordinator does not keep to the protocol, or has another version of it.
+    #[error("coordinator: {0}")]
+    Protocol(&'static str),
+    /// The job cannot be done.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The address of the candidate is wrong.
+    #[error("{url}: {message}")]
+    Address {
+        /// The address.
+        url: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// Events cannot be written.
+    #[error("events: {0}")]
+    Events(#[from] EventError),
+    /// The operating system refuses something.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// A worker.
+pub struct Worker {
+    /// Coordinators must show this.
+    pub token: String,
+    /// Its program, for the record.
+    pub program: Program,
+    /// Its machine, for the record.
+    pub machine: Machine,
+}
+
+impl Worker {
+    /// Does the jobs of coordinators, one after the other.
+    ///
+    /// # Errors
+    /// Connections cannot be accepted.
+    pub fn serve(&self, listener: std::net::TcpListener, mut report: impl FnMut(&WorkerError)) -> std::io::Result<()> {
+        loop {
+            // A job has a runtime of its own, so that nothing of it is left when it ends.
+            if let Err(error) = self.serve_once(listener.try_clone()?)? {
+                report(&error);
+            }
+        }
+    }
+
+    /// Does the job of one coordinator.
+    ///
+    /// # Errors
+    /// Connections cannot be accepted.
+    pub fn serve_once(&self, listener: std::net::TcpListener) -> std::io::Result<Result<(), WorkerError>> {
+        listener.set_nonblocking(true)?;
+        // Requests and the alarm share a thread: it looks at the alarm often.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(11).build()?;
+        LocalSet::new().block_on(&runtime, async {
+            let (stream, _) = TcpListener::from_std(listener)?.accept().await?;
+            Ok(self.work(Wire::new(stream)).await)
+        })
+    }
+
+    async fn work(&self, wire: Result<Wire, WireError>) -> Result<(), WorkerError> {
+        let mut wire = wire?;
+        self.let_in(&mut wire).await?;
+        let job = loop {
+            match wire.receive().await? {
+                ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
+                ToWorker::Prepare(job) => break job,
+                ToWorker::Hello { .. } | ToWorker::Start { .. } => return Err(WorkerError::Protocol("no job")),
+            }
+        };
+        let prepared = match Prepared::new(*job) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                wire.send(&ToCoordinator::Refused(error.to_string())).await?;
+                return Err(error);
+            }
+        };
+        wire.send(&ToCoordinator::Ready).await?;
+        let start = loop {
+            match wire.receive().await? {
+                ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
+                ToWorker::Start { unix_us } => break instant(unix_us),
+                _ => return Err(WorkerError::Protocol("no start")),
+            }
+        };
+        prepared.run(start, &mut wire).await
+    }
+
+    async fn let_in(&self, wire: &mut Wire) -> Result<(), WorkerError> {
+        let hello = timeout(HELLO_TIMEOUT, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
+        let ToWorker::Hello { version, token } = hello? else { return Err(WorkerError::Protocol("no hello")) };
+        if !bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
+            wire.send(&ToCoordinator::Refused("the token is wrong".to_owned())).await?;
+            return Err(WorkerError::Protocol("its token is wrong"));
+        }
+        if version != VERSION {
+            wire.send(&ToCoordinator::Refused("the worker is of another version".to_owned())).await?;
+            return Err(WorkerError::Protocol("it is of another version"));
+        }
+        wire.trust();
+        let (program, machine) = (self.program.clone(), Box::new(self.machine.clone()));
+        Ok(wire.send(&ToCoordinator::Welcome { program, machine }).await?)
+    }
+}
+
+/// A job that is ready to begin.
+struct Prepared {
+    inputs: Inputs,
+    worker: u32,
+    target: Target,
+    scenarios: Vec<crate::scenario::Scenario>,
+}
+
+impl Prepared {
+    fn new(job: Job) -> Result<Self, WorkerError> {
+        let plan = Plan::parse(&job.plan)?;
+        let inputs = Inputs { plan, scenarios: job.scenarios, files: job.files };
+        let scenarios = inputs.compiled()?;
+        let target = target(&job.url)?;
+        raise_open_files()?;
+        Ok(Self { inputs, worker: job.worker, target, scenarios })
+    }
+
+    async fn run(self, start: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
+        let plan = &self.inputs.plan;
+        let names = self.scenarios.iter().map(crate::scenario::Scenario::names).collect();
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("events.csv.gz");
+        let shared = Rc::new(Shared {
+            scenarios: self.scenarios,
+            connector: Connector::new(self.target, plan.connections.clone()),
+            log: Log::create(&file, names)?,
+            timeout: plan.connections.timeout,
+            start,
+            seed: plan.seed,
+        });
+        let generator = Generator { plan: plan.clone(), worker: self.worker, shared: shared.clone() };
+        let cpu_before = cpu_s();
+        // In a task of its own: it does not wait for a coordinator that is slow to read.
+        let mut running = spawn_local(generator.run());
+        let mut ticks = interval(PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                ended = &mut running => break ended.map_err(std::io::Error::other)??,
+                _ = ticks.tick() => wire.send(&ToCoordinator::Progress(shared.log.progress())).await?,
+                // It says nothing now. If it goes, the load ends.
+                said = wire.receive::<ToWorker>() => {
+                    said?;
+                    return Err(WorkerError::Protocol("it speaks while the load runs"));
+                }
+            }
+        }
+        shared.log.finish()?;
+        wire.send(&ToCoordinator::Progress(shared.log.progress())).await?;
+        wire.send(&ToCoordinator::Finished { cpu_s: cpu_s() - cpu_before }).await?;
+        let mut events = File::open(&file)?;
+        loop {
+            let mut piece = Vec::with_capacity(EVENTS_BYTES);
+            if (&mut events).take(EVENTS_BYTES as u64).read_to_end(&mut piece)? == 0 {
+                break;
+            }
+            wire.send(&ToCoordinator::Events(piece.into())).await?;
+        }
+        Ok(wire.send(&ToCoordinator::End).await?)
+    }
+}
+
+/// The address of a candidate.
+fn target(url: &str) -> Result<Target, WorkerError> {
+    let refuse = |message: &str| WorkerError::Address { url: url.to_owned(), message: message.to_owned() };
+    let uri: Uri = url.parse().map_err(|_| refuse("no address; write for example http://127.0.0.1:8080"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err(refuse("the testbed speaks plain HTTP (http://…)"));
+    }
+    let authority = uri.authority().ok_or_else(|| refuse("it names no host"))?;
+    let resolved = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(80)).to_socket_addrs();
+    let address = resolved?.next().ok_or_else(|| refuse("its host has no address"))?;
+    let host = HeaderValue::from_str(authority.as_str()).map_err(|_| refuse("its host is no header value"))?;
+    Ok(Target { address, host })
+}
+
+/// Each user may have a connection: as many files as this process may have.
+fn raise_open_files() -> std::io::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
+}
+
+fn unix_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// An instant of the clock on the wall as one of the clock that never jumps.
+fn instant(at_unix_us: i64) -> Instant {
+    let (now, left_us) = (Instant::now(), at_unix_us - unix_us());
+    let time = Duration::from_micros(left_us.unsigned_abs());
+    match left_us >= 0 {
+        true => now + time,
+        false => now.checked_sub(time).unwrap_or(now),
+    }
+}
+
+/// Processor time of this process so far, in seconds.
+fn cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
