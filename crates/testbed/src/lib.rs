@@ -10,7 +10,8 @@
 //! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
 //!   `wire.rs`; `worker/` makes the load. `monitor/` watches the candidate, and `machine.rs`
 //!   describes where all this happens.
-//! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges.
+//! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges, and
+//!   `saturation.rs` names what was the limit. `find.rs` searches the greatest load that is held.
 //! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it,
 //!   and `report/` shows it.
 
@@ -19,6 +20,7 @@ pub mod arrivals;
 pub mod candidate;
 pub mod coordinator;
 pub mod event;
+pub mod find;
 pub mod inputs;
 pub mod machine;
 pub mod monitor;
@@ -30,6 +32,7 @@ pub mod report;
 pub mod results;
 pub mod runner;
 pub mod samples;
+pub mod saturation;
 pub mod scenario;
 pub mod tally;
 pub mod verdict;

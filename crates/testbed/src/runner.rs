@@ -20,7 +20,9 @@ use crate::monitor::{self, MetricsSource, MonitorError, Watch};
 use crate::plan::PlanError;
 use crate::record::{CandidateRecord, Machine, Program, RunRecord};
 use crate::report;
+use crate::results::{Summary, Verdict};
 use crate::samples::Samples;
+use crate::saturation::{self, Saturation};
 use crate::scenario::Scenario;
 use crate::tally::{self, TallyError, Window};
 use crate::verdict::judge;
@@ -182,6 +184,7 @@ impl Runner<'_> {
                     Some(data) => data.to_owned(),
                     None => folder.path().join("data"),
                 };
+                std::fs::create_dir_all(&data)?;
                 let (spec, program) = ((**spec).clone(), self.program_path);
                 let running = RunningCandidate::start(spec, place, &data, folder.path(), program).await?;
                 (running.url(), running.record().await?, Some(running))
@@ -293,7 +296,10 @@ impl Runner<'_> {
         let seconds_of_run = record.ended_at.duration_since(record.started_at).as_secs_f64();
         measured.summary.worker_cpu_shares =
             collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
-        let judgement = judge(plan, &measured, void);
+        let mut judgement = judge(plan, &measured, void);
+        if let Some(sampled) = sampled.as_ref().filter(|_| judgement.verdict != Verdict::Held) {
+            judgement.reasons.extend(saturated(&sampled.samples, &record, &measured.summary));
+        }
         let outcome = Outcome { judgement, summary: measured.summary };
 
         let mut run = RunWriter::create(self.archive, &record.id)?;
@@ -328,6 +334,17 @@ impl Runner<'_> {
         let folder = run.finish(&record)?;
         Ok(Filed { folder, record, outcome })
     }
+}
+
+/// What was saturated, as reasons. The machine of the coordinator is the one that was watched.
+fn saturated(samples: &Samples, record: &RunRecord, summary: &Summary) -> Vec<String> {
+    let Some(machine) = record.machines.first() else { return Vec::new() };
+    let found = saturation::find(samples, machine, &summary.worker_cpu_shares);
+    let reason = |(index, found): (usize, &Saturation)| {
+        let order = if index == 0 { "Saturated first" } else { "Then" };
+        format!("{order}: {}, from second {:.0} on.", found.what, found.from_s)
+    };
+    found.iter().enumerate().map(reason).collect()
 }
 
 /// All machines of a run, each once, with what ran there.

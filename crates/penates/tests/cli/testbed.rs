@@ -60,6 +60,29 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
 }
 
 #[test]
+fn the_greatest_load_is_found_between_one_that_is_held_and_one_that_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    // The objective stands for a candidate that does no more than 50 requests per second.
+    let plan = "name = \"limit\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                objectives = [\"rate <= 50\"]\nload = { shape = \"constant\", rate = 20, duration = \"1s\" }\n";
+    fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let args = ["find", "plan.toml", "--candidate", "null", "--untraceable", "--busy", "--precision", "2.1"];
+    let found = testbed(folder.path(), &[&args[..], &["--confirmations", "1", "--json"]].concat());
+    // A machine that is busy with other tests may make the generator late again and again.
+    assert!(found.code == 0 || found.code == 4, "{found:?}");
+    if found.code == 0 {
+        let lines = found.json_lines();
+        let last = lines.last().unwrap();
+        assert_eq!(
+            (last["held_users_per_s"].as_f64(), last["not_held_users_per_s"].as_f64()),
+            (Some(40.0), Some(80.0))
+        );
+        let listed = testbed(folder.path(), &["list", "--json"]).ends_with(0).json_lines();
+        assert_eq!(listed.len(), lines.len() - 1);
+    }
+}
+
+#[test]
 fn a_run_that_could_not_be_traced_is_refused_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     plan(folder.path(), "get");

@@ -1,6 +1,8 @@
 //! `penates testbed`
 
+mod find;
 mod list;
+mod measure;
 mod null;
 mod run;
 mod worker;
@@ -25,6 +27,11 @@ enum Action {
     /// The command starts the candidate, or takes a server that runs. The exit code is 0 if it held
     /// the load, 1 if not, and 4 if the run says nothing about it.
     Run(run::RunArgs),
+    /// Find the greatest load that a candidate holds.
+    ///
+    /// It doubles the load of a plan until a run does not hold it, then bisects, and confirms both
+    /// ends by repeated runs. Each run begins with a candidate that is started anew.
+    Find(find::FindArgs),
     /// List the runs of an archive, the newest first.
     List(list::ListArgs),
     /// Make load for a coordinator on another machine.
@@ -48,6 +55,7 @@ struct ArchiveArgs {
 pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Run(args) => run::run(args).await,
+        Action::Find(args) => find::run(args).await,
         Action::List(args) => list::run(&args),
         Action::Worker(args) => worker::run(args),
         Action::Null(args) => null::run(args).await,

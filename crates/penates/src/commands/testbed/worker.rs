@@ -44,7 +44,7 @@ pub fn run(args: WorkerArgs) -> anyhow::Result<()> {
     println!("Listening on {}", listener.local_addr()?);
     // The load has a runtime of its own, on a thread that does nothing else.
     let working = std::thread::spawn(move || {
-        let worker = Worker { token, program: super::run::program()?, machine: Machine::find(None) };
+        let worker = Worker { token, program: super::measure::program()?, machine: Machine::find(None) };
         if args.once {
             return Ok(worker.serve_once(listener)??);
         }

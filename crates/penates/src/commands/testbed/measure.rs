@@ -1,0 +1,193 @@
+//! What `penates testbed run` and `find` share: the plan, the candidate, the workers, one run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{MultiProgress, ProgressBar};
+use rand::Rng;
+use rand::distr::Alphanumeric;
+use testbed::candidate::CandidateSpec;
+use testbed::coordinator::WorkerPlace;
+use testbed::inputs::Inputs;
+use testbed::record::Program;
+use testbed::runner::{Filed, Measured, Runner};
+use testbed::wire::Progress;
+use tokio::process::Command;
+
+use super::ArchiveArgs;
+use super::worker::TOKEN_VARIABLE;
+use crate::cli::COMMIT;
+use crate::exit::CliError;
+use crate::interrupt;
+use crate::progress;
+
+/// What is measured, by which load, from where.
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// The plan (TOML).
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// What to start and measure: a folder with candidate.toml, or `penates` or `null`.
+    #[arg(long, value_name = "NAME|DIR", conflicts_with = "url")]
+    candidate: Option<String>,
+    /// The server to measure, which runs already. Comes before the plan's `url`.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The process of that server, if it is on this machine: it is watched and recorded.
+    #[arg(long, value_name = "PID", requires = "url")]
+    pid: Option<u32>,
+    /// Where the candidate keeps its data: an empty folder on the disk that matters. Each run has a
+    /// folder of its own in it, which is deleted after the run.
+    #[arg(long, value_name = "DIR", requires = "candidate")]
+    data: Option<PathBuf>,
+    /// The number of workers instead of the plan's.
+    #[arg(long, value_name = "N")]
+    workers: Option<u32>,
+    /// A worker that runs elsewhere (`penates testbed worker`); may be repeated. Workers are then
+    /// these only.
+    #[arg(long, value_name = "ADDRESS", requires = "token_file", conflicts_with = "workers")]
+    worker: Vec<String>,
+    /// The file with the token of these workers.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The seed instead of the plan's.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Run even if the record has gaps. The run is marked on every page.
+    #[arg(long)]
+    untraceable: bool,
+    /// Run on a machine that is busy with something else. Such a run is void otherwise.
+    #[arg(long)]
+    busy: bool,
+    /// Who measures [default: the user of this session]
+    #[arg(long, value_name = "NAME", env = "PENATES_TESTBED_WHO")]
+    who: Option<String>,
+    /// Where runs are kept.
+    #[command(flatten)]
+    archive: ArchiveArgs,
+}
+
+/// This program, for the record.
+pub fn program() -> anyhow::Result<Program> {
+    let file = std::env::current_exe().context("finding the program")?;
+    let program = Program::of_file("penates", env!("CARGO_PKG_VERSION"), &file).context("reading the program")?;
+    let commit = COMMIT.map(str::to_owned);
+    Ok(Program { is_dirty: commit.as_ref().map(|commit| commit.ends_with("-dirty")), commit, ..program })
+}
+
+impl MeasureArgs {
+    /// The plan, with what the command line says instead, and everything that it names.
+    pub fn inputs(&self) -> anyhow::Result<Inputs> {
+        let mut inputs = Inputs::read(&self.plan).map_err(|error| CliError::Usage(error.to_string()))?;
+        let plan = &mut inputs.plan;
+        plan.workers = match self.worker.len() {
+            0 => self.workers.unwrap_or(plan.workers),
+            elsewhere => u32::try_from(elsewhere)?,
+        };
+        plan.seed = self.seed.unwrap_or(plan.seed);
+        plan.url = self.url.clone().or(plan.url.take());
+        plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
+        Ok(inputs)
+    }
+
+    /// Makes one run.
+    pub async fn measure(&self, inputs: &Inputs) -> anyhow::Result<Filed> {
+        inputs.plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
+        let token = self.token()?;
+        let itself = std::env::current_exe().context("finding the program")?;
+        let data = self.data.as_deref().map(fresh_folder).transpose()?;
+        let bars = Bars::new(inputs);
+        let runner = Runner {
+            inputs,
+            measured: self.measured(inputs.plan.url.as_deref())?,
+            archive: &self.archive.archive,
+            data: data.as_ref().map(tempfile::TempDir::path),
+            who: self.who.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default(),
+            program: program()?,
+            program_path: &itself,
+            token: &token,
+            is_untraceable: self.untraceable,
+            may_be_busy: self.busy,
+            on_progress: &|worker, progress| bars.show(worker, progress),
+        };
+        let places = self.places(&itself, inputs.plan.workers, &token);
+        let filed = tokio::select! {
+            filed = runner.run(places) => filed?,
+            // Workers and candidate end with the values that hold them.
+            () = interrupt::asked_to_end()? => return Err(CliError::Interrupted.into()),
+        };
+        bars.end();
+        Ok(filed)
+    }
+
+    /// The token of the workers: that of the file, or one that only this run knows.
+    fn token(&self) -> anyhow::Result<String> {
+        let Some(file) = &self.token_file else {
+            return Ok(rand::rng().sample_iter(Alphanumeric).take(32).map(char::from).collect());
+        };
+        let token = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        Ok(token.trim().to_owned())
+    }
+
+    fn places(&self, itself: &Path, workers: u32, token: &str) -> Vec<WorkerPlace> {
+        if !self.worker.is_empty() {
+            return self.worker.iter().cloned().map(WorkerPlace::At).collect();
+        }
+        let here = |_| {
+            let mut command = Command::new(itself);
+            command.args(["testbed", "worker", "--listen", "127.0.0.1:0", "--once"]).env(TOKEN_VARIABLE, token);
+            WorkerPlace::Here(command)
+        };
+        (0..workers).map(here).collect()
+    }
+
+    fn measured(&self, url: Option<&str>) -> anyhow::Result<Measured> {
+        match (&self.candidate, url) {
+            (Some(name), _) => {
+                let folder = PathBuf::from(name);
+                let spec = match folder.join("candidate.toml").exists() {
+                    true => CandidateSpec::read(&folder),
+                    false => CandidateSpec::shipped(name),
+                };
+                let spec = spec.map_err(|error| CliError::Usage(error.to_string()))?;
+                Ok(Measured::Candidate(Box::new(spec), folder))
+            }
+            (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),
+            (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),
+        }
+    }
+}
+
+/// A folder for the data of one run.
+fn fresh_folder(data: &Path) -> anyhow::Result<tempfile::TempDir> {
+    std::fs::create_dir_all(data).with_context(|| format!("making {}", data.display()))?;
+    tempfile::Builder::new().prefix("run-").tempdir_in(data).with_context(|| format!("writing to {}", data.display()))
+}
+
+/// A line for each worker.
+struct Bars {
+    bars: Vec<ProgressBar>,
+}
+
+impl Bars {
+    fn new(inputs: &Inputs) -> Self {
+        let all = MultiProgress::new();
+        let seconds = inputs.plan.load.duration().as_secs();
+        let bar = |worker: u32| all.add(progress::worker(worker, seconds));
+        Self { bars: (0..inputs.plan.workers).map(bar).collect() }
+    }
+
+    fn show(&self, worker: u32, progress: Progress) {
+        let Some(bar) = self.bars.get(worker as usize) else { return };
+        bar.set_position(bar.elapsed().as_secs());
+        bar.set_message(format!(
+            "{} due  {} done  {} refused  {} failed  {} users",
+            progress.due, progress.done, progress.refused, progress.failed, progress.users
+        ));
+    }
+
+    fn end(&self) {
+        self.bars.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}

@@ -1,0 +1,187 @@
+//! The search for the greatest load that a candidate holds: doubles until it does not, then bisects,
+//! then confirms both ends by repeated runs. The answer is a bracket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::Verdict;
+
+/// Loads beyond these factors of the plan's are not tried: the plan is wrong then.
+const FACTORS: std::ops::RangeInclusive<f64> = 1.0 / 4096.0..=4096.0;
+/// So many void runs of one load in a row end the search.
+const VOID_MAX: usize = 3;
+
+/// How exactly is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Precision {
+    /// The search ends when the upper end is at most so many times the lower one.
+    pub ratio: f64,
+    /// Each end must be confirmed by so many runs.
+    pub confirmations: usize,
+}
+
+/// One run of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The load, as a factor of the plan's.
+    pub factor: f64,
+    /// What it showed.
+    pub verdict: Verdict,
+}
+
+/// What is next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Next {
+    /// Run this factor of the plan's load.
+    Try(f64),
+    /// It is found.
+    Found(Bracket),
+    /// It cannot be found.
+    Ended(WhyEnded),
+}
+
+/// The greatest load that is held lies here. Ends are factors of the plan's load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// It holds this.
+    pub held: f64,
+    /// It does not hold this.
+    pub not_held: f64,
+}
+
+/// Why a search ends without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhyEnded {
+    /// Runs of one load were void again and again.
+    Void,
+    /// Not even a small part of the plan's load is held.
+    NothingHeld,
+    /// Many times the plan's load is still held.
+    EverythingHeld,
+}
+
+/// A search.
+#[derive(Clone, Debug)]
+pub struct Search {
+    precision: Precision,
+    trials: Vec<Trial>,
+}
+
+impl Search {
+    /// A search that begins with the plan's own load.
+    pub fn new(precision: Precision) -> Self {
+        Self { precision, trials: Vec::new() }
+    }
+
+    /// Adds what a run has shown.
+    pub fn add(&mut self, factor: f64, verdict: Verdict) {
+        self.trials.push(Trial { factor, verdict });
+    }
+
+    /// The runs so far.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// What is next.
+    pub fn next(&self) -> Next {
+        if let Some(last) = self.trials.last().filter(|last| last.verdict == Verdict::Void) {
+            let in_a_row = self.trials.iter().rev().take_while(|trial| **trial == *last).count();
+            return if in_a_row < VOID_MAX { Next::Try(last.factor) } else { Next::Ended(WhyEnded::Void) };
+        }
+        // A load at which one run did not hold is not held, whatever other runs showed.
+        let not_held = self.factors(|verdict| matches!(verdict, Verdict::Degrading | Verdict::Failed));
+        let not_held = not_held.fold(f64::INFINITY, f64::min);
+        let held = self.factors(|verdict| verdict == Verdict::Held).filter(|factor| *factor < not_held);
+        let held = held.fold(0.0, f64::max);
+        let next = match (held, not_held) {
+            (0.0, f64::INFINITY) => 1.0,
+            (0.0, _) => not_held / 2.0,
+            (_, f64::INFINITY) => held * 2.0,
+            _ if not_held / held > self.precision.ratio => (held * not_held).sqrt(),
+            _ => match [held, not_held].into_iter().find(|end| self.runs(*end) < self.precision.confirmations) {
+                Some(end) => end,
+                None => return Next::Found(Bracket { held, not_held }),
+            },
+        };
+        match FACTORS.contains(&next) {
+            true => Next::Try(next),
+            false if next < 1.0 => Next::Ended(WhyEnded::NothingHeld),
+            false => Next::Ended(WhyEnded::EverythingHeld),
+        }
+    }
+
+    fn factors(&self, is: impl Fn(Verdict) -> bool) -> impl Iterator<Item = f64> {
+        self.trials.iter().filter(move |trial| is(trial.verdict)).map(|trial| trial.factor)
+    }
+
+    /// How many runs of a load said something. Those of an upper end that held do not count: it is an
+    /// end because another run did not.
+    fn runs(&self, factor: f64) -> usize {
+        let of = self.trials.iter().filter(|trial| trial.factor == factor && trial.verdict != Verdict::Void);
+        of.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRECISION: Precision = Precision { ratio: 1.1, confirmations: 3 };
+
+    /// Searches with a candidate that behaves like this.
+    fn search(mut candidate: impl FnMut(f64) -> Verdict) -> (Search, Next) {
+        let mut search = Search::new(PRECISION);
+        loop {
+            match search.next() {
+                Next::Try(factor) => search.add(factor, candidate(factor)),
+                next => return (search, next),
+            }
+            assert!(search.trials().len() < 200, "it does not end");
+        }
+    }
+
+    #[test]
+    fn the_bracket_has_the_limit_in_it_and_is_as_narrow_as_wanted() {
+        for limit in [0.003, 0.4, 0.99, 1.0, 1.01, 7.3, 3_000.0] {
+            let (search, next) = search(|factor| if factor <= limit { Verdict::Held } else { Verdict::Failed });
+            let Next::Found(Bracket { held, not_held }) = next else { panic!("{limit}: {next:?}") };
+            assert!(held <= limit && limit < not_held && not_held / held <= 1.1, "{limit}: {held} to {not_held}");
+            assert!(search.runs(held) >= 3 && search.runs(not_held) >= 3);
+        }
+    }
+
+    #[test]
+    fn an_end_that_does_not_hold_when_it_is_confirmed_is_no_end() {
+        // The first run of each load between 4 and 5 is lucky.
+        let mut seen = std::collections::BTreeSet::new();
+        let (_, next) = search(|factor| match factor {
+            ..4.0 => Verdict::Held,
+            ..5.0 if seen.insert(factor.to_bits()) => Verdict::Held,
+            _ => Verdict::Degrading,
+        });
+        let Next::Found(Bracket { held, not_held }) = next else { panic!("{next:?}") };
+        assert!(held < 4.0 && not_held <= held * 1.1, "{held} to {not_held}");
+    }
+
+    #[test]
+    fn a_search_without_an_answer_ends_and_says_why() {
+        assert_eq!(search(|_| Verdict::Void).1, Next::Ended(WhyEnded::Void));
+        assert_eq!(search(|_| Verdict::Failed).1, Next::Ended(WhyEnded::NothingHeld));
+        assert_eq!(search(|_| Verdict::Held).1, Next::Ended(WhyEnded::EverythingHeld));
+    }
+
+    #[test]
+    fn a_void_run_is_made_again() {
+        let mut is_void = true;
+        let (search, next) = search(|factor| {
+            is_void = !is_void;
+            match (is_void, factor <= 3.0) {
+                (true, _) => Verdict::Void,
+                (_, true) => Verdict::Held,
+                _ => Verdict::Failed,
+            }
+        });
+        assert!(matches!(next, Next::Found(_)), "{next:?}");
+        assert!(search.trials().iter().any(|trial| trial.verdict == Verdict::Void));
+    }
+}
