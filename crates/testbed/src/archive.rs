@@ -11,6 +11,8 @@
 //! | `events/worker-NNN.csv.gz` | a line for each request |
 //! | `monitor/NAME.csv` | what a monitor has sampled |
 //! | `report.html` | the report, for people |
+//! | `requests.svg`, `durations.svg` | charts, for papers |
+//! | `k6-summary.json`, `junit.xml` | the results in the forms of other tools |
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};

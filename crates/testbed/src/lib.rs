@@ -13,13 +13,14 @@
 //! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges, and
 //!   `saturation.rs` names what was the limit. `find.rs` searches the greatest load that is held.
 //! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it,
-//!   and `report/` shows it.
+//!   `report/` shows it, and `export/` writes it in the forms of other tools.
 
 pub mod archive;
 pub mod arrivals;
 pub mod candidate;
 pub mod coordinator;
 pub mod event;
+pub mod export;
 pub mod find;
 pub mod inputs;
 pub mod machine;

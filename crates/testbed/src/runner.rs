@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::archive::{ArchiveError, Outcome, RunWriter, seconds_csv, write_file};
 use crate::candidate::{self, CandidateError, CandidateSpec, RunningCandidate};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
+use crate::export::{self, svg::DrawError};
 use crate::inputs::Inputs;
 use crate::machine;
 use crate::monitor::{self, MetricsSource, MonitorError, Watch};
@@ -106,6 +107,9 @@ pub enum RunnerError {
     /// The run cannot be kept.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// A chart cannot be drawn.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
     /// A temporary folder cannot be made.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -321,6 +325,10 @@ impl Runner<'_> {
         if let Some(running) = &work.running {
             run.add_copy("candidate.log", &end_of(running.log(), work.folder.path())?)?;
         }
+        run.add_json("k6-summary.json", &export::k6::summary(&outcome.summary))?;
+        run.add("junit.xml", &export::junit::report(&record, &outcome.judgement, &outcome.summary)?)?;
+        run.add("requests.svg", export::svg::requests(&record.id, &measured.seconds)?.as_bytes())?;
+        run.add("durations.svg", export::svg::durations(&record.id, &measured.seconds)?.as_bytes())?;
         let page = report::page(&report::Inputs {
             record: &record,
             judgement: &outcome.judgement,

@@ -35,8 +35,17 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     assert_eq!((all["due"].as_u64(), all["done"].as_u64()), (Some(40), Some(40)), "{shown}");
     let run = Path::new(shown["folder"].as_str().unwrap());
     let data = folder.path().join(run).join("data");
-    for file in ["plan.toml", "scenarios/ingest.toml", "summary.json", "seconds.csv", "latencies.hlog", "candidate.log"]
-    {
+    for file in [
+        "plan.toml",
+        "scenarios/ingest.toml",
+        "summary.json",
+        "seconds.csv",
+        "latencies.hlog",
+        "candidate.log",
+        "junit.xml",
+        "k6-summary.json",
+        "requests.svg",
+    ] {
         assert!(data.join(file).metadata().unwrap().len() > 0, "{file}");
     }
     let record: Value = serde_json::from_slice(&fs::read(data.join("record.json")).unwrap()).unwrap();

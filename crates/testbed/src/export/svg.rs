@@ -1,0 +1,124 @@
+//! Charts over time as SVG, for papers: requests per second, and response times.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use thiserror::Error;
+
+use crate::results::Second;
+
+const SIZE: (u32, u32) = (900, 360);
+const FONT: (&str, u32) = ("sans-serif", 15);
+
+/// A chart could not be drawn.
+#[derive(Debug, Error)]
+#[error("the chart cannot be drawn: {0}")]
+pub struct DrawError(String);
+
+/// A line of a chart.
+struct Line<'a> {
+    name: &'static str,
+    colour: RGBColor,
+    value: &'a dyn Fn(&Second) -> f64,
+}
+
+/// Requests that were due and done in each second, and those that were not done.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn requests(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
+    let lines = [
+        Line { name: "due", colour: RGBColor(110, 110, 110), value: &|second| second.due as f64 },
+        Line { name: "done", colour: RGBColor(0, 114, 178), value: &|second| second.done as f64 },
+        Line {
+            name: "failed or refused",
+            colour: RGBColor(204, 0, 0),
+            value: &|second| (second.failed + second.refused + second.timed_out) as f64,
+        },
+    ];
+    draw(title, "requests per second", seconds, &lines)
+}
+
+/// Response times of each second by percentile.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn durations(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
+    let lines = [
+        Line { name: "median", colour: RGBColor(0, 158, 115), value: &|second| second.p50_ms },
+        Line { name: "90 %", colour: RGBColor(0, 114, 178), value: &|second| second.p90_ms },
+        Line { name: "99 %", colour: RGBColor(213, 94, 0), value: &|second| second.p99_ms },
+    ];
+    draw(title, "response time in ms", seconds, &lines)
+}
+
+fn draw(title: &str, label: &str, seconds: &[Second], lines: &[Line<'_>]) -> Result<String, DrawError> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    draw_on(&area, title, label, seconds, lines).map_err(|error| DrawError(error.to_string()))?;
+    drop(area);
+    Ok(svg)
+}
+
+fn draw_on<'a>(
+    area: &DrawingArea<SVGBackend<'a>, Shift>,
+    title: &str,
+    label: &str,
+    seconds: &[Second],
+    lines: &[Line<'_>],
+) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>> {
+    area.fill(&WHITE)?;
+    let values = lines.iter().flat_map(|line| seconds.iter().map(line.value));
+    let top = values.fold(1e-3, f64::max) * 1.05;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, FONT)
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(64)
+        .build_cartesian_2d(span(seconds), 0.0..top)?;
+    chart
+        .configure_mesh()
+        .x_desc("seconds")
+        .y_desc(label)
+        .label_style(FONT)
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RGBColor(225, 225, 225))
+        .draw()?;
+    for line in lines {
+        let dots = seconds.iter().map(|second| (second.at_s as f64, (line.value)(second)));
+        let colour = line.colour;
+        chart
+            .draw_series(LineSeries::new(dots, colour.stroke_width(2)))?
+            .label(line.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.8))
+        .border_style(TRANSPARENT)
+        .label_font(FONT)
+        .draw()?;
+    area.present()
+}
+
+fn span(seconds: &[Second]) -> Range<f64> {
+    let at = |second: Option<&Second>| second.map_or(0.0, |second| second.at_s as f64);
+    at(seconds.first())..at(seconds.last()).max(at(seconds.first()) + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_chart_has_a_line_for_each_series_and_its_title_is_escaped() {
+        let second = |at_s: i64| Second { at_s, due: 10, done: at_s.unsigned_abs(), ..Second::default() };
+        let seconds: Vec<_> = (-2..8).map(second).collect();
+        let svg = requests("a <b> & c", &seconds).unwrap();
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 6, "three lines, and three keys of the legend");
+        assert!(svg.contains("&lt;b&gt; &amp; c") && !svg.contains("<b>"), "{svg}");
+        assert!(durations("nothing", &[]).unwrap().starts_with("<svg"));
+    }
+}
