@@ -58,6 +58,14 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
 
     let listed = testbed(folder.path(), &["list", "--verify", "--json"]).ends_with(0).json_lines();
     assert_eq!((listed.len(), &listed[0]["candidate"]), (1, &Value::from("penates")));
+    let run = run.to_str().unwrap();
+    testbed(folder.path(), &["file", run, "--into", "runs", "--store", "kept"]).ends_with(0);
+    let id = record["id"].as_str().unwrap();
+    let mut tree = penates(&["tree", &format!("runs/{id}"), "--store", "kept"]);
+    tree.current_dir(folder.path());
+    let tree = Ran::of(tree).ends_with(0);
+    assert!(tree.text().contains("summary.json") && tree.text().contains("worker-001.csv.gz"), "{}", tree.text());
+
     // A bit flips.
     let events = data.join("events/worker-001.csv.gz");
     let mut bytes = fs::read(&events).unwrap();
@@ -66,6 +74,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     fs::write(&events, bytes).unwrap();
     let damaged = testbed(folder.path(), &["list", "--verify"]).ends_with(1);
     assert!(damaged.stderr.contains("worker-001.csv.gz"), "{}", damaged.stderr);
+    testbed(folder.path(), &["file", run, "--into", "again", "--store", "kept"]).ends_with(1);
 }
 
 #[test]

@@ -44,6 +44,13 @@ pub struct LoadArgs {
     reach: ReachArgs,
 }
 
+impl LoadArgs {
+    /// Loads the files of a bag below a container.
+    pub fn of_bag(source: PathBuf, into: String, base: BaseArgs, reach: ReachArgs) -> Self {
+        Self { source, into: Some(into), base, reach }
+    }
+}
+
 /// Runs it.
 pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let source = &args.source;

@@ -1,5 +1,6 @@
 //! `penates testbed`
 
+mod file;
 mod find;
 mod list;
 mod measure;
@@ -34,6 +35,10 @@ enum Action {
     Find(find::FindArgs),
     /// List the runs of an archive, the newest first.
     List(list::ListArgs),
+    /// Keep a run in the repository of Penates, where it is versioned, found and cited.
+    ///
+    /// All its files are checked against their digests first.
+    File(file::FileArgs),
     /// Make load for a coordinator on another machine.
     ///
     /// The token is in the file that --token-file names, and coordinators must show it. Whoever knows
@@ -57,6 +62,7 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
         Action::Run(args) => run::run(args).await,
         Action::Find(args) => find::run(args).await,
         Action::List(args) => list::run(&args),
+        Action::File(args) => file::run(args).await,
         Action::Worker(args) => worker::run(args),
         Action::Null(args) => null::run(args).await,
     }
