@@ -82,6 +82,8 @@ fn a_triple_that_xml_cannot_express_is_refused_with_a_reason_and_leaves_the_docu
         "<> <http://a/1> 1 .",
         "<> <http://a/p> \"\\u0001\" .",
         "<> <http://www.w3.org/1999/02/22-rdf-syntax-ns#li> 1 .",
+        "<> <http://www.w3.org/1999/02/22-rdf-syntax-ns#aboutEach> 1 .",
+        "<> <http://www.w3.org/1999/02/22-rdf-syntax-ns#aboutEachPrefix> 1 .",
     ] {
         let error = writer.push(graph(turtle).iter().next().unwrap()).unwrap_err();
         assert!(error.to_string().contains("cannot be written in RDF/XML"), "{error}");

@@ -10,10 +10,22 @@ use oxrdf::{NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, Triple
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 
-/// Names with a meaning of their own in the syntax (section 5.1, `coreSyntaxTerms` and more). No
-/// property element can have them.
-const RESERVED: [&str; 10] =
-    ["Description", "li", "RDF", "ID", "about", "parseType", "resource", "nodeID", "datatype", "bagID"];
+/// Names with a meaning of their own in the syntax (section 5.1, `coreSyntaxTerms` and more), and those
+/// that had one (`oldTerms`). No property element can have them.
+const RESERVED: [&str; 12] = [
+    "Description",
+    "li",
+    "RDF",
+    "ID",
+    "about",
+    "parseType",
+    "resource",
+    "nodeID",
+    "datatype",
+    "aboutEach",
+    "aboutEachPrefix",
+    "bagID",
+];
 
 /// The writer of one document.
 pub(super) struct RdfXmlWriter {
