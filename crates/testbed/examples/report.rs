@@ -235,6 +235,7 @@ fn main() {
         first_at_us,
     };
     let summary = Summary {
+        done_per_s: 1.0,
         duration_s: 600.0,
         all: all.clone(),
         steps: vec![step("search", 0.3), step("fetch", 0.7)],

@@ -122,6 +122,12 @@ impl RunWriter {
         }
     }
 
+    /// Gives the run up, and deletes what it has written.
+    pub fn discard(self) {
+        // A folder that cannot be deleted is an unfinished run, as its name says.
+        let _ = fs::remove_dir_all(self.bag.folder());
+    }
+
     /// Finishes the run. Returns its folder.
     ///
     /// # Errors

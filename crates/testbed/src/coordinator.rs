@@ -111,12 +111,15 @@ impl Coordinator<'_> {
             connected.map_err(|message| RunError::Worker { worker, message })
         });
         let mut all = try_join_all(connecting).await?;
-        let started_at = Timestamp::now() + BEFORE_START;
+        let begun_at = Timestamp::now() + BEFORE_START;
         for connected in &mut all {
-            let unix_us = started_at.as_microsecond() + connected.record.clock_offset_us;
+            let unix_us = begun_at.as_microsecond() + connected.record.clock_offset_us;
             let sent = connected.wire.send(&ToWorker::Start { unix_us }).await;
             sent.map_err(|error| RunError::Worker { worker: connected.worker, message: error.to_string() })?;
         }
+        // The warm-up is before the start instant.
+        let warm_up = SignedDuration::try_from(self.inputs.plan.warm_up).unwrap_or_default();
+        let started_at = begun_at + warm_up;
         (self.on_start)(started_at);
         let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
         let machines = all.iter().map(|connected| connected.machine.clone()).collect();

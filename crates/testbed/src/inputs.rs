@@ -16,7 +16,7 @@ use crate::scenario::feed::Source;
 use crate::scenario::{Scenario, ScenarioSpec, shipped};
 
 /// The most bytes of all files of feeds: workers hold them in memory.
-const FILES_BYTES_MAX: u64 = 1 << 30;
+const FILES_BYTES_MAX: u64 = 256 << 20;
 
 /// Files by name, with `/` between folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,6 +14,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
+/// How long it waits if no connection can be accepted.
+const AFTER_FAILURE: Duration = Duration::from_millis(10);
+
 /// What the server answers.
 #[derive(Clone, Debug)]
 pub struct Null {
@@ -29,15 +32,20 @@ impl Null {
         Self { body: vec![b'.'; body_bytes].into(), delay }
     }
 
-    /// Serves until the listener fails.
-    ///
-    /// # Errors
-    /// Connections cannot be accepted.
-    pub async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
+    /// Serves for ever.
+    pub async fn serve(self, listener: TcpListener) -> Infallible {
         let this = Arc::new(self);
         loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                // A client that has gone, or more clients than files for a moment.
+                Err(_) => {
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    continue;
+                }
+            };
+            // A client that has gone meanwhile is noticed below.
+            let _ = stream.set_nodelay(true);
             let this = this.clone();
             let answer = service_fn(move |request| {
                 let this = this.clone();

@@ -6,8 +6,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::Times;
-
 /// What must be true of the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -63,17 +61,12 @@ impl Objective {
         }
     }
 
-    /// The value of a percentile, the mean or the greatest response time; `None` for other measures.
-    pub fn of_times(&self, times: &Times) -> Option<f64> {
+    /// The time in milliseconds that it is about, if it is about one.
+    pub fn bound_ms(&self) -> Option<f64> {
         match self.of {
-            Measure::Mean => Some(times.mean_ms),
-            Measure::Max => Some(times.max_ms),
-            Measure::Percentile(50.0) => Some(times.p50_ms),
-            Measure::Percentile(90.0) => Some(times.p90_ms),
-            Measure::Percentile(95.0) => Some(times.p95_ms),
-            Measure::Percentile(99.0) => Some(times.p99_ms),
-            Measure::Percentile(99.9) => Some(times.p999_ms),
-            Measure::Percentile(_) | Measure::LateShare(_) | Measure::Rate => None,
+            Measure::Mean | Measure::Max | Measure::Percentile(_) => Some(self.bound),
+            Measure::LateShare(at_ms) => Some(at_ms),
+            Measure::Rate => None,
         }
     }
 }

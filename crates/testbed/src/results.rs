@@ -4,10 +4,13 @@ use serde::{Deserialize, Serialize};
 
 /// The results of a whole run: `summary.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Summary {
-    /// From the start instant to the last instant at which a request was due, in seconds, without
-    /// the warm-up.
+    /// How long users arrive from the start instant on, in seconds. The warm-up is before it.
     pub duration_s: f64,
+    /// Requests that were done per second while users arrived. What was done later does not count:
+    /// a server that is offered too much would seem to do it all.
+    pub done_per_s: f64,
     /// All requests.
     pub all: Tally,
     /// The requests of each step, in the order of the scenarios and their steps.
@@ -20,6 +23,7 @@ pub struct Summary {
 
 /// The requests of one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StepTally {
     /// The scenario's name.
     pub scenario: String,
@@ -31,6 +35,7 @@ pub struct StepTally {
 
 /// Counts and times of requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Tally {
     /// Requests that were due.
     pub due: u64,

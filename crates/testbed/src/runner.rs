@@ -110,6 +110,15 @@ pub enum RunnerError {
     /// A chart cannot be drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
+    /// The run was made and cannot be counted or kept.
+    #[error("{error}; what was measured is in {}", events.display())]
+    NotFiled {
+        /// The folder with the events.
+        events: PathBuf,
+        /// Why.
+        #[source]
+        error: Box<RunnerError>,
+    },
     /// A temporary folder cannot be made.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -136,23 +145,40 @@ impl Runner<'_> {
     /// # Errors
     /// [`RunnerError`]: there is no run. A run that says nothing is no error, but void.
     pub async fn run(&self, places: Vec<WorkerPlace>) -> Result<Filed, RunnerError> {
+        let mut coordinating = Machine::find(Some(self.archive));
+        coordinating.roles.push("coordinator".to_owned());
+        // Before the candidate starts: what it does then is not the work of others.
+        coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
         let work = self.prepare().await?;
         let missing = self.missing(&work.candidate);
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
         }
-        let mut coordinating = Machine::find(Some(self.archive));
-        coordinating.roles.push("coordinator".to_owned());
-        coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
-        let (collected, sampled) = self.measure(&work, places).await?;
+        // The place in the archive is taken before the load: a run is not made to be lost.
+        let id = free_id(self.archive, &self.inputs.plan.name);
+        let run = RunWriter::create(self.archive, &id)?;
+        let (collected, sampled) = match self.measure(&work, places).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                run.discard();
+                return Err(error);
+            }
+        };
         let mut void: Vec<_> = collected.lost.iter().cloned().collect();
+        let sampled = match sampled {
+            Ok(sampled) => Some(sampled),
+            Err(error) => {
+                void.push(format!("The monitor was lost: {error}."));
+                None
+            }
+        };
         let busy = coordinating.busy_before.unwrap_or_default();
         if busy > BUSY_MAX * coordinating.processors as f64 && !self.may_be_busy {
             void.push(format!("Others used {busy:.2} of {} processors before the run.", coordinating.processors));
         }
         let plan = &self.inputs.plan;
         let record = RunRecord {
-            id: format!("{}-{}", collected.started_at.strftime("%Y-%m-%dT%H%M%SZ"), plan.name),
+            id,
             who: self.who.clone(),
             started_at: collected.started_at,
             ended_at: collected.ended_at,
@@ -165,11 +191,19 @@ impl Runner<'_> {
             preparation: plan.preparation.clone(),
             missing,
         };
-        let filed = self.file(&work, record, &collected, sampled, void);
+        let filed = self.file(run, &work, record, &collected, sampled, void);
+        let kept = filed.is_err().then(|| work.folder.path().to_owned());
         if let Some(running) = work.running {
             running.end().await;
         }
-        filed
+        match kept {
+            // What was measured is not thrown away because it could not be counted or kept.
+            Some(_) => {
+                let events = work.folder.keep();
+                filed.map_err(|error| RunnerError::NotFiled { events, error: Box::new(error) })
+            }
+            None => filed,
+        }
     }
 
     async fn prepare(&self) -> Result<Work, RunnerError> {
@@ -227,7 +261,7 @@ impl Runner<'_> {
         &self,
         work: &Work,
         places: Vec<WorkerPlace>,
-    ) -> Result<(Collected, Option<Sampled>), RunnerError> {
+    ) -> Result<(Collected, Result<Sampled, MonitorError>), RunnerError> {
         let (start, mut started) = watch::channel(None);
         let (end, mut ended) = watch::channel(false);
         let on_start = |at: Timestamp| {
@@ -244,14 +278,14 @@ impl Runner<'_> {
         };
         let settings = self.monitor_settings(work);
         let monitoring = async {
-            let Ok(start) = started.wait_for(Option::is_some).await.map(|start| *start) else { return None };
+            let start = started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
             let mut csv = Vec::new();
             let until = async {
                 // If the sender has gone, it is over too.
                 let _ = ended.wait_for(|is_over| *is_over).await;
             };
             let run = monitor::run(&settings, start.unwrap_or_else(Instant::now), &mut csv, until).await;
-            Some(run.and_then(|_| Ok(Sampled { samples: monitor::read("candidate", csv.as_slice())?, csv })))
+            run.and_then(|_| Ok(Sampled { samples: monitor::read("candidate", csv.as_slice())?, csv }))
         };
         let running = async {
             let collected = coordinator.run(places).await;
@@ -262,9 +296,8 @@ impl Runner<'_> {
             }
             collected
         };
-        let (collected, sampled): (_, Option<Result<Sampled, MonitorError>>) = tokio::join!(running, monitoring);
-        // A run without a monitor is one with less to show.
-        Ok((collected?, sampled.and_then(Result::ok)))
+        let (collected, sampled) = tokio::join!(running, monitoring);
+        Ok((collected?, sampled))
     }
 
     fn monitor_settings(&self, work: &Work) -> monitor::Settings {
@@ -284,6 +317,7 @@ impl Runner<'_> {
     /// Counts, judges and files.
     fn file(
         &self,
+        mut run: RunWriter,
         work: &Work,
         record: RunRecord,
         collected: &Collected,
@@ -292,7 +326,7 @@ impl Runner<'_> {
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
         let names = work.scenarios.iter().map(Scenario::names).collect();
-        let window = Window { started_at: record.started_at, warm_up: plan.warm_up, end: plan.load.duration() };
+        let window = Window { started_at: record.started_at, duration: plan.load.duration() - plan.warm_up };
         // What a lost worker has left is no file that could be read.
         let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
         let mut log = Vec::new();
@@ -306,7 +340,6 @@ impl Runner<'_> {
         }
         let outcome = Outcome { judgement, summary: measured.summary };
 
-        let mut run = RunWriter::create(self.archive, &record.id)?;
         run.add("plan.toml", plan.to_toml().as_bytes())?;
         for (name, text) in &self.inputs.scenarios {
             let name = name.strip_suffix(".toml").unwrap_or(name).replace('/', "-");
@@ -342,6 +375,14 @@ impl Runner<'_> {
         let folder = run.finish(&record)?;
         Ok(Filed { folder, record, outcome })
     }
+}
+
+/// An id that no run of the archive has: the time and the name of the plan.
+fn free_id(archive: &Path, plan: &str) -> String {
+    let id = format!("{}-{plan}", Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ"));
+    let ids = std::iter::once(id.clone()).chain((2..).map(|number| format!("{id}-{number}")));
+    let is_free = |id: &String| !archive.join(id).exists() && !archive.join(format!("{id}.unfinished")).exists();
+    ids.into_iter().find(is_free).unwrap_or(id)
 }
 
 /// What was saturated, as reasons. The machine of the coordinator is the one that was watched.

@@ -50,27 +50,32 @@ pub enum TallyError {
     Histograms(String),
 }
 
-/// The time that counts.
+/// The time that counts. Events before the start instant are the warm-up.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// The start instant.
     pub started_at: Timestamp,
-    /// Nothing counts before it, since the start instant.
-    pub warm_up: Duration,
-    /// The last users arrive then, since the start instant.
-    pub end: Duration,
+    /// How long users arrive from then on.
+    pub duration: Duration,
 }
 
 impl Window {
-    fn second(&self, at_us: i64) -> i64 {
-        (at_us - micros(self.warm_up)).div_euclid(1_000_000)
+    fn quarter(&self, due_us: i64) -> Option<usize> {
+        let quarter = usize::try_from(due_us * 4 / micros(self.duration).max(1)).ok()?;
+        (due_us >= 0 && quarter < 4).then_some(quarter)
     }
 
-    fn quarter(&self, due_us: i64) -> Option<usize> {
-        let (from, to) = (micros(self.warm_up), micros(self.end));
-        let quarter = usize::try_from((due_us - from) * 4 / (to - from).max(1)).ok()?;
-        (due_us >= from && quarter < 4).then_some(quarter)
+    fn has(&self, at_us: i64) -> bool {
+        (0..=micros(self.duration)).contains(&at_us)
     }
+
+    fn since_1970(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.started_at.as_microsecond()).unwrap_or_default())
+    }
+}
+
+fn second_of(at_us: i64) -> i64 {
+    at_us.div_euclid(1_000_000)
 }
 
 fn micros(time: Duration) -> i64 {
@@ -180,17 +185,18 @@ pub fn count(
         .begin_log_with(log, &mut serializer)
         .map_err(|error| failed(&error))?;
     let mut counting = Counting::new(names, window);
-    while let Some(now) = readers.iter_mut().filter_map(|reader| reader.second(window)).min() {
+    while let Some(now) = readers.iter_mut().filter_map(Reader::second).min() {
         for reader in &mut readers {
-            while reader.second(window).is_some_and(|second| second <= now) {
+            while reader.second().is_some_and(|second| second <= now) {
                 if let Some(event) = reader.next()? {
                     counting.add(&event);
                 }
             }
         }
         for (tag, histogram) in counting.end_second(now) {
-            let Some(tag) = Tag::new(&tag) else { continue };
-            let at = Duration::from_secs(u64::try_from(now).unwrap_or_default());
+            // The log has no place for the warm-up.
+            let (Some(tag), Ok(second)) = (Tag::new(&tag), u64::try_from(now)) else { continue };
+            let at = Duration::from_secs(second);
             let written = log.write_histogram(&histogram, at, Duration::from_secs(1), Some(tag));
             written.map_err(|error| failed(&format!("{error:?}")))?;
         }
@@ -198,12 +204,6 @@ pub fn count(
         readers.iter_mut().try_for_each(Reader::check)?;
     }
     Ok(counting.finish(users))
-}
-
-impl Window {
-    fn since_1970(&self) -> Duration {
-        Duration::from_micros(u64::try_from(self.started_at.as_microsecond()).unwrap_or_default()) + self.warm_up
-    }
 }
 
 struct Reader {
@@ -220,9 +220,9 @@ impl Reader {
         Ok(reader)
     }
 
-    fn second(&mut self, window: Window) -> Option<i64> {
+    fn second(&mut self) -> Option<i64> {
         let Some(Ok(event)) = self.events.peek() else { return None };
-        Some(window.second(event.done_us))
+        Some(second_of(event.done_us))
     }
 
     fn next(&mut self) -> Result<Option<Event>, TallyError> {
@@ -247,6 +247,8 @@ struct Counting<'a> {
     /// The response times of this second, by step.
     second: BTreeMap<(usize, usize), Histogram<u64>>,
     quarters: [Histogram<u64>; 4],
+    /// Requests that were done while users still arrived.
+    done_in_time: u64,
 }
 
 impl<'a> Counting<'a> {
@@ -260,11 +262,12 @@ impl<'a> Counting<'a> {
             seconds: BTreeMap::new(),
             second: BTreeMap::new(),
             quarters: std::array::from_fn(|_| histogram()),
+            done_in_time: 0,
         }
     }
 
     fn second_of(&mut self, at_us: i64) -> &mut Second {
-        let at_s = self.window.second(at_us);
+        let at_s = second_of(at_us);
         self.seconds.entry(at_s).or_insert_with(|| Second { at_s, ..Second::default() })
     }
 
@@ -285,9 +288,10 @@ impl<'a> Counting<'a> {
         if event.outcome == Outcome::Done {
             record(self.second.entry(step).or_insert_with(histogram), event.done_us - event.due_us);
         }
-        if event.due_us < micros(self.window.warm_up) {
+        if event.due_us < 0 {
             return;
         }
+        self.done_in_time += u64::from(event.outcome == Outcome::Done && self.window.has(event.done_us));
         self.all.add(event);
         self.steps.entry(step).or_insert_with(Counts::new).add(event);
         if event.outcome == Outcome::Done {
@@ -344,7 +348,8 @@ impl<'a> Counting<'a> {
         let response_us = self.all.response.clone();
         Measured {
             summary: Summary {
-                duration_s: (self.window.end - self.window.warm_up).as_secs_f64(),
+                duration_s: self.window.duration.as_secs_f64(),
+                done_per_s: self.done_in_time as f64 / self.window.duration.as_secs_f64(),
                 steps: steps.collect(),
                 all: self.all.finish(),
                 errors: self.errors,
@@ -361,9 +366,8 @@ impl<'a> Counting<'a> {
     fn add_users(&mut self, users: &[(f64, u32, u64)]) {
         let mut last: BTreeMap<u32, u64> = BTreeMap::new();
         let mut reports = users.iter().peekable();
-        let warm_up_s = self.window.warm_up.as_secs_f64();
         for (at_s, second) in &mut self.seconds {
-            while let Some((_, worker, count)) = reports.next_if(|(at, ..)| at - warm_up_s < (at_s + 1) as f64) {
+            while let Some((_, worker, count)) = reports.next_if(|(at, ..)| *at < (at_s + 1) as f64) {
                 last.insert(*worker, *count);
             }
             second.users = last.values().sum();

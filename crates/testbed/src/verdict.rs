@@ -10,11 +10,14 @@ const GROWTH_MAX: f64 = 1.5;
 /// Medians that differ by less than this in milliseconds do not grow: the difference is noise.
 const GROWTH_MIN_MS: f64 = 1.0;
 
+/// Objectives are judged if the generator itself is late by at most this share of the tightest.
+const GENERATOR_SHARE_MAX: f64 = 0.25;
+
 /// Judges a run. `void` is why it says nothing about the candidate, if that is known already.
 pub fn judge(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgement {
     let all = &measured.summary.all;
     let mut void = void;
-    if all.due == 0 {
+    if all.due == 0 && void.is_empty() {
         void.push("No request was due.".to_owned());
     }
     if all.lateness.max_ms * 1e3 > LATE_US as f64 {
@@ -37,10 +40,18 @@ pub fn judge(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgement {
     }
     // Objectives come last: errors and growth explain why they are not met.
     let missed: Vec<_> = plan.objectives.iter().filter_map(|objective| missed(objective, measured)).collect();
-    match missed.is_empty() {
-        true => Judgement { verdict: Verdict::Held, reasons: Vec::new() },
-        false => Judgement { verdict: Verdict::Failed, reasons: missed },
+    if missed.is_empty() {
+        return Judgement { verdict: Verdict::Held, reasons: Vec::new() };
     }
+    let tightest_ms = plan.objectives.iter().filter_map(Objective::bound_ms).fold(f64::INFINITY, f64::min);
+    if all.lateness.p99_ms > GENERATOR_SHARE_MAX * tightest_ms {
+        let late = format!(
+            "The generator was late by {:.3} ms (p99), which is too much to judge these objectives:",
+            all.lateness.p99_ms
+        );
+        return Judgement { verdict: Verdict::Void, reasons: std::iter::once(late).chain(missed).collect() };
+    }
+    Judgement { verdict: Verdict::Failed, reasons: missed }
 }
 
 fn failures(plan: &Plan, summary: &Summary) -> Vec<String> {
@@ -82,16 +93,28 @@ fn degradations(measured: &Measured) -> Vec<String> {
     reasons
 }
 
+/// A percentile of the response times of all requests that were due. One that failed took for ever.
+fn percentile_of_all_ms(percent: f64, measured: &Measured) -> f64 {
+    let (due, done) = (measured.summary.all.due as f64, measured.response_us.len() as f64);
+    let rank = (percent / 100.0 * due).ceil();
+    match rank <= done {
+        true => measured.response_us.value_at_quantile(rank / done.max(1.0)) as f64 / 1e3,
+        false => f64::INFINITY,
+    }
+}
+
 /// Why an objective is not met.
 fn missed(objective: &Objective, measured: &Measured) -> Option<String> {
     let all = &measured.summary.all;
     let value = match objective.of {
-        Measure::Rate => all.done as f64 / measured.summary.duration_s,
+        Measure::Rate => measured.summary.done_per_s,
         Measure::LateShare(at_ms) => {
             let in_time = measured.response_us.count_between(0, (at_ms * 1e3) as u64);
             1.0 - in_time as f64 / all.due as f64
         }
-        _ => objective.of_times(&all.response)?,
+        Measure::Percentile(percent) => percentile_of_all_ms(percent, measured),
+        Measure::Mean => all.response.mean_ms,
+        Measure::Max => percentile_of_all_ms(100.0, measured),
     };
     if objective.is_met_by(value) {
         return None;
@@ -127,7 +150,7 @@ mod tests {
         }
         let response = crate::tally::times(&response_us);
         let all = Tally { due: 100, sent: 100, done: 100, response, ..Tally::default() };
-        let summary = Summary { duration_s: 100.0, all, ..Summary::default() };
+        let summary = Summary { duration_s: 100.0, done_per_s: 1.0, all, ..Summary::default() };
         Measured { summary, seconds: Vec::new(), quarter_medians_ms: [Some(50.0); 4], response_us }
     }
 
@@ -175,6 +198,27 @@ mod tests {
         assert!(reasons.contains("p99 < 20ms is not met: it was 99"), "{reasons}");
         assert!(reasons.contains("rate >= 2 is not met: it was 1.0/s"), "{reasons}");
         assert!(!reasons.contains("late share"), "{reasons}");
+    }
+
+    #[test]
+    fn requests_that_failed_took_for_ever_where_an_objective_is_concerned() {
+        let mut failing = measured();
+        failing.summary.all.due = 104;
+        failing.summary.all.failed = 4;
+        let tolerant = "tolerated_errors = 0.05\nobjectives = [\"p95 < 1s\"]";
+        assert_eq!(verdict(&plan(tolerant), &failing).0, Verdict::Held);
+        let (found, reasons) = verdict(&plan(&tolerant.replace("p95", "p99")), &failing);
+        assert_eq!(found, Verdict::Failed);
+        assert!(reasons.contains("it was inf ms"), "{reasons}");
+    }
+
+    #[test]
+    fn objectives_that_the_generator_itself_would_miss_are_not_judged() {
+        let mut late = measured();
+        late.summary.all.lateness = Times { p99_ms: 6.0, max_ms: 20.0, ..Times::default() };
+        assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &late).0, Verdict::Void);
+        late.summary.all.lateness.p99_ms = 5.0;
+        assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &late).0, Verdict::Failed);
     }
 
     #[test]

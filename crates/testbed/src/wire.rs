@@ -36,7 +36,8 @@ pub enum ToWorker {
     Clock,
     /// Get ready for this.
     Prepare(Box<Job>),
-    /// Begin at this instant of the worker's own clock, in microseconds since 1970.
+    /// Begin the load, with its warm-up, at this instant of the worker's own clock, in microseconds
+    /// since 1970.
     Start {
         /// The instant.
         unix_us: i64,

@@ -71,6 +71,7 @@ impl Run {
         let times = Times { count: 5, p50_ms: 1.0, p99_ms: 2.0, max_ms: 3.0, ..Times::default() };
         let all = Tally { due: 10, sent: 10, done: 5, failed: 5, response: times, ..Tally::default() };
         let summary = Summary {
+            done_per_s: 1.0,
             duration_s: seconds as f64,
             all: all.clone(),
             steps: vec![StepTally { scenario: text(), step: text(), tally: all }],

@@ -33,11 +33,12 @@ impl Generator {
     pub async fn run(self) -> io::Result<()> {
         let (plan, shared) = (&self.plan, &self.shared);
         let is_closed = matches!(plan.load, Shape::Closed { .. });
-        let end = shared.start + plan.load.duration();
+        let begin = shared.start - plan.warm_up;
+        let end = begin + plan.load.duration();
         let (alarm, all_done) = (Alarm::new()?, Rc::new(Notify::new()));
         let mut overdue = 0;
         for (index, after) in (0_u64..).zip(plan.load.arrivals(self.worker, plan.workers, plan.seed)) {
-            let due = shared.start + after;
+            let due = begin + after;
             if Instant::now() < due {
                 overdue = 0;
                 alarm.wait_until(due).await?;

@@ -125,14 +125,14 @@ impl Worker {
             }
         };
         wire.send(&ToCoordinator::Ready).await?;
-        let start = loop {
+        let begin = loop {
             match wire.receive().await? {
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Start { unix_us } => break instant(unix_us),
                 _ => return Err(WorkerError::Protocol("no start")),
             }
         };
-        prepared.run(start, &mut wire).await
+        prepared.run(begin, &mut wire).await
     }
 
     async fn let_in(&self, wire: &mut Wire) -> Result<(), WorkerError> {
@@ -170,7 +170,7 @@ impl Prepared {
         Ok(Self { inputs, worker: job.worker, target, scenarios })
     }
 
-    async fn run(self, start: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
+    async fn run(self, begin: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
         let plan = &self.inputs.plan;
         let names = self.scenarios.iter().map(crate::scenario::Scenario::names).collect();
         let folder = tempfile::tempdir()?;
@@ -180,7 +180,7 @@ impl Prepared {
             connector: Connector::new(self.target, plan.connections.clone()),
             log: Log::create(&file, names)?,
             timeout: plan.connections.timeout,
-            start,
+            start: begin + plan.warm_up,
             seed: plan.seed,
         });
         let generator = Generator { plan: plan.clone(), worker: self.worker, shared: shared.clone() };

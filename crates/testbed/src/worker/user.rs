@@ -22,7 +22,7 @@ pub struct Shared {
     pub log: Log,
     /// How long a request may take.
     pub timeout: Duration,
-    /// The start instant.
+    /// The start instant: the end of the warm-up.
     pub start: Instant,
     /// The seed.
     pub seed: u64,

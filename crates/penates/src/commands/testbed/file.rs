@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use testbed::archive::ArchivedRun;
 
@@ -33,6 +33,8 @@ pub struct FileArgs {
 pub async fn run(args: FileArgs) -> anyhow::Result<()> {
     let record = ArchivedRun::at(&args.run).record();
     let id = record.with_context(|| format!("{} is no run", args.run.display()))?.id;
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '-';
+    ensure!(!id.is_empty() && id.chars().all(is_plain), "the record has an id that no run has: {id:?}");
     let into = format!("{}/{id}", args.into.trim_matches('/'));
     load::run(LoadArgs::of_bag(args.run, into, args.base, args.reach)).await
 }

@@ -16,7 +16,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates testbed find ingest.toml --candidate penates
-  penates testbed find read.toml --candidate ./fedora --precision 1.05 --confirmations 5")]
+  penates testbed find ingest.toml --candidate ./fedora --precision 1.05 --confirmations 5")]
 pub struct FindArgs {
     /// What is measured. The search begins with the load of the plan.
     #[command(flatten)]

@@ -7,6 +7,7 @@ use testbed::archive::ArchivedRun;
 
 use super::ArchiveArgs;
 use crate::cli::OutputArgs;
+use crate::exit::{CliError, told};
 use crate::output::Output;
 
 /// Arguments of `penates testbed list`.
@@ -31,13 +32,20 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     let archive = &args.archive.archive;
     let runs = ArchivedRun::all(archive).with_context(|| format!("reading the archive {}", archive.display()))?;
     let (mut output, mut rows) = (Output::stdout(), Vec::new());
+    let mut damaged = 0;
     for run in runs {
-        if args.verify {
-            run.verify().with_context(|| format!("the run {}", run.folder().display()))?;
-        }
-        let (record, outcome) = (run.record()?, run.outcome()?);
+        let checked = if args.verify { run.verify() } else { Ok(()) };
+        let read = checked.and_then(|()| Ok((run.record()?, run.outcome()?)));
+        let (record, outcome) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                damaged += 1;
+                eprintln!("damaged: {}: {}", run.folder().display(), told(&error));
+                continue;
+            }
+        };
         let (all, verdict) = (&outcome.summary.all, outcome.judgement.verdict);
-        let rate = all.done as f64 / outcome.summary.duration_s;
+        let rate = outcome.summary.done_per_s;
         if args.output.json {
             output.json(&json!({
                 "id": record.id,
@@ -68,5 +76,6 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
         let headings = ["run", "candidate", "verdict", "workers", "due", "done/s", "p50 ms", "p99 ms"];
         output.table(&headings, &rows)?;
     }
-    output.finish()
+    output.finish()?;
+    if damaged > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }

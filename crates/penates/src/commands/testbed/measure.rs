@@ -146,11 +146,11 @@ impl MeasureArgs {
         match (&self.candidate, url) {
             (Some(name), _) => {
                 let folder = PathBuf::from(name);
-                let spec = match folder.join("candidate.toml").exists() {
-                    true => CandidateSpec::read(&folder),
-                    false => CandidateSpec::shipped(name),
-                };
+                let is_folder = folder.join("candidate.toml").exists();
+                let spec = if is_folder { CandidateSpec::read(&folder) } else { CandidateSpec::shipped(name) };
                 let spec = spec.map_err(|error| CliError::Usage(error.to_string()))?;
+                // Programs of the candidate run elsewhere.
+                let folder = if is_folder { folder.canonicalize()? } else { folder };
                 Ok(Measured::Candidate(Box::new(spec), folder))
             }
             (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),

@@ -28,5 +28,5 @@ pub struct NullArgs {
 pub async fn run(args: NullArgs) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
     println!("Listening on http://{}/", listener.local_addr()?);
-    Ok(Null::new(args.body_bytes, args.delay).serve(listener).await?)
+    match Null::new(args.body_bytes, args.delay).serve(listener).await {}
 }

@@ -59,7 +59,7 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
     let rows: Vec<_> = steps.chain(std::iter::once(row("all".to_owned(), &outcome.summary.all))).collect();
     let headings = ["step", "due", "done", "refused", "failed", "mean ms", "p50", "p90", "p99", "p99.9", "max"];
     output.table(&headings, &rows)?;
-    let rate = outcome.summary.all.done as f64 / outcome.summary.duration_s;
+    let rate = outcome.summary.done_per_s;
     output.line(format!("\nVerdict: {} ({rate:.1} requests per second)", word(outcome.judgement.verdict)))?;
     outcome.judgement.reasons.iter().try_for_each(|reason| output.line(format!("- {reason}")))?;
     if !record.missing.is_empty() {
