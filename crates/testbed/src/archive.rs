@@ -18,12 +18,14 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
+use hdrhistogram::Histogram;
 use preservation::bagit::{Bag, BagWriter};
 use preservation::read::ReadError;
 use preservation::write::WriteError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::latencies;
 use crate::record::RunRecord;
 use crate::results::{Judgement, Second, Summary};
 
@@ -218,6 +220,30 @@ impl ArchivedRun {
         let name = "seconds.csv";
         let invalid = |error: csv::Error| ArchiveError::Invalid { name: name.to_owned(), message: error.to_string() };
         csv::Reader::from_reader(self.open(name)?).deserialize().collect::<Result<_, _>>().map_err(invalid)
+    }
+
+    /// A file of the run, as text.
+    ///
+    /// # Errors
+    /// The file is missing or is no text.
+    pub fn text(&self, name: &str) -> Result<String, ArchiveError> {
+        let mut text = String::new();
+        let path = self.folder.join("data").join(name);
+        self.open(name)?.read_to_string(&mut text).map_err(|error| ArchiveError::Io { path, error })?;
+        Ok(text)
+    }
+
+    /// The response times of each second, of all steps together. Seconds in which nothing was done are
+    /// left out.
+    ///
+    /// # Errors
+    /// The file is missing or makes no sense.
+    pub fn latencies(&self) -> Result<Vec<(i64, Histogram<u64>)>, ArchiveError> {
+        let name = "latencies.hlog";
+        let mut log = Vec::new();
+        let path = self.folder.join("data").join(name);
+        self.open(name)?.read_to_end(&mut log).map_err(|error| ArchiveError::Io { path, error })?;
+        latencies::read(&log).map_err(|message| ArchiveError::Invalid { name: name.to_owned(), message })
     }
 
     fn open(&self, name: &str) -> Result<impl Read, ArchiveError> {

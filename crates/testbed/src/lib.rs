@@ -12,8 +12,9 @@
 //!   describes where all this happens.
 //! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges, and
 //!   `saturation.rs` names what was the limit. `find.rs` searches the greatest load that is held.
-//! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it,
-//!   `report/` shows it, and `export/` writes it in the forms of other tools.
+//! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it
+//!   (`latencies.rs` reads histograms back), and `export/` writes it in the forms of other tools.
+//!   `report/` shows a run, and `portal/` all of them; their pages have `page/` in common.
 
 pub mod archive;
 pub mod arrivals;
@@ -23,11 +24,14 @@ pub mod event;
 pub mod export;
 pub mod find;
 pub mod inputs;
+mod latencies;
 pub mod machine;
 pub mod monitor;
 pub mod null;
 pub mod objective;
+mod page;
 pub mod plan;
+pub mod portal;
 pub mod record;
 pub mod report;
 pub mod results;

@@ -326,7 +326,11 @@ impl Runner<'_> {
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
         let names = work.scenarios.iter().map(Scenario::names).collect();
-        let window = Window { started_at: record.started_at, duration: plan.load.duration() - plan.warm_up };
+        let window = Window {
+            started_at: record.started_at,
+            warm_up: plan.warm_up,
+            duration: plan.load.duration() - plan.warm_up,
+        };
         // What a lost worker has left is no file that could be read.
         let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
         let mut log = Vec::new();

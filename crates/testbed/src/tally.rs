@@ -55,6 +55,8 @@ pub enum TallyError {
 pub struct Window {
     /// The start instant.
     pub started_at: Timestamp,
+    /// How long the warm-up is.
+    pub warm_up: Duration,
     /// How long users arrive from then on.
     pub duration: Duration,
 }
@@ -67,6 +69,12 @@ impl Window {
 
     fn has(&self, at_us: i64) -> bool {
         (0..=micros(self.duration)).contains(&at_us)
+    }
+
+    /// The warm-up in whole seconds: instants of the log count from its beginning, since none is
+    /// negative there.
+    fn whole_warm_up(&self) -> Duration {
+        Duration::from_secs(self.warm_up.as_secs() + u64::from(self.warm_up.subsec_nanos() > 0))
     }
 
     fn since_1970(&self) -> Duration {
@@ -181,7 +189,7 @@ pub fn count(
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("response times in microseconds by step, from the instant when a request was due")
         .with_start_time(UNIX_EPOCH + window.since_1970())
-        .with_base_time(UNIX_EPOCH + window.since_1970())
+        .with_base_time(UNIX_EPOCH + window.since_1970() - window.whole_warm_up())
         .begin_log_with(log, &mut serializer)
         .map_err(|error| failed(&error))?;
     let mut counting = Counting::new(names, window);
@@ -194,9 +202,9 @@ pub fn count(
             }
         }
         for (tag, histogram) in counting.end_second(now) {
-            // The log has no place for the warm-up.
-            let (Some(tag), Ok(second)) = (Tag::new(&tag), u64::try_from(now)) else { continue };
-            let at = Duration::from_secs(second);
+            let Some(tag) = Tag::new(&tag) else { continue };
+            let at_s = now + window.whole_warm_up().as_secs() as i64;
+            let at = Duration::from_secs(u64::try_from(at_s).unwrap_or_default());
             let written = log.write_histogram(&histogram, at, Duration::from_secs(1), Some(tag));
             written.map_err(|error| failed(&format!("{error:?}")))?;
         }

@@ -1,6 +1,6 @@
 //! Names of a monitor's columns: which share a chart, and their units.
 
-use super::number::Unit;
+use crate::page::number::Unit;
 
 /// Columns that share a chart.
 pub(super) struct Group {

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::Inputs;
-use super::number::{NONE, bytes, count, instant, milliseconds, significant};
-use super::tables::table;
+use crate::page::number::{NONE, bytes, count, instant, milliseconds, significant};
+use crate::page::table;
 use crate::record::{Machine, Program, RunRecord, WorkerRecord};
 use crate::results::Summary;
 
@@ -215,5 +215,5 @@ fn yes_or_no(is: bool) -> String {
 }
 
 fn percent(share: f64) -> String {
-    super::number::Unit::Share.format(share)
+    crate::page::number::Unit::Share.format(share)
 }

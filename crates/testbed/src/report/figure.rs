@@ -3,8 +3,8 @@
 
 use maud::{Markup, html};
 
-use super::number::{NONE, instant};
 use super::panel::{Chart, Line, Series};
+use crate::page::number::{NONE, instant};
 
 /// The charts of a panel; `at_s` are its instants before thinning.
 pub(super) fn figure(chart: &Chart, at_s: &[f64]) -> Markup {

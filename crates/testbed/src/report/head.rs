@@ -3,24 +3,15 @@
 use maud::{Markup, html};
 
 use super::Inputs;
-use super::number::{self, NONE, Unit, significant};
+use crate::page::number::{self, NONE, Unit, significant};
+use crate::page::verdict;
 use crate::record::{Program, RunRecord};
 use crate::results::Verdict;
 
 /// The page's title, as the browser shows it.
 pub(super) fn title(inputs: &Inputs<'_>) -> String {
     let untraceable = if inputs.record.missing.is_empty() { "" } else { "Untraceable: " };
-    format!("{untraceable}{} – {}", inputs.record.id, word(inputs.judgement.verdict))
-}
-
-/// The verdict in one word.
-pub(super) fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Held => "held",
-        Verdict::Degrading => "degrading",
-        Verdict::Failed => "failed",
-        Verdict::Void => "void",
-    }
+    format!("{untraceable}{} – {}", inputs.record.id, verdict::word(inputs.judgement.verdict))
 }
 
 /// What a verdict means.
@@ -33,16 +24,6 @@ fn meaning(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A sign, for those that do not see colours.
-fn sign(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Held => "✓",
-        Verdict::Degrading => "↗",
-        Verdict::Failed => "✕",
-        Verdict::Void => "∅",
-    }
-}
-
 /// The top of the page.
 pub(super) fn head(inputs: &Inputs<'_>) -> Markup {
     let verdict = inputs.judgement.verdict;
@@ -51,8 +32,8 @@ pub(super) fn head(inputs: &Inputs<'_>) -> Markup {
             @if !inputs.record.missing.is_empty() { (untraceable(inputs.record)) }
             div.name {
                 h1 { (inputs.record.id) }
-                p class={ "verdict " (word(verdict)) } {
-                    span aria-hidden="true" { (sign(verdict)) } " " strong { (word(verdict)) }
+                p class={ "verdict " (verdict::word(verdict)) } {
+                    span aria-hidden="true" { (verdict::sign(verdict)) } " " strong { (verdict::word(verdict)) }
                 }
             }
             (run(inputs.record))
@@ -109,7 +90,7 @@ fn figures(inputs: &Inputs<'_>) -> Markup {
             (figure("refused", &number::count(all.refused), &share(all.refused, all.due), all.refused > 0))
             (figure("errors", &number::count(all.failed), &share(all.failed, all.due), all.failed > 0))
             (figure("never sent", &number::count(all.dropped), &share(all.dropped, all.due), all.dropped > 0))
-            (figure("rate", &rate(all.done), &format!("done, over {}", number::instant(duration_s)), false))
+            (figure("rate", &Unit::PerSecond.format(inputs.summary.done_per_s), &format!("done, over {}", number::instant(duration_s)), false))
             (figure("response, p50", &time(all.response.p50_ms), "", false))
             (figure("p99", &time(all.response.p99_ms), "", false))
             (figure("highest", &time(all.response.max_ms), "", false))

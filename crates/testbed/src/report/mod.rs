@@ -6,17 +6,16 @@ mod facts;
 mod figure;
 mod head;
 mod monitors;
-mod number;
 mod panel;
 mod requests;
-mod script;
 mod tables;
 
 use std::ops::RangeInclusive;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use serde::Serialize;
 
+use crate::page::{Document, number, script};
 use crate::record::RunRecord;
 use crate::results::{Judgement, Second, Summary};
 use crate::samples::{Marked, Samples};
@@ -31,6 +30,13 @@ const VALUES_MAX: usize = 400_000;
 
 /// Nobody reads more events than this, and no chart has room for them.
 const EVENTS_MAX: usize = 1_000;
+
+/// What a report does itself.
+const REPORT: &str = include_str!("../../assets/report.js");
+
+/// Its sections, by their ids.
+const SECTIONS: [(&str, &str); 5] =
+    [("charts", "Over time"), ("steps", "Steps"), ("errors", "Errors"), ("machines", "Machines"), ("record", "Record")];
 
 /// What a page is made from.
 pub struct Inputs<'a> {
@@ -95,7 +101,20 @@ pub fn page(inputs: &Inputs<'_>) -> String {
             (facts::record(inputs))
         }
     };
-    document(&head::title(inputs), &content, &script::json(&data)).into_string()
+    let document = Document {
+        title: &head::title(inputs),
+        sections: &SECTIONS,
+        styles: &[],
+        scripts: &[REPORT],
+        loads_scripts: false,
+    };
+    document.page(&content, &script::json(&data)).into_string()
+}
+
+/// The charts of requests over time, for a page that shows several runs. The seconds are in ascending
+/// order.
+pub(crate) fn over_time(seconds: &[Second], points_max: usize) -> impl Serialize + use<> {
+    requests::panel(seconds).thinned(points_max)
 }
 
 fn sorted_events(events: &[Marked]) -> Vec<Marked> {
@@ -147,37 +166,6 @@ fn charts(requests: &Panel, monitors: &[Monitor], events: &Markup, thinned_s: Op
                 @if !monitor.others.is_empty() { (tables::others(&monitor.name, &monitor.others)) }
             }
             (events)
-        }
-    }
-}
-
-fn document(title: &str, content: &Markup, data: &str) -> Markup {
-    let sections = [
-        ("charts", "Over time"),
-        ("steps", "Steps"),
-        ("errors", "Errors"),
-        ("machines", "Machines"),
-        ("record", "Record"),
-    ];
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(script::policy());
-                title { (title) }
-                style { (PreEscaped(include_str!("../../assets/uplot/uPlot.min.css"))) }
-                style { (PreEscaped(include_str!("../../assets/report.css"))) }
-            }
-            body {
-                nav aria-label="Sections" { @for (id, name) in sections { a href={ "#" (id) } { (name) } } }
-                (content)
-                script type="application/json" id="data" { (PreEscaped(data)) }
-                script { (PreEscaped(script::UPLOT)) }
-                script { (PreEscaped(script::REPORT)) }
-            }
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::columns::{self, Group, MACHINE, PROCESS};
-use super::number::Unit;
 use super::panel::{Chart, Figures, Line, Panel, Series, Thinning};
+use crate::page::number::Unit;
 use crate::samples::Samples;
 
 /// More charts of metrics than this hide what matters; further ones are in a table.

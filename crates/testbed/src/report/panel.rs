@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::number::Unit;
+use crate::page::number::Unit;
 
 /// Charts that share their instants.
 #[derive(Debug, Default, Serialize)]

@@ -1,7 +1,7 @@
 //! Charts of requests and users over time.
 
-use super::number::Unit;
 use super::panel::{Chart, Line, Panel, Series, Thinning};
+use crate::page::number::Unit;
 use crate::results::Second;
 
 /// From this ratio on of the highest response time to the lowest median, the axis is logarithmic.

@@ -3,21 +3,13 @@
 use maud::{Markup, html};
 
 use super::monitors::Other;
-use super::number::{NONE, bytes, count, instant, milliseconds};
+use crate::page::number::{NONE, bytes, count, instant, milliseconds};
+use crate::page::table;
 use crate::results::{ErrorTally, StepTally, Summary, Tally, Times};
 use crate::samples::Marked;
 
 /// More events than this are hidden until the reader opens them.
 const EVENTS_OPEN_MAX: usize = 20;
-
-/// A table that scrolls by itself where the page is too narrow. `body` is its rows.
-pub(super) fn table(caption: &str, body: &Markup) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(caption) {
-            table { caption { (caption) } (body) }
-        }
-    }
-}
 
 /// Requests and their times, per step.
 pub(super) fn steps(summary: &Summary) -> Markup {

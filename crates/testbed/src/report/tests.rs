@@ -128,8 +128,8 @@ fn hostile_names_stay_text() {
     let page = Run::named(HOSTILE, 10).page();
     assert!(!page.contains("<script>alert"));
     assert!(!page.contains("<img"));
-    assert_eq!(page.matches("<script").count(), 3);
-    assert_eq!(page.matches("</script>").count(), 3);
+    assert_eq!(page.matches("<script").count(), 4);
+    assert_eq!(page.matches("</script>").count(), 4);
     assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
     assert_eq!(data(&page)["events"][0]["what"], HOSTILE);
 }

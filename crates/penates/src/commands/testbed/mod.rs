@@ -5,7 +5,9 @@ mod find;
 mod list;
 mod measure;
 mod null;
+mod publish;
 mod run;
+mod serve;
 mod worker;
 
 use std::path::PathBuf;
@@ -39,6 +41,15 @@ enum Action {
     ///
     /// All its files are checked against their digests first.
     File(file::FileArgs),
+    /// Write pages that show, filter and compare the runs of an archive.
+    ///
+    /// The pages are static files that need no server and no network. A folder that the command has
+    /// written before gets what is new. Damaged runs are listed with the reason.
+    Publish(publish::PublishArgs),
+    /// Serve these pages by HTTP, and follow the archive.
+    ///
+    /// Whoever reaches the address can read all runs. So it is of this machine unless you name another.
+    Serve(serve::ServeArgs),
     /// Make load for a coordinator on another machine.
     ///
     /// The token is in the file that --token-file names, and coordinators must show it. Whoever knows
@@ -63,6 +74,8 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
         Action::Find(args) => find::run(args).await,
         Action::List(args) => list::run(&args),
         Action::File(args) => file::run(args).await,
+        Action::Publish(args) => publish::run(&args),
+        Action::Serve(args) => serve::run(args).await,
         Action::Worker(args) => worker::run(args),
         Action::Null(args) => null::run(args).await,
     }

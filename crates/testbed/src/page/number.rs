@@ -1,18 +1,18 @@
 //! Numbers as people read them: three significant digits, thin spaces and units.
-//! `assets/report.js` formats what the cursor shows in the same way.
+//! `assets/charts.js` formats what the cursor shows in the same way.
 
 use serde::Serialize;
 
 /// A narrow space at which no line breaks.
-pub(super) const THIN_SPACE: char = '\u{202f}';
+pub(crate) const THIN_SPACE: char = '\u{202f}';
 
 /// The text of a value that is not there.
-pub(super) const NONE: &str = "–";
+pub(crate) const NONE: &str = "–";
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// Anything, without a unit.
     Plain,
     /// Anything per second.
@@ -29,7 +29,7 @@ pub(super) enum Unit {
 
 impl Unit {
     /// A value with its unit.
-    pub(super) fn format(self, value: f64) -> String {
+    pub(crate) fn format(self, value: f64) -> String {
         match self {
             Self::Plain => prefixed(value),
             Self::PerSecond => format!("{}/s", prefixed(value)),
@@ -42,12 +42,12 @@ impl Unit {
 }
 
 /// A count, with all of its digits.
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
 /// A time.
-pub(super) fn milliseconds(value: f64) -> String {
+pub(crate) fn milliseconds(value: f64) -> String {
     let value = round(value);
     match value.abs() {
         size if size >= 1e3 => format!("{}{THIN_SPACE}s", significant(value / 1e3)),
@@ -57,14 +57,14 @@ pub(super) fn milliseconds(value: f64) -> String {
 }
 
 /// A number of bytes, with decimal prefixes.
-pub(super) fn bytes(value: f64) -> String {
+pub(crate) fn bytes(value: f64) -> String {
     let (value, prefix) = scaled(value, &["", "k", "M", "G", "T", "P"]);
     format!("{}{THIN_SPACE}{prefix}B", significant(value))
 }
 
 /// An instant in seconds since the start instant, as `4:05` or `1:04:05`, with a tenth if it has
 /// one.
-pub(super) fn instant(at_s: f64) -> String {
+pub(crate) fn instant(at_s: f64) -> String {
     if !at_s.is_finite() {
         return NONE.to_owned();
     }
@@ -80,7 +80,7 @@ pub(super) fn instant(at_s: f64) -> String {
 }
 
 /// A number with three significant digits; integers below 1,000 as they are.
-pub(super) fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }

@@ -1,0 +1,107 @@
+//! A portal: static pages over the runs of an archive, in one folder that needs no network.
+//!
+//! | file | |
+//! |---|---|
+//! | `index.html` | all runs, to filter, to sort, and to compare |
+//! | `runs.json` | their main figures and facts, for programs |
+//! | `runs/ID/report.html` | the report of a run, and its other files to download |
+//! | `runs/ID/data.js` | what a comparison needs of it |
+//!
+//! - `source.rs` takes runs from the archive; `row.rs` sums one up; `data.rs`, `resamples.rs` and
+//!   `settings.rs` prepare comparisons; `folder.rs` keeps the folder; `index.rs` and `table.rs` are
+//!   the page.
+
+mod data;
+mod folder;
+mod index;
+mod resamples;
+mod row;
+mod settings;
+mod source;
+mod table;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::archive::ArchiveError;
+use folder::Folder;
+use source::Failure;
+
+/// What was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// How many runs the portal has.
+    pub runs: usize,
+    /// What the archive holds besides.
+    pub refused: Vec<Refused>,
+}
+
+/// A folder of the archive that is no run, or a damaged one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Its name.
+    pub name: String,
+    /// Why it is not published.
+    pub reason: String,
+}
+
+/// Why there is no portal.
+#[derive(Debug, Error)]
+pub enum PortalError {
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The folder holds something else.
+    #[error("{} holds {name}, which no portal has written; name a new or an empty folder", folder.display())]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        name: String,
+    },
+    /// A file of the portal cannot be written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Publishes the runs of an archive in the folder `out`.
+///
+/// All files of a run are compared with their digests when it is published first. A portal that is
+/// there already gets new runs and loses those that the archive has lost. A damaged run, or a folder
+/// that is none, is listed on the page.
+///
+/// # Errors
+/// The archive cannot be read, `out` holds something else than a portal, or cannot be written.
+pub fn publish(archive: &Path, out: &Path) -> Result<Published, PortalError> {
+    let folder = Folder::open(out)?;
+    let (runs, mut refused) = source::runs(archive)?;
+    let mut rows = Vec::new();
+    for run in &runs {
+        match source::publish(run, &folder) {
+            Ok(row) => rows.push(row),
+            Err(Failure::Refused(reason)) => refused.push(Refused { name: source::name(run.folder()), reason }),
+            Err(Failure::Portal(error)) => return Err(error),
+        }
+    }
+    rows.sort_by(|a, b| b.started_at.cmp(&a.started_at).then_with(|| b.id.cmp(&a.id)));
+    let failed = |error: serde_json::Error| folder::failed(out)(error.into());
+    let mut json = serde_json::to_vec_pretty(&rows).map_err(failed)?;
+    json.push(b'\n');
+    folder.write("runs.json", &json)?;
+    folder.write("index.html", index::page(&rows, &refused, Timestamp::now()).as_bytes())?;
+    // Only now does no page lead to them.
+    folder.retain_runs(&rows.iter().map(|row| row.id.as_str()).collect::<BTreeSet<_>>())?;
+    folder.finish()?;
+    Ok(Published { runs: rows.len(), refused })
+}

@@ -1,0 +1,125 @@
+//! The runs of an archive as a portal takes them: whole, or not at all and with the reason.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::data;
+use super::folder::{Folder, failed};
+use super::row::Row;
+use super::{PortalError, Refused};
+use crate::archive::{ArchiveError, ArchivedRun};
+
+/// What identifies the content of a bag. It is published, so that a reader can compare downloads.
+const MANIFEST: &str = "manifest-sha256.txt";
+/// The row of a run in its folder, for the next publication.
+const ROW: &str = "run.json";
+/// The data for comparisons.
+pub(super) const DATA: &str = "data.js";
+/// What is copied from a run.
+pub(super) const COPIED: [&str; 6] =
+    ["report.html", "summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"];
+
+/// Why a run is not published.
+pub(super) enum Failure {
+    /// The archive's fault.
+    Refused(String),
+    /// The portal cannot be written.
+    Portal(PortalError),
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<PortalError> for Failure {
+    fn from(error: PortalError) -> Self {
+        Self::Portal(error)
+    }
+}
+
+/// The name of the plan, whatever else this version or another one says there.
+#[derive(Deserialize)]
+struct Plan {
+    name: String,
+}
+
+/// The runs of an archive, the newest first, and what else its folders hold.
+pub(super) fn runs(archive: &Path) -> Result<(Vec<ArchivedRun>, Vec<Refused>), PortalError> {
+    let runs = ArchivedRun::all(archive)?;
+    let is_run = |folder: &PathBuf| runs.iter().any(|run| run.folder() == folder);
+    let mut folders: Vec<_> = fs::read_dir(archive)
+        .map_err(failed(archive))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()
+        .map_err(failed(archive))?;
+    folders.retain(|folder| folder.is_dir() && !is_run(folder));
+    folders.sort_unstable();
+    let refused = |folder: &PathBuf| {
+        let name = name(folder);
+        let reason = match name.ends_with(".unfinished") {
+            true => "the run is not finished, or was interrupted",
+            false => "it is no bag with the record of a run",
+        };
+        Refused { name, reason: reason.to_owned() }
+    };
+    let refused = folders.iter().map(refused).collect();
+    Ok((runs, refused))
+}
+
+/// The name of a folder.
+pub(super) fn name(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Publishes a run, unless the same bag was published before. Returns its row.
+pub(super) fn publish(run: &ArchivedRun, folder: &Folder) -> Result<Row, Failure> {
+    let id = name(run.folder());
+    if !is_plain(&id) {
+        return Err(Failure::Refused("its name has other signs than letters, digits, and . _ -".to_owned()));
+    }
+    let manifest = run.folder().join(MANIFEST);
+    let manifest = fs::read(&manifest).map_err(|error| Failure::Refused(format!("{MANIFEST}: {error}")))?;
+    if let Some(row) = published(&folder.run(&id), &manifest) {
+        return Ok(row);
+    }
+    run.verify()?;
+    let record = run.record()?;
+    if record.id != id {
+        return Err(Failure::Refused(format!("it holds the run {}", record.id)));
+    }
+    let plan_toml = run.text("plan.toml")?;
+    let plan: Plan = toml::from_str(&plan_toml).map_err(|error| Failure::Refused(format!("plan.toml: {error}")))?;
+    let row = Row::new(&record, &run.outcome()?, plan.name);
+    let data = data::script(run, &record, &plan_toml)?;
+
+    let new = folder.begin_run()?;
+    for name in COPIED {
+        // Whether the archive or the portal is at fault, the run is not published.
+        fs::copy(run.folder().join("data").join(name), new.path().join(name))
+            .map_err(|error| Failure::Refused(format!("{name}: {error}")))?;
+    }
+    let json = serde_json::to_vec(&row).map_err(|error| Failure::Refused(error.to_string()))?;
+    for (name, content) in [(DATA, data.as_bytes()), (ROW, &json), (MANIFEST, &manifest)] {
+        let path = new.path().join(name);
+        fs::write(&path, content).map_err(failed(&path))?;
+    }
+    folder.add_run(&id, new)?;
+    Ok(row)
+}
+
+/// The row of a run of which this bag was published.
+fn published(folder: &Path, manifest: &[u8]) -> Option<Row> {
+    if fs::read(folder.join(MANIFEST)).ok()? != manifest {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(folder.join(ROW)).ok()?).ok()
+}
+
+/// Whether a name is the same in a path, a URL and a fragment.
+fn is_plain(name: &str) -> bool {
+    !name.starts_with('.') && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "._-".contains(sign))
+}
