@@ -59,13 +59,13 @@ pub struct Event {
 pub enum Outcome {
     /// As its step wants it.
     Done,
-    /// Refused with 503.
+    /// Refused, because the server has too much to do: 503, or `-OVERLOADED` over the Redis protocol.
     Refused,
     /// No answer in time.
     TimeOut,
     /// Never sent: too many users were waiting.
     Dropped,
-    /// Another failure: `status 404`, `check: sha256`, `connection refused`, `reset` and so on.
+    /// Another failure: `status 404`, `error ERR`, `check: sha256`, `connection refused`, `reset` and so on.
     Failed(String),
 }
 

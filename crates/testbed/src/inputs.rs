@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::plan::{Plan, PlanError, invalid};
 use crate::record::Input;
 use crate::scenario::feed::Source;
-use crate::scenario::{Scenario, ScenarioSpec, shipped};
+use crate::scenario::{Protocol, Scenario, ScenarioSpec, shipped};
 
 /// The most bytes of all files of feeds: workers hold them in memory.
 const FILES_BYTES_MAX: u64 = 256 << 20;
@@ -112,7 +112,18 @@ impl Inputs {
     /// [`PlanError::Invalid`] names the key and what to write there.
     pub fn compiled(&self) -> Result<Vec<Scenario>, PlanError> {
         let compiled = |(name, text): &(String, String)| Scenario::new(ScenarioSpec::parse(name, text)?, &self.files);
-        self.scenarios.iter().map(compiled).collect()
+        let scenarios = self.scenarios.iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
+        let of = |protocol| scenarios.iter().find(|scenario| scenario.protocol == protocol);
+        match (of(Protocol::Http), of(Protocol::Resp)) {
+            (Some(http), Some(resp)) => Err(invalid(
+                "plan: scenarios",
+                format!(
+                    "`{}` speaks HTTP and `{}` the Redis protocol; a run speaks one of them: make two plans",
+                    http.name, resp.name
+                ),
+            )),
+            _ => Ok(scenarios),
+        }
     }
 
     /// The digests of everything that was read.

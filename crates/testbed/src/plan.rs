@@ -17,8 +17,8 @@ pub struct Plan {
     /// What it is for, in a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Where the candidate answers, such as `http://127.0.0.1:8080`. `--url` on the command line
-    /// comes first.
+    /// Where the candidate answers, such as `http://127.0.0.1:8080` or `redis://127.0.0.1:6379`.
+    /// `--url` on the command line comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// What users do, each with its share of the users.

@@ -91,7 +91,7 @@ pub struct Times {
 /// Errors of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorTally {
-    /// The kind: `status 404`, `time-out`, `refused`, `reset`, `check: …`, `dropped` and so on.
+    /// The kind: `status 404`, `error ERR`, `time-out`, `refused`, `reset`, `check: …`, `dropped` and so on.
     pub kind: String,
     /// The step where it happened first, as `scenario/step`.
     pub step: String,

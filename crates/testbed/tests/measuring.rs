@@ -1,10 +1,12 @@
 //! What workers measure of servers whose behaviour is known.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,20 +18,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use testbed::coordinator::{Collected, Coordinator, WorkerPlace};
+use support::{Run, worker};
+use testbed::coordinator::{Coordinator, WorkerPlace};
 use testbed::event::{Event, EventReader, StepNames};
-use testbed::inputs::Inputs;
-use testbed::plan::Plan;
-use testbed::record::{Machine, Program};
-use testbed::results::{Judgement, Verdict};
-use testbed::scenario::Scenario;
-use testbed::tally::{self, Measured, Window};
+use testbed::results::Verdict;
+use testbed::tally::Measured;
 use testbed::verdict::judge;
-use testbed::worker::Worker;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-
-const TOKEN: &str = "only for tests";
 
 /// A server that answers as `answer` says.
 async fn serve<F, A>(answer: F) -> SocketAddr
@@ -60,69 +56,6 @@ where
 
 fn ok() -> Response<Full<Bytes>> {
     Response::new(Full::new(Bytes::from_static(b"here")))
-}
-
-/// A worker on a thread of this process, for one run.
-fn worker() -> WorkerPlace {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        let worker = Worker { token: TOKEN.to_owned(), program: Program::default(), machine: Machine::find(None) };
-        // What goes wrong reaches the coordinator.
-        drop(worker.serve_once(listener));
-    });
-    WorkerPlace::At(address)
-}
-
-struct Run {
-    inputs: Inputs,
-    folder: tempfile::TempDir,
-}
-
-impl Run {
-    /// A run of a plan whose scenarios are files `NAME.toml` with these texts.
-    fn new(plan: &str, scenarios: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, text) in scenarios {
-            std::fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
-        }
-        let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
-        Self { inputs, folder }
-    }
-
-    async fn collect(&self, address: SocketAddr, places: Vec<WorkerPlace>) -> Collected {
-        let url = format!("http://{address}");
-        let coordinator = Coordinator {
-            inputs: &self.inputs,
-            url: &url,
-            token: TOKEN,
-            folder: self.folder.path(),
-            on_progress: &|_, _| {},
-            on_start: &|_| {},
-        };
-        coordinator.run(places).await.unwrap()
-    }
-
-    fn names(&self) -> StepNames {
-        self.inputs.compiled().unwrap().iter().map(Scenario::names).collect()
-    }
-
-    fn count(&self, files: &[PathBuf]) -> Measured {
-        let plan = &self.inputs.plan;
-        let started_at = "2026-01-01T00:00:00Z".parse().unwrap();
-        let window = Window { started_at, warm_up: plan.warm_up, duration: plan.load.duration() - plan.warm_up };
-        tally::count(files, &self.names(), window, &[], &mut Vec::new()).unwrap()
-    }
-
-    async fn measure(&self, address: SocketAddr) -> (Measured, Judgement) {
-        let places = (0..self.inputs.plan.workers).map(|_| worker()).collect();
-        let collected = self.collect(address, places).await;
-        let measured = self.count(&collected.events);
-        // The generator shares its processors with other tests here: its lateness is not judged.
-        let mut lenient = self.count(&collected.events);
-        lenient.summary.all.lateness.max_ms = 0.0;
-        (measured, judge(&self.inputs.plan, &lenient, collected.lost.into_iter().collect()))
-    }
 }
 
 fn events(path: &Path, names: &StepNames) -> Vec<Event> {

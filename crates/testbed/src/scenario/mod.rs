@@ -2,10 +2,13 @@
 //!
 //! - `spec.rs`: a scenario as its author writes it.
 //! - `template.rs`: texts with values in them; `feed.rs`: where values come from.
-//! - `step.rs`: a step that is ready to be sent, and what is checked and kept of its response.
+//! - `step.rs`: a step that is ready to be sent; `request.rs`: its request; `check.rs`: what is checked
+//!   and kept of the answer.
 //! - `shipped.rs`: the scenarios that come with the program.
 
+mod check;
 pub mod feed;
+mod request;
 pub mod shipped;
 mod spec;
 mod step;
@@ -15,8 +18,10 @@ use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+pub use check::{Answer, Head};
+pub use request::{HttpRequest, Outgoing};
 pub use spec::ScenarioSpec;
-pub use step::{Answer, Outgoing, Step};
+pub use step::Step;
 
 use crate::inputs::Files;
 use crate::plan::{PlanError, invalid};
@@ -27,11 +32,22 @@ use template::Names;
 /// begun the scenario again.
 const OF_EVERY_USER: [&str; 3] = ["user", "seed", "round"];
 
+/// What requests are sent by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP
+    Http,
+    /// The Redis protocol, version 2 (RESP2).
+    Resp,
+}
+
 /// A scenario that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
+    /// What its steps speak.
+    pub protocol: Protocol,
     /// Its steps.
     pub steps: Vec<Step>,
     feeds: Vec<(String, Feed)>,
@@ -64,10 +80,12 @@ impl Scenario {
                 .map_err(|message| invalid(format!("scenario {}: step {}", spec.name, step.name), message))?;
             steps.push(step);
         }
-        match steps.is_empty() {
-            true => Err(invalid(format!("scenario {}: steps", spec.name), "at least one")),
-            false => Ok(Self { name: spec.name, steps, feeds, values: names.len() }),
+        let refuse = |message: &str| Err(invalid(format!("scenario {}: steps", spec.name), message));
+        let Some(protocol) = steps.first().map(Step::protocol) else { return refuse("at least one") };
+        if steps.iter().any(|step| step.protocol() != protocol) {
+            return refuse("either all or none of its steps have a `command`: a run speaks one protocol");
         }
+        Ok(Self { name: spec.name, protocol, steps, feeds, values: names.len() })
     }
 
     /// Its name and those of its steps.
@@ -95,15 +113,15 @@ impl Scenario {
 
 impl UserValues {
     /// The request of a step.
-    pub fn request<'a>(&self, step: &'a Step) -> Outgoing<'a> {
+    pub fn request<'a>(&'a self, step: &'a Step) -> Outgoing<'a> {
         step.outgoing(&self.values, &self.bodies)
     }
 
-    /// Checks a response, and keeps what the step saves of it.
+    /// Checks an answer, and keeps what the step saves of it.
     ///
     /// # Errors
-    /// The check that failed, in a few words.
-    pub fn take(&mut self, step: &Step, answer: &Answer<'_>) -> Result<(), String> {
+    /// The kind of the failure, in a few words: `status 404`, `error ERR`, `check: sha256`.
+    pub fn take(&mut self, step: &Step, answer: &Answer) -> Result<(), String> {
         step.take(answer, &mut self.values)
     }
 }
@@ -111,7 +129,7 @@ impl UserValues {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use http::HeaderMap;
+    use http::{HeaderMap, StatusCode};
 
     use super::*;
 
@@ -141,8 +159,7 @@ mod tests {
         let scenario = scenario();
         let sent = |user, seed| {
             let values = scenario.draw(user, 0, seed);
-            let request = values.request(&scenario.steps[0]);
-            format!("{} {} {:?} {:?}", request.method, request.path, request.headers, request.body)
+            format!("{:?}", values.request(&scenario.steps[0]))
         };
         assert_eq!(sent(3, 1), sent(3, 1));
         assert_ne!(sent(3, 1), sent(4, 1));
@@ -156,12 +173,12 @@ mod tests {
         let mut values = scenario.draw(0, 0, 1);
         let mut headers = HeaderMap::new();
         headers.insert("location", "/rest/a0".parse().unwrap());
-        let answer = Answer { status: 201, headers: &headers, body: b"", body_bytes: 0 };
-        values.take(&scenario.steps[0], &answer).unwrap();
-        assert_eq!(values.request(&scenario.steps[1]).path, "/rest/a0");
-        let headers = HeaderMap::new();
-        let wrong = Answer { status: 200, headers: &headers, body: b"abcd", body_bytes: 4 };
-        assert_eq!(values.take(&scenario.steps[1], &wrong).unwrap_err(), "sha256");
+        let head = Head::Http(StatusCode::CREATED, headers);
+        values.take(&scenario.steps[0], &Answer { head, body: Bytes::new(), body_bytes: 0 }).unwrap();
+        assert!(format!("{:?}", values.request(&scenario.steps[1])).contains("\"/rest/a0\""));
+        let head = Head::Http(StatusCode::OK, HeaderMap::new());
+        let wrong = Answer { head, body: Bytes::from_static(b"abcd"), body_bytes: 4 };
+        assert_eq!(values.take(&scenario.steps[1], &wrong).unwrap_err(), "check: sha256");
     }
 
     #[test]
@@ -175,5 +192,26 @@ mod tests {
         assert!(error("feed = \"body\" }", "feed = \"n\" }").contains("has no bodies"));
         assert!(error("[201]", "[99]").contains("status"));
         assert!(error("count = 4", "count = 4, colour = 2").contains("colour"));
+    }
+    #[test]
+    fn a_step_speaks_one_protocol_and_the_error_names_the_key() {
+        let error = |step: &str| {
+            let spec = ScenarioSpec::parse("test", &format!("[[steps]]\nname = \"s\"\n{step}\n")).unwrap();
+            Scenario::new(spec, &Files::default()).unwrap_err().to_string()
+        };
+        let after = |message: &str| format!("scenario test: step s: {message}");
+        assert_eq!(error(""), after("path: a step has a `path` (HTTP) or a `command` (Redis protocol)"));
+        let both = "path = \"/\"\ncommand = [\"PING\"]";
+        assert_eq!(error(both), after("command: a step has a `command` or a `path`, not both"));
+        assert!(error("command = []").contains("command: at least one word"));
+        for (key, value) in [("method", "\"GET\""), ("headers", "{ A = \"b\" }"), ("body", "{ text = \"b\" }")] {
+            let message = after(&format!("{key}: a step with a `command` has none"));
+            assert_eq!(error(&format!("command = [\"PING\"]\n{key} = {value}")), message);
+        }
+        assert!(error("command = [\"PING\"]\ncheck = { status = [200] }").contains("check.status"));
+        assert!(error("command = [\"PING\"]\nsave = { x = { header = \"A\" } }").contains("`answer`"));
+        assert!(error("path = \"/\"\ncheck = { answer = \"a\" }").contains("check.answer"));
+        let mixed = "command = [\"PING\"]\n[[steps]]\nname = \"t\"\npath = \"/\"";
+        assert!(error(mixed).contains("either all or none of its steps have a `command`"), "{}", error(mixed));
     }
 }

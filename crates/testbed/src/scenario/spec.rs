@@ -25,23 +25,27 @@ pub struct ScenarioSpec {
     pub steps: Vec<StepSpec>,
 }
 
-/// One request.
+/// One request: over HTTP, or a command over the Redis protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
     /// Its name in tables and charts.
     pub name: String,
-    /// Its method; `GET` unless set.
-    #[serde(default = "get")]
-    pub method: String,
+    /// The method; `GET` unless set.
+    #[serde(default)]
+    pub method: Option<String>,
     /// The path on the candidate, with its query, or an address there that a step has saved.
-    pub path: String,
+    #[serde(default)]
+    pub path: Option<String>,
     /// Header fields.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The body.
     #[serde(default)]
     pub body: Option<BodySpec>,
+    /// The words of a command over the Redis protocol, instead of all of these.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
     /// How long the user waits before it.
     #[serde(default, with = "humantime_serde")]
     pub pause: Duration,
@@ -74,11 +78,13 @@ pub struct CheckSpec {
     pub status: Vec<u16>,
     /// Header fields that must match regular expressions.
     pub header: BTreeMap<String, String>,
-    /// The number of bytes of the body.
+    /// A regular expression that the answer to a command must match.
+    pub answer: Option<String>,
+    /// The number of bytes of the body, or of the answer to a command.
     pub bytes: Option<String>,
-    /// SHA-256 of the body, in hexadecimal.
+    /// SHA-256 of the same bytes, in hexadecimal.
     pub sha256: Option<String>,
-    /// A text that the body must contain.
+    /// A text that they must contain.
     pub contains: Option<String>,
 }
 
@@ -88,10 +94,12 @@ pub struct CheckSpec {
 pub enum SaveSpec {
     /// A header field.
     Header(String),
-    /// A part of a JSON body, by its pointer (RFC 6901).
+    /// A part of JSON in the body or the answer, by its pointer (RFC 6901).
     Json(String),
     /// What the first group of a regular expression finds in the body.
     Regex(String),
+    /// What the first group of a regular expression finds in the answer to a command.
+    Answer(String),
 }
 
 impl ScenarioSpec {
@@ -103,10 +111,6 @@ impl ScenarioSpec {
         let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
         Ok(Self { name: name.clone(), ..from_toml(&format!("scenario {name}"), text)? })
     }
-}
-
-fn get() -> String {
-    "GET".to_owned()
 }
 
 fn once() -> u32 {

@@ -10,6 +10,8 @@ use crate::event::Outcome;
 pub enum Failure {
     /// No answer in time.
     TimeOut,
+    /// The server has closed a connection that nobody used, and has not seen the request.
+    Unseen,
     /// By another kind.
     Other(String),
 }
@@ -26,13 +28,23 @@ impl Failure {
 
     /// A request or its response broke.
     pub fn of_http(error: hyper::Error) -> Self {
-        let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
-        let kind = match (io.map(io::Error::kind), error.is_incomplete_message()) {
-            (Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), _) => "reset",
-            (_, true) => "closed early",
-            (Some(_), _) => "connection broke",
-            (None, _) if error.is_parse() => "no HTTP",
-            (None, _) => "protocol",
+        if error.is_canceled() {
+            return Self::Unseen;
+        }
+        match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+            Some(io) => Self::of_io(io.kind().into()),
+            None if error.is_incomplete_message() => Self::of_io(ErrorKind::UnexpectedEof.into()),
+            None if error.is_parse() => Self::Other("no HTTP".to_owned()),
+            None => Self::Other("protocol".to_owned()),
+        }
+    }
+
+    /// A connection broke.
+    pub fn of_io(error: io::Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "reset",
+            ErrorKind::UnexpectedEof => "closed early",
+            _ => "connection broke",
         };
         Self::Other(kind.to_owned())
     }
@@ -41,6 +53,7 @@ impl Failure {
     pub fn outcome(self) -> Outcome {
         match self {
             Self::TimeOut => Outcome::TimeOut,
+            Self::Unseen => Outcome::Failed("closed early".to_owned()),
             Self::Other(kind) => Outcome::Failed(kind),
         }
     }

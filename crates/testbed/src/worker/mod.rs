@@ -2,23 +2,25 @@
 //! It has one thread for the load, and one that writes events.
 //!
 //! - `generator.rs` sends users on their way, by `alarm.rs`; `user.rs`: what one user does.
-//! - `connection.rs`: connections to the candidate; `failure.rs`: how a request fails.
+//! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` or
+//!   `resp.rs`; `failure.rs`: how a request fails.
 //! - `log.rs`: where events go.
 
 mod alarm;
 mod connection;
 mod failure;
 mod generator;
+mod http;
 mod log;
+mod resp;
+mod target;
 mod user;
 
 use std::fs::File;
 use std::io::Read;
-use std::net::ToSocketAddrs;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use http::{HeaderValue, Uri};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
@@ -31,9 +33,10 @@ use crate::inputs::Inputs;
 use crate::plan::{Plan, PlanError};
 use crate::record::{Machine, Program};
 use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, WireError};
-use connection::{Connector, Target};
+use connection::Connector;
 use generator::Generator;
 use log::Log;
+use target::Target;
 use user::Shared;
 
 /// How long a stranger may take to show its token.
@@ -165,7 +168,10 @@ impl Prepared {
         let plan = Plan::parse(&job.plan)?;
         let inputs = Inputs { plan, scenarios: job.scenarios, files: job.files };
         let scenarios = inputs.compiled()?;
-        let target = target(&job.url)?;
+        let target = Target::of_url(&job.url)?;
+        for scenario in &scenarios {
+            target.check(&job.url, scenario.protocol)?;
+        }
         raise_open_files()?;
         Ok(Self { inputs, worker: job.worker, target, scenarios })
     }
@@ -213,20 +219,6 @@ impl Prepared {
         }
         Ok(wire.send(&ToCoordinator::End).await?)
     }
-}
-
-/// The address of a candidate.
-fn target(url: &str) -> Result<Target, WorkerError> {
-    let refuse = |message: &str| WorkerError::Address { url: url.to_owned(), message: message.to_owned() };
-    let uri: Uri = url.parse().map_err(|_| refuse("no address; write for example http://127.0.0.1:8080"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err(refuse("the testbed speaks plain HTTP (http://…)"));
-    }
-    let authority = uri.authority().ok_or_else(|| refuse("it names no host"))?;
-    let resolved = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(80)).to_socket_addrs();
-    let address = resolved?.next().ok_or_else(|| refuse("its host has no address"))?;
-    let host = HeaderValue::from_str(authority.as_str()).map_err(|_| refuse("its host is no header value"))?;
-    Ok(Target { address, host })
 }
 
 /// Each user may have a connection: as many files as this process may have.

@@ -3,14 +3,13 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use tokio::time::{sleep_until, timeout_at};
 
-use super::connection::{Connection, Connector, Received};
+use super::connection::{Connection, Connector};
 use super::failure::Failure;
 use super::log::Log;
 use crate::event::{Event, Outcome};
-use crate::scenario::{Answer, Scenario, Step, UserValues};
+use crate::scenario::{Scenario, Step, UserValues};
 
 /// What all users of a worker share.
 pub struct Shared {
@@ -99,42 +98,34 @@ impl User {
         }
     }
 
-    /// Sends the request of a step, and looks at the response.
+    /// Sends the request of a step, and looks at the answer.
     async fn exchange(&mut self, step: &Step, values: &mut UserValues, event: &mut Event) -> Result<Outcome, Failure> {
         let shared = self.shared.clone();
         let outgoing = values.request(step);
-        event.sent_bytes = outgoing.body.len() as u64;
+        event.sent_bytes = outgoing.bytes();
         let request = shared.connector.request(&outgoing)?;
         let (mut connection, was_used) = shared.connector.connection(&mut self.connection).await?;
+        let mut on_head = |status| {
+            event.first_byte_us = Some(shared.micros(Instant::now()));
+            event.status = status;
+        };
         event.sent_us = Some(shared.micros(Instant::now()));
-        let response = match connection.send(request).await {
-            Ok(response) => response,
-            // The server has closed it while nobody used it, and has not seen the request: every
-            // client sends it again.
-            Err(error) if was_used && error.is_canceled() => {
+        let answer = match connection.exchange(request, step.keeps_body, &mut on_head).await {
+            // Every client sends such a request again.
+            Err(Failure::Unseen) if was_used => {
                 connection = shared.connector.connect().await?;
                 event.sent_us = Some(shared.micros(Instant::now()));
                 let again = shared.connector.request(&outgoing)?;
-                connection.send(again).await.map_err(Failure::of_http)?
+                connection.exchange(again, step.keeps_body, &mut on_head).await?
             }
-            Err(error) => return Err(Failure::of_http(error)),
+            answer => answer?,
         };
-        event.first_byte_us = Some(shared.micros(Instant::now()));
-        event.status = Some(response.status().as_u16());
-        let received = Received::whole(response, step.keeps_body).await?;
-        event.received_bytes = received.body_bytes;
+        event.received_bytes = answer.body_bytes;
         shared.connector.give_back(connection, &mut self.connection);
-        let answer = Answer {
-            status: received.status.as_u16(),
-            headers: &received.headers,
-            body: &received.body,
-            body_bytes: received.body_bytes,
-        };
         Ok(match values.take(step, &answer) {
             Ok(()) => Outcome::Done,
-            Err(_) if received.status == StatusCode::SERVICE_UNAVAILABLE => Outcome::Refused,
-            Err(kind) if kind.starts_with("status ") => Outcome::Failed(kind),
-            Err(kind) => Outcome::Failed(format!("check: {kind}")),
+            Err(_) if answer.is_refusal() => Outcome::Refused,
+            Err(kind) => Outcome::Failed(kind),
         })
     }
 }

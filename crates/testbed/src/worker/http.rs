@@ -1,0 +1,120 @@
+//! Requests over HTTP.
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::{HeaderValue, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::spawn_local;
+
+use super::connection::ANSWER_BYTES_MAX;
+use super::failure::Failure;
+use crate::plan::Http;
+use crate::scenario::{Answer, Head, HttpRequest};
+
+/// A connection.
+pub enum HttpConnection {
+    /// HTTP/1.1
+    One(http1::SendRequest<Full<Bytes>>),
+    /// HTTP/2
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
+/// A request in the form of the protocol.
+pub fn request(request: &HttpRequest<'_>, version: Http, host: &HeaderValue) -> Result<Request<Full<Bytes>>, Failure> {
+    let not_sendable = || Failure::Other("a request that cannot be sent".to_owned());
+    let uri: Uri = request.path.parse().map_err(|_| not_sendable())?;
+    // An address that a step has saved is one of the candidate, whatever host it names.
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let uri = match version {
+        Http::One => path.to_owned(),
+        Http::Two => format!("http://{}{path}", String::from_utf8_lossy(host.as_bytes())),
+    };
+    let mut built = Request::builder().method(request.method).uri(uri);
+    if let (Http::One, Some(headers)) = (version, built.headers_mut()) {
+        headers.insert(HOST, host.clone());
+    }
+    if let Some(headers) = built.headers_mut() {
+        headers.extend(request.headers.iter().cloned());
+    }
+    built.body(Full::new(request.body.clone())).map_err(|_| not_sendable())
+}
+
+impl HttpConnection {
+    /// Begins HTTP on a connection.
+    pub async fn new(stream: TcpStream, version: Http) -> Result<Self, Failure> {
+        let io = TokioIo::new(stream);
+        match version {
+            Http::One => {
+                let (sender, connection) = http1::handshake(io).await.map_err(Failure::of_http)?;
+                // Its requests report how it ended.
+                spawn_local(async move { drop(connection.await) });
+                Ok(Self::One(sender))
+            }
+            Http::Two => {
+                let (sender, connection) = http2::handshake(LocalExecutor, io).await.map_err(Failure::of_http)?;
+                spawn_local(async move { drop(connection.await) });
+                Ok(Self::Two(sender))
+            }
+        }
+    }
+
+    /// Whether the server has not closed it, as far as is known.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::One(sender) => !sender.is_closed(),
+            Self::Two(sender) => !sender.is_closed(),
+        }
+    }
+
+    /// Sends a request, and receives its response to the end. `on_head` is called with the status when
+    /// the head of the response is there.
+    pub async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        keeps_body: bool,
+        on_head: &mut dyn FnMut(Option<u16>),
+    ) -> Result<Answer, Failure> {
+        let response = self.send(request).await.map_err(Failure::of_http)?;
+        let (head, mut incoming) = response.into_parts();
+        on_head(Some(head.status.as_u16()));
+        let (mut body, mut body_bytes) = (Vec::new(), 0);
+        while let Some(frame) = incoming.frame().await {
+            let Ok(piece) = frame.map_err(Failure::of_http)?.into_data() else { continue };
+            body_bytes += piece.len() as u64;
+            if keeps_body {
+                if body.len() + piece.len() > ANSWER_BYTES_MAX {
+                    return Err(Failure::Other("a body of more than 64 MiB where a check looks at it".to_owned()));
+                }
+                body.extend_from_slice(&piece);
+            }
+        }
+        Ok(Answer { head: Head::Http(head.status, head.headers), body: body.into(), body_bytes })
+    }
+
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<hyper::Response<Incoming>, hyper::Error> {
+        match self {
+            Self::One(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Self::Two(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        }
+    }
+}
+
+/// Runs the tasks of HTTP/2 on the thread of the worker.
+#[derive(Clone, Copy)]
+struct LocalExecutor;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn_local(async move { drop(future.await) });
+    }
+}

@@ -1,0 +1,124 @@
+//! Commands over the Redis protocol, version 2 (RESP2).
+
+use std::borrow::Cow;
+use std::io::ErrorKind;
+
+use bytes::{Bytes, BytesMut};
+use redis_protocol::resp2::decode::decode_bytes_mut;
+use redis_protocol::resp2::encode::extend_encode_borrowed;
+use redis_protocol::resp2::types::{BorrowedFrame, BytesFrame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::connection::ANSWER_BYTES_MAX;
+use super::failure::Failure;
+use crate::scenario::{Answer, Head};
+
+/// The least space that a read has.
+const READ_BYTES_MIN: usize = 4 << 10;
+
+/// A connection.
+pub struct RespConnection {
+    stream: TcpStream,
+    /// What was received and is no whole answer yet.
+    received: BytesMut,
+}
+
+/// A command in the form of the protocol.
+pub fn request(words: &[Cow<'_, str>]) -> Result<Bytes, Failure> {
+    let words: Vec<_> = words.iter().map(|word| BorrowedFrame::BulkString(word.as_bytes())).collect();
+    let mut command = BytesMut::new();
+    extend_encode_borrowed(&mut command, &BorrowedFrame::Array(&words), false)
+        .map_err(|_| Failure::Other("a command that cannot be sent".to_owned()))?;
+    Ok(command.freeze())
+}
+
+impl RespConnection {
+    /// Begins the protocol on a connection.
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream, received: BytesMut::new() }
+    }
+
+    /// Whether the server has not closed it, as far as is known, and has sent nothing unasked.
+    pub fn is_open(&self) -> bool {
+        let is_silent = || {
+            let read = self.stream.try_read(&mut [0]);
+            read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        self.received.is_empty() && is_silent()
+    }
+
+    /// Sends a command, and receives its answer. `on_head` is called when its first bytes are there.
+    pub async fn exchange(&mut self, command: &[u8], on_head: &mut dyn FnMut(Option<u16>)) -> Result<Answer, Failure> {
+        self.stream.write_all(command).await.map_err(Failure::of_io)?;
+        let mut is_first = true;
+        loop {
+            // A long answer is decoded again from its beginning after each read: reads grow with it.
+            self.received.reserve(READ_BYTES_MIN.max(self.received.len()));
+            let count = self.stream.read_buf(&mut self.received).await.map_err(Failure::of_io)?;
+            if count == 0 {
+                return Err(Failure::of_io(ErrorKind::UnexpectedEof.into()));
+            }
+            if std::mem::take(&mut is_first) {
+                on_head(None);
+            }
+            match decode_bytes_mut(&mut self.received) {
+                Ok(Some((frame, ..))) => return Ok(answer(&frame)),
+                Ok(None) if self.received.len() > ANSWER_BYTES_MAX => {
+                    return Err(Failure::Other("an answer of more than 64 MiB".to_owned()));
+                }
+                Ok(None) => {}
+                Err(_) => return Err(Failure::Other("no RESP".to_owned())),
+            }
+        }
+    }
+}
+
+fn answer(frame: &BytesFrame) -> Answer {
+    let head = match frame {
+        BytesFrame::Error(_) => Head::Error,
+        _ => Head::Done,
+    };
+    let body = text(frame);
+    Answer { head, body_bytes: body.len() as u64, body }
+}
+
+/// An answer as text: the items of an array are lines.
+fn text(frame: &BytesFrame) -> Bytes {
+    match frame {
+        BytesFrame::SimpleString(bytes) | BytesFrame::BulkString(bytes) => bytes.clone(),
+        BytesFrame::Error(text) => Bytes::copy_from_slice(text.as_bytes()),
+        BytesFrame::Integer(number) => number.to_string().into(),
+        BytesFrame::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(&b'\n').into(),
+        BytesFrame::Null => Bytes::from_static(b"(nil)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(answer: &str) -> String {
+        let frame = decode_bytes_mut(&mut BytesMut::from(answer)).unwrap().unwrap().0;
+        String::from_utf8(text(&frame).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn every_answer_has_a_text() {
+        assert_eq!(read("+OK\r\n"), "OK");
+        assert_eq!(read(":-7\r\n"), "-7");
+        assert_eq!(read("$5\r\na\r\nbc\r\n"), "a\r\nbc");
+        assert_eq!(read("$-1\r\n"), "(nil)");
+        assert_eq!(read("*-1\r\n"), "(nil)");
+        assert_eq!(read("*3\r\n$1\r\na\r\n*2\r\n:1\r\n:2\r\n$-1\r\n"), "a\n1\n2\n(nil)");
+        assert_eq!(read("*0\r\n"), "");
+        assert_eq!(read("-ERR no such thing\r\n"), "ERR no such thing");
+    }
+
+    #[test]
+    fn a_command_is_an_array_of_its_words() {
+        let sent = request(&["SET".into(), "größe".into(), "".into()]).unwrap();
+        assert_eq!(sent, "*3\r\n$3\r\nSET\r\n$7\r\ngröße\r\n$0\r\n\r\n");
+    }
+}

@@ -1,0 +1,73 @@
+//! Where a candidate answers, and by which protocol.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use http::{HeaderValue, Uri};
+
+use super::WorkerError;
+use crate::scenario::Protocol;
+
+/// The port of HTTP where an address names none.
+const HTTP_PORT: u16 = 80;
+/// The port of the Redis protocol where an address names none.
+const RESP_PORT: u16 = 6379;
+
+/// Where a candidate answers.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The address to connect to.
+    pub address: SocketAddr,
+    /// The host and the port, as requests over HTTP name them.
+    pub host: HeaderValue,
+}
+
+impl Target {
+    /// Finds the address that a URL names.
+    pub fn of_url(url: &str) -> Result<Self, WorkerError> {
+        let refuse = |message: &str| WorkerError::Address { url: url.to_owned(), message: message.to_owned() };
+        let uri: Uri = url.parse().map_err(|_| refuse("no address; write for example http://127.0.0.1:8080"))?;
+        let (protocol, port) = match uri.scheme_str() {
+            Some("http") => (Protocol::Http, HTTP_PORT),
+            Some("redis") => (Protocol::Resp, RESP_PORT),
+            _ => return Err(refuse("the testbed speaks plain HTTP (http://…) and the Redis protocol (redis://…)")),
+        };
+        let authority = uri.authority().ok_or_else(|| refuse("it names no host"))?;
+        if protocol == Protocol::Resp && (authority.as_str().contains('@') || !matches!(uri.path(), "" | "/")) {
+            return Err(refuse("only redis://HOST:PORT; AUTH and SELECT are steps of a scenario"));
+        }
+        let host = authority.host().trim_matches(['[', ']']);
+        let resolved = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
+        let address = resolved?.next().ok_or_else(|| refuse("its host has no address"))?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| refuse("its host is no header value"))?;
+        Ok(Self { protocol, address, host })
+    }
+
+    /// Whether steps of this protocol can be sent there.
+    pub fn check(&self, url: &str, steps: Protocol) -> Result<(), WorkerError> {
+        let message = match (steps, self.protocol) {
+            (Protocol::Http, Protocol::Resp) => "the steps have paths: name an address like http://127.0.0.1:8080",
+            (Protocol::Resp, Protocol::Http) => "the steps have commands: name an address like redis://127.0.0.1:6379",
+            _ => return Ok(()),
+        };
+        Err(WorkerError::Address { url: url.to_owned(), message: message.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_scheme_chooses_the_protocol_and_its_port() {
+        let target = |url: &str| Target::of_url(url).map(|target| (target.protocol, target.address.to_string()));
+        assert_eq!(target("http://127.0.0.1").unwrap(), (Protocol::Http, "127.0.0.1:80".to_owned()));
+        assert_eq!(target("redis://127.0.0.1").unwrap(), (Protocol::Resp, "127.0.0.1:6379".to_owned()));
+        assert_eq!(target("redis://[::1]:7000/").unwrap(), (Protocol::Resp, "[::1]:7000".to_owned()));
+        for refused in ["https://127.0.0.1", "127.0.0.1:80", "redis://user:word@127.0.0.1", "redis://127.0.0.1/1"] {
+            assert!(target(refused).is_err(), "{refused}");
+        }
+    }
+}

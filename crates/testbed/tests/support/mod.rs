@@ -1,0 +1,102 @@
+//! Workers on threads of a test, and runs of plans.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use testbed::coordinator::{Collected, Coordinator, WorkerPlace};
+use testbed::event::StepNames;
+use testbed::inputs::Inputs;
+use testbed::plan::Plan;
+use testbed::record::{Machine, Program};
+use testbed::results::Judgement;
+use testbed::scenario::{Protocol, Scenario};
+use testbed::tally::{self, Measured, Window};
+use testbed::verdict::judge;
+use testbed::worker::Worker;
+
+const TOKEN: &str = "only for tests";
+
+/// A worker on a thread of this process, for one run.
+pub fn worker() -> WorkerPlace {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let worker = Worker { token: TOKEN.to_owned(), program: Program::default(), machine: Machine::find(None) };
+        // What goes wrong reaches the coordinator.
+        drop(worker.serve_once(listener));
+    });
+    WorkerPlace::At(address)
+}
+
+/// A run of a plan in a folder of its own.
+pub struct Run {
+    pub inputs: Inputs,
+    pub folder: tempfile::TempDir,
+}
+
+impl Run {
+    /// A run of a plan whose scenarios are files `NAME.toml` with these texts.
+    pub fn new(plan: &str, scenarios: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in scenarios {
+            std::fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
+        }
+        let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
+        Self { inputs, folder }
+    }
+
+    pub async fn collect(&self, address: SocketAddr, places: Vec<WorkerPlace>) -> Collected {
+        let scheme = match self.inputs.compiled().unwrap()[0].protocol {
+            Protocol::Http => "http",
+            Protocol::Resp => "redis",
+        };
+        let url = format!("{scheme}://{address}");
+        let coordinator = Coordinator {
+            inputs: &self.inputs,
+            url: &url,
+            token: TOKEN,
+            folder: self.folder.path(),
+            on_progress: &|_, _| {},
+            on_start: &|_| {},
+        };
+        coordinator.run(places).await.unwrap()
+    }
+
+    pub fn names(&self) -> StepNames {
+        self.inputs.compiled().unwrap().iter().map(Scenario::names).collect()
+    }
+
+    pub fn count(&self, files: &[PathBuf]) -> Measured {
+        let plan = &self.inputs.plan;
+        let started_at = "2026-01-01T00:00:00Z".parse().unwrap();
+        let window = Window { started_at, warm_up: plan.warm_up, duration: plan.load.duration() - plan.warm_up };
+        tally::count(files, &self.names(), window, &[], &mut Vec::new()).unwrap()
+    }
+
+    pub async fn measure(&self, address: SocketAddr) -> (Measured, Judgement) {
+        let places = (0..self.inputs.plan.workers).map(|_| worker()).collect();
+        let collected = self.collect(address, places).await;
+        let measured = self.count(&collected.events);
+        // The generator shares its processors with other tests here: its lateness is not judged.
+        let mut lenient = self.count(&collected.events);
+        lenient.summary.all.lateness.max_ms = 0.0;
+        (measured, judge(&self.inputs.plan, &lenient, collected.lost.into_iter().collect()))
+    }
+}
+
+/// Whether a program is installed. If not, that is reported, and is a failure if `CI` is set.
+pub fn is_installed(program: &str, package: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+        return true;
+    }
+    let told = format!("{program} is not installed (Debian: {package})");
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
+    eprintln!("not run: {told}");
+    if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
+        let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        std::io::Write::write_all(&mut list, format!("{told}\n").as_bytes()).unwrap();
+    }
+    false
+}
