@@ -122,6 +122,14 @@ impl Shape {
         }
     }
 
+    /// How many users there are in all in a closed loop; 0 in an open one.
+    pub fn closed_users(&self, workers: u32) -> u64 {
+        match self {
+            Self::Closed { users_per_worker, .. } => users_per_worker * u64::from(workers),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let rate = |name: &str, rate: f64, least: f64| match rate.is_finite() && rate >= least {
             true => Ok(()),

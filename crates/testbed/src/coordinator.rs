@@ -89,6 +89,14 @@ pub enum RunError {
     Io(#[from] std::io::Error),
 }
 
+/// What a worker says of itself in the end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Finished {
+    at: Option<Timestamp>,
+    cpu_s: f64,
+    longest_stall_ms: f64,
+}
+
 /// A worker that the coordinator talks to.
 struct Connected {
     worker: u32,
@@ -138,13 +146,19 @@ impl Coordinator<'_> {
             }
         });
         // The first that is lost ends the others: their connections are dropped.
-        let collected: Result<Vec<f64>, String> = try_join_all(collecting).await;
-        let (cpu, lost) = match collected {
-            Ok(cpu) => (cpu, None),
-            Err(why) => (vec![0.0; workers.len()], Some(why)),
+        let collected: Result<Vec<Finished>, String> = try_join_all(collecting).await;
+        let (finished, lost) = match collected {
+            Ok(finished) => (finished, None),
+            Err(why) => (vec![Finished::default(); workers.len()], Some(why)),
         };
-        let with_cpu = workers.into_iter().zip(cpu).map(|(record, cpu_s)| WorkerRecord { cpu_s, ..record });
-        let (workers, ended_at) = (with_cpu.collect(), Timestamp::now());
+        // What workers ship afterwards is no part of the run.
+        let ended_at = finished.iter().filter_map(|finished| finished.at).max().unwrap_or_else(Timestamp::now);
+        let with_figures = workers.into_iter().zip(finished).map(|(record, finished)| WorkerRecord {
+            cpu_s: finished.cpu_s,
+            longest_stall_ms: finished.longest_stall_ms,
+            ..record
+        });
+        let workers = with_figures.collect();
         Ok(Collected { started_at, ended_at, workers, machines, events, users: users.into_inner(), lost })
     }
 
@@ -179,22 +193,32 @@ impl Coordinator<'_> {
             return Err("it does not get ready".to_owned());
         };
         let address = process.is_none().then_some(address);
-        let record = WorkerRecord { number: worker, address, clock_offset_us, clock_error_us, cpu_s: 0.0, program };
+        let record = WorkerRecord {
+            number: worker,
+            address,
+            clock_offset_us,
+            clock_error_us,
+            cpu_s: 0.0,
+            longest_stall_ms: 0.0,
+            program,
+        };
         Ok(Connected { worker, wire, record, machine: *machine, _process: process })
     }
 }
 
 impl Connected {
-    /// Receives everything. Returns the worker's processor time in seconds.
-    async fn collect(mut self, mut file: File, on_progress: impl Fn(Progress)) -> Result<f64, String> {
-        let mut cpu_used_s = 0.0;
+    /// Receives everything.
+    async fn collect(mut self, mut file: File, on_progress: impl Fn(Progress)) -> Result<Finished, String> {
+        let mut finished = Finished::default();
         loop {
             let said = timeout(SILENCE_MAX, self.wire.receive()).await.map_err(|_| "it is silent".to_owned())?;
             match said.map_err(|error: WireError| error.to_string())? {
                 ToCoordinator::Progress(progress) => on_progress(progress),
-                ToCoordinator::Finished { cpu_s } => cpu_used_s = cpu_s,
+                ToCoordinator::Finished { cpu_s, longest_stall_ms } => {
+                    finished = Finished { at: Some(Timestamp::now()), cpu_s, longest_stall_ms };
+                }
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
-                ToCoordinator::End => return Ok(cpu_used_s),
+                ToCoordinator::End => return Ok(finished),
                 ToCoordinator::Refused(why) => return Err(why),
                 ToCoordinator::Welcome { .. } | ToCoordinator::Clock { .. } | ToCoordinator::Ready => {
                     return Err("it does not keep to the protocol".to_owned());

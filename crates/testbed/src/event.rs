@@ -69,6 +69,9 @@ pub enum Outcome {
     Failed(String),
 }
 
+/// How failures begin that are the generator's own: no files or no ports are left, for example.
+pub const OF_GENERATOR: &str = "generator: ";
+
 impl Outcome {
     /// As it is written.
     pub fn text(&self) -> &str {

@@ -2,10 +2,12 @@
 //! the record, and sent to the workers.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use preservation::bagit::text::is_inside;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -140,13 +142,26 @@ fn read_files(source: &Source, folder: &Path, files: &mut Files) -> Result<(), I
     let mut add = |name: String, path: PathBuf| {
         let known: u64 = files.0.values().map(|bytes| bytes.len() as u64).sum();
         let failed = |error| InputError::Io { path: path.clone(), error };
-        if known + fs::metadata(&path).map_err(failed)?.len() > FILES_BYTES_MAX {
-            return Err(invalid(name, "the files of all feeds together have at most 1 GiB").into());
+        if !fs::metadata(&path).map_err(failed)?.is_file() {
+            return Err(invalid(name, "it is no file").into());
         }
-        let bytes = fs::read(&path).map_err(failed)?;
+        let (mut bytes, left) = (Vec::new(), FILES_BYTES_MAX.saturating_sub(known));
+        let mut file = File::open(&path).map_err(failed)?.take(left + 1);
+        if file.read_to_end(&mut bytes).map_err(failed)? as u64 > left {
+            return Err(invalid(name, "the files of all feeds together have at most 256 MiB").into());
+        }
         files.0.insert(name, bytes.into());
         Ok(())
     };
+    // A plan of somebody else reads nothing but what came with it.
+    let named = match source {
+        Source::Lines { file, .. } | Source::Csv { file, .. } | Source::Ndjson { file, .. } => Some(file),
+        Source::Files { folder, .. } => Some(folder),
+        _ => None,
+    };
+    if let Some(name) = named.filter(|name| !is_inside(name)) {
+        return Err(invalid(name.as_str(), "name a place below the folder of the plan").into());
+    }
     match source {
         Source::Lines { file, .. } | Source::Csv { file, .. } | Source::Ndjson { file, .. } => {
             add(file.clone(), folder.join(file))
@@ -168,4 +183,31 @@ fn read_files(source: &Source, folder: &Path, files: &mut Files) -> Result<(), I
 
 fn text_of(path: &Path) -> Result<String, InputError> {
     fs::read_to_string(path).map_err(|error| InputError::Io { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_plan_reads_only_files_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |file: &str| {
+            let scenario = format!(
+                "feeds = [{{ name = \"f\", kind = \"lines\", file = \"{file}\" }}]\n\
+                 [[steps]]\nname = \"get\"\npath = \"/${{f}}\"\n"
+            );
+            fs::write(folder.path().join("own.toml"), scenario).unwrap();
+            let plan = "name = \"x\"\nscenarios = [{ scenario = \"own.toml\" }]\n\
+                        load = { shape = \"constant\", rate = 1, duration = \"1s\" }\n";
+            Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).map(|inputs| inputs.digests().len())
+        };
+        fs::write(folder.path().join("words.txt"), "a\nb\n").unwrap();
+        assert_eq!(read("words.txt").unwrap(), 3);
+        for elsewhere in ["/etc/hostname", "../words.txt", "/dev/zero", "a/../../b"] {
+            assert!(read(elsewhere).unwrap_err().to_string().contains("below the folder"), "{elsewhere}");
+        }
+        assert!(read(".").is_err());
+    }
 }

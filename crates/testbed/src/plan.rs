@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::arrivals::Shape;
 use crate::objective::Objective;
+use crate::scenario::first_double;
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,6 +162,9 @@ impl Plan {
         }
         if self.scenarios.is_empty() {
             return Err(invalid("plan: scenarios", "at least one, for example [{ scenario = \"read\" }]"));
+        }
+        if let Some(name) = first_double(self.scenarios.iter().map(|of| &of.scenario)) {
+            return Err(invalid("plan: scenarios", format!("`{name}` is there twice; give it a greater share")));
         }
         if self.scenarios.iter().any(|of| !of.share.is_finite() || of.share <= 0.0) {
             return Err(invalid("plan: scenarios: share", "a number above 0"));

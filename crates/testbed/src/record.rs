@@ -86,6 +86,9 @@ pub struct WorkerRecord {
     pub clock_error_us: u64,
     /// Processor time that it used from the start instant to its end, in seconds.
     pub cpu_s: f64,
+    /// The longest time in which the thread of the load did nothing, in milliseconds.
+    #[serde(default)]
+    pub longest_stall_ms: f64,
     /// Its program.
     pub program: Program,
 }

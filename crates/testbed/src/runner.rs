@@ -172,6 +172,13 @@ impl Runner<'_> {
                 None
             }
         };
+        let stalls = collected.workers.iter().filter(|worker| worker.longest_stall_ms * 1e3 > tally::LATE_US as f64);
+        void.extend(stalls.map(|worker| {
+            format!(
+                "Worker {} did nothing for {:.0} ms: others used its processor.",
+                worker.number, worker.longest_stall_ms
+            )
+        }));
         let busy = coordinating.busy_before.unwrap_or_default();
         if busy > BUSY_MAX * coordinating.processors as f64 && !self.may_be_busy {
             void.push(format!("Others used {busy:.2} of {} processors before the run.", coordinating.processors));

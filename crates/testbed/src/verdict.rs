@@ -1,5 +1,6 @@
 //! In one word: does the candidate hold this load?
 
+use crate::event::OF_GENERATOR;
 use crate::objective::{Measure, Objective};
 use crate::plan::Plan;
 use crate::results::{Judgement, Summary, Verdict};
@@ -27,6 +28,10 @@ pub fn judge(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgement {
             all.lateness.max_ms
         ));
     }
+    let own = measured.summary.errors.iter().filter(|error| error.kind.starts_with(OF_GENERATOR));
+    void.extend(own.map(|error| {
+        format!("{} requests could not be made: {}. Use more machines, or shared connections.", error.count, error.kind)
+    }));
     if !void.is_empty() {
         return Judgement { verdict: Verdict::Void, reasons: void };
     }

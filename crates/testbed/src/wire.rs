@@ -1,8 +1,12 @@
 //! What a coordinator and a worker say to each other: messages with their length before them
 //! (four bytes), in postcard. Both are the same program.
 
+use std::io;
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -19,6 +23,9 @@ pub const VERSION: u32 = 1;
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
 /// The most bytes of any message: a job with all its files.
 const BYTES_MAX: usize = (1 << 30) + (64 << 20);
+/// How long a connection may be idle until it is looked whether the other side is there, and how often.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVES: u32 = 3;
 /// Bytes of events in one message.
 pub const EVENTS_BYTES: usize = 256 << 10;
 
@@ -69,6 +76,8 @@ pub enum ToCoordinator {
     Finished {
         /// Processor time since the start instant, in seconds.
         cpu_s: f64,
+        /// The longest time in which its thread did nothing, in milliseconds.
+        longest_stall_ms: f64,
     },
     /// A piece of its events.
     Events(Bytes),
@@ -127,8 +136,13 @@ pub struct Wire(Framed<TcpStream, LengthDelimitedCodec>);
 
 impl Wire {
     /// A connection to somebody who is not known yet.
-    pub fn new(stream: TcpStream) -> Result<Self, WireError> {
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        // Neither side waits for ever for one that vanished without a word.
+        set_socket_keepalive(&stream, true)?;
+        set_tcp_keepidle(&stream, KEEPALIVE)?;
+        set_tcp_keepintvl(&stream, KEEPALIVE)?;
+        set_tcp_keepcnt(&stream, KEEPALIVES)?;
         Ok(Self(LengthDelimitedCodec::builder().max_frame_length(STRANGERS_BYTES_MAX).new_framed(stream)))
     }
 

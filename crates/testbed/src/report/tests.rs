@@ -37,6 +37,7 @@ impl Run {
             clock_offset_us: 1,
             clock_error_us: 2,
             cpu_s: 3.0,
+            longest_stall_ms: 0.0,
             program: program.clone(),
         };
         let machine = Machine {

@@ -55,9 +55,14 @@ impl Answer {
         text.chars().take_while(is_plain).take(ERROR_CHARS_MAX).collect()
     }
 
-    fn header(&self, name: &http::HeaderName) -> Option<String> {
-        let Head::Http(_, headers) = &self.head else { return None };
-        Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
+    /// The values of all header fields of a name.
+    fn headers(&self, name: &http::HeaderName) -> impl Iterator<Item = String> {
+        let headers = match &self.head {
+            Head::Http(_, headers) => Some(headers),
+            Head::Done | Head::Error => None,
+        };
+        let values = headers.into_iter().flat_map(move |headers| headers.get_all(name));
+        values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
     }
 }
 
@@ -111,7 +116,7 @@ impl Check {
             Head::Http(..) | Head::Done => {}
         }
         for (name, pattern) in &self.headers {
-            if !answer.header(name).is_some_and(|value| pattern.is_match(&value)) {
+            if !answer.headers(name).any(|value| pattern.is_match(&value)) {
                 return Err(format!("check: header {name}"));
             }
         }
@@ -173,7 +178,7 @@ impl Source {
 
     pub(super) fn find(&self, answer: &Answer) -> Option<String> {
         match self {
-            Self::Header(name) => answer.header(name),
+            Self::Header(name) => answer.headers(name).next(),
             Self::Json(pointer) => {
                 let body: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
                 match body.pointer(pointer)? {

@@ -58,7 +58,7 @@ pub enum Source {
     },
     /// The lines of a file.
     Lines {
-        /// The file, beside the scenario.
+        /// The file, beside the plan.
         file: String,
         /// In which order.
         #[serde(default)]
@@ -66,7 +66,7 @@ pub enum Source {
     },
     /// The rows of a CSV file with a header: `${name.column}`.
     Csv {
-        /// The file, beside the scenario.
+        /// The file, beside the plan.
         file: String,
         /// In which order.
         #[serde(default)]
@@ -74,7 +74,7 @@ pub enum Source {
     },
     /// The objects of a file with one JSON object on each line: `${name.key}`.
     Ndjson {
-        /// The file, beside the scenario.
+        /// The file, beside the plan.
         file: String,
         /// In which order.
         #[serde(default)]
@@ -82,7 +82,7 @@ pub enum Source {
     },
     /// The files of a folder as bodies: `${name.name}`, `${name.bytes}`, `${name.sha256}`.
     Files {
-        /// The folder, beside the scenario.
+        /// The folder, beside the plan.
         folder: String,
         /// In which order.
         #[serde(default)]
@@ -171,12 +171,19 @@ impl Feed {
         if is_empty {
             return Err(refuse("it has nothing to draw from"));
         }
-        let mut numbers = match columns.is_empty() {
-            true => vec![names.add(&spec.name)],
-            false => columns.iter().map(|column| names.add(&format!("{}.{column}", spec.name))).collect(),
+        let value_names = match columns.is_empty() {
+            true => vec![spec.name.clone()],
+            false => columns.iter().map(|column| format!("{}.{column}", spec.name)).collect(),
         };
-        numbers.sort_unstable();
-        Ok(Self { draw, first_value: numbers.first().copied().unwrap_or_default() })
+        // The values of a feed follow each other.
+        let first_value = names.len();
+        for name in value_names {
+            if names.number(&name).is_some() {
+                return Err(refuse(&format!("there is another ${{{name}}}: names of feeds and columns differ")));
+            }
+            names.add(&name);
+        }
+        Ok(Self { draw, first_value })
     }
 
     /// Draws for a user, and puts its values where they belong. Returns the bytes of a body, if the
@@ -299,13 +306,17 @@ mod tests {
 
     #[test]
     fn a_feed_without_values_or_file_is_refused() {
+        let twice = Source::Csv { file: "twice".to_owned(), order: Order::Random };
         let error = |source| {
             let spec = FeedSpec { name: "f".to_owned(), source };
-            Feed::new(&spec, &Files::of([("empty", "")]), &mut Names::default()).unwrap_err().to_string()
+            Feed::new(&spec, &Files::of([("empty", ""), ("twice", "a,a\n1,2\n")]), &mut Names::default())
+                .unwrap_err()
+                .to_string()
         };
         let lines = |file: &str| Source::Lines { file: file.to_owned(), order: Order::Random };
         assert_eq!(error(lines("empty")), "feed f: it has nothing to draw from");
         assert!(error(lines("missing")).contains("missing"));
         assert!(error(Source::Uniform { from: 2, to: 1 }).contains("from"));
+        assert!(error(twice).contains("${f.a}"));
     }
 }

@@ -14,6 +14,8 @@ mod spec;
 mod step;
 mod template;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -71,6 +73,10 @@ impl Scenario {
         for name in OF_EVERY_USER {
             names.add(name);
         }
+        let of_steps = spec.steps.iter().map(|step| &step.name);
+        if let Some(name) = first_double(of_steps) {
+            return Err(invalid(format!("scenario {}: step {name}", spec.name), "another step has the same name"));
+        }
         let feeds = spec.feeds.iter().map(|feed| Ok((feed.name.clone(), Feed::new(feed, files, &mut names)?)));
         let feeds = feeds.collect::<Result<Vec<_>, PlanError>>()?;
         let mut steps = Vec::new();
@@ -94,7 +100,8 @@ impl Scenario {
     }
 
     /// Draws the values of a user. They depend on the seed, the user and the round alone.
-    pub fn draw(&self, user: u64, round: u64, seed: u64) -> UserValues {
+    /// `users` is how many there are in all, in a closed loop.
+    pub fn draw(&self, user: u64, round: u64, seed: u64, users: u64) -> UserValues {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         // One stream per user; rounds begin far from each other in it.
         random.set_stream(user);
@@ -104,11 +111,17 @@ impl Scenario {
             *value = number.to_string();
         }
         // In a closed loop a user is another one in each round, as far as feeds are concerned.
-        let drawn_by = user.wrapping_add(round.wrapping_mul(1 << 32));
+        let drawn_by = user.wrapping_add(round.wrapping_mul(users));
         let draw = |(_, feed): &(String, Feed)| feed.draw(drawn_by, &mut random, &mut values);
         let bodies = self.feeds.iter().map(draw).collect();
         UserValues { values, bodies }
     }
+}
+
+/// The first name that is there twice.
+pub(crate) fn first_double<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut known = BTreeSet::new();
+    names.into_iter().find(|name| !known.insert(name.as_str()))
 }
 
 impl UserValues {
@@ -158,7 +171,7 @@ mod tests {
     fn a_user_sends_the_same_requests_for_the_same_seed() {
         let scenario = scenario();
         let sent = |user, seed| {
-            let values = scenario.draw(user, 0, seed);
+            let values = scenario.draw(user, 0, seed, 0);
             format!("{:?}", values.request(&scenario.steps[0]))
         };
         assert_eq!(sent(3, 1), sent(3, 1));
@@ -170,7 +183,7 @@ mod tests {
     #[test]
     fn a_later_step_uses_what_an_earlier_one_saved() {
         let scenario = scenario();
-        let mut values = scenario.draw(0, 0, 1);
+        let mut values = scenario.draw(0, 0, 1, 0);
         let mut headers = HeaderMap::new();
         headers.insert("location", "/rest/a0".parse().unwrap());
         let head = Head::Http(StatusCode::CREATED, headers);

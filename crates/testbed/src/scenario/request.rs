@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, Method};
 
 use super::Protocol;
 use super::feed::Feed;
@@ -27,7 +27,7 @@ pub struct HttpRequest<'a> {
     /// Its path, or an absolute address.
     pub path: Cow<'a, str>,
     /// Its header fields.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub headers: Vec<(HeaderName, Cow<'a, str>)>,
     /// Its body.
     pub body: Bytes,
 }
@@ -72,6 +72,9 @@ impl RequestTemplate {
         let method = method.parse().map_err(|_| format!("method: `{method}` is no method"))?;
         let header = |(name, value): (&String, &String)| Ok((field_name(name)?, Template::parse(value, names)?));
         let headers = spec.headers.iter().map(header).collect::<Result<_, String>>()?;
+        if !["/", "${", "http://", "https://"].iter().any(|start| path.starts_with(start)) {
+            return Err("path: it begins with `/`, or with a value that a step has saved".to_owned());
+        }
         let path = Template::parse(path, names)?;
         Ok(Self::Http { method, path, headers, body: Body::new(spec.body.as_ref(), feeds, names)? })
     }
@@ -100,12 +103,7 @@ impl RequestTemplate {
             Self::Http { method, path, headers, body } => (method, path, headers, body),
             Self::Command(words) => return Outgoing::Command(words.iter().map(|word| word.filled(values)).collect()),
         };
-        let header = |(name, value): &(HeaderName, Template)| {
-            // What no header can hold is sent as far as it can be: the candidate judges it.
-            let value = HeaderValue::from_str(&value.filled(values)).unwrap_or_else(|_| HeaderValue::from_static(""));
-            (name.clone(), value)
-        };
-        let headers = headers.iter().map(header).collect();
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.filled(values))).collect();
         Outgoing::Http(HttpRequest { method, path: path.filled(values), headers, body: body.filled(values, bodies) })
     }
 }

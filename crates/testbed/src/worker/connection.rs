@@ -50,12 +50,28 @@ impl Connector {
 
     /// A connection that is free, or a new one. The second is true if it was used before.
     pub async fn connection(&self, own: &mut Option<Connection>) -> Result<(Connection, bool), Failure> {
+        if let Some(shared) = self.shared() {
+            return Ok((shared, true));
+        }
         while let Some(known) = own.take().or_else(|| self.idle.borrow_mut().pop()) {
             if known.is_open() {
                 return Ok((known, true));
             }
         }
-        Ok((self.connect().await?, false))
+        let connection = self.connect().await?;
+        if self.connections.keep == Keep::Worker
+            && let Some(shared) = connection.share()
+        {
+            self.idle.borrow_mut().push(shared);
+        }
+        Ok((connection, false))
+    }
+
+    /// A connection that many requests use at once.
+    fn shared(&self) -> Option<Connection> {
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(|known| known.is_open() || known.share().is_none());
+        idle.last().and_then(Connection::share)
     }
 
     /// A new connection.
@@ -72,16 +88,27 @@ impl Connector {
     pub fn give_back(&self, connection: Connection, own: &mut Option<Connection>) {
         match self.connections.keep {
             Keep::User => *own = Some(connection),
+            // One that many use is there already.
+            Keep::Worker if connection.share().is_some() => {}
             Keep::Worker => self.idle.borrow_mut().push(connection),
             Keep::Request => {}
         }
     }
 
-    /// A request in the form of its protocol.
-    pub fn request(&self, outgoing: &Outgoing<'_>) -> Result<Request, Failure> {
+    /// The path of a request over HTTP.
+    pub fn path(&self, outgoing: &Outgoing<'_>, base: &str) -> Option<String> {
+        match outgoing {
+            Outgoing::Http(request) => http::path(&request.path, base).ok(),
+            Outgoing::Command(_) => None,
+        }
+    }
+
+    /// A request in the form of its protocol. `base` is the path of the one before.
+    pub fn request(&self, outgoing: &Outgoing<'_>, base: &str) -> Result<Request, Failure> {
         match outgoing {
             Outgoing::Http(request) => {
-                let request = http::request(request, self.connections.http, &self.target.host)?;
+                let path = http::path(&request.path, base)?;
+                let request = http::request(request, &path, self.connections.http, &self.target.host)?;
                 Ok(Request::Http(Box::new(request)))
             }
             Outgoing::Command(words) => Ok(Request::Resp(resp::request(words)?)),
@@ -90,6 +117,14 @@ impl Connector {
 }
 
 impl Connection {
+    /// The same connection once more, if its protocol lets many requests use it at once.
+    fn share(&self) -> Option<Self> {
+        match self {
+            Self::Http(connection) => connection.share().map(Self::Http),
+            Self::Resp(_) => None,
+        }
+    }
+
     fn is_open(&self) -> bool {
         match self {
             Self::Http(connection) => connection.is_open(),

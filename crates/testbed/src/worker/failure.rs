@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-use crate::event::Outcome;
+use rustix::io::Errno;
+
+use crate::event::{OF_GENERATOR, Outcome};
 
 /// How a request failed.
 #[derive(Debug)]
@@ -22,13 +24,28 @@ impl Failure {
         match error.kind() {
             ErrorKind::ConnectionRefused => Self::Other("connection refused".to_owned()),
             ErrorKind::TimedOut => Self::TimeOut,
-            _ => Self::Other(format!("connect: {}", error.kind())),
+            _ => match Self::of_generator(&error) {
+                Some(own) => own,
+                None => Self::Other(format!("connect: {}", error.kind())),
+            },
         }
+    }
+
+    /// This machine has no more to give.
+    fn of_generator(error: &io::Error) -> Option<Self> {
+        let what = match Errno::from_io_error(error)? {
+            Errno::MFILE | Errno::NFILE => "too many open files",
+            Errno::ADDRNOTAVAIL => "no port is free",
+            Errno::NOBUFS | Errno::NOMEM => "no memory for connections",
+            _ => return None,
+        };
+        Some(Self::Other(format!("{OF_GENERATOR}{what}")))
     }
 
     /// A request or its response broke.
     pub fn of_http(error: hyper::Error) -> Self {
-        if error.is_canceled() {
+        // The connection was closed before the request was written.
+        if error.is_canceled() || error.is_closed() {
             return Self::Unseen;
         }
         match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {

@@ -18,6 +18,26 @@ use crate::plan::Plan;
 /// So many users that are overdue are sent on their way before others go on.
 const BURST: u32 = 32;
 
+/// A user that is active. It is one no more when the value is dropped, whatever happens to it.
+struct Active {
+    shared: Rc<Shared>,
+    all_done: Rc<Notify>,
+}
+
+impl Active {
+    fn new(shared: Rc<Shared>, all_done: Rc<Notify>) -> Self {
+        shared.log.count(|progress| progress.users += 1);
+        Self { shared, all_done }
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.shared.log.count(|progress| progress.users -= 1);
+        self.all_done.notify_one();
+    }
+}
+
 /// The part of a load that one worker makes.
 pub struct Generator {
     /// The plan.
@@ -55,17 +75,16 @@ impl Generator {
                 self.drop_user(number, scenario, due);
                 continue;
             }
-            shared.log.count(|progress| progress.users += 1);
-            let (shared, all_done) = (shared.clone(), all_done.clone());
+            let active = Active::new(shared.clone(), all_done.clone());
+            let shared = shared.clone();
             spawn_local(async move {
-                let mut user = User::new(shared.clone(), number, scenario);
+                let _active = active;
+                let mut user = User::new(shared, number, scenario);
                 if is_closed {
                     user.run_until(due, end).await;
                 } else {
                     user.run(0, due).await;
                 }
-                shared.log.count(|progress| progress.users -= 1);
-                all_done.notify_one();
             });
         }
         while shared.log.progress().users > 0 {

@@ -7,6 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
+use oxiri::Iri;
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 
@@ -23,12 +24,29 @@ pub enum HttpConnection {
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
+/// The path and the query of a request. A relative reference begins at the path of the request before
+/// (RFC 3986, 5.2). An address that a step has saved is one of the candidate, whatever host it names.
+pub fn path(reference: &str, base: &str) -> Result<String, Failure> {
+    if reference.starts_with('/') && !reference.starts_with("//") {
+        return Ok(reference.to_owned());
+    }
+    let wrong = || Failure::Other("an address that is none".to_owned());
+    if reference.is_empty() {
+        return Err(wrong());
+    }
+    let base = Iri::parse(format!("http://candidate{base}")).map_err(|_| wrong())?;
+    let uri: Uri = base.resolve(reference).map_err(|_| wrong())?.as_str().parse().map_err(|_| wrong())?;
+    Ok(uri.path_and_query().map_or("/", |path| path.as_str()).to_owned())
+}
+
 /// A request in the form of the protocol.
-pub fn request(request: &HttpRequest<'_>, version: Http, host: &HeaderValue) -> Result<Request<Full<Bytes>>, Failure> {
+pub fn request(
+    request: &HttpRequest<'_>,
+    path: &str,
+    version: Http,
+    host: &HeaderValue,
+) -> Result<Request<Full<Bytes>>, Failure> {
     let not_sendable = || Failure::Other("a request that cannot be sent".to_owned());
-    let uri: Uri = request.path.parse().map_err(|_| not_sendable())?;
-    // An address that a step has saved is one of the candidate, whatever host it names.
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let uri = match version {
         Http::One => path.to_owned(),
         Http::Two => format!("http://{}{path}", String::from_utf8_lossy(host.as_bytes())),
@@ -38,7 +56,10 @@ pub fn request(request: &HttpRequest<'_>, version: Http, host: &HeaderValue) -> 
         headers.insert(HOST, host.clone());
     }
     if let Some(headers) = built.headers_mut() {
-        headers.extend(request.headers.iter().cloned());
+        for (name, value) in &request.headers {
+            let value = HeaderValue::from_str(value).map_err(|_| not_sendable())?;
+            headers.append(name.clone(), value);
+        }
     }
     built.body(Full::new(request.body.clone())).map_err(|_| not_sendable())
 }
@@ -59,6 +80,14 @@ impl HttpConnection {
                 spawn_local(async move { drop(connection.await) });
                 Ok(Self::Two(sender))
             }
+        }
+    }
+
+    /// The same connection once more. HTTP/1.1 has one request at a time on each.
+    pub fn share(&self) -> Option<Self> {
+        match self {
+            Self::One(_) => None,
+            Self::Two(sender) => Some(Self::Two(sender.clone())),
         }
     }
 
@@ -116,5 +145,22 @@ struct LocalExecutor;
 impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
         spawn_local(async move { drop(future.await) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_reference_is_resolved_against_the_request_before() {
+        let resolved = |reference| path(reference, "/rest/letters/1?a=b").unwrap();
+        assert_eq!(resolved("/rest/x?y"), "/rest/x?y");
+        assert_eq!(resolved("2"), "/rest/letters/2");
+        assert_eq!(resolved("../x/"), "/rest/x/");
+        assert_eq!(resolved("?c"), "/rest/letters/1?c");
+        assert_eq!(resolved("http://elsewhere.example/rest/y"), "/rest/y");
+        assert!(path("", "/").is_err());
     }
 }

@@ -65,15 +65,22 @@ impl Log {
         self.progress.get()
     }
 
-    /// Writes what is left. Returns when it is in the file.
-    pub fn finish(&self) -> Result<(), EventError> {
+    /// Ends the file. Returns when all is in it.
+    pub async fn finish(&self) -> Result<(), EventError> {
         self.send(self.batch.take());
         self.to_thread.take();
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(written)) => written,
-            Some(Err(_)) => Err(EventError::Io(std::io::Error::other("the thread that writes events has failed"))),
-            None => Ok(()),
+        let failed = || EventError::Io(std::io::Error::other("the thread that writes events has failed"));
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // Others go on meanwhile.
+        match tokio::task::spawn_blocking(|| thread.join()).await {
+            Ok(Ok(written)) => written,
+            _ => Err(failed()),
         }
+    }
+
+    /// Whether the thread still takes events. It ends early if they cannot be written.
+    pub fn is_written(&self) -> bool {
+        self.thread.borrow().as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     fn send(&self, batch: Vec<Event>) {

@@ -4,7 +4,7 @@
 //! - `generator.rs` sends users on their way, by `alarm.rs`; `user.rs`: what one user does.
 //! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` or
 //!   `resp.rs`; `failure.rs`: how a request fails.
-//! - `log.rs`: where events go.
+//! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing.
 
 mod alarm;
 mod connection;
@@ -13,6 +13,7 @@ mod generator;
 mod http;
 mod log;
 mod resp;
+mod stall;
 mod target;
 mod user;
 
@@ -36,11 +37,16 @@ use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, Wir
 use connection::Connector;
 use generator::Generator;
 use log::Log;
+use stall::StallMeter;
 use target::Target;
 use user::Shared;
 
 /// How long a stranger may take to show its token.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a coordinator may be silent before the load.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+/// How long it waits if no coordinator can be accepted.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How often it reports what it has done.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -53,6 +59,9 @@ pub enum WorkerError {
     /// The coordinator does not keep to the protocol, or has another version of it.
     #[error("coordinator: {0}")]
     Protocol(&'static str),
+    /// The coordinator does not know the token.
+    #[error("the token is wrong")]
+    Token,
     /// The job cannot be done.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -90,8 +99,14 @@ impl Worker {
     pub fn serve(&self, listener: std::net::TcpListener, mut report: impl FnMut(&WorkerError)) -> std::io::Result<()> {
         loop {
             // A job has a runtime of its own, so that nothing of it is left when it ends.
-            if let Err(error) = self.serve_once(listener.try_clone()?)? {
-                report(&error);
+            match self.serve_once(listener.try_clone()?) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => report(&error),
+                // A coordinator that has gone, or no file is free for a moment.
+                Err(error) => {
+                    report(&error.into());
+                    std::thread::sleep(AFTER_FAILURE);
+                }
             }
         }
     }
@@ -106,48 +121,48 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(11).build()?;
         LocalSet::new().block_on(&runtime, async {
             let (stream, _) = TcpListener::from_std(listener)?.accept().await?;
-            Ok(self.work(Wire::new(stream)).await)
+            let mut wire = match Wire::new(stream) {
+                Ok(wire) => wire,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            let worked = self.work(&mut wire).await;
+            if let Err(error) = &worked {
+                // It may have gone: that is why, then.
+                let _ = wire.send(&ToCoordinator::Refused(error.to_string())).await;
+            }
+            Ok(worked)
         })
     }
 
-    async fn work(&self, wire: Result<Wire, WireError>) -> Result<(), WorkerError> {
-        let mut wire = wire?;
-        self.let_in(&mut wire).await?;
+    async fn work(&self, wire: &mut Wire) -> Result<(), WorkerError> {
+        self.let_in(wire).await?;
         let job = loop {
-            match wire.receive().await? {
+            match heard(wire).await? {
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Prepare(job) => break job,
                 ToWorker::Hello { .. } | ToWorker::Start { .. } => return Err(WorkerError::Protocol("no job")),
             }
         };
-        let prepared = match Prepared::new(*job) {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                wire.send(&ToCoordinator::Refused(error.to_string())).await?;
-                return Err(error);
-            }
-        };
+        let prepared = Prepared::new(*job)?;
         wire.send(&ToCoordinator::Ready).await?;
         let begin = loop {
-            match wire.receive().await? {
+            match heard(wire).await? {
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Start { unix_us } => break instant(unix_us),
                 _ => return Err(WorkerError::Protocol("no start")),
             }
         };
-        prepared.run(begin, &mut wire).await
+        prepared.run(begin, wire).await
     }
 
     async fn let_in(&self, wire: &mut Wire) -> Result<(), WorkerError> {
         let hello = timeout(HELLO_TIMEOUT, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
         let ToWorker::Hello { version, token } = hello? else { return Err(WorkerError::Protocol("no hello")) };
         if !bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
-            wire.send(&ToCoordinator::Refused("the token is wrong".to_owned())).await?;
-            return Err(WorkerError::Protocol("its token is wrong"));
+            return Err(WorkerError::Token);
         }
         if version != VERSION {
-            wire.send(&ToCoordinator::Refused("the worker is of another version".to_owned())).await?;
-            return Err(WorkerError::Protocol("it is of another version"));
+            return Err(WorkerError::Protocol("it is of another version than the worker"));
         }
         wire.trust();
         let (program, machine) = (self.program.clone(), Box::new(self.machine.clone()));
@@ -188,17 +203,25 @@ impl Prepared {
             timeout: plan.connections.timeout,
             start: begin + plan.warm_up,
             seed: plan.seed,
+            users: plan.load.closed_users(plan.workers),
         });
         let generator = Generator { plan: plan.clone(), worker: self.worker, shared: shared.clone() };
         let cpu_before = cpu_s();
         // In a task of its own: it does not wait for a coordinator that is slow to read.
         let mut running = spawn_local(generator.run());
+        let stalls = StallMeter::default();
+        let measuring = spawn_local(stalls.clone().run());
         let mut ticks = interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
                 ended = &mut running => break ended.map_err(std::io::Error::other)??,
-                _ = ticks.tick() => wire.send(&ToCoordinator::Progress(shared.log.progress())).await?,
+                _ = ticks.tick() => {
+                    if !shared.log.is_written() {
+                        break;
+                    }
+                    wire.send(&ToCoordinator::Progress(shared.log.progress())).await?;
+                }
                 // It says nothing now. If it goes, the load ends.
                 said = wire.receive::<ToWorker>() => {
                     said?;
@@ -206,9 +229,19 @@ impl Prepared {
                 }
             }
         }
-        shared.log.finish()?;
-        wire.send(&ToCoordinator::Progress(shared.log.progress())).await?;
-        wire.send(&ToCoordinator::Finished { cpu_s: cpu_s() - cpu_before }).await?;
+        measuring.abort();
+        let finished = ToCoordinator::Finished {
+            cpu_s: cpu_s() - cpu_before,
+            longest_stall_ms: stalls.longest().as_secs_f64() * 1e3,
+        };
+        wire.send(&finished).await?;
+        let mut finishing = std::pin::pin!(shared.log.finish());
+        loop {
+            tokio::select! {
+                written = &mut finishing => break written?,
+                _ = ticks.tick() => wire.send(&ToCoordinator::Progress(shared.log.progress())).await?,
+            }
+        }
         let mut events = File::open(&file)?;
         loop {
             let mut piece = Vec::with_capacity(EVENTS_BYTES);
@@ -219,6 +252,12 @@ impl Prepared {
         }
         Ok(wire.send(&ToCoordinator::End).await?)
     }
+}
+
+/// What a coordinator says, in time.
+async fn heard(wire: &mut Wire) -> Result<ToWorker, WorkerError> {
+    let said = timeout(SILENCE_MAX, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
+    Ok(said?)
 }
 
 /// Each user may have a connection: as many files as this process may have.

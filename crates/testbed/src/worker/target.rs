@@ -1,6 +1,7 @@
 //! Where a candidate answers, and by which protocol.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 
@@ -11,6 +12,9 @@ use crate::scenario::Protocol;
 const HTTP_PORT: u16 = 80;
 /// The port of the Redis protocol where an address names none.
 const RESP_PORT: u16 = 6379;
+
+/// How long a look takes whether an address answers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where a candidate answers.
 #[derive(Clone, Debug)]
@@ -39,7 +43,14 @@ impl Target {
         }
         let host = authority.host().trim_matches(['[', ']']);
         let resolved = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
-        let address = resolved?.next().ok_or_else(|| refuse("its host has no address"))?;
+        let resolved: Vec<_> = resolved?.collect();
+        // A name such as `localhost` has several addresses, and the candidate listens on some of them.
+        let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
+        let address = match resolved.as_slice() {
+            [only] => Some(*only),
+            several => several.iter().find(answers).or(several.first()).copied(),
+        };
+        let address = address.ok_or_else(|| refuse("its host has no address"))?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| refuse("its host is no header value"))?;
         Ok(Self { protocol, address, host })
     }

@@ -11,6 +11,9 @@ use super::log::Log;
 use crate::event::{Event, Outcome};
 use crate::scenario::{Scenario, Step, UserValues};
 
+/// Timers of tokio count milliseconds and are late by one at most: that is no wait of a request.
+const TIMER_GRAIN: Duration = Duration::from_millis(2);
+
 /// What all users of a worker share.
 pub struct Shared {
     /// The scenarios of the plan.
@@ -25,6 +28,8 @@ pub struct Shared {
     pub start: Instant,
     /// The seed.
     pub seed: u64,
+    /// How many users there are in all, in a closed loop.
+    pub users: u64,
 }
 
 impl Shared {
@@ -44,12 +49,16 @@ pub struct User {
     number: u64,
     scenario: usize,
     connection: Option<Connection>,
+    /// When the last answer was there.
+    answered: Option<Instant>,
+    /// The path of the request before: relative references begin there.
+    base: String,
 }
 
 impl User {
     /// A user of a scenario of the plan.
     pub fn new(shared: Rc<Shared>, number: u64, scenario: usize) -> Self {
-        Self { shared, number, scenario, connection: None }
+        Self { shared, number, scenario, connection: None, answered: None, base: "/".to_owned() }
     }
 
     /// Goes through the steps. The first is due at `due`, each later one when the one before has
@@ -57,7 +66,7 @@ impl User {
     pub async fn run(&mut self, round: u64, due: Instant) {
         let shared = self.shared.clone();
         let scenario = &shared.scenarios[self.scenario];
-        let mut values = scenario.draw(self.number, round, shared.seed);
+        let mut values = scenario.draw(self.number, round, shared.seed, shared.users);
         let mut due = due;
         for (index, step) in scenario.steps.iter().enumerate() {
             for _ in 0..step.repeat {
@@ -66,6 +75,9 @@ impl User {
                     sleep_until(due.into()).await;
                 }
                 let begun = Instant::now();
+                if !step.pause.is_zero() && begun - due < TIMER_GRAIN {
+                    due = begun;
+                }
                 let mut event = Event {
                     user: self.number,
                     scenario: self.scenario,
@@ -86,7 +98,8 @@ impl User {
                     Ok(Err(failure)) => failure.outcome(),
                     Err(_) => Outcome::TimeOut,
                 };
-                due = Instant::now();
+                // An answer ended when it was there, and not when it had been checked.
+                due = self.answered.take().unwrap_or_else(Instant::now);
                 event.done_us = shared.micros(due);
                 let goes_on = ended == Outcome::Done;
                 event.outcome = ended;
@@ -103,7 +116,7 @@ impl User {
         let shared = self.shared.clone();
         let outgoing = values.request(step);
         event.sent_bytes = outgoing.bytes();
-        let request = shared.connector.request(&outgoing)?;
+        let request = shared.connector.request(&outgoing, &self.base)?;
         let (mut connection, was_used) = shared.connector.connection(&mut self.connection).await?;
         let mut on_head = |status| {
             event.first_byte_us = Some(shared.micros(Instant::now()));
@@ -115,12 +128,16 @@ impl User {
             Err(Failure::Unseen) if was_used => {
                 connection = shared.connector.connect().await?;
                 event.sent_us = Some(shared.micros(Instant::now()));
-                let again = shared.connector.request(&outgoing)?;
+                let again = shared.connector.request(&outgoing, &self.base)?;
                 connection.exchange(again, step.keeps_body, &mut on_head).await?
             }
             answer => answer?,
         };
+        self.answered = Some(Instant::now());
         event.received_bytes = answer.body_bytes;
+        if let Some(path) = shared.connector.path(&outgoing, &self.base) {
+            self.base = path;
+        }
         shared.connector.give_back(connection, &mut self.connection);
         Ok(match values.take(step, &answer) {
             Ok(()) => Outcome::Done,

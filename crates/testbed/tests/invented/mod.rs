@@ -185,6 +185,7 @@ impl Invented {
             clock_offset_us: 0,
             clock_error_us: 20,
             cpu_s: 3.0,
+            longest_stall_ms: 0.0,
             program: testbed.clone(),
         };
         let machine = Machine {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use testbed::record::Machine;
 use testbed::worker::Worker;
 
@@ -39,6 +40,10 @@ pub fn run(args: WorkerArgs) -> anyhow::Result<()> {
     if token.is_empty() {
         let help = "a worker needs a token: write one into a file and name it by --token-file";
         return Err(CliError::Usage(help.to_owned()).into());
+    }
+    if args.once {
+        // It belongs to the process that has started it, and ends with it.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
     }
     let listener = TcpListener::bind(args.listen).with_context(|| format!("listening on {}", args.listen))?;
     println!("Listening on {}", listener.local_addr()?);
