@@ -6,7 +6,7 @@
 //! - `plan.rs`: which load, on what, and what must hold; `arrivals.rs`: when users arrive;
 //!   `objective.rs`: what must be true of the results. `scenario/`: what users do. `inputs.rs`: a
 //!   plan with everything that it names.
-//! - `candidate.rs`: what is measured; `null.rs`: a candidate that does nothing.
+//! - `candidate/`: what is measured; `null.rs`: a candidate that does nothing.
 //! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
 //!   `wire.rs`; `worker/` makes the load. `monitor/` watches the candidate, and `machine.rs`
 //!   describes where all this happens.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::archive::{ArchiveError, Outcome, RunWriter, seconds_csv, write_file};
-use crate::candidate::{self, CandidateError, CandidateSpec, RunningCandidate};
+use crate::candidate::{self, Candidate, CandidateError, RunningCandidate};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::export::{self, svg::DrawError};
 use crate::inputs::Inputs;
@@ -43,7 +43,7 @@ pub enum Measured {
     /// What answers at an address, with the id of its process if it is on this machine.
     Url(String, Option<u32>),
     /// A candidate that is started for the run.
-    Candidate(Box<CandidateSpec>, PathBuf),
+    Candidate(Box<Candidate>),
 }
 
 /// A run to be made.
@@ -224,14 +224,13 @@ impl Runner<'_> {
                 }
                 (url.clone(), record, None)
             }
-            Measured::Candidate(spec, place) => {
+            Measured::Candidate(candidate) => {
                 let data = match self.data {
                     Some(data) => data.to_owned(),
                     None => folder.path().join("data"),
                 };
                 std::fs::create_dir_all(&data)?;
-                let (spec, program) = ((**spec).clone(), self.program_path);
-                let running = RunningCandidate::start(spec, place, &data, folder.path(), program).await?;
+                let running = RunningCandidate::start(candidate, &data, folder.path(), self.program_path).await?;
                 (running.url(), running.record().await?, Some(running))
             }
         };
@@ -311,7 +310,7 @@ impl Runner<'_> {
         let (id, metrics) = match (&self.measured, &work.running) {
             (_, Some(running)) => (running.id(), running.metrics_url()),
             (Measured::Url(_, id), None) => (*id, None),
-            (Measured::Candidate(..), None) => (None, None),
+            (Measured::Candidate(_), None) => (None, None),
         };
         monitor::Settings {
             data: Some(self.data.unwrap_or(work.folder.path()).to_owned()),

@@ -4,17 +4,21 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 
 use rustix::io::Errno;
+use thiserror::Error;
 
 use crate::event::{OF_GENERATOR, Outcome};
 
 /// How a request failed.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum Failure {
     /// No answer in time.
+    #[error("time-out")]
     TimeOut,
     /// The server has closed a connection that nobody used, and has not seen the request.
+    #[error("closed early")]
     Unseen,
     /// By another kind.
+    #[error("{0}")]
     Other(String),
 }
 
@@ -70,8 +74,7 @@ impl Failure {
     pub fn outcome(self) -> Outcome {
         match self {
             Self::TimeOut => Outcome::TimeOut,
-            Self::Unseen => Outcome::Failed("closed early".to_owned()),
-            Self::Other(kind) => Outcome::Failed(kind),
+            failed => Outcome::Failed(failed.to_string()),
         }
     }
 }

@@ -37,8 +37,9 @@ use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, Wir
 use connection::Connector;
 use generator::Generator;
 use log::Log;
+pub(crate) use resp::RespConnection;
 use stall::StallMeter;
-use target::Target;
+pub(crate) use target::Target;
 use user::Shared;
 
 /// How long a stranger may take to show its token.

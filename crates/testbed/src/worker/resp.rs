@@ -48,6 +48,12 @@ impl RespConnection {
         self.received.is_empty() && is_silent()
     }
 
+    /// Asks a short question, which may be an error.
+    pub async fn ask(&mut self, words: &[&str]) -> Result<Answer, Failure> {
+        let words: Vec<_> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
+        self.exchange(&request(&words)?, &mut |_| {}).await
+    }
+
     /// Sends a command, and receives its answer. `on_head` is called when its first bytes are there.
     pub async fn exchange(&mut self, command: &[u8], on_head: &mut dyn FnMut(Option<u16>)) -> Result<Answer, Failure> {
         self.stream.write_all(command).await.map_err(Failure::of_io)?;

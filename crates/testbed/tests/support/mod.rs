@@ -87,7 +87,8 @@ impl Run {
 
 /// Whether a program is installed. If not, that is reported, and is a failure if `CI` is set.
 pub fn is_installed(program: &str, package: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin");
     if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
         return true;
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{MultiProgress, ProgressBar};
 use rand::Rng;
 use rand::distr::Alphanumeric;
-use testbed::candidate::CandidateSpec;
+use testbed::candidate::Candidate;
 use testbed::coordinator::WorkerPlace;
 use testbed::inputs::Inputs;
 use testbed::record::Program;
@@ -28,7 +28,8 @@ pub struct MeasureArgs {
     /// The plan (TOML).
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// What to start and measure: a folder with candidate.toml, or `penates` or `null`.
+    /// What to start and measure: a folder with candidate.toml, or a candidate that comes with the
+    /// program, such as `penates`, `penates-records`, `redis`, `nginx` or `null`.
     #[arg(long, value_name = "NAME|DIR", conflicts_with = "url")]
     candidate: Option<String>,
     /// The server to measure, which runs already. Comes before the plan's `url`.
@@ -147,11 +148,13 @@ impl MeasureArgs {
             (Some(name), _) => {
                 let folder = PathBuf::from(name);
                 let is_folder = folder.join("candidate.toml").exists();
-                let spec = if is_folder { CandidateSpec::read(&folder) } else { CandidateSpec::shipped(name) };
-                let spec = spec.map_err(|error| CliError::Usage(error.to_string()))?;
-                // Programs of the candidate run elsewhere.
-                let folder = if is_folder { folder.canonicalize()? } else { folder };
-                Ok(Measured::Candidate(Box::new(spec), folder))
+                let candidate = match is_folder {
+                    // Its programs may run in another folder.
+                    true => Candidate::read(&folder.canonicalize()?),
+                    false => Candidate::shipped(name),
+                };
+                let candidate = candidate.map_err(|error| CliError::Usage(error.to_string()))?;
+                Ok(Measured::Candidate(Box::new(candidate)))
             }
             (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),
             (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),

@@ -1,0 +1,112 @@
+//! The commands of a candidate.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::{CandidateError, CandidateSpec};
+
+/// The variables that commands of candidates inherit: settings of the person that measures do not
+/// reach what is measured.
+pub const INHERITED: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TMPDIR", "JAVA_HOME"];
+
+/// Further folders of programs.
+const SERVER_FOLDERS: &str = ":/usr/local/sbin:/usr/sbin:/sbin";
+/// The most bytes of a program's output.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// What commands are filled with.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// An empty folder.
+    pub data: PathBuf,
+    /// The candidate's own folder.
+    pub folder: PathBuf,
+    /// This program.
+    pub program: PathBuf,
+    /// Free ports on loopback.
+    pub ports: [u16; 2],
+}
+
+impl Places {
+    /// A text with the values of its places.
+    pub fn fill(&self, text: &str) -> String {
+        text.replace("${data}", &self.data.to_string_lossy())
+            .replace("${folder}", &self.folder.to_string_lossy())
+            .replace("${self}", &self.program.to_string_lossy())
+            .replace("${port}", &self.ports[0].to_string())
+            .replace("${port2}", &self.ports[1].to_string())
+    }
+
+    /// The words of a command.
+    pub fn words(&self, words: &[String]) -> Vec<String> {
+        words.iter().map(|word| self.fill(word)).collect()
+    }
+}
+
+/// Where programs are looked for: servers are often in folders that only the superuser has in `PATH`.
+fn search_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(SERVER_FOLDERS);
+    path
+}
+
+/// The programs of a list that are not installed.
+pub fn missing(programs: &[String]) -> Vec<String> {
+    let path = search_path();
+    let is_there = |program: &&String| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    programs.iter().filter(|program| !is_there(program)).cloned().collect()
+}
+
+/// A command of a candidate.
+pub fn command(spec: &CandidateSpec, words: &[String]) -> Command {
+    let (program, arguments) = words.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.env("PATH", search_path()).envs(&spec.environment);
+    command
+}
+
+/// A command has failed.
+pub fn command_error(name: &str, words: &[String], message: &str) -> CandidateError {
+    let (name, command, message) = (name.to_owned(), words.join(" "), message.trim().to_owned());
+    CandidateError::Command { name, command, message }
+}
+
+/// The output of a command that must succeed.
+pub async fn output(spec: &CandidateSpec, words: &[String]) -> Result<String, CandidateError> {
+    let done = command(spec, words).stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let done = done.map_err(|error| command_error(&spec.name, words, &error.to_string()))?;
+    if !done.status.success() {
+        return Err(command_error(&spec.name, words, &String::from_utf8_lossy(&done.stderr)));
+    }
+    let len = done.stdout.len().min(OUTPUT_BYTES_MAX);
+    Ok(String::from_utf8_lossy(&done.stdout[..len]).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn places_are_filled_and_other_texts_stay() {
+        let places = Places {
+            data: "/data".into(),
+            folder: "/folder".into(),
+            program: "/bin/program".into(),
+            ports: [1_000, 2_000],
+        };
+        let filled = places.fill("${self} -d ${data} -f ${folder} ${port} ${port2} ${source:Package}");
+        assert_eq!(filled, "/bin/program -d /data -f /folder 1000 2000 ${source:Package}");
+    }
+
+    #[test]
+    fn programs_that_are_not_installed_are_named() {
+        let programs = ["sh", "no-such-program"].map(str::to_owned);
+        assert_eq!(missing(&programs), ["no-such-program"]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Candidates: what is measured. A candidate is a folder with a file `candidate.toml`, which says how
+//! it is started, when it is ready, and how its version and its configuration are read.
+//!
+//! - `spec.rs`: the file; `shipped.rs`: the candidates that come with the program.
+//! - `running.rs`: a candidate that runs; `command.rs`: its commands; `look.rs`: whether it answers.
+
+mod command;
+mod look;
+mod running;
+mod shipped;
+mod spec;
+
+use std::path::{Path, PathBuf};
+
+use include_dir::Dir;
+use thiserror::Error;
+
+pub use command::INHERITED;
+pub use running::{RunningCandidate, found};
+pub use spec::CandidateSpec;
+
+use crate::plan::{PlanError, invalid};
+
+/// A candidate with the files of its folder.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What its file says.
+    pub spec: CandidateSpec,
+    files: Files,
+}
+
+/// Where the files of a candidate are.
+#[derive(Clone, Debug)]
+enum Files {
+    Folder(PathBuf),
+    /// In this program.
+    Shipped(&'static Dir<'static>),
+}
+
+impl Candidate {
+    /// A candidate that comes with the program.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn shipped(name: &str) -> Result<Self, CandidateError> {
+        let Some((files, text)) = shipped::find(name) else {
+            let known = shipped::names().collect::<Vec<_>>().join(", ");
+            return Err(invalid("candidate", format!("name a folder with candidate.toml, or one of {known}")).into());
+        };
+        Ok(Self { spec: CandidateSpec::parse(text)?, files: Files::Shipped(files) })
+    }
+
+    /// The names of the candidates that come with the program.
+    pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+        shipped::names()
+    }
+
+    /// Reads the candidate of a folder.
+    ///
+    /// # Errors
+    /// The file is missing or invalid.
+    pub fn read(folder: &Path) -> Result<Self, CandidateError> {
+        let path = folder.join(shipped::FILE);
+        let failed = |error| CandidateError::Io { path: path.clone(), error };
+        let spec = CandidateSpec::parse(&std::fs::read_to_string(&path).map_err(failed)?)?;
+        // Its commands may run in another folder.
+        let folder = std::path::absolute(folder).map_err(failed)?;
+        Ok(Self { spec, files: Files::Folder(folder) })
+    }
+
+    /// The folder of its files. Those that come with the program are written to a folder in `work`.
+    fn folder(&self, work: &Path) -> Result<PathBuf, CandidateError> {
+        match &self.files {
+            Files::Folder(folder) => Ok(folder.clone()),
+            Files::Shipped(files) => {
+                let folder = work.join(files.path());
+                let written = std::fs::create_dir_all(&folder).and_then(|()| files.extract(work));
+                written.map_err(|error| CandidateError::Io { path: folder.clone(), error })?;
+                Ok(folder)
+            }
+        }
+    }
+}
+
+/// Why a candidate cannot be measured.
+#[derive(Debug, Error)]
+pub enum CandidateError {
+    /// Its file is invalid.
+    #[error(transparent)]
+    Spec(#[from] PlanError),
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// A command fails.
+    #[error("candidate {name}: `{command}`: {message}")]
+    Command {
+        /// The candidate.
+        name: String,
+        /// The command.
+        command: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// Programs that it needs are not installed.
+    #[error("candidate {name} needs {}, which this machine does not have{}", programs.join(", "), hint(install))]
+    Missing {
+        /// The candidate.
+        name: String,
+        /// The programs.
+        programs: Vec<String>,
+        /// How they can be had.
+        install: Option<String>,
+    },
+    /// It is not ready in time, or has ended.
+    #[error("candidate {name} {message}; its log ends with:\n{log}")]
+    NotReady {
+        /// The candidate.
+        name: String,
+        /// What is wrong.
+        message: String,
+        /// The end of its log.
+        log: String,
+    },
+}
+
+fn hint(install: &Option<String>) -> String {
+    install.as_ref().map(|how| format!(" (`{how}`)")).unwrap_or_default()
+}

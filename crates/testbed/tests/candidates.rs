@@ -1,0 +1,97 @@
+//! The candidates that come with the program, as far as what they need is installed.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use support::is_installed;
+use testbed::candidate::{Candidate, RunningCandidate, found};
+
+/// Starts a shipped candidate, and checks that the record has no gap.
+async fn start(name: &str, program: &str, package: &str) -> Option<(RunningCandidate, tempfile::TempDir)> {
+    if !is_installed(program, package) {
+        return None;
+    }
+    let work = tempfile::tempdir().unwrap();
+    let candidate = Candidate::shipped(name).unwrap();
+    let data = work.path().join("data");
+    let running = RunningCandidate::start(&candidate, &data, work.path(), Path::new("/bin/false")).await.unwrap();
+    let record = running.record().await.unwrap();
+    assert_eq!(record.program.name, name);
+    assert!(!record.program.version.is_empty() && record.program.sha256.is_some(), "{record:?}");
+    Some((running, work))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_syncs_as_its_record_says() {
+    for (name, fsync) in [("redis", "always"), ("redis-everysec", "everysec")] {
+        let Some((running, _work)) = start(name, "redis-server", "redis-server").await else { return };
+        assert!(running.url().starts_with("redis://127.0.0.1:"), "{}", running.url());
+        let configuration = running.record().await.unwrap().configuration.unwrap();
+        assert!(configuration.contains(&format!("appendfsync\n{fsync}\n")), "{configuration}");
+        assert!(configuration.contains("appendonly\nyes\n"), "{configuration}");
+        let seen = found(&running.url()).await.program;
+        assert_eq!(seen.name, "redis");
+        assert!(running.record().await.unwrap().program.version.contains(&seen.version), "{seen:?}");
+        running.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx_serves_the_files_of_its_data_folder() {
+    let Some((running, work)) = start("nginx", "nginx", "nginx-light").await else { return };
+    let configuration = running.record().await.unwrap().configuration.unwrap();
+    let port = running.url().rsplit_once(':').unwrap().1.to_owned();
+    assert!(configuration.contains(&format!("listen 127.0.0.1:{port};")), "{configuration}");
+    assert_eq!(work.path().join("data/files/large").metadata().unwrap().len(), 8 << 20);
+    let seen = found(&running.url()).await.program;
+    assert_eq!(seen.name, "nginx");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_processes_of_a_candidate_that_is_given_up_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = "name = \"parent\"\nready_within = \"120s\"\n\
+                start = [\"sh\", \"-c\", \"sleep 600 & echo $! > $0/new; mv $0/new $0/child; wait\", \"${data}\"]\n";
+    std::fs::write(folder.path().join("candidate.toml"), spec).unwrap();
+    let candidate = Candidate::read(folder.path()).unwrap();
+    let child = async {
+        loop {
+            if let Ok(child) = std::fs::read_to_string(folder.path().join("child")) {
+                break child;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    // It is given up as soon as it has a child: it never answers.
+    let child = tokio::select! {
+        _ = RunningCandidate::start(&candidate, folder.path(), folder.path(), Path::new("")) => panic!("it has ended"),
+        child = child => child,
+    };
+    let stat = format!("/proc/{}/stat", child.trim());
+    let has_ended = async {
+        // A process that nobody has waited for yet is a zombie.
+        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), has_ended).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_installed_is_named_with_how_it_can_be_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = "name = \"odd\"\nneeds = [\"sh\", \"no-such-server\"]\ninstall = \"apt-get install odd\"\n\
+                start = [\"no-such-server\"]\n";
+    std::fs::write(folder.path().join("candidate.toml"), spec).unwrap();
+    let candidate = Candidate::read(folder.path()).unwrap();
+    let started = RunningCandidate::start(&candidate, &folder.path().join("data"), folder.path(), Path::new("")).await;
+    let Err(error) = started else { panic!("it has started") };
+    assert_eq!(
+        error.to_string(),
+        "candidate odd needs no-such-server, which this machine does not have (`apt-get install odd`)"
+    );
+}
