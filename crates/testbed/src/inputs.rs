@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::plan::{Plan, PlanError, invalid};
+use crate::plans;
 use crate::record::Input;
 use crate::scenario::feed::Source;
 use crate::scenario::{Protocol, Scenario, ScenarioSpec, shipped};
@@ -72,11 +73,20 @@ pub enum InputError {
 }
 
 impl Inputs {
-    /// Reads a plan and everything that it names. Files are looked for beside it.
+    /// Reads a plan and everything that it names. Files are looked for beside it. If there is no such
+    /// file, it is the name of a plan that comes with the program.
     ///
     /// # Errors
     /// [`InputError`] names the file or the key.
     pub fn read(plan: &Path) -> Result<Self, InputError> {
+        if !plan.exists() {
+            let name = plan.to_str().unwrap_or_default();
+            let text = plans::text(name).ok_or_else(|| {
+                let known = plans::names().collect::<Vec<_>>().join(", ");
+                invalid(plan.display().to_string(), format!("there is no such file; plans that need none are {known}"))
+            })?;
+            return Self::of_plan(Plan::parse(text)?, Path::new("."));
+        }
         let folder = plan.parent().unwrap_or(Path::new("."));
         Self::of_plan(Plan::parse(&text_of(plan)?)?, folder)
     }

@@ -4,8 +4,8 @@
 //! How to read it:
 //!
 //! - `plan.rs`: which load, on what, and what must hold; `arrivals.rs`: when users arrive;
-//!   `objective.rs`: what must be true of the results. `scenario/`: what users do. `inputs.rs`: a
-//!   plan with everything that it names.
+//!   `objective.rs`: what must be true of the results. `plans.rs`: the plans that come with the
+//!   program. `scenario/`: what users do. `inputs.rs`: a plan with everything that it names.
 //! - `candidate/`: what is measured; `null.rs`: a candidate that does nothing.
 //! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
 //!   `wire.rs`; `worker/` makes the load. `monitor/` watches the candidate, and `machine.rs`
@@ -31,6 +31,7 @@ pub mod null;
 pub mod objective;
 mod page;
 pub mod plan;
+pub mod plans;
 pub mod portal;
 pub mod record;
 pub mod report;

@@ -1,20 +1,17 @@
 //! The scenarios that come with the program.
 
-/// A name, and the text.
-const SCENARIOS: [(&str, &str); 3] = [
-    ("get", include_str!("../../scenarios/get.toml")),
-    ("ingest", include_str!("../../scenarios/ingest.toml")),
-    ("read", include_str!("../../scenarios/read.toml")),
-];
+use include_dir::{Dir, include_dir};
+
+static SCENARIOS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 
 /// The text of a scenario.
 pub fn text(name: &str) -> Option<&'static str> {
-    SCENARIOS.iter().find_map(|(known, text)| (*known == name).then_some(*text))
+    SCENARIOS.get_file(format!("{name}.toml"))?.contents_utf8()
 }
 
 /// The names of all.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    SCENARIOS.iter().map(|(name, _)| *name)
+    SCENARIOS.files().filter_map(|file| file.path().to_str()?.strip_suffix(".toml"))
 }
 
 #[cfg(test)]
@@ -25,10 +22,13 @@ mod tests {
 
     #[test]
     fn every_shipped_scenario_can_be_run() {
-        for name in super::names() {
+        let files = Files::of([("ids.txt", "a\nb\n")]);
+        let names: Vec<_> = super::names().collect();
+        assert!(names.contains(&"ingest") && names.contains(&"records-read"), "{names:?}");
+        for name in names {
             let spec = ScenarioSpec::parse(name, super::text(name).unwrap()).unwrap();
             assert!(!spec.description.is_empty(), "{name}");
-            Scenario::new(spec, &Files::default()).unwrap();
+            Scenario::new(spec, &files).unwrap();
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::output::Output;
 /// Arguments of `penates testbed find`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  penates testbed find ingest.toml --candidate penates
+  penates testbed find ingest --candidate penates
   penates testbed find ingest.toml --candidate ./fedora --precision 1.05 --confirmations 5")]
 pub struct FindArgs {
     /// What is measured. The search begins with the load of the plan.

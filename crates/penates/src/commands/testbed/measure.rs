@@ -25,7 +25,8 @@ use crate::progress;
 /// What is measured, by which load, from where.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The plan (TOML).
+    /// The plan: a file (TOML), or the name of a plan that comes with the program (see `penates testbed
+    /// plans`).
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// What to start and measure: a folder with candidate.toml, or a candidate that comes with the

@@ -5,6 +5,7 @@ mod find;
 mod list;
 mod measure;
 mod null;
+mod plans;
 mod publish;
 mod run;
 mod serve;
@@ -35,6 +36,8 @@ enum Action {
     /// It doubles the load of a plan until a run does not hold it, then bisects, and confirms both
     /// ends by repeated runs. Each run begins with a candidate that is started anew.
     Find(find::FindArgs),
+    /// List the plans that come with the program, or print one with its scenarios.
+    Plans(plans::PlansArgs),
     /// List the runs of an archive, the newest first.
     List(list::ListArgs),
     /// Keep a run in the repository of Penates, where it is versioned, found and cited.
@@ -72,6 +75,7 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Run(args) => run::run(args).await,
         Action::Find(args) => find::run(args).await,
+        Action::Plans(args) => plans::run(&args),
         Action::List(args) => list::run(&args),
         Action::File(args) => file::run(args).await,
         Action::Publish(args) => publish::run(&args),

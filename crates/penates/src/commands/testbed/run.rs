@@ -12,7 +12,8 @@ use crate::output::Output;
 /// Arguments of `penates testbed run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  penates testbed run ingest.toml --candidate penates
+  penates testbed run ingest --candidate penates
+  penates testbed run records-90-10 --url redis://127.0.0.1:6379 --untraceable
   penates testbed run read.toml --url http://127.0.0.1:8080 --untraceable
   penates testbed run ingest.toml --candidate ./fedora --workers 16 --data /mnt/disk/run")]
 pub struct RunArgs {
