@@ -11,7 +11,7 @@ const charts = (() => {
     86400];
   const shownPlots = new Set();
 
-  // Numbers: three significant digits, as src/report/number.rs writes them.
+  // Numbers: three significant digits, as src/page/number.rs writes them.
 
   function significant(value) {
     const rounded = Number(value.toPrecision(3));

@@ -133,10 +133,11 @@ struct Sampled {
 /// What a run is made in.
 struct Work {
     scenarios: Vec<Scenario>,
-    folder: tempfile::TempDir,
     url: String,
     candidate: CandidateRecord,
+    /// It ends before its folder is deleted.
     running: Option<RunningCandidate>,
+    folder: tempfile::TempDir,
 }
 
 impl Runner<'_> {
@@ -229,7 +230,6 @@ impl Runner<'_> {
                     Some(data) => data.to_owned(),
                     None => folder.path().join("data"),
                 };
-                std::fs::create_dir_all(&data)?;
                 let running = RunningCandidate::start(candidate, &data, folder.path(), self.program_path).await?;
                 (running.url(), running.record().await?, Some(running))
             }

@@ -1,11 +1,13 @@
 //! `penates testbed`: real workers against real servers.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Ran, SMALL, penates, sample_folder};
+use crate::harness::{Ran, SMALL, Served, penates, sample_folder, wait_until};
 
 fn testbed(folder: &Path, args: &[&str]) -> Ran {
     let mut command = penates(&[&["testbed"], args].concat());
@@ -106,8 +108,8 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     plan(folder.path(), "ingest");
     let args = ["run", "plan.toml", "--candidate", "penates", "--untraceable", "--busy", "--who", "a test", "--json"];
     let ran = testbed(folder.path(), &args);
-    // A machine that is busy with other tests may make the generator late: the run is void then.
-    assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
+    // A machine that is busy with other tests may make the run void, or durations grow.
+    assert!([0, 1, 4].contains(&ran.code), "{}", ran.stderr);
     let shown = ran.json();
     let all = &shown["summary"]["all"];
     assert_eq!((all["due"].as_u64(), all["done"].as_u64()), (Some(40), Some(40)), "{shown}");
@@ -136,6 +138,11 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
 
     let listed = testbed(folder.path(), &["list", "--verify", "--json"]).ends_with(0).json_lines();
     assert_eq!((listed.len(), &listed[0]["candidate"]), (1, &Value::from("penates")));
+    let published = testbed(folder.path(), &["publish", "portal", "--json"]).ends_with(0).json();
+    assert_eq!((&published["runs"], &published["refused"]), (&1.into(), &Value::Array(Vec::new())));
+    let page = fs::read_to_string(folder.path().join("portal/index.html")).unwrap();
+    assert!(page.contains(record["id"].as_str().unwrap()));
+
     let run = run.to_str().unwrap();
     testbed(folder.path(), &["file", run, "--into", "runs", "--store", "kept"]).ends_with(0);
     let id = record["id"].as_str().unwrap();
@@ -152,6 +159,9 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     fs::write(&events, bytes).unwrap();
     let damaged = testbed(folder.path(), &["list", "--verify"]).ends_with(1);
     assert!(damaged.stderr.contains("worker-001.csv.gz"), "{}", damaged.stderr);
+    let published = testbed(folder.path(), &["publish", "another", "--json"]).ends_with(0).json();
+    assert_eq!(published["runs"], 0);
+    assert!(published["refused"][0]["reason"].as_str().unwrap().contains("worker-001.csv.gz"), "{published}");
     testbed(folder.path(), &["file", run, "--into", "again", "--store", "kept"]).ends_with(1);
 }
 
@@ -186,6 +196,40 @@ fn a_run_that_could_not_be_traced_is_refused_before_it_begins() {
     assert!(refused.stderr.contains("the testbed's commit"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--untraceable"), "{}", refused.stderr);
     assert!(!folder.path().join("testbed-runs").exists());
+}
+
+/// The answer to a request, with its head.
+fn answer(served: &Served, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(served.url.strip_prefix("http://").unwrap()).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn the_pages_of_an_archive_are_served_for_reading_and_follow_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("testbed-runs");
+    fs::create_dir(&archive).unwrap();
+    let mut command = penates(&["testbed", "serve", "--listen", "127.0.0.1:0"]);
+    command.current_dir(folder.path());
+    let served = Served::start(command);
+
+    let page = answer(&served, "GET", "/");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("0 runs of 0 candidates"), "{page}");
+    for field in ["content-type: text/html", "content-security-policy: default-src 'none'", "nosniff"] {
+        assert!(page.contains(field), "{field}");
+    }
+    assert!(answer(&served, "GET", "/runs.json").contains("content-type: application/json"));
+    assert!(answer(&served, "POST", "/").starts_with("HTTP/1.1 405"));
+    for path in ["/../testbed-runs", "/%2e%2e/%2e%2e/etc/passwd", "/runs/..%2f..%2f..%2fetc/passwd", "//etc/passwd"] {
+        assert!(answer(&served, "GET", path).starts_with("HTTP/1.1 404"), "{path}");
+    }
+    assert!(answer(&served, "GET", "/runs/x/report.html").contains("sandbox allow-scripts"));
+
+    fs::create_dir(archive.join("notes")).unwrap();
+    wait_until(|| answer(&served, "GET", "/").contains("notes</th>"));
 }
 
 #[test]

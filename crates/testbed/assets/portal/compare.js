@@ -56,12 +56,11 @@
 
   function cell(run, data, base, baseData, [, value, format, key]) {
     const isEmpty = key !== undefined && run.response.count === 0;
-    const lines = [make("div", {}, isEmpty ? NONE : format(value(run)))];
-    if (run !== base) {
-      lines.push(make("small", {}, difference(value(run), value(base))));
-      if (key && !isEmpty) lines.push(make("small", {}, intervalText(baseData, data, key)));
-    }
-    return make("td", { class: "figure" }, ...lines);
+    const shown = make("div", {}, isEmpty ? NONE : format(value(run)));
+    if (run === base || isEmpty) return make("td", { class: "figure" }, shown);
+    shown.append(" ", make("small", {}, difference(value(run), value(base))));
+    const doubt = key ? make("small", {}, intervalText(baseData, data, key)) : "";
+    return make("td", { class: "figure" }, shown, doubt);
   }
 
   function figuresTable(runs, all) {
@@ -86,8 +85,8 @@
   function distinct(values) {
     const split = values.map((value) => (value ?? NONE).split("\n"));
     if (split.every((lines) => lines.length === 1)) return values.map((value) => value ?? NONE);
-    return split.map((lines) =>
-      lines.filter((line) => !split.every((others) => others.includes(line))).join("\n") || "the same lines, in another order");
+    const isCommon = (line) => split.every((lines) => lines.includes(line));
+    return split.map((lines) => lines.filter((line) => !isCommon(line)).join("\n") || "only lines that all have");
   }
 
   function differences(all) {
@@ -118,15 +117,16 @@
   // Charts.
 
   function overTime(runs, all, title, from, label) {
-    const charts = all.map(({ over_time: panel }) => panel.charts.find((chart) => chart.title === from));
-    const tables = charts.map((chart, position) => [
+    const found = all.map(({ over_time: panel }) => panel.charts.find((chart) => chart.title === from));
+    const tables = found.map((chart, position) => [
       all[position].over_time.at_s,
       chart?.series.find((series) => series.label === label).values ?? [],
     ]);
     const [at, ...values] = uPlot.join(tables.map(([at, values]) => (values.length > 0 ? [at, values] : [[], []])));
     const series = runs.map((run, position) => ({ label: run.id, line: line(position), values: values[position] }));
-    const known = charts.find((chart) => chart);
-    return { at, chart: { title, unit: known?.unit ?? "plain", is_log: charts.some((chart) => chart?.is_log), series } };
+    const known = found.find((chart) => chart);
+    const isLog = found.some((chart) => chart?.is_log);
+    return { at, chart: { title, unit: known?.unit ?? "plain", is_log: isLog, series } };
   }
 
   function addOverTime(runs, all) {

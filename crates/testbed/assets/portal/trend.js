@@ -65,13 +65,16 @@
   };
 
   const DAY_S = 86400;
+  const date = (at, hasTime) => {
+    const text = new Date(at * 1000).toISOString();
+    return hasTime ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10);
+  };
   const dates = (runs) => ({
     format: (_, index) => runs[index].id,
     axis: {
       space: 90,
       incrs: [60, 300, 900, 3600, 10800, 21600, DAY_S, 2 * DAY_S, 7 * DAY_S, 30 * DAY_S, 91 * DAY_S, 365 * DAY_S],
-      values: (_, splits, __, ___, step) =>
-        splits.map((at) => new Date(at * 1000).toISOString().slice(...(step < DAY_S ? [5, 16] : [0, 10])).replace("T", " ")),
+      values: (_, instants, __, ___, step) => instants.map((at) => date(at, step < DAY_S)),
     },
     scale: {},
   });
@@ -93,7 +96,8 @@
     const isByCommit = portal.field("trend_by") === "commit";
     // Commits are in the order of their first runs.
     const names = [...new Set(runs.map((run) => run.commit ?? "not known"))];
-    const position = (run) => (isByCommit ? names.indexOf(run.commit ?? "not known") : Date.parse(run.started_at) / 1000);
+    const position = (run) =>
+      isByCommit ? names.indexOf(run.commit ?? "not known") : Date.parse(run.started_at) / 1000;
     runs.sort((one, other) => position(one) - position(other));
     const at = runs.map(position);
     const margin = (at.at(-1) - at[0]) * 0.04 || (isByCommit ? 1 : 3600);

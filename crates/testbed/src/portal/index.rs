@@ -101,7 +101,7 @@ fn list_refused(refused: &[Refused]) -> Markup {
 
 fn comparison() -> Markup {
     html! {
-        section.interactive.charts id="comparison" {
+        section.scripted.charts id="comparison" {
             h2 { "Comparison" }
             p.note id="hint" { "Choose two or more runs in the table." }
             div id="compared" {}
@@ -120,7 +120,7 @@ fn comparison() -> Markup {
 
 fn trend(rows: &[Row]) -> Markup {
     html! {
-        section.interactive.charts id="trend" {
+        section.scripted.charts id="trend" {
             h2 { "Trend" }
             p.note {
                 "Runs of the same plan and candidate, of those that the filters show. The mark is the verdict: "
@@ -159,7 +159,7 @@ fn trends(rows: &[Row]) -> Vec<(String, String)> {
 fn rates(rows: &[Row]) -> Markup {
     let scenarios: BTreeSet<String> = rows.iter().map(Row::scenario_names).collect();
     html! {
-        section.interactive.charts id="rates" {
+        section.scripted.charts id="rates" {
             h2 { "Rate by nodes and workers" }
             p.note {
                 "The highest rate of requests that each candidate has held, of the runs that the filters show. "

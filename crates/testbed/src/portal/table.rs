@@ -45,7 +45,7 @@ pub(super) fn runs(rows: &[Row]) -> Markup {
             @for (position, (heading, key)) in COLUMNS.iter().enumerate() {
                 th.number[NUMBERS.contains(&position)] scope="col" data-key=(key) { (heading) }
             }
-            th scope="col" { "files" }
+            th.files scope="col" { "files" }
         } }
         tbody { @for row in rows { (run(row)) } }
     };
@@ -108,7 +108,7 @@ pub(super) fn filters(rows: &[Row]) -> Markup {
     let commits: BTreeSet<String> = values(|row| row.commit.as_ref());
     let commits = commits.into_iter().map(|commit| (short(&commit), commit)).collect();
     html! {
-        form.interactive id="filters" aria-label="Filters" {
+        form.scripted id="filters" aria-label="Filters" {
             label.wide { "Search" input type="search" name="text" placeholder="any words"; }
             (choice("Candidate", "candidate", same(values(|row| Some(&row.candidate)))))
             (choice("Version", "version", same(values(|row| Some(&row.version)))))
@@ -124,7 +124,7 @@ pub(super) fn filters(rows: &[Row]) -> Markup {
             label { "Date, from" input type="date" name="date_from"; }
             label { "Date, to" input type="date" name="date_to"; }
         }
-        p.interactive.note.chosen aria-live="polite" {
+        p.scripted.note.chosen aria-live="polite" {
             span id="shown" {}
             button type="button" id="all" hidden { "Show all" }
             span id="chosen" {}

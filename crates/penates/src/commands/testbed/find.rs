@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use testbed::find::{Bracket, Next, Precision, Search, Trial, WhyEnded};
+use testbed::find::{Bracket, Next, Precision, Search, WhyEnded};
 use testbed::inputs::Inputs;
 use testbed::results::Verdict;
 
@@ -27,6 +27,10 @@ pub struct FindArgs {
     /// Confirm each end by so many runs.
     #[arg(long, value_name = "N", default_value_t = 3)]
     confirmations: usize,
+    /// Use the seed of the plan for each run, for a load that reads what a run with this seed has
+    /// written. Otherwise each run has a seed of its own, because what it creates must not be there.
+    #[arg(long)]
+    same_seed: bool,
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
@@ -51,7 +55,8 @@ pub async fn run(args: FindArgs) -> anyhow::Result<()> {
             Next::Found(bracket) => break bracket,
             Next::Ended(why) => return Err(ended(why)),
         };
-        let trial = trial_inputs(&inputs, factor, search.trials());
+        let seed = if args.same_seed { 0 } else { search.trials().len() as u64 };
+        let trial = trial_inputs(&inputs, factor, seed);
         let filed = args.measure.measure(&trial).await?;
         let (all, judgement) = (&filed.outcome.summary.all, &filed.outcome.judgement);
         if judgement.verdict == Verdict::Held {
@@ -91,12 +96,11 @@ pub async fn run(args: FindArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// The inputs of a run of the search. Each has a seed of its own: what a run creates on a server
-/// that goes on running must not be there already.
-fn trial_inputs(inputs: &Inputs, factor: f64, trials: &[Trial]) -> Inputs {
+/// The inputs of a run of the search, with a seed that is so far from the plan's.
+fn trial_inputs(inputs: &Inputs, factor: f64, seed: u64) -> Inputs {
     let mut trial = inputs.clone();
     trial.plan.load = inputs.plan.load.scaled(factor);
-    trial.plan.seed = inputs.plan.seed + trials.len() as u64;
+    trial.plan.seed = inputs.plan.seed + seed;
     trial
 }
 

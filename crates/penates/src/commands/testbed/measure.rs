@@ -39,8 +39,8 @@ pub struct MeasureArgs {
     /// The process of that server, if it is on this machine: it is watched and recorded.
     #[arg(long, value_name = "PID", requires = "url")]
     pid: Option<u32>,
-    /// Where the candidate keeps its data: an empty folder on the disk that matters. Each run has a
-    /// folder of its own in it, which is deleted after the run.
+    /// Where the candidate keeps its data, instead of a temporary folder. It stays, so that one run can
+    /// read what another has written.
     #[arg(long, value_name = "DIR", requires = "candidate")]
     data: Option<PathBuf>,
     /// The number of workers instead of the plan's.
@@ -98,13 +98,12 @@ impl MeasureArgs {
         inputs.plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
         let token = self.token()?;
         let itself = std::env::current_exe().context("finding the program")?;
-        let data = self.data.as_deref().map(fresh_folder).transpose()?;
         let bars = Bars::new(inputs);
         let runner = Runner {
             inputs,
             measured: self.measured(inputs.plan.url.as_deref())?,
             archive: &self.archive.archive,
-            data: data.as_ref().map(tempfile::TempDir::path),
+            data: self.data.as_deref(),
             who: self.who.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default(),
             program: program()?,
             program_path: &itself,
@@ -161,12 +160,6 @@ impl MeasureArgs {
             (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),
         }
     }
-}
-
-/// A folder for the data of one run.
-fn fresh_folder(data: &Path) -> anyhow::Result<tempfile::TempDir> {
-    std::fs::create_dir_all(data).with_context(|| format!("making {}", data.display()))?;
-    tempfile::Builder::new().prefix("run-").tempdir_in(data).with_context(|| format!("writing to {}", data.display()))
 }
 
 /// A line for each worker.

@@ -61,7 +61,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     });
     portal.publish().await?;
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
-    println!("Listening on http://{}/", listener.local_addr()?);
+    eprintln!("Listening on http://{}/", listener.local_addr()?);
     let routes =
         Router::new().fallback_service(ServeDir::new(&portal.pages)).layer(from_fn_with_state(portal.clone(), answer));
     Ok(axum::serve(listener, routes).await?)
