@@ -57,7 +57,12 @@ pub const TOOLS: [Tool; 14] = [
         package: "default-jdk-headless",
         tests: "the W3C LDP test suite",
     },
-    Tool { program: "nginx", probe: Probe::Runs(&["-v"]), package: "nginx-light", tests: "benchmarks beside nginx" },
+    Tool {
+        program: "nginx",
+        probe: Probe::Runs(&["-v"]),
+        package: "nginx-light",
+        tests: "benchmarks beside nginx, nginx as a candidate of the testbed",
+    },
     Tool {
         program: "Java 17",
         probe: Probe::CassandrasJava,
@@ -80,7 +85,7 @@ pub const TOOLS: [Tool; 14] = [
         program: "redis-server",
         probe: Probe::Runs(&["--version"]),
         package: "redis-server",
-        tests: "records as in Redis, redis-cli and redis-benchmark as clients",
+        tests: "records as in Redis, redis-cli and redis-benchmark as clients, Redis as a candidate of the testbed",
     },
     Tool {
         program: "chromium",
