@@ -163,8 +163,12 @@ impl Plan {
         if self.scenarios.is_empty() {
             return Err(invalid("plan: scenarios", "at least one, for example [{ scenario = \"read\" }]"));
         }
-        if let Some(name) = first_double(self.scenarios.iter().map(|of| &of.scenario)) {
+        let names: Vec<_> = self.scenarios.iter().map(|of| of.scenario.trim_end_matches(".toml").to_owned()).collect();
+        if let Some(name) = first_double(names.iter()) {
             return Err(invalid("plan: scenarios", format!("`{name}` is there twice; give it a greater share")));
+        }
+        if let Some(of) = self.scenarios.iter().find(|of| of.scenario.contains(['/', '\\'])) {
+            return Err(invalid("plan: scenarios", format!("`{}`: name a file beside the plan", of.scenario)));
         }
         if self.scenarios.iter().any(|of| !of.share.is_finite() || of.share <= 0.0) {
             return Err(invalid("plan: scenarios: share", "a number above 0"));

@@ -19,7 +19,7 @@ use crate::inputs::Inputs;
 use crate::machine;
 use crate::monitor::{self, MetricsSource, MonitorError, Watch};
 use crate::plan::PlanError;
-use crate::record::{CandidateRecord, Machine, Program, RunRecord};
+use crate::record::{CandidateRecord, Input, Machine, Program, RunRecord};
 use crate::report;
 use crate::results::{Summary, Verdict};
 use crate::samples::Samples;
@@ -135,6 +135,7 @@ struct Work {
     scenarios: Vec<Scenario>,
     url: String,
     candidate: CandidateRecord,
+    candidate_files: Vec<Input>,
     /// It ends before its folder is deleted.
     running: Option<RunningCandidate>,
     folder: tempfile::TempDir,
@@ -151,6 +152,7 @@ impl Runner<'_> {
         // Before the candidate starts: what it does then is not the work of others.
         coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
         let work = self.prepare().await?;
+        coordinating.disk = Machine::find(Some(self.data_folder(&work))).disk;
         let missing = self.missing(&work.candidate);
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
@@ -192,7 +194,7 @@ impl Runner<'_> {
             ended_at: collected.ended_at,
             testbed: self.program.clone(),
             candidate: work.candidate.clone(),
-            inputs: self.inputs.digests(),
+            inputs: [self.inputs.digests(), work.candidate_files.clone()].concat(),
             seed: plan.seed,
             workers: collected.workers.clone(),
             machines: machines(coordinating, &collected, work.running.is_some()),
@@ -217,13 +219,13 @@ impl Runner<'_> {
     async fn prepare(&self) -> Result<Work, RunnerError> {
         let scenarios = self.inputs.compiled()?;
         let folder = tempfile::tempdir()?;
-        let (url, candidate, running) = match &self.measured {
+        let (url, candidate, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
                 let mut record = candidate::found(url).await;
                 if let Some(id) = id {
                     record.describe_process(*id);
                 }
-                (url.clone(), record, None)
+                (url.clone(), record, Vec::new(), None)
             }
             Measured::Candidate(candidate) => {
                 let data = match self.data {
@@ -231,10 +233,10 @@ impl Runner<'_> {
                     None => folder.path().join("data"),
                 };
                 let running = RunningCandidate::start(candidate, &data, folder.path(), self.program_path).await?;
-                (running.url(), running.record().await?, Some(running))
+                (running.url(), running.record().await?, candidate.digests()?, Some(running))
             }
         };
-        Ok(Work { scenarios, folder, url, candidate, running })
+        Ok(Work { scenarios, url, candidate, candidate_files, running, folder })
     }
 
     /// What should be known and is not.
@@ -306,6 +308,16 @@ impl Runner<'_> {
         Ok((collected?, sampled))
     }
 
+    /// Where the candidate keeps its data, as far as is known.
+    fn data_folder<'b>(&'b self, work: &'b Work) -> &'b Path {
+        self.data.unwrap_or(work.folder.path())
+    }
+
+    /// Whether the candidate runs on this machine.
+    fn is_candidate_here(&self) -> bool {
+        matches!(self.measured, Measured::Candidate(_) | Measured::Url(_, Some(_)))
+    }
+
     fn monitor_settings(&self, work: &Work) -> monitor::Settings {
         let (id, metrics) = match (&self.measured, &work.running) {
             (_, Some(running)) => (running.id(), running.metrics_url()),
@@ -313,7 +325,7 @@ impl Runner<'_> {
             (Measured::Candidate(_), None) => (None, None),
         };
         monitor::Settings {
-            data: Some(self.data.unwrap_or(work.folder.path()).to_owned()),
+            data: Some(self.data_folder(work).to_owned()),
             watches: id.map(|pid| Watch { name: "server".to_owned(), pid }).into_iter().collect(),
             metrics: metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
             interval: MONITOR_INTERVAL,
@@ -341,12 +353,17 @@ impl Runner<'_> {
         let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
         let mut log = Vec::new();
         let mut measured = tally::count(events, &names, window, &collected.users, &mut log)?;
-        let seconds_of_run = record.ended_at.duration_since(record.started_at).as_secs_f64();
+        // Workers count from the beginning of the warm-up.
+        let since_start_s = record.ended_at.duration_since(record.started_at).as_secs_f64();
+        let seconds_of_run = since_start_s + plan.warm_up.as_secs_f64();
         measured.summary.worker_cpu_shares =
             collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
         let mut judgement = judge(plan, &measured, void);
         if let Some(sampled) = sampled.as_ref().filter(|_| judgement.verdict != Verdict::Held) {
-            judgement.reasons.extend(saturated(&sampled.samples, &record, &measured.summary));
+            let nothing = Samples::default();
+            // What the machine of the coordinator does says nothing of a candidate elsewhere.
+            let samples = if self.is_candidate_here() { &sampled.samples } else { &nothing };
+            judgement.reasons.extend(saturated(samples, &record, &measured.summary));
         }
         let outcome = Outcome { judgement, summary: measured.summary };
 

@@ -71,7 +71,30 @@ async fn the_processes_of_a_candidate_that_is_given_up_end_with_it() {
         _ = RunningCandidate::start(&candidate, folder.path(), folder.path(), Path::new("")) => panic!("it has ended"),
         child = child => child,
     };
-    let stat = format!("/proc/{}/stat", child.trim());
+    has_ended(&child).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_candidate_has_started_ends_when_it_is_asked_to_end() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The first process ends at once when it is asked to, and the server ignores that.
+    let spec = "name = \"parent\"\nstart = [\"sh\", \"-c\", \"(trap '' TERM; exec python3 -m http.server \
+                --bind 127.0.0.1 --directory $0 $1) & echo $! > $0/child; trap 'exit 0' TERM; wait\", \
+                \"${data}\", \"${port}\"]\n";
+    std::fs::write(folder.path().join("candidate.toml"), spec).unwrap();
+    let candidate = Candidate::read(folder.path()).unwrap();
+    let running = RunningCandidate::start(&candidate, folder.path(), folder.path(), Path::new("")).await.unwrap();
+    let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
+    running.end().await;
+    has_ended(&child).await;
+}
+
+/// Returns when a process has ended.
+async fn has_ended(id: &str) {
+    let stat = format!("/proc/{}/stat", id.trim());
     let has_ended = async {
         // A process that nobody has waited for yet is a zombie.
         while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {

@@ -13,13 +13,16 @@ mod spec;
 use std::path::{Path, PathBuf};
 
 use include_dir::Dir;
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 pub use command::INHERITED;
 pub use running::{RunningCandidate, found};
 pub use spec::CandidateSpec;
 
+use crate::machine::sha256_of_file;
 use crate::plan::{PlanError, invalid};
+use crate::record::Input;
 
 /// A candidate with the files of its folder.
 #[derive(Clone, Debug)]
@@ -66,6 +69,37 @@ impl Candidate {
         // Its commands may run in another folder.
         let folder = std::path::absolute(folder).map_err(failed)?;
         Ok(Self { spec, files: Files::Folder(folder) })
+    }
+
+    /// The digests of the files of its folder, without those of folders in it.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn digests(&self) -> Result<Vec<Input>, CandidateError> {
+        let named = |name: &str, sha256| Input { name: format!("candidate's {name}"), sha256 };
+        let mut digests = match &self.files {
+            Files::Shipped(files) => {
+                let digest = |file: &include_dir::File<'_>| {
+                    let name = file.path().file_name().unwrap_or_default().to_string_lossy();
+                    named(&name, hex::encode(Sha256::digest(file.contents())))
+                };
+                files.files().map(digest).collect()
+            }
+            Files::Folder(folder) => {
+                let failed = |error| CandidateError::Io { path: folder.clone(), error };
+                let mut digests = Vec::new();
+                for entry in std::fs::read_dir(folder).map_err(failed)? {
+                    let entry = entry.map_err(failed)?;
+                    if entry.file_type().map_err(failed)?.is_file() {
+                        let sha256 = sha256_of_file(&entry.path()).map_err(failed)?;
+                        digests.push(named(&entry.file_name().to_string_lossy(), sha256));
+                    }
+                }
+                digests
+            }
+        };
+        digests.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(digests)
     }
 
     /// The folder of its files. Those that come with the program are written to a folder in `work`.

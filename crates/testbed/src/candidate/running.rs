@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -22,12 +22,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LAST_WORDS_BYTES: usize = 2_000;
 /// How long a candidate may take to end by itself.
 const END_MAX: Duration = Duration::from_secs(30);
+/// Variables with one of these in their names are secrets.
+const SECRETS: [&str; 4] = ["PASSWORD", "SECRET", "TOKEN", "KEY"];
 
 /// A candidate that runs. It ends with this value.
 pub struct RunningCandidate {
     spec: CandidateSpec,
     places: Places,
     process: Child,
+    /// The group of its processes, which may outlive the one that was started.
+    group: Option<Pid>,
     log: PathBuf,
 }
 
@@ -72,7 +76,8 @@ impl RunningCandidate {
             .kill_on_drop(true)
             .spawn();
         let process = started.map_err(|error| command_error(&spec.name, &words, &error.to_string()))?;
-        let mut running = Self { spec, places, process, log };
+        let group = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let mut running = Self { spec, places, process, group, log };
         running.wait_until_ready().await?;
         Ok(running)
     }
@@ -159,33 +164,38 @@ impl RunningCandidate {
             url: self.url(),
             command: Some(self.places.words(&spec.start)),
             configuration: of(&spec.configuration).await?,
-            facts: spec.facts.clone().into_iter().collect(),
+            facts: spec.facts.clone().into_iter().chain(environment(spec)).collect(),
         })
     }
 
     /// Asks it to end, and waits for it.
     pub async fn end(mut self) {
-        if let Some(id) = self.running_id() {
+        if let Some(group) = self.group {
             // It may have ended by itself.
-            let _ = kill_process(id, Signal::TERM);
+            let _ = kill_process_group(group, Signal::TERM);
         }
-        // If it does not end, it is killed with this value.
+        // What does not end is killed with this value.
         let _ = timeout(END_MAX, self.process.wait()).await;
-    }
-
-    /// Its process id, until it was seen to have ended.
-    fn running_id(&self) -> Option<Pid> {
-        self.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
     }
 }
 
 impl Drop for RunningCandidate {
     /// Processes that it has started end with it.
     fn drop(&mut self) {
-        if let Some(id) = self.running_id() {
-            let _ = kill_process_group(id, Signal::KILL);
+        if let Some(group) = self.group {
+            // There may be none left.
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
+}
+
+/// The variables that the candidate's file sets, as facts. Those that look like secrets are hidden.
+fn environment(spec: &CandidateSpec) -> impl Iterator<Item = (String, String)> {
+    spec.environment.iter().map(|(name, value)| {
+        let is_secret = SECRETS.iter().any(|word| name.to_uppercase().contains(word));
+        let value = if is_secret { "(hidden)" } else { value.as_str() };
+        (format!("environment {name}"), value.to_owned())
+    })
 }
 
 /// What is known about a candidate that somebody else has started.

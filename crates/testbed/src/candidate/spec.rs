@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::CandidateError;
 use crate::plan::from_toml;
 
-/// A candidate, as its file describes it. In commands, `${data}` is an empty folder, `${port}`
+/// A candidate, as its file describes it. In commands, `${data}` is a folder for its data, `${port}`
 /// and `${port2}` are free ports on loopback, `${folder}` is the candidate's own folder, and `${self}` this
 /// program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -76,20 +76,26 @@ fn machine_settings(number: usize, machine: &Machine) -> Settings {
 struct Chosen {
     port: Option<String>,
     folder: Option<Regex>,
+    /// Ports behind addresses of loopback: those of metrics, for example.
+    loopback: Option<Regex>,
 }
 
 impl Chosen {
     fn new(url: &str) -> Self {
         let port = url.parse::<http::Uri>().ok().and_then(|uri| Some(uri.port()?.as_str().to_owned()));
         // The names that the crate tempfile gives.
-        Self { port, folder: Regex::new(r"/[^\s\x22']*/\.tmp[A-Za-z0-9]{6}\b").ok() }
+        let folder = Regex::new(r"/[^\s\x22']*/\.tmp[A-Za-z0-9]{6}\b").ok();
+        let loopback = Regex::new(r"\b(127\.0\.0\.1|localhost):\d{4,5}\b").ok();
+        Self { port, folder, loopback }
     }
 
     fn masked(&self, text: &str) -> String {
         let without_folder = self.folder.as_ref().map(|folder| folder.replace_all(text, "$${folder}"));
         let text = without_folder.as_deref().unwrap_or(text);
         let port = self.port.as_ref().and_then(|port| Regex::new(&format!(r"\b{port}\b")).ok());
-        port.map_or(text.to_owned(), |port| port.replace_all(text, "$${port}").into_owned())
+        let text = port.map_or(text.into(), |port| port.replace_all(text, "$${port}"));
+        let loopback = self.loopback.as_ref().map(|loopback| loopback.replace_all(&text, "$1:$${port}"));
+        loopback.unwrap_or(text.clone()).into_owned()
     }
 }
 
@@ -103,6 +109,8 @@ mod tests {
         let second = Chosen::new("http://127.0.0.1:5000").masked("serve --data /var/.tmpXXXXXX/data --listen :5000");
         assert_eq!(first, "serve --data ${folder}/data --listen :${port}");
         assert_eq!(first, second);
+        let metrics = Chosen::new("redis://127.0.0.1:5000").masked("-p 5000 --listen 127.0.0.1:41235");
+        assert_eq!(metrics, "-p ${port} --listen 127.0.0.1:${port}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The runs of an archive as a portal takes them: whole, or not at all and with the reason.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -13,6 +14,8 @@ use crate::archive::{ArchiveError, ArchivedRun};
 
 /// What identifies the content of a bag. It is published, so that a reader can compare downloads.
 const MANIFEST: &str = "manifest-sha256.txt";
+/// The most bytes of it: some thousand workers.
+const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// The row of a run in its folder, for the next publication.
 const ROW: &str = "run.json";
 /// The data for comparisons.
@@ -75,6 +78,15 @@ pub(super) fn name(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// A file of a run that was not compared with its digests yet: a plain one, and not a long one.
+fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+    let found = fs::symlink_metadata(path)?;
+    match found.is_file() && found.len() <= MANIFEST_BYTES_MAX {
+        true => fs::read(path),
+        false => Err(io::Error::other("it is no file, or too long")),
+    }
+}
+
 /// Publishes a run, unless the same bag was published before. Returns its row.
 pub(super) fn publish(run: &ArchivedRun, folder: &Folder) -> Result<Row, Failure> {
     let id = name(run.folder());
@@ -82,7 +94,7 @@ pub(super) fn publish(run: &ArchivedRun, folder: &Folder) -> Result<Row, Failure
         return Err(Failure::Refused("its name has other signs than letters, digits, and . _ -".to_owned()));
     }
     let manifest = run.folder().join(MANIFEST);
-    let manifest = fs::read(&manifest).map_err(|error| Failure::Refused(format!("{MANIFEST}: {error}")))?;
+    let manifest = read_plain(&manifest).map_err(|error| Failure::Refused(format!("{MANIFEST}: {error}")))?;
     if let Some(row) = published(&folder.run(&id), &manifest) {
         return Ok(row);
     }

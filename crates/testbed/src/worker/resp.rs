@@ -14,6 +14,8 @@ use super::connection::ANSWER_BYTES_MAX;
 use super::failure::Failure;
 use crate::scenario::{Answer, Head};
 
+/// The most arrays within each other.
+const DEPTH_MAX: usize = 32;
 /// The least space that a read has.
 const READ_BYTES_MIN: usize = 4 << 10;
 
@@ -57,9 +59,8 @@ impl RespConnection {
     /// Sends a command, and receives its answer. `on_head` is called when its first bytes are there.
     pub async fn exchange(&mut self, command: &[u8], on_head: &mut dyn FnMut(Option<u16>)) -> Result<Answer, Failure> {
         self.stream.write_all(command).await.map_err(Failure::of_io)?;
-        let mut is_first = true;
+        let (mut is_first, mut extent) = (true, Extent::default());
         loop {
-            // A long answer is decoded again from its beginning after each read: reads grow with it.
             self.received.reserve(READ_BYTES_MIN.max(self.received.len()));
             let count = self.stream.read_buf(&mut self.received).await.map_err(Failure::of_io)?;
             if count == 0 {
@@ -68,13 +69,65 @@ impl RespConnection {
             if std::mem::take(&mut is_first) {
                 on_head(None);
             }
-            match decode_bytes_mut(&mut self.received) {
-                Ok(Some((frame, ..))) => return Ok(answer(&frame)),
-                Ok(None) if self.received.len() > ANSWER_BYTES_MAX => {
-                    return Err(Failure::Other("an answer of more than 64 MiB".to_owned()));
+            let no_resp = || Failure::Other("no RESP".to_owned());
+            if !extent.is_whole(&self.received).ok_or_else(no_resp)? {
+                match self.received.len() > ANSWER_BYTES_MAX {
+                    true => return Err(Failure::Other("an answer of more than 64 MiB".to_owned())),
+                    false => continue,
                 }
-                Ok(None) => {}
-                Err(_) => return Err(Failure::Other("no RESP".to_owned())),
+            }
+            let decoded = decode_bytes_mut(&mut self.received).ok().flatten();
+            return Ok(answer(&decoded.ok_or_else(no_resp)?.0));
+        }
+    }
+}
+
+/// How far an answer reaches, as far as it was received: the decoder begins anew each time, and its
+/// depth has no bound.
+#[derive(Debug, Default)]
+struct Extent {
+    /// What was looked at.
+    at: usize,
+    /// How many items are missing in each array that is open; the first is the answer itself.
+    missing: Option<Vec<u64>>,
+}
+
+impl Extent {
+    /// Whether the answer is whole; `None`: it is no RESP, or arrays are too deep.
+    fn is_whole(&mut self, received: &[u8]) -> Option<bool> {
+        let missing = self.missing.get_or_insert_with(|| vec![1]);
+        loop {
+            while missing.last() == Some(&0) {
+                missing.pop();
+            }
+            let Some(left) = missing.last_mut() else { return Some(true) };
+            let rest = received.get(self.at..)?;
+            let Some(line_bytes) = rest.windows(2).position(|end| end == b"\r\n") else {
+                // A line without an end is bounded like an answer.
+                return Some(false);
+            };
+            let (kind, line) = rest[..line_bytes].split_first()?;
+            let len = || std::str::from_utf8(line).ok()?.parse::<i64>().ok();
+            let (item_bytes, items) = match kind {
+                b'+' | b'-' | b':' => (0, 0),
+                b'$' => match usize::try_from(len()?) {
+                    Ok(len) => (len.checked_add(2)?, 0),
+                    Err(_) => (0, 0),
+                },
+                b'*' => (0, u64::try_from(len()?).unwrap_or(0)),
+                _ => return None,
+            };
+            let whole_bytes = (line_bytes + 2).checked_add(item_bytes)?;
+            if rest.len() < whole_bytes {
+                return Some(false);
+            }
+            *left -= 1;
+            self.at += whole_bytes;
+            if items > 0 {
+                missing.push(items);
+                if missing.len() > DEPTH_MAX {
+                    return None;
+                }
             }
         }
     }
@@ -120,6 +173,26 @@ mod tests {
         assert_eq!(read("*3\r\n$1\r\na\r\n*2\r\n:1\r\n:2\r\n$-1\r\n"), "a\n1\n2\n(nil)");
         assert_eq!(read("*0\r\n"), "");
         assert_eq!(read("-ERR no such thing\r\n"), "ERR no such thing");
+    }
+
+    #[test]
+    fn an_answer_is_whole_when_its_last_byte_is_there_in_any_pieces() {
+        for answer in
+            ["+OK\r\n", "$5\r\na\r\nbc\r\n", "$-1\r\n", "*3\r\n$1\r\na\r\n*2\r\n:1\r\n:2\r\n$-1\r\n", "*0\r\n"]
+        {
+            let mut extent = Extent::default();
+            for len in 0..answer.len() {
+                assert_eq!(extent.is_whole(&answer.as_bytes()[..len]), Some(false), "{len} bytes of {answer:?}");
+            }
+            assert_eq!(extent.is_whole(answer.as_bytes()), Some(true), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn garbage_and_arrays_that_are_too_deep_are_refused_before_they_are_decoded() {
+        for answer in ["HTTP/1.1 400\r\n".to_owned(), "$x\r\n".to_owned(), "*1\r\n".repeat(40)] {
+            assert_eq!(Extent::default().is_whole(answer.as_bytes()), None, "{answer:?}");
+        }
     }
 
     #[test]

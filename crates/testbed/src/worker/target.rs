@@ -38,8 +38,11 @@ impl Target {
             _ => return Err(refuse("the testbed speaks plain HTTP (http://…) and the Redis protocol (redis://…)")),
         };
         let authority = uri.authority().ok_or_else(|| refuse("it names no host"))?;
-        if protocol == Protocol::Resp && (authority.as_str().contains('@') || !matches!(uri.path(), "" | "/")) {
-            return Err(refuse("only redis://HOST:PORT; AUTH and SELECT are steps of a scenario"));
+        if authority.as_str().contains('@') {
+            return Err(refuse("no names and passwords: an address is kept with the run"));
+        }
+        if protocol == Protocol::Resp && !matches!(uri.path(), "" | "/") {
+            return Err(refuse("only redis://HOST:PORT; SELECT is a step of a scenario"));
         }
         let host = authority.host().trim_matches(['[', ']']);
         let resolved = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
@@ -77,7 +80,13 @@ mod tests {
         assert_eq!(target("http://127.0.0.1").unwrap(), (Protocol::Http, "127.0.0.1:80".to_owned()));
         assert_eq!(target("redis://127.0.0.1").unwrap(), (Protocol::Resp, "127.0.0.1:6379".to_owned()));
         assert_eq!(target("redis://[::1]:7000/").unwrap(), (Protocol::Resp, "[::1]:7000".to_owned()));
-        for refused in ["https://127.0.0.1", "127.0.0.1:80", "redis://user:word@127.0.0.1", "redis://127.0.0.1/1"] {
+        for refused in [
+            "https://127.0.0.1",
+            "127.0.0.1:80",
+            "redis://user:word@127.0.0.1",
+            "http://user:word@127.0.0.1",
+            "redis://127.0.0.1/1",
+        ] {
             assert!(target(refused).is_err(), "{refused}");
         }
     }

@@ -31,9 +31,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self' 'unsafe-inline'; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// A report is what a run has brought along: it gets an origin of its own, and sees nothing of the
-/// portal.
-const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+/// What a run has brought along gets an origin of its own, and sees nothing of the portal.
+const RUN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-scripts";
 
 /// Arguments of `penates testbed serve`.
@@ -118,7 +117,8 @@ impl Portal {
 
 async fn answer(State(portal): State<Arc<Portal>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_report = path.ends_with("/report.html");
+    // The pages of the portal itself, by the names that it gives them; all else is of some run.
+    let is_portal = ["/", "/index.html"].contains(&path);
     if ["/", "/index.html", "/runs.json"].contains(&path)
         && let Err(error) = portal.refresh().await
     {
@@ -126,7 +126,7 @@ async fn answer(State(portal): State<Arc<Portal>>, request: Request, next: Next)
         eprintln!("penates: {}", told(error.as_ref()));
     }
     let mut response = next.run(request).await;
-    let policy = if is_report { REPORT_POLICY } else { POLICY };
+    let policy = if is_portal { POLICY } else { RUN_POLICY };
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, policy),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
