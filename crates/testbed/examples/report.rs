@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 use jiff::Timestamp;
-use testbed::record::{CandidateRecord, Input, Machine, Program, RunRecord, WorkerRecord};
+use testbed::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord, WorkerRecord};
 use testbed::report::{Inputs, page};
 use testbed::results::{ErrorTally, Judgement, Second, StepTally, Summary, Tally, Times, Verdict};
 use testbed::samples::{Marked, Samples};
@@ -198,6 +198,7 @@ fn record() -> RunRecord {
     };
     let command = ["penates", "serve", "--data", "/srv/penates data", "--listen", "0.0.0.0:8080"];
     RunRecord {
+        format: FORMAT,
         id: "2026-01-15T09-30-00Z ten-minutes".to_owned(),
         who: "A. Librarian".to_owned(),
         started_at: Timestamp::from_second(1_768_469_400).unwrap_or_default(),

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::latencies;
-use crate::record::RunRecord;
+use crate::record::{FORMAT, RunRecord};
 use crate::results::{Judgement, Second, Summary};
 
 /// The most bytes of a file that is read whole.
@@ -39,6 +39,12 @@ pub struct Outcome {
     pub judgement: Judgement,
     /// The results.
     pub summary: Summary,
+}
+
+/// What every form of a record has.
+#[derive(Deserialize)]
+struct Form {
+    format: u32,
 }
 
 /// Why a run cannot be kept or read.
@@ -201,7 +207,15 @@ impl ArchivedRun {
     /// # Errors
     /// The file is missing or makes no sense.
     pub fn record(&self) -> Result<RunRecord, ArchiveError> {
-        self.json("record.json")
+        let name = "record.json";
+        let Form { format } = self.json(name)?;
+        match format {
+            FORMAT => self.json(name),
+            newer => {
+                let message = format!("it has the format {newer}, and this program knows {FORMAT}");
+                Err(ArchiveError::Invalid { name: name.to_owned(), message })
+            }
+        }
     }
 
     /// What it showed.

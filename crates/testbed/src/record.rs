@@ -3,9 +3,14 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// The form of a run's files. A later form keeps what this one has, or has a number of its own.
+pub const FORMAT: u32 = 1;
+
 /// The record of a run: `record.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
+    /// [`FORMAT`] of the program that wrote it.
+    pub format: u32,
     /// The run's id: its start and its plan's name.
     pub id: String,
     /// Who measured.

@@ -19,7 +19,7 @@ use crate::inputs::Inputs;
 use crate::machine;
 use crate::monitor::{self, MetricsSource, MonitorError, Watch};
 use crate::plan::PlanError;
-use crate::record::{CandidateRecord, Input, Machine, Program, RunRecord};
+use crate::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord};
 use crate::report;
 use crate::results::{Summary, Verdict};
 use crate::samples::Samples;
@@ -188,6 +188,7 @@ impl Runner<'_> {
         }
         let plan = &self.inputs.plan;
         let record = RunRecord {
+            format: FORMAT,
             id,
             who: self.who.clone(),
             started_at: collected.started_at,

@@ -75,11 +75,12 @@ pub fn report(record: &RunRecord, judgement: &Judgement, summary: &Summary) -> i
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::record::{CandidateRecord, Program};
+    use crate::record::{CandidateRecord, FORMAT, Program};
     use crate::results::StepTally;
 
     fn record() -> RunRecord {
         RunRecord {
+            format: FORMAT,
             id: "2026-01-01T000000Z-x".to_owned(),
             who: String::new(),
             started_at: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::record::{CandidateRecord, Input, Machine, Program, WorkerRecord};
+use crate::record::{CandidateRecord, FORMAT, Input, Machine, Program, WorkerRecord};
 use crate::results::{ErrorTally, StepTally, Tally, Times, Verdict};
 
 /// A name as an attacker would choose it.
@@ -56,6 +56,7 @@ impl Run {
             facts: vec![(text(), text())],
         };
         let record = RunRecord {
+            format: FORMAT,
             id: text(),
             who: text(),
             started_at: Timestamp::UNIX_EPOCH,

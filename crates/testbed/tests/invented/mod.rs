@@ -10,7 +10,7 @@ use rand_distr::{Distribution, LogNormal};
 use sha2::{Digest, Sha256};
 use testbed::archive::{Outcome, RunWriter, seconds_csv};
 use testbed::event::{self, Event, EventWriter};
-use testbed::record::{CandidateRecord, Input, Machine, Program, RunRecord, WorkerRecord};
+use testbed::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord, WorkerRecord};
 use testbed::report;
 use testbed::results::{Judgement, Verdict};
 use testbed::tally::{self, Measured, Window};
@@ -206,6 +206,7 @@ impl Invented {
         let facts = [("engine", engine), ("nodes", &self.nodes.to_string())];
         let missing = if self.is_traceable { Vec::new() } else { vec!["the candidate's configuration".to_owned()] };
         Ok(RunRecord {
+            format: FORMAT,
             id,
             who: "A. Librarian".to_owned(),
             started_at,
