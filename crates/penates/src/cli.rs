@@ -11,7 +11,7 @@ use store::Table;
 use crate::commands;
 use crate::exit;
 
-/// The commit from which this program was built, if the build was told (`PENATES_COMMIT`).
+/// The commit from which this program was built, if `PENATES_COMMIT` was set then.
 pub const COMMIT: Option<&str> = option_env!("PENATES_COMMIT");
 
 /// The version, with the commit if it is known.

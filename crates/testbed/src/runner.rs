@@ -203,18 +203,11 @@ impl Runner<'_> {
             missing,
         };
         let filed = self.file(run, &work, record, &collected, sampled, void);
-        let kept = filed.is_err().then(|| work.folder.path().to_owned());
         if let Some(running) = work.running {
             running.end().await;
         }
-        match kept {
-            // What was measured is not thrown away because it could not be counted or kept.
-            Some(_) => {
-                let events = work.folder.keep();
-                filed.map_err(|error| RunnerError::NotFiled { events, error: Box::new(error) })
-            }
-            None => filed,
-        }
+        // What was measured is not thrown away because it could not be counted or kept.
+        filed.map_err(|error| RunnerError::NotFiled { events: work.folder.keep(), error: Box::new(error) })
     }
 
     async fn prepare(&self) -> Result<Work, RunnerError> {
@@ -417,9 +410,10 @@ fn free_id(archive: &Path, plan: &str) -> String {
 fn saturated(samples: &Samples, record: &RunRecord, summary: &Summary) -> Vec<String> {
     let Some(machine) = record.machines.first() else { return Vec::new() };
     let found = saturation::find(samples, machine, &summary.worker_cpu_shares);
-    let reason = |(index, found): (usize, &Saturation)| {
-        let order = if index == 0 { "Saturated first" } else { "Then" };
-        format!("{order}: {}, from second {:.0} on.", found.what, found.from_s)
+    let reason = |(index, found): (usize, &Saturation)| match (index, found.from_s) {
+        (0, Some(from_s)) => format!("Saturated first: {}, from second {from_s:.0} on.", found.what),
+        (_, Some(from_s)) => format!("Then: {}, from second {from_s:.0} on.", found.what),
+        (_, None) => format!("Saturated, at a time that is not known: {}.", found.what),
     };
     found.iter().enumerate().map(reason).collect()
 }

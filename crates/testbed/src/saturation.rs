@@ -1,5 +1,7 @@
 //! What was saturated, and first: the question that follows each load that a candidate does not hold.
 
+use std::cmp::Ordering;
+
 use crate::record::Machine;
 use crate::samples::Samples;
 
@@ -15,13 +17,13 @@ const WORKER_FULL: f64 = 0.9;
 /// A resource that was saturated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saturation {
-    /// Since when, in seconds since the start instant.
-    pub from_s: f64,
+    /// Since when, in seconds since the start instant; `None` if only the mean of the run is known.
+    pub from_s: Option<f64>,
     /// What, in a few words.
     pub what: String,
 }
 
-/// The resources that were saturated, the first of them first.
+/// The resources that were saturated, the first of them first, and those whose time is not known last.
 pub fn find(samples: &Samples, machine: &Machine, worker_cpu_shares: &[f64]) -> Vec<Saturation> {
     let processors = machine.processors as f64;
     let memory = machine.memory_bytes.map(|bytes| bytes as f64);
@@ -37,15 +39,15 @@ pub fn find(samples: &Samples, machine: &Machine, worker_cpu_shares: &[f64]) -> 
     ];
     let of = |(column, limit, what): (&str, Option<f64>, &str)| {
         let from_s = first_above(samples, column, limit?)?;
-        Some(Saturation { from_s, what: what.to_owned() })
+        Some(Saturation { from_s: Some(from_s), what: what.to_owned() })
     };
     let mut found: Vec<_> = resources.into_iter().filter_map(of).collect();
+    found.sort_by(|one, other| one.from_s.partial_cmp(&other.from_s).unwrap_or(Ordering::Equal));
     let workers = worker_cpu_shares.iter().enumerate().filter(|(_, share)| **share >= WORKER_FULL);
     found.extend(workers.map(|(number, share)| Saturation {
-        from_s: 0.0,
+        from_s: None,
         what: format!("worker {number}, which used {:.0} % of a processor: the generator was the limit", share * 100.0),
     }));
-    found.sort_by(|one, other| one.from_s.total_cmp(&other.from_s));
     found
 }
 
@@ -75,7 +77,7 @@ mod tests {
         let machine = Machine { processors: 2, ..Machine::default() };
         let samples = samples(&[0.1, 2.0, 2.0, 2.0, 2.0], &[1.0, 1.0, 1.0, 0.1, 0.1]);
         let found = find(&samples, &machine, &[0.2]);
-        assert_eq!(found.iter().map(|found| found.from_s).collect::<Vec<_>>(), [0.0, 1.0]);
+        assert_eq!(found.iter().map(|found| found.from_s).collect::<Vec<_>>(), [Some(0.0), Some(1.0)]);
         assert_eq!(found[0].what, "the disk");
         let peak = self::samples(&[2.0, 0.1, 2.0, 2.0, 0.1], &[0.0; 5]);
         assert_eq!(find(&peak, &machine, &[]), []);
@@ -85,5 +87,10 @@ mod tests {
     fn a_worker_without_a_free_processor_is_the_limit() {
         let found = find(&samples(&[], &[]), &Machine::default(), &[0.2, 0.97]);
         assert!(found[0].what.starts_with("worker 1, which used 97 %"), "{found:?}");
+        // Only the mean of the run is known, so nobody says that it was the first.
+        assert_eq!(found[0].from_s, None);
+        let machine = Machine { processors: 2, ..Machine::default() };
+        let found = find(&samples(&[0.1; 4], &[0.1, 1.0, 1.0, 1.0]), &machine, &[0.97]);
+        assert_eq!(found.iter().map(|found| found.from_s).collect::<Vec<_>>(), [Some(1.0), None]);
     }
 }

@@ -127,6 +127,7 @@ fn missed(objective: &Objective, measured: &Measured) -> Option<String> {
     let shown = match objective.of {
         Measure::Rate => format!("{value:.1}/s"),
         Measure::LateShare(_) => format!("{:.3} %", value * 100.0),
+        _ if value.is_infinite() => "not reached, because too many requests failed".to_owned(),
         _ => format!("{value:.3} ms"),
     };
     Some(format!("The objective {objective} is not met: it was {shown}."))
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(verdict(&plan(tolerant), &failing).0, Verdict::Held);
         let (found, reasons) = verdict(&plan(&tolerant.replace("p95", "p99")), &failing);
         assert_eq!(found, Verdict::Failed);
-        assert!(reasons.contains("it was inf ms"), "{reasons}");
+        assert!(reasons.contains("it was not reached, because too many requests failed"), "{reasons}");
     }
 
     #[test]

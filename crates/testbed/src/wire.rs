@@ -135,7 +135,7 @@ pub enum WireError {
 pub struct Wire(Framed<TcpStream, LengthDelimitedCodec>);
 
 impl Wire {
-    /// A connection to somebody who is not known yet.
+    /// A connection to a peer that has not shown its token yet.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         // Neither side waits for ever for one that vanished without a word.
@@ -146,7 +146,7 @@ impl Wire {
         Ok(Self(LengthDelimitedCodec::builder().max_frame_length(STRANGERS_BYTES_MAX).new_framed(stream)))
     }
 
-    /// The other side is known: its messages may be long.
+    /// The peer has shown its token: its messages may be long.
     pub fn trust(&mut self) {
         self.0.codec_mut().set_max_frame_length(BYTES_MAX);
     }

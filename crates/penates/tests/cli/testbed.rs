@@ -168,7 +168,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
 #[test]
 fn the_greatest_load_is_found_between_one_that_is_held_and_one_that_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    // The objective stands for a candidate that does no more than 50 requests per second.
+    // The objective makes the candidate look like one that does 50 requests per second at most.
     let plan = "name = \"limit\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
                 objectives = [\"rate <= 50\"]\nload = { shape = \"constant\", rate = 20, duration = \"1s\" }\n";
     fs::write(folder.path().join("plan.toml"), plan).unwrap();

@@ -77,7 +77,7 @@ pub fn values(before: &DiskState, now: &DiskState, elapsed_s: f64) -> [Option<f6
     values
 }
 
-/// `None` if a counter goes back, which means that the disk was attached anew.
+/// `None` if a counter goes back, which means that the disk was attached again.
 fn rates(before: &DiskStat, now: &DiskStat, elapsed_s: f64) -> Option<[Option<f64>; 6]> {
     let reads = rate(before.reads, now.reads, elapsed_s)?;
     let writes = rate(before.writes, now.writes, elapsed_s)?;

@@ -20,7 +20,7 @@ pub fn read() -> Option<Interfaces> {
     InterfaceDeviceStatus::current().ok().map(|status| status.0)
 }
 
-/// The values of [`COLUMNS`]. An interface that comes, ends or counts anew in between is left out.
+/// The values of [`COLUMNS`]. An interface that comes, ends or begins to count again in between is left out.
 pub fn rates(before: Option<&Interfaces>, now: Option<&Interfaces>, elapsed_s: f64) -> [Option<f64>; 3] {
     let (Some(before), Some(now)) = (before, now) else { return [None; 3] };
     let sum = |is_loopback: bool, bytes: fn(&DeviceStatus) -> u64| {

@@ -12,7 +12,7 @@ use tempfile::{Builder, TempDir};
 use super::PortalError;
 
 /// The file that marks a portal. It holds the form of the other files: what another version wrote is
-/// made anew.
+/// made again.
 const MARK: &str = "portal.json";
 /// The form that this version writes.
 const FORM: &str = "{\"portal\":1}\n";

@@ -1,4 +1,4 @@
-//! Connections to the candidate: who uses them, and what goes over them.
+//! Connections to the candidate, how users share them, and what goes over them.
 
 use std::cell::RefCell;
 use std::rc::Rc;

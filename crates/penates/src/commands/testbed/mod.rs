@@ -34,7 +34,7 @@ enum Action {
     /// Find the greatest load that a candidate holds.
     ///
     /// It doubles the load of a plan until a run does not hold it, then bisects, and confirms both
-    /// ends by repeated runs. Each run begins with a candidate that is started anew.
+    /// ends by repeated runs. Each run starts the candidate again.
     Find(find::FindArgs),
     /// List the plans that come with the program, or print one with its scenarios.
     Plans(plans::PlansArgs),
