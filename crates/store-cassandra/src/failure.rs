@@ -136,7 +136,9 @@ fn of_answer(error: DbError, said: String) -> Failure {
         DbError::Unavailable { consistency, required, alive, .. } => Failure::Refused(StoreError::Unavailable(
             format!("{required} replicas must answer at level {consistency}, but only {alive} are up"),
         )),
-        DbError::IsBootstrapping => Failure::Refused(StoreError::Unavailable(said)),
+        // A node that has forgotten a statement does not begin to execute it. The driver prepares it
+        // again, but a node with many others may forget it at once.
+        DbError::IsBootstrapping | DbError::Unprepared { .. } => Failure::Refused(StoreError::Unavailable(said)),
         DbError::Overloaded | DbError::RateLimitReached { .. } => Failure::Refused(StoreError::Overloaded(said)),
         DbError::SyntaxError
         | DbError::Invalid
@@ -183,6 +185,9 @@ mod tests {
     fn a_plain_write_that_was_refused_was_not_carried_out() {
         assert!(matches!(unavailable(Consistency::Quorum).into(), Failure::Refused(StoreError::Unavailable(_))));
         assert!(matches!(said(DbError::Overloaded).into(), Failure::Refused(StoreError::Overloaded(_))));
+        let unprepared = || said(DbError::Unprepared { statement_id: bytes::Bytes::new() });
+        assert!(matches!(unprepared().into(), Failure::Refused(StoreError::Unavailable(_))));
+        assert!(matches!(Failure::of_transaction(unprepared()), Failure::Refused(StoreError::Unavailable(_))));
         assert!(matches!(said(DbError::ServerError).into(), Failure::Unsure(_)));
         assert!(matches!(ExecutionError::RequestTimeout(std::time::Duration::ZERO).into(), Failure::Late));
     }

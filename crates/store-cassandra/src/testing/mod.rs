@@ -49,6 +49,10 @@ static MAKING: Semaphore = Semaphore::const_new(2);
 /// of it.
 const HEAP_MIB: u32 = 2_048;
 
+/// The node's memory for prepared statements: its default is 10 MiB, but a store has more than 200
+/// statements, and a process of tests makes more than a hundred stores.
+const PREPARED_STATEMENTS_CACHE: &str = "256MiB";
+
 static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
 
 /// The beginning of the names of nodes' folders; the rest is the process id.
@@ -64,7 +68,8 @@ pub fn node() -> Option<&'static Cluster> {
         // Its schema need not survive a crash, so it need not be flushed at each of hundreds of
         // tables.
         let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
-        let settings = Settings { jvm_options, heap_mib: Some(HEAP_MIB), ..settings() };
+        let mut settings = Settings { jvm_options, heap_mib: Some(HEAP_MIB), ..settings() };
+        settings.yaml.insert("prepared_statements_cache_size".to_owned(), PREPARED_STATEMENTS_CACHE.into());
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
         remove_left_folders();
         let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
