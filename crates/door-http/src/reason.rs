@@ -85,6 +85,7 @@ reasons! {
     // Who sends it, and to whom.
     UNAUTHORIZED = UNAUTHORIZED "unauthorized";
     CROSS_SITE = FORBIDDEN "cross-site";
+    INSUFFICIENT_SCOPE = FORBIDDEN "insufficient-scope";
     HOST_NOT_SERVED = MISDIRECTED_REQUEST "host-not-served";
 
     // What is stored.

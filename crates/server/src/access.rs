@@ -19,7 +19,7 @@ use crate::cors::Origins;
 use crate::peer::Peer;
 use crate::problem;
 use crate::request_id::RequestId;
-use crate::tokens::Tokens;
+use crate::tokens::{Holder, Tokens};
 
 /// How a request reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ impl Via {
 pub(crate) enum Right {
     Read,
     Write,
+    /// To read metrics and statistics, which reveal nothing about single objects.
+    Metrics,
     /// To see what operators see: names of everything that is stored, also of what cannot be
     /// requested. A client that may change data has it.
     Operate,
@@ -55,9 +57,9 @@ pub(crate) enum Right {
     Copy,
 }
 
-/// The client: the name of its token, if it sent a valid one.
+/// The client: the holder of a token, if it sent a valid one.
 #[derive(Clone, Debug, Default)]
-struct Identity(Option<String>);
+struct Identity(Option<Holder>);
 
 /// The rights on one way in.
 pub(crate) struct Policy {
@@ -69,21 +71,18 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Whether a client has a right, by the name of its token.
-    pub(crate) fn allows_named(&self, name: Option<&str>, right: Right) -> bool {
-        self.allows(&Identity(name.map(str::to_owned)), right)
-    }
-
-    fn allows(&self, identity: &Identity, right: Right) -> bool {
+    /// Whether a client has a right.
+    pub(crate) fn allows(&self, holder: Option<&Holder>, right: Right) -> bool {
         let needed = match right {
-            Right::Read => self.config.read,
+            Right::Read | Right::Metrics => self.config.read,
             Right::Write | Right::Operate => self.config.write,
             Right::Copy => {
-                let named = identity.0.as_ref().is_some_and(|name| self.config.copy.contains(name));
+                let named = holder.is_some_and(|holder| self.config.copy.contains(&holder.name));
                 return self.via.is_admin() || named;
             }
         };
-        self.via.is_admin() || needed == Access::Open || identity.0.is_some()
+        let holds = holder.is_some_and(|holder| holder.scopes.allow(right));
+        self.via.is_admin() || needed == Access::Open || holds
     }
 }
 
@@ -91,15 +90,15 @@ impl Policy {
 /// is no error here: clients send tokens of other issuers, which do no harm where no token is
 /// needed.
 pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Request, next: Next) -> Response {
-    let name = shown_token(request.headers()).and_then(|text| policy.tokens.name_of(&text));
+    let holder = shown_token(request.headers()).and_then(|text| policy.tokens.holder_of(&text));
     let extensions = request.extensions();
     let requester = Requester {
-        name: name.clone(),
+        name: holder.as_ref().map(|holder| holder.name.clone()),
         address: extensions.get::<Peer>().map(|peer| peer.address),
         request_id: extensions.get::<RequestId>().map(|id| id.as_str().to_owned()).unwrap_or_default(),
     };
     request.extensions_mut().insert(requester);
-    request.extensions_mut().insert(Identity(name));
+    request.extensions_mut().insert(Identity(holder));
     next.run(request).await
 }
 
@@ -118,8 +117,8 @@ pub(crate) struct Standing {
 impl Standing {
     /// Looks now.
     pub(crate) fn holds(&self) -> bool {
-        let name = self.token.as_ref().and_then(|text| self.policy.tokens.name_of(text));
-        self.policy.allows(&Identity(name), self.right)
+        let holder = self.token.as_ref().and_then(|text| self.policy.tokens.holder_of(text));
+        self.policy.allows(holder.as_ref(), self.right)
     }
 }
 
@@ -140,8 +139,12 @@ pub(crate) async fn require(State((policy, right)): State<Required>, request: Re
     if right == Right::Write && is_from_another_site(headers) && !policy.origins.names_origin_of(headers) {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not change anything here");
     }
-    let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
-    if policy.allows(&identity, right) { next.run(request).await } else { unauthorized(right) }
+    let Identity(holder) = request.extensions().get::<Identity>().cloned().unwrap_or_default();
+    match holder {
+        holder if policy.allows(holder.as_ref(), right) => next.run(request).await,
+        Some(holder) => insufficient(&holder, right),
+        None => unauthorized(right),
+    }
 }
 
 /// Whether the browser says that another site's page made the request (Fetch Metadata, W3C). A
@@ -151,11 +154,32 @@ fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
+/// The answer to a client whose token does not allow what it wants (RFC 6750, section 3.1).
+fn insufficient(holder: &Holder, right: Right) -> Response {
+    let Holder { name, scopes } = holder;
+    let (needed, scope) = match right {
+        Right::Read => ("the scope `read`", Some("read")),
+        Right::Write => ("the scope `write`", Some("write")),
+        Right::Metrics => ("the scope `metrics`", Some("metrics")),
+        Right::Operate => ("the scope `admin`", Some("admin")),
+        Right::Copy => ("its name in auth.copy", None),
+    };
+    let detail = format!("the token `{name}` has the scopes `{scopes}`; this request needs {needed}");
+    let mut response = problem::respond(Reason::INSUFFICIENT_SCOPE, &detail);
+    let scope = scope.map(|scope| format!(", scope=\"{scope}\"")).unwrap_or_default();
+    let challenge = format!("Bearer realm=\"Penates\", error=\"insufficient_scope\"{scope}");
+    if let Ok(challenge) = HeaderValue::try_from(challenge) {
+        response.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
 /// The challenges (RFC 9110, section 11.6.1). With Basic, a browser asks its user for the token.
 fn unauthorized(right: Right) -> Response {
     let what = match right {
         Right::Read => "reading needs",
         Right::Write => "changing needs",
+        Right::Metrics => "reading metrics needs",
         Right::Operate => "operating needs",
         Right::Copy => "copying the store needs a name in auth.copy and",
     };

@@ -19,7 +19,7 @@ use store::UnixMillis;
 
 use crate::background::{self, Swept};
 use crate::problem;
-use crate::tokens::{TokenError, TokenInfo, Tokens};
+use crate::tokens::{NewToken, TokenError, TokenInfo, Tokens};
 
 /// The state of the routes.
 #[derive(Clone)]
@@ -37,11 +37,13 @@ pub(crate) fn routes(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-/// The query of `POST /admin/tokens`.
+/// The query of `POST /admin/tokens`: `scope` as in [`Scopes`], `expires` in RFC 3339.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewToken {
+struct TokenQuery {
     name: String,
+    scope: Option<String>,
+    expires: Option<Timestamp>,
 }
 
 /// A new token. Its text is shown only here.
@@ -49,6 +51,7 @@ struct NewToken {
 struct CreatedToken<'a> {
     name: &'a str,
     token: &'a str,
+    expires: Option<String>,
 }
 
 /// A token in a list, with times in RFC 3339.
@@ -56,12 +59,21 @@ struct CreatedToken<'a> {
 struct ListedToken {
     name: String,
     created: String,
+    scopes: String,
+    expires: Option<String>,
     revoked: Option<String>,
 }
 
 impl From<TokenInfo> for ListedToken {
     fn from(info: TokenInfo) -> Self {
-        Self { name: info.name, created: rfc_3339(info.created), revoked: info.revoked.map(rfc_3339) }
+        let TokenInfo { name, created, revoked, scopes, expires } = info;
+        Self {
+            name,
+            created: rfc_3339(created),
+            scopes: scopes.to_string(),
+            expires: expires.map(rfc_3339),
+            revoked: revoked.map(rfc_3339),
+        }
     }
 }
 
@@ -74,9 +86,12 @@ async fn list_tokens(State(admin): State<Admin>) -> Result<Json<Vec<ListedToken>
     Ok(Json(admin.tokens.list().await?.into_iter().map(ListedToken::from).collect()))
 }
 
-async fn create_token(State(admin): State<Admin>, Query(new): Query<NewToken>) -> Result<Response, TokenError> {
-    let secret = admin.tokens.create(&new.name).await?;
-    let created = Json(CreatedToken { name: &new.name, token: secret.reveal() });
+async fn create_token(State(admin): State<Admin>, Query(query): Query<TokenQuery>) -> Result<Response, TokenError> {
+    let TokenQuery { name, scope, expires } = &query;
+    let scopes = scope.as_deref().map(str::parse).transpose()?;
+    let expires = expires.map(unix_millis);
+    let secret = admin.tokens.create(NewToken { name, scopes, expires }).await?;
+    let created = Json(CreatedToken { name, token: secret.reveal(), expires: expires.map(rfc_3339) });
     let mut response = (StatusCode::CREATED, created).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
@@ -130,7 +145,8 @@ impl IntoResponse for TokenError {
         let reason = match &self {
             TokenError::Absent(_) => Reason::ABSENT,
             TokenError::Exists(_) => Reason::EXISTS,
-            TokenError::Name => Reason::INVALID,
+            TokenError::Name | TokenError::Scopes(_) | TokenError::Expired => Reason::INVALID,
+            TokenError::Level { .. } => Reason::NEEDS_UPGRADE,
             TokenError::Unsure(_) => Reason::UNKNOWN_OUTCOME,
             TokenError::Random(_) => Reason::INTERNAL,
             TokenError::Store(error) => error.into(),

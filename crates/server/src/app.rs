@@ -143,7 +143,7 @@ impl App {
             door_data::member_routes(self.data.clone());
         let mut routes = page::routes()
             .merge(health::routes(self.readiness()))
-            .merge(guarded(self.telling_routes(), Right::Read))
+            .merge(guarded(self.metrics_routes(), Right::Metrics))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
             .merge(data())
@@ -209,9 +209,8 @@ impl App {
         policy(via, &self.config, self.tokens.clone(), self.origins.clone())
     }
 
-    /// `/stat` and `/metrics`: they reveal nothing about single volumes, and need the right to
-    /// read.
-    fn telling_routes(&self) -> Router {
+    /// `/stat` and `/metrics`: they reveal nothing about single volumes.
+    fn metrics_routes(&self) -> Router {
         let handle = self.metrics;
         let fixity = self.config.fixity.every.map(|_| self.fixity.clone());
         let metrics =

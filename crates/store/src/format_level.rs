@@ -36,8 +36,11 @@ impl FormatLevel {
     /// The store may hold how far webhooks are. No table is new.
     pub const WEBHOOKS: FormatLevel = FormatLevel(5);
 
+    /// The store may hold tokens with scopes and an expiry. No table is new.
+    pub const SCOPES: FormatLevel = FormatLevel(6);
+
     /// The newest level that this program knows.
-    pub const NEWEST: FormatLevel = FormatLevel::WEBHOOKS;
+    pub const NEWEST: FormatLevel = FormatLevel::SCOPES;
 
     /// The level with a number, counted from 1.
     pub const fn of_number(number: u32) -> Option<Self> {

@@ -1,7 +1,11 @@
 //! `penates token`
 
+use std::time::Duration;
+
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cli::{OutputArgs, StoreArgs};
@@ -30,11 +34,22 @@ enum Action {
 
 /// Arguments of `token create`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  penates token create importer")]
+#[command(after_help = "Examples:
+  penates token create importer
+  penates token create prometheus --scope metrics
+  penates token create guest --scope read --expires 30days")]
 struct NamedToken {
     /// Its name, which the audit records with each request.
     name: String,
+    /// What it allows: `read`, `write` (with reading), `metrics` (metrics and statistics alone) and
+    /// `admin` (metrics, and what operators see, such as fixity). Give it several times for several.
+    /// Without it, a token allows `read` and `write`.
+    #[arg(long = "scope", value_name = "SCOPE", value_parser = ["read", "write", "metrics", "admin"])]
+    scopes: Vec<String>,
+    /// After how long it is no longer valid, for example `12h` or `30days`. Without it, it does not
+    /// expire.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expires: Option<Duration>,
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
@@ -81,8 +96,16 @@ pub async fn run(args: TokenArgs) -> anyhow::Result<()> {
 }
 
 async fn create(args: NamedToken) -> anyhow::Result<()> {
+    let expires = args.expires.map(|time| Timestamp::now().checked_add(time)).transpose();
+    let expires = expires.context("`--expires` is too far in the future")?;
     let reached = Reached::open_local(&args.store, IfVacant::Create).await?;
-    let path = format!("/admin/tokens?name={}", query_value(&args.name));
+    let mut path = format!("/admin/tokens?name={}", query_value(&args.name));
+    if !args.scopes.is_empty() {
+        path += &format!("&scope={}", query_value(&args.scopes.join(" ")));
+    }
+    if let Some(expires) = expires {
+        path += &format!("&expires={}", query_value(&expires.to_string()));
+    }
     let created = reached.client.ask_json::<Value>(Method::POST, &path).await;
     reached.close().await?;
     let created = created?;
@@ -106,7 +129,7 @@ async fn list(args: ListTokens) -> anyhow::Result<()> {
     if args.output.json {
         tokens.iter().try_for_each(|token| output.json(token))?;
     } else {
-        let columns = ["name", "created", "revoked"];
+        let columns = ["name", "created", "scopes", "expires", "revoked"];
         let rows: Vec<Vec<String>> =
             tokens.iter().map(|token| columns.iter().map(|column| cell(&token[column])).collect()).collect();
         output.table(&columns, &rows)?;

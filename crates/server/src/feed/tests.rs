@@ -10,6 +10,7 @@ use super::*;
 use crate::access::Via;
 use crate::app::App;
 use crate::config::{Access, Config};
+use crate::tokens::NewToken;
 
 struct Server {
     app: App,
@@ -305,7 +306,7 @@ async fn a_stream_ends_when_the_token_is_revoked_and_when_the_server_stops() {
     let refused = server.send(Method::GET, "/feed", &[]).await;
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
     for ends in ["revoked", "stopping"] {
-        let secret = server.app.tokens().create(ends).await.unwrap();
+        let secret = server.app.tokens().create(NewToken { name: ends, ..NewToken::default() }).await.unwrap();
         let bearer = format!("Bearer {}", secret.reveal());
         let headers = [("accept", "text/event-stream"), ("authorization", bearer.as_str())];
         let response = server.send(Method::GET, "/feed", &headers).await;

@@ -31,10 +31,10 @@ impl Protocol for Resp {
 impl door_records::Access for Policy {
     fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword> {
         let token = password.map(|password| str::from_utf8(password).map_err(|_| WrongPassword)).transpose()?;
-        let name = token.map(|token| self.tokens.name_of(token).ok_or(WrongPassword)).transpose()?;
+        let holder = token.map(|token| self.tokens.holder_of(token).ok_or(WrongPassword)).transpose()?;
         Ok(Rights {
-            read: self.allows_named(name.as_deref(), Right::Read),
-            write: self.allows_named(name.as_deref(), Right::Write),
+            read: self.allows(holder.as_ref(), Right::Read),
+            write: self.allows(holder.as_ref(), Right::Write),
         })
     }
 }

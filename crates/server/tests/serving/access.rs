@@ -81,9 +81,9 @@ async fn changing_needs_a_valid_token() {
 }
 
 #[tokio::test]
-async fn reports_of_the_fixity_auditor_name_what_is_stored_and_need_the_right_to_change() {
+async fn reports_of_the_fixity_auditor_name_what_is_stored_and_need_the_scope_admin() {
     let (server, _folder) = Server::start(|_| {}).await;
-    let token = server.token("operator").await;
+    let token = server.token_for("operator", "admin").await;
     for path in ["/fixity", "/fixity/1"] {
         assert_eq!(server.get(path).await.status, StatusCode::UNAUTHORIZED, "{path}");
     }
@@ -203,4 +203,59 @@ async fn the_audit_identifies_clients_by_token_name_or_address() {
     let later = server.admin(Method::GET, "/admin/audit?from=2999-01-01T00:00:00Z").await;
     assert_eq!(later.text(), "");
     assert_eq!(server.admin(Method::GET, "/admin/audit?from=yesterday").await.status, StatusCode::BAD_REQUEST);
+}
+
+/// A path for each kind of request: reading, changing, metrics, and what operators see.
+fn paths_by_scope() -> [(&'static str, Method, String); 4] {
+    [
+        ("read", Method::GET, format!("/volumes/{VOLUME}")),
+        ("write", Method::POST, format!("/volumes/{VOLUME}/verify")),
+        ("metrics", Method::GET, "/metrics".to_owned()),
+        ("admin", Method::GET, "/fixity".to_owned()),
+    ]
+}
+
+#[tokio::test]
+async fn a_token_allows_what_its_scopes_say_and_nothing_else() {
+    let (server, _folder) = Server::start(|config| config.auth.read = Access::Token).await;
+    let cases = [
+        ("read", [true, false, true, false]),
+        ("write", [true, true, true, false]),
+        ("metrics", [false, false, true, false]),
+        ("admin", [false, false, true, true]),
+    ];
+    for (scope, allowed) in cases {
+        let token = server.token_for(scope, scope).await;
+        for ((needed, method, path), allowed) in paths_by_scope().into_iter().zip(allowed) {
+            let answer = server.ask(method, &path, &[("authorization", &bearer(&token))]).await;
+            let expected = if allowed { StatusCode::OK } else { StatusCode::FORBIDDEN };
+            assert_eq!(answer.status, expected, "{path} with the scope {scope}: {}", answer.text());
+            if !allowed {
+                let challenge = answer.header("www-authenticate");
+                let error = format!("error=\"insufficient_scope\", scope=\"{needed}\"");
+                assert!(challenge.contains(&error), "{challenge}");
+                assert_eq!(answer.json()["kind"], "insufficient-scope");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_with_few_scopes_may_do_what_is_open_to_all() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let token = server.token_for("prometheus", "metrics").await;
+    let answer = server.ask(Method::GET, &format!("/volumes/{VOLUME}"), &[("authorization", &bearer(&token))]).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let answer = server.ask(Method::DELETE, &format!("/volumes/{VOLUME}"), &[("authorization", &bearer(&token))]).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn what_is_no_scope_and_a_time_that_has_passed_are_refused() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    for query in ["scope=all", "scope=", "scope=read%2Cwrite", "expires=2020-01-01T00:00:00Z", "expires=soon"] {
+        let answer = server.admin(Method::POST, &format!("/admin/tokens?name=a&{query}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}: {}", answer.text());
+    }
+    assert_eq!(server.admin(Method::GET, "/admin/tokens").await.json().as_array().unwrap().len(), 0);
 }

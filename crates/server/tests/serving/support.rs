@@ -129,7 +129,13 @@ impl Server {
 
     /// Creates a token.
     pub async fn token(&self, name: &str) -> String {
-        let answer = self.admin(Method::POST, &format!("/admin/tokens?name={name}")).await;
+        self.token_for(name, "read write").await
+    }
+
+    /// Creates a token with scopes.
+    pub async fn token_for(&self, name: &str, scopes: &str) -> String {
+        let scopes = scopes.replace(' ', "%20");
+        let answer = self.admin(Method::POST, &format!("/admin/tokens?name={name}&scope={scopes}")).await;
         assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());
         answer.json()["token"].as_str().unwrap().to_owned()
     }

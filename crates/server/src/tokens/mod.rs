@@ -4,6 +4,9 @@
 //! token was revoked: the audit identifies clients by it. All tokens are held in memory, since
 //! there are few.
 
+mod record;
+mod scope;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,15 +14,17 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{
-    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis,
-    ValueKind, envelope,
+    Call, Class, Clock, Deadline, Expect, FormatLevel, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table,
+    UnixMillis,
 };
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 use tokio::sync::Mutex;
+
+use record::Record;
+pub use scope::{NotScopes, Scopes};
 
 /// The beginning of a token's text, by which secret scanners find a token that was published by
 /// mistake.
@@ -54,7 +59,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A token in a list: everything but its text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenInfo {
     /// Its name, which identifies the client in the audit.
     pub name: String,
@@ -62,6 +67,30 @@ pub struct TokenInfo {
     pub created: UnixMillis,
     /// When it was revoked, if it was.
     pub revoked: Option<UnixMillis>,
+    /// What it allows.
+    pub scopes: Scopes,
+    /// From when on it is not valid, if it expires.
+    pub expires: Option<UnixMillis>,
+}
+
+/// A token that is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewToken<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it allows; `None`: what tokens usually allow.
+    pub scopes: Option<Scopes>,
+    /// From when on it is not valid, if it expires.
+    pub expires: Option<UnixMillis>,
+}
+
+/// The client that sent a valid token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The name of the token.
+    pub name: String,
+    /// What it allows.
+    pub scopes: Scopes,
 }
 
 /// Why an operation failed.
@@ -77,6 +106,21 @@ pub enum TokenError {
     /// The text is not a name.
     #[error("a token's name has 1 to {NAME_BYTES_MAX} letters, digits, or `.`, `_`, `-`, `@`")]
     Name,
+    /// The text is not a list of scopes.
+    #[error(transparent)]
+    Scopes(#[from] NotScopes),
+    /// The expiry is not in the future.
+    #[error("a token that expires now or earlier is of no use: name a later time")]
+    Expired,
+    /// The store may not hold such a token yet.
+    #[error(
+        "tokens with scopes or an expiry need a store of level {}, and this one has level {level}: run `penates upgrade`",
+        FormatLevel::SCOPES
+    )]
+    Level {
+        /// The store's level.
+        level: FormatLevel,
+    },
     /// Somebody else changed it at the same time, or the outcome is unknown.
     #[error("{0}: list the tokens to see the current ones")]
     Unsure(String),
@@ -86,14 +130,6 @@ pub enum TokenError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct Record {
-    #[serde(flatten)]
-    info: TokenInfo,
-    #[serde(with = "hex::serde")]
-    sha256: [u8; 32],
 }
 
 /// The tokens of a store.
@@ -117,15 +153,17 @@ impl Tokens {
         .boxed()
     }
 
-    /// The name of the token with this text; `None` if there is none or it was revoked. Takes the
-    /// same time for any text.
-    pub fn name_of(&self, text: &str) -> Option<String> {
+    /// The holder of the token with this text; `None` if there is none, or it was revoked or has
+    /// expired. Takes the same time for any text.
+    pub fn holder_of(&self, text: &str) -> Option<Holder> {
         let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let now = self.clock.now();
         let cached = self.cached.read();
         let mut found = None;
-        for (record, _) in cached.iter() {
-            if bool::from(record.sha256.ct_eq(&digest)) && record.info.revoked.is_none() {
-                found = Some(record.info.name.clone());
+        for (Record { info, sha256 }, _) in cached.iter() {
+            let is_valid = info.revoked.is_none() && info.expires.is_none_or(|expires| now < expires);
+            if bool::from(sha256.ct_eq(&digest)) && is_valid {
+                found = Some(Holder { name: info.name.clone(), scopes: info.scopes.clone() });
             }
         }
         found
@@ -142,17 +180,25 @@ impl Tokens {
     }
 
     /// Creates a token.
-    pub fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Secret, TokenError>> {
+    pub fn create<'a>(&'a self, new: NewToken<'a>) -> BoxFuture<'a, Result<Secret, TokenError>> {
         async move {
+            let NewToken { name, scopes, expires } = new;
             if !is_name(name) {
                 return Err(TokenError::Name);
             }
+            let created = self.clock.now();
+            if expires.is_some_and(|expires| expires <= created) {
+                return Err(TokenError::Expired);
+            }
+            let usual = || match self.store.level() {
+                level if level < FormatLevel::SCOPES => Scopes::before_scopes(),
+                _ => Scopes::usual(),
+            };
             let _turn = self.turn.lock().await;
             let secret = Secret::random()?;
-            let record = Record {
-                info: TokenInfo { name: name.to_owned(), created: self.clock.now(), revoked: None },
-                sha256: Sha256::digest(secret.reveal().as_bytes()).into(),
-            };
+            let scopes = scopes.unwrap_or_else(usual);
+            let info = TokenInfo { name: name.to_owned(), created, revoked: None, scopes, expires };
+            let record = Record { info, sha256: Sha256::digest(secret.reveal().as_bytes()).into() };
             match self.write(record, Expect::Absent).await? {
                 Outcome::Applied => Ok(secret),
                 Outcome::Refused { .. } => Err(TokenError::Exists(name.to_owned())),
@@ -186,7 +232,7 @@ impl Tokens {
     /// Writes a record. An applied change is in force from then on, even if the store cannot be
     /// read just now.
     async fn write(&self, record: Record, expect: Expect) -> Result<Outcome, TokenError> {
-        let payload = serde_json::to_vec(&record).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let value = record.seal(self.store.level())?;
         let stamp = Stamp::fresh();
         let step = Step::CompareAndWrite {
             table: Table::Tokens,
@@ -194,7 +240,7 @@ impl Tokens {
             sort: Bytes::copy_from_slice(record.info.name.as_bytes()),
             expect,
             guard: Guard { stamp, tag: Bytes::new() },
-            value: envelope::seal(ValueKind::Token, &payload),
+            value,
         };
         let outcome = self.store.run(call(), vec![step]).await?;
         if outcome.is_applied() {
@@ -211,11 +257,11 @@ impl Tokens {
         while let Some(page) = scan {
             let rows = self.store.scan(call().strong(), Table::Tokens, &PARTITION, page.clone()).await?;
             for row in rows.rows {
-                let corrupt = |detail: String| StoreError::Corrupt { table: Table::Tokens, detail };
-                let payload =
-                    envelope::open(ValueKind::Token, &row.value).map_err(|error| corrupt(error.to_string()))?;
-                let record = serde_json::from_slice(&payload).map_err(|error| corrupt(error.to_string()))?;
-                let guard = row.guard.ok_or_else(|| corrupt("a token's row has no guard".to_owned()))?;
+                let no_guard = || {
+                    let detail = "a token's row has no guard".to_owned();
+                    StoreError::Corrupt { table: Table::Tokens, detail }
+                };
+                let (record, guard) = (Record::open(&row.value)?, row.guard.ok_or_else(no_guard)?);
                 fresh.push((record, guard.stamp));
             }
             scan = page.resumed(rows.next);
@@ -237,15 +283,22 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::SystemClock;
     use store::faults::{Fault, Faults, Kind};
+    use store::{ManualClock, SystemClock};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
 
+    fn named(name: &str) -> NewToken<'_> {
+        NewToken { name, ..NewToken::default() }
+    }
+
     async fn tokens() -> (Tokens, Arc<Faults>, tempfile::TempDir) {
+        tokens_at(Arc::new(SystemClock)).await
+    }
+
+    async fn tokens_at(clock: Arc<dyn Clock>) -> (Tokens, Arc<Faults>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(SystemClock);
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
         let faults = Arc::new(Faults::new(store));
         (Tokens::open(faults.clone(), clock).await.unwrap(), faults, folder)
@@ -254,32 +307,47 @@ mod tests {
     #[tokio::test]
     async fn a_token_identifies_its_client_until_it_is_revoked() {
         let (tokens, _faults, _folder) = tokens().await;
-        let secret = tokens.create("importer").await.unwrap();
-        let other = tokens.create("other").await.unwrap();
-        assert_eq!(tokens.name_of(secret.reveal()).as_deref(), Some("importer"));
-        assert_eq!(tokens.name_of(&secret.reveal()[1..]), None);
+        let secret = tokens.create(named("importer")).await.unwrap();
+        let other = tokens.create(named("other")).await.unwrap();
+        let name_of = |text: &str| tokens.holder_of(text).map(|holder| holder.name);
+        assert_eq!(name_of(secret.reveal()).as_deref(), Some("importer"));
+        assert_eq!(name_of(&secret.reveal()[1..]), None);
         tokens.revoke("importer").await.unwrap();
-        assert_eq!(tokens.name_of(secret.reveal()), None);
-        assert_eq!(tokens.name_of(other.reveal()).as_deref(), Some("other"));
+        assert_eq!(name_of(secret.reveal()), None);
+        assert_eq!(name_of(other.reveal()).as_deref(), Some("other"));
+    }
+
+    #[tokio::test]
+    async fn a_token_is_valid_until_it_expires() {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000)));
+        let (tokens, _faults, _folder) = tokens_at(clock.clone()).await;
+        let new = NewToken { expires: Some(UnixMillis(5_000)), ..named("harvester") };
+        let secret = tokens.create(new.clone()).await.unwrap();
+        clock.set(UnixMillis(4_999));
+        assert_eq!(tokens.holder_of(secret.reveal()).unwrap().scopes, Scopes::usual());
+        clock.set(UnixMillis(5_000));
+        assert_eq!(tokens.holder_of(secret.reveal()), None);
+        let late = NewToken { name: "late", ..new };
+        assert!(matches!(tokens.create(late).await, Err(TokenError::Expired)));
     }
 
     #[tokio::test]
     async fn a_token_with_an_unknown_outcome_is_not_shown_and_can_be_revoked() {
         let (tokens, faults, _folder) = tokens().await;
         faults.next(Kind::Run, Fault::UnknownApplied);
-        assert!(matches!(tokens.create("a").await, Err(TokenError::Unsure(_))));
+        assert!(matches!(tokens.create(named("a")).await, Err(TokenError::Unsure(_))));
         let listed = tokens.list().await.unwrap();
         assert_eq!((listed[0].name.as_str(), listed[0].revoked), ("a", None));
         assert!(tokens.revoke("a").await.unwrap().revoked.is_some());
         faults.next(Kind::Run, Fault::UnknownNotApplied);
-        assert!(matches!(tokens.create("b").await, Err(TokenError::Unsure(_))));
-        tokens.create("b").await.unwrap();
+        assert!(matches!(tokens.create(named("b")).await, Err(TokenError::Unsure(_))));
+        tokens.create(named("b")).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_secret_is_not_shown_in_a_log() {
         let (tokens, _faults, _folder) = tokens().await;
-        let secret = tokens.create("a").await.unwrap();
+        let secret = tokens.create(named("a")).await.unwrap();
         assert_eq!(format!("{secret:?}"), "Secret");
         assert_eq!(secret.reveal().len(), PREFIX.len() + 64);
     }

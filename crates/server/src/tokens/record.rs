@@ -1,0 +1,143 @@
+//! How a token is stored: as JSON, in one of two versions.
+//!
+//! Version 1 has no scopes: such a token allows everything that tokens allowed then. Version 2 is
+//! written only at [`FormatLevel::SCOPES`] and later, because an earlier program would let a token
+//! do more than its scopes say.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use store::{FormatLevel, StoreError, Table, UnixMillis, ValueKind, envelope};
+
+use super::scope::Scopes;
+use super::{TokenError, TokenInfo};
+
+/// A token with the hash of its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) info: TokenInfo,
+    pub(super) sha256: [u8; 32],
+}
+
+/// Version 1.
+#[derive(Serialize, Deserialize)]
+struct First {
+    name: String,
+    created: UnixMillis,
+    revoked: Option<UnixMillis>,
+    #[serde(with = "hex::serde")]
+    sha256: [u8; 32],
+}
+
+/// Version 2.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Second {
+    name: String,
+    created: UnixMillis,
+    revoked: Option<UnixMillis>,
+    scopes: Scopes,
+    expires: Option<UnixMillis>,
+    #[serde(with = "hex::serde")]
+    sha256: [u8; 32],
+}
+
+impl Record {
+    /// The sealed value for a store at `level`.
+    pub(super) fn seal(&self, level: FormatLevel) -> Result<Bytes, TokenError> {
+        let Self { info, sha256 } = self.clone();
+        let TokenInfo { name, created, revoked, scopes, expires } = info;
+        let (version, payload) = if level >= FormatLevel::SCOPES {
+            (2, serde_json::to_vec(&Second { name, created, revoked, scopes, expires, sha256 }))
+        } else if scopes == Scopes::before_scopes() && expires.is_none() {
+            (1, serde_json::to_vec(&First { name, created, revoked, sha256 }))
+        } else {
+            return Err(TokenError::Level { level });
+        };
+        let payload = payload.map_err(|error| StoreError::Invalid(error.to_string()))?;
+        Ok(envelope::seal_version(ValueKind::Token, version, &payload))
+    }
+
+    /// The token in a stored value.
+    pub(super) fn open(value: &Bytes) -> Result<Self, StoreError> {
+        let corrupt = |detail: String| StoreError::Corrupt { table: Table::Tokens, detail };
+        let opened = envelope::open_version(ValueKind::Token, value).map_err(|error| corrupt(error.to_string()))?;
+        let read = match opened.version {
+            1 => serde_json::from_slice(&opened.payload).map(|First { name, created, revoked, sha256 }| {
+                let scopes = Scopes::before_scopes();
+                Self { info: TokenInfo { name, created, revoked, scopes, expires: None }, sha256 }
+            }),
+            2 => serde_json::from_slice(&opened.payload).map(
+                |Second { name, created, revoked, scopes, expires, sha256 }| Self {
+                    info: TokenInfo { name, created, revoked, scopes, expires },
+                    sha256,
+                },
+            ),
+            version => {
+                return Err(corrupt(format!("a token of version {version}, which this program does not read")));
+            }
+        };
+        read.map_err(|error| corrupt(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn record(scopes: &str, expires: Option<u64>) -> Record {
+        let info = TokenInfo {
+            name: "harvester".to_owned(),
+            created: UnixMillis(1_000),
+            revoked: None,
+            scopes: scopes.parse().unwrap(),
+            expires: expires.map(UnixMillis),
+        };
+        Record { info, sha256: [7; 32] }
+    }
+
+    #[test]
+    fn the_bytes_of_both_versions_do_not_change() {
+        let first = record("read write admin", None).seal(FormatLevel::WEBHOOKS).unwrap();
+        let second = record("read metrics", Some(2_000)).seal(FormatLevel::SCOPES).unwrap();
+        let payload = |value: &Bytes| {
+            let opened = envelope::open_version(ValueKind::Token, value).unwrap();
+            (opened.version, String::from_utf8(opened.payload.to_vec()).unwrap())
+        };
+        let hash = "07".repeat(32);
+        assert_eq!(
+            payload(&first),
+            (1, format!(r#"{{"name":"harvester","created":1000,"revoked":null,"sha256":"{hash}"}}"#))
+        );
+        let json = format!(
+            r#"{{"name":"harvester","created":1000,"revoked":null,"scopes":["read","metrics"],"expires":2000,"sha256":"{hash}"}}"#
+        );
+        assert_eq!(payload(&second), (2, json));
+    }
+
+    #[test]
+    fn a_record_reads_back_at_every_level() {
+        let all = record("read write admin", None);
+        for level in [FormatLevel::KINDS, FormatLevel::SCOPES] {
+            assert_eq!(Record::open(&all.seal(level).unwrap()).unwrap(), all);
+        }
+        let limited = record("metrics", Some(9));
+        assert_eq!(Record::open(&limited.seal(FormatLevel::SCOPES).unwrap()).unwrap(), limited);
+    }
+
+    #[test]
+    fn a_store_of_an_earlier_level_gets_no_token_that_an_earlier_program_would_not_limit() {
+        for limited in [record("read", None), record("read write admin", Some(9))] {
+            assert!(matches!(limited.seal(FormatLevel::WEBHOOKS), Err(TokenError::Level { .. })));
+        }
+    }
+
+    #[test]
+    fn a_scope_or_a_version_that_this_program_does_not_know_is_refused() {
+        let unknown = r#"{"name":"a","created":1,"revoked":null,"scopes":["all"],"expires":null,"sha256":"00"}"#;
+        for (version, payload) in [(2, unknown), (3, "{}")] {
+            let value = envelope::seal_version(ValueKind::Token, version, payload.as_bytes());
+            assert!(matches!(Record::open(&value), Err(StoreError::Corrupt { .. })));
+        }
+    }
+}
