@@ -391,7 +391,6 @@ impl Store for EmbeddedStore {
                 Ok(())
             };
             let closed: Vec<StoreResult<()>> = writers.iter().map(close).collect();
-            database.folder.close_to_others();
             closed.into_iter().collect()
         });
         let give_up = Instant::now() + CLOSE_WAIT;

@@ -42,8 +42,9 @@ pub(crate) struct Folder {
 
 impl Drop for Folder {
     /// Closing the file would release the lock too, but not while a child process that is just
-    /// starting shares it.
+    /// starting shares it. The databases have ended by now, so no more files are made.
     fn drop(&mut self) {
+        self.close_to_others();
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, folder = %self.path.display(), "the lock of the data folder could not be released");
         }
@@ -223,7 +224,7 @@ impl Folder {
     /// Nobody else on this machine may read the folder; others ask the server. fjall makes its
     /// files with the default modes of the process, so they are closed here. Nobody can reach them
     /// in any case.
-    pub(crate) fn close_to_others(&self) {
+    fn close_to_others(&self) {
         let closed = private::close(&self.path);
         match closed.and_then(|was_open| private::close_all(&self.databases()).map(|()| was_open)) {
             Ok(false) => {}
