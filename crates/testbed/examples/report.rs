@@ -219,6 +219,7 @@ fn record() -> RunRecord {
         machines: vec![machine("node-1", "candidate"), machine("node-2", "coordinator, workers 0 and 1")],
         preparation: "1,000,000 records were loaded; the server was started anew".to_owned(),
         missing: vec!["whether node-1 is a container".to_owned(), "the repository of the candidate".to_owned()],
+        beside: testbed::beside::Beside::default(),
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `latencies.hlog` | response times by second and step, as HdrHistogram log (V2) |
 //! | `events/worker-NNN.csv.gz` | a line for each request |
 //! | `monitor/NAME.csv` | what a monitor has sampled |
+//! | `marks.csv` | [`Marked`] in each line: flushes, compactions, pauses, events of the plan |
 //! | `report.html` | the report, for people |
 //! | `requests.svg`, `durations.svg` | charts, for papers |
 //! | `k6-summary.json`, `junit.xml` | the results in the forms of other tools |
@@ -28,6 +29,7 @@ use thiserror::Error;
 use crate::latencies;
 use crate::record::{FORMAT, RunRecord};
 use crate::results::{Judgement, Second, Summary};
+use crate::samples::Marked;
 
 /// The most bytes of a file that is read whole.
 const WHOLE_BYTES_MAX: u64 = 256 << 20;
@@ -157,6 +159,14 @@ pub fn seconds_csv(seconds: &[Second]) -> Vec<u8> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     // A vector takes everything.
     let _ = seconds.iter().try_for_each(|second| csv.serialize(second));
+    csv.into_inner().unwrap_or_default()
+}
+
+/// What happened when, as CSV.
+pub fn marks_csv(marks: &[Marked]) -> Vec<u8> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    // A vector takes everything.
+    let _ = marks.iter().try_for_each(|mark| csv.serialize(mark));
     csv.into_inner().unwrap_or_default()
 }
 

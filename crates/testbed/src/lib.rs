@@ -8,7 +8,7 @@
 //!   program. `scenario/`: what users do. `inputs.rs`: a plan with everything that it names.
 //! - `candidate/`: what is measured; `null.rs`: a candidate that does nothing.
 //! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
-//!   `wire.rs`; `worker/` makes the load. `monitor/` watches the candidate, and `machine.rs`
+//!   `wire.rs`; `worker/` makes the load, and `beside/` has what happens meanwhile. `monitor/` watches the candidate, and `machine.rs`
 //!   describes where all this happens.
 //! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges, and
 //!   `saturation.rs` names what was the limit. `find.rs` searches the greatest load that is held.
@@ -18,6 +18,7 @@
 
 pub mod archive;
 pub mod arrivals;
+pub mod beside;
 pub mod candidate;
 pub mod coordinator;
 pub mod event;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::arrivals::Shape;
+use crate::beside::events::{self, PlannedEvent};
 use crate::objective::Objective;
 use crate::scenario::first_double;
 
@@ -47,6 +48,9 @@ pub struct Plan {
     /// How the candidate was prepared, for the record.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preparation: String,
+    /// What the candidate is made to do at stated instants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<PlannedEvent>,
 }
 
 /// A scenario and its share of the users.
@@ -183,10 +187,10 @@ impl Plan {
             return Err(invalid("plan: connections.users_max", "at least 1"));
         }
         self.load.check()?;
-        match self.warm_up < self.load.duration() {
-            true => Ok(()),
-            false => Err(invalid("plan: warm_up", "less than the duration of the load")),
+        if self.warm_up >= self.load.duration() {
+            return Err(invalid("plan: warm_up", "less than the duration of the load"));
         }
+        events::check(&self.events, self.load.duration() - self.warm_up)
     }
 }
 

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::beside::Beside;
+
 /// The form of a run's files. A later form keeps what this one has, or has a number of its own.
 pub const FORMAT: u32 = 1;
 
@@ -35,6 +37,9 @@ pub struct RunRecord {
     pub preparation: String,
     /// What should be known and is not. Such a run is untraceable.
     pub missing: Vec<String>,
+    /// What was done beside the load.
+    #[serde(default)]
+    pub beside: Beside,
 }
 
 /// A program.

@@ -11,18 +11,19 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::archive::{ArchiveError, Outcome, RunWriter, seconds_csv, write_file};
+use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, write_file};
+use crate::beside::{self, Beside, EventRecord, marks};
 use crate::candidate::{self, Candidate, CandidateError, RunningCandidate};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::export::{self, svg::DrawError};
 use crate::inputs::Inputs;
 use crate::machine;
 use crate::monitor::{self, MetricsSource, MonitorError, Watch};
-use crate::plan::PlanError;
+use crate::plan::{PlanError, invalid};
 use crate::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord};
 use crate::report;
 use crate::results::{Summary, Verdict};
-use crate::samples::Samples;
+use crate::samples::{Marked, Samples};
 use crate::saturation::{self, Saturation};
 use crate::scenario::Scenario;
 use crate::tally::{self, TallyError, Window};
@@ -130,6 +131,13 @@ struct Sampled {
     samples: Samples,
 }
 
+/// What was seen beside the load.
+struct Seen {
+    sampled: Result<Sampled, MonitorError>,
+    events: Vec<EventRecord>,
+    marks: Vec<Marked>,
+}
+
 /// What a run is made in.
 struct Work {
     scenarios: Vec<Scenario>,
@@ -160,7 +168,7 @@ impl Runner<'_> {
         // The place in the archive is taken before the load: a run is not made to be lost.
         let id = free_id(self.archive, &self.inputs.plan.name);
         let run = RunWriter::create(self.archive, &id)?;
-        let (collected, sampled) = match self.measure(&work, places).await {
+        let (collected, seen) = match self.measure(&work, places).await {
             Ok(measured) => measured,
             Err(error) => {
                 run.discard();
@@ -168,7 +176,8 @@ impl Runner<'_> {
             }
         };
         let mut void: Vec<_> = collected.lost.iter().cloned().collect();
-        let sampled = match sampled {
+        void.extend(seen.events.iter().filter_map(EventRecord::void));
+        let sampled = match seen.sampled {
             Ok(sampled) => Some(sampled),
             Err(error) => {
                 void.push(format!("The monitor was lost: {error}."));
@@ -201,8 +210,9 @@ impl Runner<'_> {
             machines: machines(coordinating, &collected, work.running.is_some()),
             preparation: plan.preparation.clone(),
             missing,
+            beside: Beside { events: seen.events },
         };
-        let filed = self.file(run, &work, record, &collected, sampled, void);
+        let filed = self.file(run, &work, record, &collected, (sampled, seen.marks), void);
         if let Some(running) = work.running {
             running.end().await;
         }
@@ -215,6 +225,10 @@ impl Runner<'_> {
         let folder = tempfile::tempdir()?;
         let (url, candidate, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
+                if !self.inputs.plan.events.is_empty() {
+                    let message = "they are commands of a candidate that the testbed starts; name it by --candidate";
+                    return Err(invalid("plan: events", message).into());
+                }
                 let mut record = candidate::found(url).await;
                 if let Some(id) = id {
                     record.describe_process(*id);
@@ -222,6 +236,7 @@ impl Runner<'_> {
                 (url.clone(), record, Vec::new(), None)
             }
             Measured::Candidate(candidate) => {
+                candidate.check_events(&self.inputs.plan.events)?;
                 let data = match self.data {
                     Some(data) => data.to_owned(),
                     None => folder.path().join("data"),
@@ -258,14 +273,11 @@ impl Runner<'_> {
         missing
     }
 
-    /// Makes the load, and watches the candidate meanwhile.
-    async fn measure(
-        &self,
-        work: &Work,
-        places: Vec<WorkerPlace>,
-    ) -> Result<(Collected, Result<Sampled, MonitorError>), RunnerError> {
+    /// Makes the load and the events, and watches the candidate meanwhile.
+    async fn measure(&self, work: &Work, places: Vec<WorkerPlace>) -> Result<(Collected, Seen), RunnerError> {
         let (start, mut started) = watch::channel(None);
         let (end, mut ended) = watch::channel(false);
+        let (mut also_started, is_over) = (started.clone(), ended.clone());
         let on_start = |at: Timestamp| {
             let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             start.send_replace(Some(Instant::now() + left));
@@ -298,8 +310,15 @@ impl Runner<'_> {
             }
             collected
         };
-        let (collected, sampled) = tokio::join!(running, monitoring);
-        Ok((collected?, sampled))
+        let beside = async {
+            let start = also_started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
+            let (Some(start), Some(candidate)) = (start, &work.running) else { return (Vec::new(), Vec::new()) };
+            let events = &self.inputs.plan.events;
+            let events = beside::events::run(events, candidate, start, work.folder.path(), &is_over);
+            tokio::join!(events, beside::watch(candidate, start, is_over.clone()))
+        };
+        let (collected, sampled, (events, marks)) = tokio::join!(running, monitoring, beside);
+        Ok((collected?, Seen { sampled, events, marks }))
     }
 
     /// Where the candidate keeps its data, as far as is known.
@@ -333,10 +352,15 @@ impl Runner<'_> {
         work: &Work,
         record: RunRecord,
         collected: &Collected,
-        sampled: Option<Sampled>,
+        (sampled, mut marks): (Option<Sampled>, Vec<Marked>),
         void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
+        if let (Some(sampled), Some(running)) = (&sampled, &work.running) {
+            marks.extend(marks::of_counters(running.marks(), &sampled.samples));
+        }
+        marks.extend(record.beside.events.iter().flat_map(EventRecord::marks));
+        marks.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
         let names = work.scenarios.iter().map(Scenario::names).collect();
         let window = Window {
             started_at: record.started_at,
@@ -376,6 +400,9 @@ impl Runner<'_> {
         if let Some(sampled) = &sampled {
             run.add("monitor/candidate.csv", &sampled.csv)?;
         }
+        if !marks.is_empty() {
+            run.add("marks.csv", &marks_csv(&marks))?;
+        }
         if let Some(running) = &work.running {
             run.add_copy("candidate.log", &end_of(running.log(), work.folder.path())?)?;
         }
@@ -389,7 +416,7 @@ impl Runner<'_> {
             summary: &outcome.summary,
             seconds: &measured.seconds,
             monitors: &sampled.into_iter().map(|sampled| sampled.samples).collect::<Vec<_>>(),
-            events: &[],
+            events: &marks,
             plan_toml: &plan.to_toml(),
         });
         run.add("report.html", page.as_bytes())?;

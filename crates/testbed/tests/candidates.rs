@@ -6,7 +6,7 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use support::is_installed;
+use support::{has_ended, is_installed};
 use testbed::candidate::{Candidate, RunningCandidate, found};
 
 /// Starts a shipped candidate, and checks that the record has no gap.
@@ -90,18 +90,6 @@ async fn what_a_candidate_has_started_ends_when_it_is_asked_to_end() {
     let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
     running.end().await;
     has_ended(&child).await;
-}
-
-/// Returns when a process has ended.
-async fn has_ended(id: &str) {
-    let stat = format!("/proc/{}/stat", id.trim());
-    let has_ended = async {
-        // A process that nobody has waited for yet is a zombie.
-        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), has_ended).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

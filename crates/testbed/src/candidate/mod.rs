@@ -2,8 +2,10 @@
 //! it is started, when it is ready, and how its version and its configuration are read.
 //!
 //! - `spec.rs`: the file; `shipped.rs`: the candidates that come with the program.
-//! - `running.rs`: a candidate that runs; `command.rs`: its commands; `look.rs`: whether it answers.
+//! - `running.rs`: a candidate that runs, and `beside.rs`: what it does at stated instants and shows
+//!   meanwhile; `command.rs`: its commands; `look.rs`: whether it answers.
 
+mod beside;
 mod command;
 mod look;
 mod running;

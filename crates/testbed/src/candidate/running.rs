@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -27,11 +28,13 @@ const SECRETS: [&str; 4] = ["PASSWORD", "SECRET", "TOKEN", "KEY"];
 
 /// A candidate that runs. It ends with this value.
 pub struct RunningCandidate {
-    spec: CandidateSpec,
-    places: Places,
+    pub(super) spec: CandidateSpec,
+    pub(super) places: Places,
     process: Child,
     /// The group of its processes, which may outlive the one that was started.
     group: Option<Pid>,
+    /// The groups of what events have left running.
+    pub(super) groups: Mutex<Vec<Pid>>,
     log: PathBuf,
 }
 
@@ -77,7 +80,7 @@ impl RunningCandidate {
             .spawn();
         let process = started.map_err(|error| command_error(&spec.name, &words, &error.to_string()))?;
         let group = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let mut running = Self { spec, places, process, group, log };
+        let mut running = Self { spec, places, process, group, groups: Mutex::default(), log };
         running.wait_until_ready().await?;
         Ok(running)
     }
@@ -170,7 +173,7 @@ impl RunningCandidate {
 
     /// Asks it to end, and waits for it.
     pub async fn end(mut self) {
-        if let Some(group) = self.group {
+        for group in self.groups.get_mut().iter().copied().chain(self.group) {
             // It may have ended by itself.
             let _ = kill_process_group(group, Signal::TERM);
         }
@@ -182,7 +185,7 @@ impl RunningCandidate {
 impl Drop for RunningCandidate {
     /// Processes that it has started end with it.
     fn drop(&mut self) {
-        if let Some(group) = self.group {
+        for group in self.groups.get_mut().iter().copied().chain(self.group) {
             // There may be none left.
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::CandidateError;
+use crate::beside::marks::{self, MarkSpec};
 use crate::plan::from_toml;
 
 /// A candidate, as its file describes it. In commands, `${data}` is a folder for its data, `${port}`
@@ -55,6 +56,12 @@ pub struct CandidateSpec {
     /// The path, or a whole address, of its metrics in Prometheus's text format.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// How its flushes, compactions and pauses are found, for marks in the report.
+    #[serde(default)]
+    pub marks: Vec<MarkSpec>,
+    /// Commands that events of plans run, by name. `${pid}` is the id of its process.
+    #[serde(default)]
+    pub commands: BTreeMap<String, Vec<String>>,
     /// Variables of its environment. It inherits [`INHERITED`](super::INHERITED) and nothing else.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -69,7 +76,9 @@ impl CandidateSpec {
     /// # Errors
     /// [`CandidateError::Spec`] names the key.
     pub fn parse(text: &str) -> Result<Self, CandidateError> {
-        Ok(from_toml("candidate", text)?)
+        let spec: Self = from_toml("candidate", text)?;
+        marks::check(&spec.marks, spec.metrics.is_some())?;
+        Ok(spec)
     }
 }
 

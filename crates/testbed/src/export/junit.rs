@@ -93,6 +93,7 @@ mod tests {
             machines: Vec::new(),
             preparation: String::new(),
             missing: Vec::new(),
+            beside: crate::beside::Beside::default(),
         }
     }
 

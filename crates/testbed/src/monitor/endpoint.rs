@@ -63,6 +63,12 @@ impl Endpoint {
         Ok(Self { client, url, authorization, patience: PATIENCE })
     }
 
+    /// Waits so long for an answer.
+    #[cfg(test)]
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// Fetches the page.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ mod table;
 mod usage;
 
 #[cfg(test)]
-mod test_server;
+pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +51,7 @@ use tokio::time::Instant;
 
 use clock::Clock;
 pub(crate) use cpu::CpuTimes;
+pub(crate) use endpoint::Endpoint;
 use scrape::Scrape;
 use snapshot::{Sampler, Snapshot};
 use table::Table;

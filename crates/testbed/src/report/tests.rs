@@ -69,6 +69,7 @@ impl Run {
             machines: vec![machine],
             preparation: text(),
             missing: Vec::new(),
+            beside: crate::beside::Beside::default(),
         };
         let times = Times { count: 5, p50_ms: 1.0, p99_ms: 2.0, max_ms: 3.0, ..Times::default() };
         let all = Tally { due: 10, sent: 10, done: 5, failed: 5, response: times, ..Tally::default() };

@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, LogNormal};
 use sha2::{Digest, Sha256};
 use testbed::archive::{Outcome, RunWriter, seconds_csv};
+use testbed::beside::Beside;
 use testbed::event::{self, Event, EventWriter};
 use testbed::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord, WorkerRecord};
 use testbed::report;
@@ -227,6 +228,7 @@ impl Invented {
             machines: vec![machine],
             preparation: "none".to_owned(),
             missing,
+            beside: Beside::default(),
         })
     }
 }

@@ -15,7 +15,8 @@ use testbed::tally::{self, Measured, Window};
 use testbed::verdict::judge;
 use testbed::worker::Worker;
 
-const TOKEN: &str = "only for tests";
+/// The token of the workers of tests.
+pub const TOKEN: &str = "only for tests";
 
 /// A worker on a thread of this process, for one run.
 pub fn worker() -> WorkerPlace {
@@ -100,4 +101,16 @@ pub fn is_installed(program: &str, package: &str) -> bool {
         std::io::Write::write_all(&mut list, format!("{told}\n").as_bytes()).unwrap();
     }
     false
+}
+
+/// Returns when a process has ended.
+pub async fn has_ended(id: &str) {
+    let stat = format!("/proc/{}/stat", id.trim());
+    let has_ended = async {
+        // A process that nobody has waited for yet is a zombie.
+        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), has_ended).await.unwrap();
 }

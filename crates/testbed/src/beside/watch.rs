@@ -1,0 +1,97 @@
+//! Looks for marks while a load runs.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::follow::Follower;
+use super::jolokia::Jolokia;
+use super::marks::MarkSpec;
+use crate::candidate::RunningCandidate;
+use crate::samples::Marked;
+
+/// From look to look at logs.
+const LOG_INTERVAL: Duration = Duration::from_millis(100);
+/// From look to look at MBeans, in looks at logs.
+const JOLOKIA_EVERY: u32 = 10;
+/// The most marks of a run.
+const MARKS_MAX: usize = 10_000;
+
+/// Marks that are bounded.
+struct Marks {
+    start: Instant,
+    all: Vec<Marked>,
+    left_out: u64,
+}
+
+impl Marks {
+    fn add(&mut self, what: String) {
+        if self.all.len() == MARKS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let now = Instant::now();
+        let at_s = now.saturating_duration_since(self.start).as_secs_f64()
+            - self.start.saturating_duration_since(now).as_secs_f64();
+        self.all.push(Marked { at_s, what });
+    }
+}
+
+/// Looks for the marks of a candidate until `is_over` becomes true. Their instants are those at which
+/// they are seen, a tenth of a second after they are written at most.
+pub async fn watch(candidate: &RunningCandidate, start: Instant, mut is_over: watch::Receiver<bool>) -> Vec<Marked> {
+    let specs = candidate.marks();
+    let mut followers: Vec<_> = specs.iter().filter_map(|spec| follower(spec, candidate)).collect();
+    let addresses = specs.iter().filter_map(|spec| spec.jolokia.as_ref());
+    let mut nodes: Vec<_> = addresses.filter_map(|url| Jolokia::new(&candidate.filled(url)).ok()).collect();
+    let mut marks = Marks { start, all: Vec::new(), left_out: 0 };
+    if followers.is_empty() && nodes.is_empty() {
+        return marks.all;
+    }
+    let mut ticks = interval(LOG_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look = 0_u32;
+    loop {
+        let is_last = tokio::select! {
+            biased;
+            _ = is_over.wait_for(|is_over| *is_over) => true,
+            _ = ticks.tick() => false,
+        };
+        // Files may be slow to read.
+        let read = tokio::task::spawn_blocking(move || {
+            let found: Vec<_> = followers.iter_mut().flat_map(Follower::read).collect();
+            (followers, found)
+        });
+        let Ok((given_back, found)) = read.await else { break };
+        followers = given_back;
+        found.into_iter().for_each(|what| marks.add(what));
+        if look.is_multiple_of(JOLOKIA_EVERY) || is_last {
+            for node in &mut nodes {
+                node.read().await.into_iter().for_each(|what| marks.add(what));
+            }
+        }
+        look = look.wrapping_add(1);
+        if is_last {
+            let skipped: u64 = followers.iter().map(|follower| follower.skipped_bytes).sum();
+            if skipped > 0 {
+                marks.add(format!("{skipped} bytes of logs grew too fast to be read"));
+            }
+            break;
+        }
+    }
+    if marks.left_out > 0 {
+        let what = format!("{} more marks are not kept", marks.left_out);
+        marks.all.pop();
+        marks.left_out = 0;
+        marks.add(what);
+    }
+    marks.all
+}
+
+fn follower(spec: &MarkSpec, candidate: &RunningCandidate) -> Option<Follower> {
+    // The candidate's file was checked when it was read.
+    let log = spec.of_log().ok()??;
+    let path = log.file.map_or(candidate.log().to_owned(), |file| candidate.filled(&file).into());
+    Some(Follower::new(path, log.patterns))
+}

@@ -1,0 +1,112 @@
+//! What happens beside the load: commands of the candidate at stated instants, and marks.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use support::{TOKEN, is_installed, worker};
+use testbed::candidate::Candidate;
+use testbed::inputs::Inputs;
+use testbed::plan::Plan;
+use testbed::record::Program;
+use testbed::results::Verdict;
+use testbed::runner::{Filed, Measured, Runner, RunnerError};
+
+/// Makes a whole run of a plan for `get`, with further keys, on a candidate of Python whose file has
+/// further keys.
+async fn run(folder: &Path, of_plan: &str, of_candidate: &str) -> Result<Filed, RunnerError> {
+    let candidate = format!(
+        "name = \"files\"\nversion = [\"echo\", \"1\"]\n\
+         start = [\"python3\", \"-u\", \"-m\", \"http.server\", \"--bind\", \"127.0.0.1\", \"--directory\", \"${{data}}\", \
+         \"${{port}}\"]\n{of_candidate}"
+    );
+    fs::write(folder.join("candidate.toml"), candidate).unwrap();
+    let plan = format!(
+        "name = \"beside\"\nscenarios = [{{ scenario = \"get\" }}]\nworkers = 1\n\
+         load = {{ shape = \"constant\", rate = 5, duration = \"1500ms\" }}\n{of_plan}"
+    );
+    let inputs = Inputs::of_plan(Plan::parse(&plan).unwrap(), folder).unwrap();
+    let runner = Runner {
+        inputs: &inputs,
+        measured: Measured::Candidate(Box::new(Candidate::read(folder).unwrap())),
+        archive: &folder.join("archive"),
+        data: None,
+        who: "a test".to_owned(),
+        program: Program::default(),
+        program_path: Path::new("/bin/false"),
+        token: TOKEN,
+        is_untraceable: true,
+        may_be_busy: true,
+        on_progress: &|_, _| {},
+    };
+    runner.run(vec![worker()]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "#!/bin/sh\necho \"adding $1 to $TESTBED_URL\"\nsleep 600 &\necho $! > \"$TESTBED_DATA/../../child\"\n";
+    let script = script.replace("$TESTBED_DATA/../../child", &folder.path().join("child").to_string_lossy());
+    fs::write(folder.path().join("add-node"), script).unwrap();
+    fs::set_permissions(folder.path().join("add-node"), fs::Permissions::from_mode(0o755)).unwrap();
+    let plan = "[[events]]\nat = \"300ms\"\nrun = \"add-node\"\narguments = [\"n2\"]\n\
+                [[events]]\nat = \"100ms\"\nrun = \"look\"\n";
+    // The log of the candidate has a line for each request.
+    let candidate = "[[marks]]\nlog = '\"GET (\\S+) HTTP'\nwhat = \"read of $1\"\n\
+                     [commands]\nlook = [\"test\", \"-d\", \"/proc/${pid}\"]\n";
+    let filed = run(folder.path(), plan, candidate).await.unwrap();
+
+    let [look, add] = filed.record.beside.events.as_slice() else { panic!("{:?}", filed.record.beside) };
+    assert_eq!((look.run.as_slice(), look.exit_code, &look.failure), (["look".to_owned()].as_slice(), Some(0), &None));
+    assert_eq!((add.run.join(" "), add.exit_code), ("add-node n2".to_owned(), Some(0)));
+    assert!(add.begun_s.unwrap() >= 0.3 && add.ended_s.unwrap() >= add.begun_s.unwrap(), "{add:?}");
+    assert_eq!(add.output, format!("adding n2 to {}", filed.record.candidate.url));
+    let marks = fs::read_to_string(filed.folder.join("data/marks.csv")).unwrap();
+    assert!(marks.contains("add-node n2\n") && marks.contains("add-node n2: done after"), "{marks}");
+    assert!(marks.contains(",read of /\n"), "{marks}");
+    let report = fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
+    assert!(report.contains("add-node n2: done after"));
+    // What an event has started ends with the candidate.
+    let child = fs::read_to_string(folder.path().join("child")).unwrap();
+    support::has_ended(&child).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_fails_or_does_not_end_makes_the_run_void() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plan =
+        "[[events]]\nat = \"0s\"\nrun = \"fail\"\n[[events]]\nat = \"100ms\"\nrun = \"hang\"\nwithin = \"50ms\"\n";
+    let candidate = "[commands]\nfail = [\"sh\", \"-c\", \"echo no such node; exit 3\"]\nhang = [\"sleep\", \"600\"]\n";
+    let filed = run(folder.path(), plan, candidate).await.unwrap();
+    let judgement = &filed.outcome.judgement;
+    assert_eq!(judgement.verdict, Verdict::Void);
+    let reasons = judgement.reasons.join("\n");
+    assert!(reasons.contains("The event `fail` at 0 s failed: exit status: 3 (it says: no such node)."), "{reasons}");
+    assert!(reasons.contains("The event `hang` at 0 s failed: it has not ended within 50ms."), "{reasons}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_runs_only_commands_that_the_candidate_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = run(folder.path(), "[[events]]\nat = \"1s\"\nrun = \"add-node\"\n", "").await;
+    let Err(error) = missing else { panic!("it has run") };
+    assert!(
+        error.to_string().starts_with("plan: events[0].run: the candidate files has no command `add-node`"),
+        "{error}"
+    );
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\n\
+                load = { shape = \"constant\", rate = 1, duration = \"10s\" }\n[[events]]\n";
+    let refused = |event: &str| Plan::parse(&format!("{plan}{event}")).unwrap_err().to_string();
+    assert!(refused("at = \"1s\"\nrun = \"../elsewhere\"\n").contains("without a path"));
+    assert!(refused("at = \"10s\"\nrun = \"late\"\n").contains("before the load ends"));
+}
