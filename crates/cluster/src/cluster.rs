@@ -151,7 +151,7 @@ impl Cluster {
         Ok(heap_mib)
     }
 
-    /// If all nodes are up, waits until each reaches all others, so that no client gets an error
+    /// If all nodes are up, waits until each knows and reaches all others, so that no client gets an error
     /// about missing replicas. If one is down, it is not known which nodes should be reached.
     fn wait_until_met(&self) -> Result<()> {
         let patience = self.settings().up_within;
@@ -162,7 +162,7 @@ impl Cluster {
                 if self.nodes.iter().any(|node| node.status().state != NodeState::Up) {
                     return Ok(());
                 }
-                match node.reach() {
+                match node.reach(self.nodes.len() - 1) {
                     Reach::All => break,
                     // The password was changed, as it should be.
                     Reach::LoginRefused if Instant::now() >= login_deadline => return Ok(()),

@@ -36,8 +36,15 @@ const FIRST_ROLE: &[u8] = b"\0cassandra\0cassandra";
 /// ring.
 const WHOLE_RING: &str = "SELECT role FROM system_auth.roles";
 
+/// How many others a node knows. A driver learns of them from this table. It has its row of a node
+/// some time after both reach each other.
+const KNOWN_OTHERS: &str = "SELECT count(*) FROM system.peers_v2";
+
 /// The consistency ALL (section 3, `[consistency]`), then no flags.
 const AT_ALL: [u8; 3] = [0, 5, 0];
+
+/// The consistency ONE, then no flags.
+const AT_ONE: [u8; 3] = [0, 1, 0];
 
 /// Whether a node answers clients at this address. OPTIONS is answered before any login.
 pub(crate) fn answers(address: SocketAddr) -> bool {
@@ -48,7 +55,7 @@ pub(crate) fn answers(address: SocketAddr) -> bool {
 /// The answer of a node to a request that needs all nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It reaches all nodes.
+    /// It knows all nodes and reaches them.
     All,
     /// It does not reach all nodes, or does not answer.
     NotAll,
@@ -56,12 +63,12 @@ pub(crate) enum Reach {
     LoginRefused,
 }
 
-/// Whether a node reaches all nodes of its ring.
-pub(crate) fn reach(address: SocketAddr) -> Reach {
-    ask_whole_ring(address).unwrap_or(Reach::NotAll)
+/// Whether a node knows this number of other nodes, and reaches all nodes of its ring.
+pub(crate) fn reach(address: SocketAddr, others: usize) -> Reach {
+    ask_whole_ring(address, others).unwrap_or(Reach::NotAll)
 }
 
-fn ask_whole_ring(address: SocketAddr) -> io::Result<Reach> {
+fn ask_whole_ring(address: SocketAddr, others: usize) -> io::Result<Reach> {
     let mut connection = Connection::open(address)?;
     match connection.ask(STARTUP, VERSION)?.0 {
         READY => {}
@@ -73,8 +80,22 @@ fn ask_whole_ring(address: SocketAddr) -> io::Result<Reach> {
         }
         _ => return Ok(Reach::NotAll),
     }
-    let query = [&(WHOLE_RING.len() as u32).to_be_bytes(), WHOLE_RING.as_bytes(), &AT_ALL].concat();
-    Ok(if connection.ask(QUERY, &query)?.0 == RESULT { Reach::All } else { Reach::NotAll })
+    let knows_all = match connection.ask(QUERY, &query(KNOWN_OTHERS, AT_ONE))? {
+        (RESULT, body) => counted(&body).is_some_and(|count| count >= others as u64),
+        _ => false,
+    };
+    let reaches_all = knows_all && connection.ask(QUERY, &query(WHOLE_RING, AT_ALL))?.0 == RESULT;
+    Ok(if reaches_all { Reach::All } else { Reach::NotAll })
+}
+
+/// The body of QUERY (section 4.1.4).
+fn query(statement: &str, consistency: [u8; 3]) -> Vec<u8> {
+    [&(statement.len() as u32).to_be_bytes(), statement.as_bytes(), &consistency].concat()
+}
+
+/// The count in the only row of a result: its value is a bigint, and ends the body (section 4.2.5).
+fn counted(body: &[u8]) -> Option<u64> {
+    body.last_chunk().copied().map(u64::from_be_bytes)
 }
 
 struct Connection {
@@ -144,6 +165,12 @@ mod tests {
     fn an_address_without_a_listener_has_no_node() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(!answers(address));
-        assert_eq!(reach(address), Reach::NotAll);
+        assert_eq!(reach(address, 0), Reach::NotAll);
+    }
+
+    #[test]
+    fn a_count_is_the_last_value_of_a_result() {
+        let row = [&[0, 0, 0, 1, 0, 0, 0, 8][..], &2_u64.to_be_bytes()].concat();
+        assert_eq!((counted(&row), counted(b"short")), (Some(2), None));
     }
 }

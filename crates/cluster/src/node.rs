@@ -144,9 +144,9 @@ impl Node {
         }
     }
 
-    /// Whether it reaches all nodes of its ring.
-    pub fn reach(&self) -> Reach {
-        cql::reach(self.plan.cql())
+    /// Whether it knows this number of other nodes, and reaches all nodes of its ring.
+    pub fn reach(&self, others: usize) -> Reach {
+        cql::reach(self.plan.cql(), others)
     }
 
     /// Starts it; it is not up yet.

@@ -158,7 +158,8 @@ impl App {
         }
         if via.is_admin() {
             let webhooks = webhooks::routes(self.webhooks.clone());
-            routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.store.clone())).merge(webhooks);
+            routes =
+                routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone())).merge(webhooks);
         }
         if via.is_admin() || !self.config.auth.copy.is_empty() {
             routes = routes.merge(guarded(held::read_routes(self.library.clone()), Right::Copy));

@@ -16,7 +16,8 @@ use heads::{ObjectsError, keys};
 use library::Library;
 use serde::{Deserialize, Serialize};
 use store::wire::{self, ChangedObject, Changes, Description, Question};
-use store::{Call, Class, Deadline, Scan, Store, StoreError, read_only};
+use store::{Call, Class, Deadline, Scan, StoreError, read_only};
+use tokio::sync::Mutex;
 
 use crate::{feed, problem};
 
@@ -46,10 +47,17 @@ pub(crate) fn read_routes(library: Library) -> Router {
 }
 
 /// The routes that make the store read-only.
-pub(crate) fn routes(store: Arc<dyn Store>) -> Router {
+pub(crate) fn routes(library: Library) -> Router {
     Router::new()
         .route("/admin/read-only", get(why_read_only).put(make_read_only).delete(take_changes))
-        .with_state(store)
+        .with_state(Gatekeeper { library, turn: Arc::default() })
+}
+
+/// Makes the store read-only, one request after the other.
+#[derive(Clone)]
+struct Gatekeeper {
+    library: Library,
+    turn: Arc<Mutex<()>>,
 }
 
 /// `GET /admin/store`: what a copy has to know first.
@@ -143,29 +151,39 @@ struct ReadOnly {
     reason: Option<String>,
 }
 
-async fn why_read_only(State(store): State<Arc<dyn Store>>) -> Result<Json<ReadOnly>, Response> {
-    let reason = read_only::reason(store.as_ref()).await.map_err(refused)?;
+async fn why_read_only(State(keeper): State<Gatekeeper>) -> Result<Json<ReadOnly>, Response> {
+    let library = &keeper.library;
+    let reason = read_only::reason_at(library.store().as_ref(), library.heads.now()).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason }))
 }
 
-/// The query of `PUT /admin/read-only`.
+/// The query of `PUT /admin/read-only`: the new reason and, to renew a lease, the one that must be
+/// there now.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReasonQuery {
     reason: String,
+    instead_of: Option<String>,
 }
 
 /// `PUT /admin/read-only`: once this has returned, the server changes nothing but the audit.
 async fn make_read_only(
-    State(store): State<Arc<dyn Store>>,
-    Query(ReasonQuery { reason }): Query<ReasonQuery>,
+    State(keeper): State<Gatekeeper>,
+    Query(ReasonQuery { reason, instead_of }): Query<ReasonQuery>,
 ) -> Result<Json<ReadOnly>, Response> {
-    read_only::set(store.as_ref(), Some(&reason)).await.map_err(refused)?;
+    let _turn = keeper.turn.lock().await;
+    let store = keeper.library.store().as_ref();
+    if instead_of.is_some() && instead_of != read_only::reason(store).await.map_err(refused)? {
+        let detail = "somebody else has changed whether the store is read-only";
+        return Err(problem::respond(Reason::CHANGED_MEANWHILE, detail));
+    }
+    read_only::set(store, Some(&reason)).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: Some(reason) }))
 }
 
 /// `DELETE /admin/read-only`: makes the store writable again.
-async fn take_changes(State(store): State<Arc<dyn Store>>) -> Result<Json<ReadOnly>, Response> {
-    read_only::set(store.as_ref(), None).await.map_err(refused)?;
+async fn take_changes(State(keeper): State<Gatekeeper>) -> Result<Json<ReadOnly>, Response> {
+    let _turn = keeper.turn.lock().await;
+    read_only::set(keeper.library.store().as_ref(), None).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: None }))
 }

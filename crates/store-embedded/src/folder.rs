@@ -92,9 +92,10 @@ impl Folder {
         }
     }
 
-    /// The lanes that a folder to be salvaged has. Refuses a folder that holds no database, or that
-    /// has another format. If `format` cannot be read, its lanes are those that are there.
-    pub(crate) fn salvageable_lanes(path: &Path) -> StoreResult<Vec<Lane>> {
+    /// The level and the lanes of a folder to be salvaged. Refuses a folder that holds no database,
+    /// or that has another format. If `format` cannot be read, there is no level, and its lanes are
+    /// those that are there.
+    pub(crate) fn salvageable(path: &Path) -> StoreResult<(Option<FormatLevel>, Vec<Lane>)> {
         if !path.join("db").is_dir() {
             let detail = "there is no database in it".to_owned();
             return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
@@ -110,7 +111,7 @@ impl Folder {
             Some(level) => lane.is_in(level),
             None => lane.is_in(FormatLevel::FIRST) || path.join("db").join(lane.name()).exists(),
         };
-        Ok(Lane::ALL.into_iter().filter(is_there).collect())
+        Ok((level, Lane::ALL.into_iter().filter(is_there).collect()))
     }
 
     /// The path of the folder.

@@ -4,17 +4,22 @@
 //! A row of the store itself records the state. Every process that opens the store sees it, and it
 //! outlives all of them. [`ReadOnlyGate`], a wrapper over the engine, enforces it. Reads go on, and
 //! so does the audit, since nothing is served without an audit.
+//!
+//! The row is a text, the reason. A text made by [`leased`] ends with a time. From then on the store
+//! takes changes again, unless whoever made it read-only has renewed the lease. So a process that is
+//! killed leaves no store read-only. Programs that know no leases see a reason like any other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
 
 use crate::{
-    Call, Class, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store, StoreError,
-    StoreResult, Table, ValueKind, Wrapper, envelope,
+    Call, Class, Clock, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store,
+    StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, envelope,
 };
 
 /// The partition of [`Table::Work`] that holds the row with the reason why the store is read-only.
@@ -29,7 +34,36 @@ fn call() -> Call {
     Call::new(Class::Description, Deadline::within(CALL_MAX)).strong()
 }
 
-/// Why the store is read-only; `None` if it is not.
+/// The text before and after the time at which a lease ends, at the end of a reason.
+const LEASE: (&str, &str) = (" (lease until ", ")");
+
+/// A reason that ends at `until`, unless it is replaced by one that ends later.
+pub fn leased(reason: &str, until: UnixMillis) -> String {
+    let until = Timestamp::from_millisecond(i64::try_from(until.0).unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX);
+    format!("{reason}{}{until}{}", LEASE.0, LEASE.1)
+}
+
+/// A reason without its lease, and when that ends.
+pub fn lease_of(reason: &str) -> (&str, Option<UnixMillis>) {
+    let lease = reason.strip_suffix(LEASE.1).and_then(|rest| rest.rsplit_once(LEASE.0));
+    let until = lease.and_then(|(_, until)| until.parse::<Timestamp>().ok());
+    match (lease, until.and_then(|until| u64::try_from(until.as_millisecond()).ok())) {
+        (Some((reason, _)), Some(until)) => (reason, Some(UnixMillis(until))),
+        _ => (reason, None),
+    }
+}
+
+/// Whether a reason holds at a time: it has no lease, or the lease has not ended.
+fn holds_at(reason: &str, now: UnixMillis) -> bool {
+    lease_of(reason).1.is_none_or(|until| now < until)
+}
+
+/// Why the store is read-only at a time; `None` if it is not. A lease that has ended counts no more.
+pub async fn reason_at(store: &dyn Store, now: UnixMillis) -> StoreResult<Option<String>> {
+    Ok(reason(store).await?.filter(|reason| holds_at(reason, now)))
+}
+
+/// The reason that is stored, even if its lease has ended; `None`: there is none.
 pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
     let Some(row) = store.get(call(), Table::Work, &PARTITION, &REASON).await? else { return Ok(None) };
     let corrupt = |detail: String| StoreError::Corrupt { table: Table::Work, detail };
@@ -61,15 +95,21 @@ pub struct ReadOnlyGate {
     /// Each change holds a read lock. Closing or opening the gate takes the write lock, and so
     /// waits for all changes.
     under_way: RwLock<()>,
-    /// Why changes are refused. It only changes while no change is under way.
+    /// Why changes are refused, perhaps with a lease. It only changes while no change is under way.
     closed: Mutex<Option<String>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl ReadOnlyGate {
     /// A gate over `inner`, open or closed as the row in `inner` says.
     pub async fn new(inner: Arc<dyn Store>) -> StoreResult<Self> {
+        Self::with_clock(inner, Arc::new(SystemClock)).await
+    }
+
+    /// The same. Leases end by `clock`.
+    pub async fn with_clock(inner: Arc<dyn Store>, clock: Arc<dyn Clock>) -> StoreResult<Self> {
         let closed = Mutex::new(reason(inner.as_ref()).await?);
-        Ok(Self { inner, under_way: RwLock::default(), closed })
+        Ok(Self { inner, under_way: RwLock::default(), closed, clock })
     }
 
     /// Checks whether the store has become read-only or writable again. If several processes share
@@ -98,10 +138,13 @@ impl ReadOnlyGate {
     }
 
     fn check_open(&self) -> StoreResult<()> {
-        match &*self.closed.lock() {
-            Some(reason) => Err(StoreError::ReadOnly(reason.clone())),
-            None => Ok(()),
-        }
+        self.closed_now().map_or(Ok(()), |reason| Err(StoreError::ReadOnly(reason)))
+    }
+
+    /// Why changes are refused now.
+    fn closed_now(&self) -> Option<String> {
+        let closed = self.closed.lock();
+        closed.as_ref().filter(|reason| holds_at(reason, self.clock.now())).cloned()
     }
 }
 
@@ -163,7 +206,7 @@ impl Wrapper for ReadOnlyGate {
     async fn health(&self) -> Health {
         let mut health = self.inner.health().await;
         // Other writes of serving (selections, tokens) are refused too, but that stops no reader.
-        if let Some(reason) = &*self.closed.lock() {
+        if let Some(reason) = self.closed_now() {
             health.refusing_writes.entry(Lane::Text).or_insert_with(|| format!("it is read-only: {reason}"));
         }
         health

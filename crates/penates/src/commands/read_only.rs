@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use http::Method;
 use serde_json::Value;
+use store::read_only;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::query_value;
@@ -47,8 +48,13 @@ pub async fn run(args: ReadOnlyArgs) -> anyhow::Result<()> {
         Some(To::On) => (Method::PUT, format!("/admin/read-only?reason={}", query_value(&args.reason))),
         Some(To::Off) => (Method::DELETE, "/admin/read-only".to_owned()),
     };
+    let before = match args.to {
+        Some(To::Off) => Some(reached.client.ask_json::<Value>(Method::GET, "/admin/read-only").await),
+        _ => None,
+    };
     let answer = reached.client.ask_json::<Value>(method, &path).await;
     reached.close().await?;
+    let before = before.transpose()?;
     let answer = answer?;
     let mut output = Output::stdout();
     if args.output.json {
@@ -57,6 +63,10 @@ pub async fn run(args: ReadOnlyArgs) -> anyhow::Result<()> {
         match answer["reason"].as_str() {
             Some(reason) => output.line(format!("read-only: {reason}"))?,
             None => output.line("it takes changes")?,
+        }
+        let before = before.as_ref().and_then(|before| before["reason"].as_str());
+        if before.is_some_and(|reason| read_only::lease_of(reason).1.is_some()) {
+            output.line("the copy that had made it read-only, if it still runs, will end with an error")?;
         }
     }
     output.finish()

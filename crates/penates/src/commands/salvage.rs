@@ -10,7 +10,7 @@ use heads::keys;
 use library::{Library, SetRight};
 use serde_json::{Value, json};
 use server::config::Config;
-use store::{Lane, Store, SystemClock};
+use store::{FormatLevel, Lane, Store, SystemClock, Table};
 use store_embedded::{EmbeddedOptions, EmbeddedStore, Loss, Salvaged};
 
 use crate::cli::{OutputArgs, StoreArgs};
@@ -59,6 +59,7 @@ pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
     }
     print(&args, &salvaged, &set_right)?;
     let is_all = salvaged.losses.is_empty()
+        && salvaged.level.is_some()
         && set_right.lost.is_empty()
         && set_right.damaged.is_empty()
         && set_right.lost_resources.is_empty()
@@ -112,6 +113,12 @@ async fn set_right(config: &Config, folder: &Path, salvaged: &Salvaged) -> anyho
     Ok(set_right?)
 }
 
+/// Whether heads may be lost that nothing names any more: a loss of heads without bounds.
+fn may_miss_some(salvaged: &Salvaged) -> bool {
+    let is_boundless = |loss: &Loss| loss.table == Table::Objects && loss.after.is_none() && loss.before.is_none();
+    salvaged.losses.iter().any(is_boundless)
+}
+
 /// The volumes to import again.
 fn needed(set_right: &SetRight) -> impl Iterator<Item = String> {
     let damaged = set_right.damaged.iter().map(|verified| &verified.id);
@@ -129,7 +136,9 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
             "bytes": salvaged.bytes,
             "contents": salvaged.contents,
             "volumes": set_right.volumes,
+            "level": salvaged.level.map(FormatLevel::number),
             "lost": set_right.lost,
+            "lost_is_complete": !may_miss_some(salvaged),
             "damaged": damaged.collect::<Vec<_>>(),
             "resources": set_right.resources,
             "lost_resources": set_right.lost_resources.iter().map(|path| format!("/{path}")).collect::<Vec<_>>(),
@@ -137,6 +146,9 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
             "unreadable": salvaged.losses.iter().map(as_json).collect::<Vec<_>>(),
         }))?;
         return output.finish();
+    }
+    if salvaged.level.is_none() {
+        output.line("the file `format` cannot be read: the new store has the newest level")?;
     }
     for loss in &salvaged.losses {
         output.line(told(loss))?;
@@ -155,15 +167,20 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
     }
     output.line(format!("{} resources of the repository", set_right.resources))?;
     output.line(format!(
-        "{} volumes, {} of them damaged; {} lost ({} rows, {}, in {})",
+        "{} volumes, {} of them damaged; {}{} lost ({} rows, {}, in {})",
         set_right.volumes,
         set_right.damaged.len(),
+        if may_miss_some(salvaged) { "at least " } else { "" },
         set_right.lost.len(),
         salvaged.rows,
         human_bytes(salvaged.bytes),
         args.to.display(),
     ))?;
-    if !set_right.lost.is_empty() || !set_right.damaged.is_empty() {
+    if may_miss_some(salvaged) {
+        output.line(
+            "What else is lost cannot be named: import everything again, and load the repository from a backup.",
+        )?;
+    } else if !set_right.lost.is_empty() || !set_right.damaged.is_empty() {
         output.line("Import what is lost or damaged again to repair it.")?;
     }
     output.finish()

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -96,6 +96,46 @@ fn a_failed_copy_leaves_a_read_only_source_read_only() {
     from.run(&["read-only", "on", "--reason", "it is being moved"]).ends_with(0);
     Ran::of(copy(text(&from.path()), text(&to.path()), &["--keep-source"])).ends_with(0);
     assert_eq!(from.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": "it is being moved"}));
+}
+
+#[test]
+fn a_copy_that_is_killed_leaves_its_source_read_only_only_until_its_lease_ends() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let server = from.serve(&["--set", "auth.write=open"]);
+    let state = || from.run(&["read-only", "--json"]).ends_with(0).json()["reason"].as_str().map(str::to_owned);
+    // It takes a while to compare.
+    let more = ["--rate", "50KiB", "--lease", "3s"];
+    let mut copying = copy(text(&from.path()), text(&to.path()), &more).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(|| state().is_some());
+    copying.kill().unwrap();
+    copying.wait().unwrap();
+    let delete = || Ran::of(penates(&["delete", "--server", &server.url, SMALL]));
+    if let Some(reason) = state() {
+        assert!(reason.contains("it is being copied to") && reason.contains("(lease until "), "{reason}");
+    }
+    wait_until(|| state().is_none());
+    delete().ends_with(0);
+    assert_eq!(server.stop("TERM").0, 0);
+    // The row is still there, and means nothing.
+    from.run(&["import", text(&sample_folder(OTHER))]).ends_with(0);
+    Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
+    assert_eq!(to.ids(), [OTHER]);
+    assert!(!state().unwrap().contains("lease"), "a finished copy replaces its source for good");
+}
+
+#[test]
+fn a_copy_ends_with_an_error_once_somebody_lets_its_source_take_changes() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let _server = from.serve(&[]);
+    let state = || from.run(&["read-only", "--json"]).ends_with(0).json()["reason"].as_str().map(str::to_owned);
+    let (child, _stdout) = piped(copy(text(&from.path()), text(&to.path()), &["--rate", "30KiB", "--lease", "4s"]));
+    wait_until(|| state().is_some());
+    let told = from.run(&["read-only", "off"]).ends_with(0);
+    assert!(told.text().contains("will end with an error"), "{}", told.text());
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && said.contains("has changed whether"), "{said}");
+    assert_eq!(state(), None);
 }
 
 #[test]

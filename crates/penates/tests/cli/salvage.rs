@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::harness::*;
 
@@ -125,4 +126,40 @@ fn a_store_with_a_missing_file_is_refused_by_name_and_salvage_makes_a_new_one() 
     store.run(&["salvage", "--to", rescued]).ends_with(1);
     let read = Ran::of(penates(&["get", SMALL, "--store", rescued])).ends_with(0).stdout;
     assert_eq!(unzip(&read), expected_entries(&sample_folder(SMALL)));
+}
+
+#[test]
+fn a_finished_copy_is_salvaged_whole() {
+    let (store, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let (from, copied) = (store.path(), to.path());
+    Ran::of(penates(&["copy", "--from", from.to_str().unwrap(), "--to", copied.to_str().unwrap()])).ends_with(0);
+    let told = to.run(&["salvage", "--json", "--to", to.beside("rescued").to_str().unwrap()]).ends_with(0).json();
+    assert_eq!((&told["unreadable"], &told["volumes"]), (&serde_json::json!([]), &serde_json::json!(1)), "{told}");
+}
+
+#[test]
+fn a_salvage_that_lost_a_whole_table_says_that_it_cannot_name_what_was_in_it() {
+    let store = TestStore::with(&[SMALL]);
+    fs::remove_dir_all(store.path().join("db/text")).unwrap();
+    fs::create_dir(store.path().join("db/text")).unwrap();
+    let told = store.run(&["salvage", "--to", store.beside("rescued").to_str().unwrap()]).ends_with(1);
+    assert!(told.text().contains("0 volumes, 0 of them damaged; at least 0 lost"), "{}", told.text());
+    assert!(told.text().contains("cannot be named: import everything again"), "{}", told.text());
+}
+
+#[test]
+fn a_salvaged_store_has_the_level_of_its_source_and_a_missing_format_is_reported() {
+    let store = TestStore::vacant();
+    fs::create_dir(store.path()).unwrap();
+    let earlier = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/embedded-8-cassandra-7/embedded-stopped.tar.gz");
+    let tar = Command::new("tar").arg("-xzf").arg(earlier).arg("-C").arg(store.path()).status().unwrap();
+    assert!(tar.success());
+    let format = |folder: &Path| fs::read_to_string(folder.join("format")).unwrap();
+    let rescued = store.beside("rescued");
+    store.run(&["salvage", "--to", rescued.to_str().unwrap()]).ends_with(0);
+    assert_eq!(format(&rescued), format(&store.path()));
+    fs::remove_file(store.path().join("format")).unwrap();
+    let again = store.beside("again");
+    let told = store.run(&["salvage", "--json", "--to", again.to_str().unwrap()]).ends_with(1).json();
+    assert!(told["level"].is_null() && format(&again) != format(&rescued), "{told}");
 }

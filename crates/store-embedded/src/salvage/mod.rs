@@ -20,7 +20,7 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use store::{ContentId, ContentState, Lane, StoreError, StoreResult, Table, envelope};
+use store::{ContentId, ContentState, FormatLevel, Lane, StoreError, StoreResult, Table, copying, envelope};
 
 use crate::folder::{Folder, io_error, sync_folder};
 use crate::forecast::Moved;
@@ -48,6 +48,9 @@ pub struct Salvaged {
     pub contents: u64,
     /// What could not be read.
     pub losses: Vec<Loss>,
+    /// The level of the source; `None`: its file `format` cannot be read, and the new folder has the
+    /// newest level.
+    pub level: Option<FormatLevel>,
 }
 
 /// Data that could not be read.
@@ -80,18 +83,19 @@ pub struct SalvageProgress {
 /// the target, which may then hold a part of the copy.
 pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgress)) -> StoreResult<Salvaged> {
     let _held = hold_source(source)?;
-    let lanes = Folder::salvageable_lanes(source)?;
+    let (level, lanes) = Folder::salvageable(source)?;
     if target.join("format").exists() {
         return Err(StoreError::Invalid(format!("{} holds a store already", target.display())));
     }
     let options = EmbeddedOptions::default();
     let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
-    let target = Folder::hold(target, options.newest_level, make)?;
+    // Earlier programs that read the source read the copy too.
+    let target = Folder::hold(target, level.unwrap_or(options.newest_level), make)?;
     let shadows = target.path().join("shadows");
     let mut salvaging = Salvaging {
         source,
         target: &target,
-        salvaged: Salvaged::default(),
+        salvaged: Salvaged { level, ..Salvaged::default() },
         content: None,
         told: SalvageProgress::default(),
         progress,
@@ -191,11 +195,11 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
 
     /// The value of a row to be copied; `None`: it is not needed. An error says why it is lost.
     fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes, is_in_gap: bool) -> Result<Option<Value>, String> {
-        if key::decode(key).is_none() {
-            return Err("a key of no known form".to_owned());
-        }
+        let (partition, _) = key::decode(key).ok_or("a key of no known form")?;
         let value = value::decode(raw).ok_or("a value of no known kind")?;
-        envelope::check(&value.value).map_err(|error| error.to_string())?;
+        if !copying::is_state(table, &partition) {
+            envelope::check(&value.value).map_err(|error| error.to_string())?;
+        }
         if is_in_gap && value.guard.is_some() {
             return Err("a lost row may have replaced it".to_owned());
         }

@@ -380,6 +380,11 @@ pub async fn end_without_source(target: &dyn Store, origin: &str) -> StoreResult
     }
 }
 
+/// Whether the rows of a partition are the state of a copy. They have no envelope.
+pub fn is_state(table: Table, partition: &[u8]) -> bool {
+    table == Table::Work && *partition == POSITION_PARTITION
+}
+
 /// Whether a partition holds copied data, and not the state of the copy itself.
 fn is_copied(table: Table, partition: &Bytes) -> bool {
     let is_local =

@@ -380,6 +380,7 @@ macro_rules! read_only_suite {
                 other_processes_learn_that_it_is_read_only
                 a_change_that_is_under_way_is_waited_for
                 a_look_that_finds_nothing_new_waits_for_no_change
+                a_lease_ends_by_itself_unless_it_is_renewed
             }
         }
     };

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use super::{Shortcuts, Subject, bytes, call, put, row};
 use crate::faults::{Fault, Faults, Kind};
 use crate::read_only::{self, ReadOnlyGate};
-use crate::{Lane, Step, Store, StoreError, Table};
+use crate::{Lane, ManualClock, Step, Store, StoreError, Table, UnixMillis};
 
 async fn gate(subject: &impl Subject) -> Arc<ReadOnlyGate> {
     Arc::new(ReadOnlyGate::new(subject.store()).await.unwrap())
@@ -100,4 +100,33 @@ pub async fn a_look_that_finds_nothing_new_waits_for_no_change(subject: &mut imp
     gate.check_home().unwrap();
     assert!(!is_refused(gate.as_ref()).await);
     slow.abort();
+}
+
+/// A copy that is killed cannot make its source writable again.
+pub async fn a_lease_ends_by_itself_unless_it_is_renewed(subject: &mut impl Subject) {
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+    let gate = ReadOnlyGate::with_clock(subject.store(), clock.clone()).await.unwrap();
+    let at = |seconds: u64| UnixMillis(1_000_000 + seconds * 1_000);
+    let is_refused = async || match gate.run(call(), vec![put("p", vec![row("a", "v")])]).await {
+        Err(StoreError::ReadOnly(why)) => {
+            assert_eq!(read_only::lease_of(&why).0, "it moves");
+            true
+        }
+        changed => !changed.unwrap().is_applied(),
+    };
+    read_only::set(&gate, Some(&read_only::leased("it moves", at(60)))).await.unwrap();
+    clock.set(at(59));
+    assert!(is_refused().await);
+    read_only::set(&gate, Some(&read_only::leased("it moves", at(90)))).await.unwrap();
+    clock.set(at(89));
+    assert!(is_refused().await && gate.check_home().is_err());
+    assert!(read_only::reason_at(&gate, at(89)).await.unwrap().is_some());
+    clock.set(at(90));
+    assert!(!is_refused().await, "nobody has renewed the lease");
+    gate.check_home().unwrap();
+    assert!(!gate.health().await.refusing_writes.contains_key(&Lane::Text));
+    assert_eq!(read_only::reason_at(&gate, at(90)).await.unwrap(), None);
+    // The process that opens the store next sees the same.
+    let next = ReadOnlyGate::with_clock(subject.store(), clock.clone()).await.unwrap();
+    next.check_home().unwrap();
 }

@@ -69,6 +69,9 @@ pub struct CopyArgs {
     /// fails, it does so anyway.)
     #[arg(long, conflicts_with = "follow")]
     keep_source: bool,
+    /// How long the source stays read-only if this command is killed.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = humantime::parse_duration, conflicts_with = "follow")]
+    lease: Duration,
     /// Keep the target up to date by the change feed, until interrupted.
     #[arg(long)]
     follow: bool,
@@ -131,7 +134,7 @@ pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
     if args.follow {
         return follow::run(&args).await;
     }
-    let source = Source::open(&args).await?;
+    let source = Source::open(&args, &read_only_reason(&args)).await?;
     let target = open_target(&args).await?;
     let copied = begin_and_copy(&args, &source, target.clone()).await;
     target.close().await?;
@@ -185,21 +188,31 @@ async fn copy(args: &CopyArgs, source: &Source, target: &dyn Store, copier: Copi
         }
     }
     bar.begin("waiting for changes to end", None);
-    source.make_read_only(&read_only_reason(args)).await?;
-    tokio::time::sleep(source.others_learn_within).await;
-    for _ in 0..LAST_PASSES_MAX {
-        passes += 1;
-        bar.begin(&format!("last pass ({passes})"), Some(objects));
-        if copier.pass().await.map_err(of_copy)?.found_nothing() {
-            break;
+    let mut hold = source.hold(&read_only_reason(args), args.lease).await?;
+    let copying = async {
+        tokio::time::sleep(source.others_learn_within).await;
+        for _ in 0..LAST_PASSES_MAX {
+            passes += 1;
+            bar.begin(&format!("last pass ({passes})"), Some(objects));
+            if copier.pass().await.map_err(of_copy)?.found_nothing() {
+                break;
+            }
         }
-    }
-    bar.begin("comparing", Some(objects));
-    let verified = copier.verify().await.map_err(of_copy)?;
-    bar.end();
+        bar.begin("comparing", Some(objects));
+        let verified = copier.verify().await.map_err(of_copy)?;
+        bar.end();
+        // A server may have written the first record meanwhile.
+        refuse_fast_records(source.store.as_ref(), target).await?;
+        Ok(verified)
+    };
+    let verified = hold.during(copying).await?;
     let damaged = copier.damaged_contents();
-    // A server may have written the first record meanwhile.
-    refuse_fast_records(source.store.as_ref(), target).await?;
+    // First this, so that never both take changes.
+    if args.keep_source {
+        hold.renew().await?
+    } else {
+        hold.keep().await?
+    }
     copier.end().await.map_err(of_copy)?;
     Ok(Copied { passes, verified, damaged })
 }

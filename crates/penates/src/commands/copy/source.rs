@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::Value;
-use store::{Store, copying, read_only};
+use store::{Clock, Store, SystemClock, UnixMillis, copying, read_only};
 
 use super::CopyArgs;
 use crate::client::{Client, query_value};
@@ -31,8 +31,11 @@ pub(super) struct Source {
     /// Its name in the target while the copy is incomplete.
     pub(super) name: String,
     holder: Holder,
-    /// Why it was read-only when it was opened, if it was.
+    /// Why it was read-only when it was opened, if it was. A lease of this copy, which was killed,
+    /// does not count.
     read_only_before: Option<String>,
+    /// The greatest difference between the clocks of those who decide when a lease ends.
+    clock_skew_max: Duration,
     /// How long other processes may take to learn that it is read-only.
     pub(super) others_learn_within: Duration,
 }
@@ -54,7 +57,7 @@ pub(super) fn client_of(args: &CopyArgs, server: &str) -> anyhow::Result<Client>
 }
 
 impl Source {
-    pub(super) async fn open(args: &CopyArgs) -> anyhow::Result<Self> {
+    pub(super) async fn open(args: &CopyArgs, reason_of_copy: &str) -> anyhow::Result<Self> {
         let store = args.source();
         let settings = settings::load(&store, Flags::of(&store)?)?.settings;
         let name = name_of(args, &settings);
@@ -70,7 +73,15 @@ impl Source {
             store.close().await?;
             return Err(local::cannot_open(local::unfinished_copy(&settings, &origin)));
         }
-        let read_only_before = read_only::reason(store.as_ref()).await?;
+        let read_only_before = read_only::reason_at(store.as_ref(), SystemClock.now()).await?;
+        let read_only_before = match read_only_before.as_deref().map(read_only::lease_of) {
+            Some((reason, Some(_))) if reason == reason_of_copy && !matches!(holder, Holder::Elsewhere) => None,
+            Some((_, Some(_))) => {
+                let why = read_only_before.unwrap_or_default();
+                return Err(CliError::Unreachable(format!("{name} is read-only: {why}; wait until that ends")).into());
+            }
+            _ => read_only_before,
+        };
         if matches!(holder, Holder::Elsewhere) && read_only_before.is_none() {
             let first = "run `penates read-only on` there, and then this command again";
             return Err(
@@ -80,16 +91,37 @@ impl Source {
         // A server that holds the store has learned once it has answered.
         let is_seen_by_others = matches!(holder, Holder::This) && store.capabilities().is_shared;
         let others_learn_within = if is_seen_by_others { local::OTHERS_LEARN_WITHIN } else { Duration::ZERO };
-        Ok(Self { store, name, holder, read_only_before, others_learn_within })
+        let clock_skew_max = if is_seen_by_others { settings.server.store.clock_skew_max } else { Duration::ZERO };
+        Ok(Self { store, name, holder, read_only_before, clock_skew_max, others_learn_within })
     }
 
-    pub(super) async fn make_read_only(&self, reason: &str) -> anyhow::Result<()> {
+    /// Makes it read-only for as long as the lease is renewed, unless it is read-only already.
+    pub(super) async fn hold(&self, reason: &str, lease: Duration) -> anyhow::Result<Hold<'_>> {
+        let (reason, text) = match &self.read_only_before {
+            Some(before) => (before.clone(), before.clone()),
+            None => (reason.to_owned(), String::new()),
+        };
+        let mut hold = Hold { source: self, reason, text, lease, ends: UnixMillis(u64::MAX) };
+        if self.read_only_before.is_none() {
+            hold.replace_by_lease(None).await?;
+        }
+        Ok(hold)
+    }
+
+    /// Stores a reason. `instead_of`: only if this one is stored now.
+    async fn make_read_only(&self, reason: &str, instead_of: Option<&str>) -> anyhow::Result<()> {
         match &self.holder {
             Holder::Server(server) => {
-                let path = format!("/admin/read-only?reason={}", query_value(reason));
+                let only_if = instead_of.map(|text| format!("&instead_of={}", query_value(text))).unwrap_or_default();
+                let path = format!("/admin/read-only?reason={}{only_if}", query_value(reason));
                 server.ask_json::<Value>(Method::PUT, &path).await?;
             }
-            Holder::This => read_only::set(self.store.as_ref(), Some(reason)).await?,
+            Holder::This => {
+                if instead_of.is_some() && instead_of != read_only::reason(self.store.as_ref()).await?.as_deref() {
+                    anyhow::bail!("somebody else has changed whether {} is read-only", self.name);
+                }
+                read_only::set(self.store.as_ref(), Some(reason)).await?;
+            }
             // It was read-only before.
             Holder::Elsewhere => {}
         }
@@ -100,7 +132,7 @@ impl Source {
     /// which may have been killed.
     pub(super) async fn leave_as_found(&self, reason_of_copy: &str) -> anyhow::Result<()> {
         match &self.read_only_before {
-            Some(before) if before != reason_of_copy => self.make_read_only(before).await,
+            Some(before) if before != reason_of_copy => Ok(()),
             _ => self.take_changes().await,
         }
     }
@@ -111,6 +143,62 @@ impl Source {
             Holder::This => read_only::set(self.store.as_ref(), None).await?,
             Holder::Elsewhere => {}
         }
+        Ok(())
+    }
+}
+
+/// How many times a lease is renewed within its length.
+const RENEWALS_PER_LEASE: u32 = 4;
+
+/// A source that is read-only for the last part of a copy.
+pub(super) struct Hold<'a> {
+    source: &'a Source,
+    reason: String,
+    /// The reason that is stored, with the lease.
+    text: String,
+    lease: Duration,
+    /// When the lease ends, by the clock of this process.
+    ends: UnixMillis,
+}
+
+impl Hold<'_> {
+    /// Does `work`, and renews the lease meanwhile. Fails if the source may have taken changes.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = tokio::time::sleep(self.lease / RENEWALS_PER_LEASE) => self.renew().await?,
+            }
+        }
+    }
+
+    /// Renews the lease, and so makes sure that it has held until now.
+    pub(super) async fn renew(&mut self) -> anyhow::Result<()> {
+        if self.source.read_only_before.is_some() {
+            let now = read_only::reason(self.source.store.as_ref()).await?;
+            anyhow::ensure!(now.as_ref() == Some(&self.text), "{} takes changes again", self.source.name);
+            return Ok(());
+        }
+        self.replace_by_lease(Some(self.text.clone())).await
+    }
+
+    /// Makes it read-only for good, because the target replaces it.
+    pub(super) async fn keep(mut self) -> anyhow::Result<()> {
+        self.renew().await?;
+        match &self.source.read_only_before {
+            Some(_) => Ok(()),
+            None => self.source.make_read_only(&self.reason, Some(&self.text)).await,
+        }
+    }
+
+    async fn replace_by_lease(&mut self, before: Option<String>) -> anyhow::Result<()> {
+        let ends = SystemClock.now().plus(self.lease);
+        let text = read_only::leased(&self.reason, ends.plus(self.source.clock_skew_max));
+        self.source.make_read_only(&text, before.as_deref()).await?;
+        let name = &self.source.name;
+        anyhow::ensure!(SystemClock.now() < self.ends, "{name} was not kept read-only: its lease ended meanwhile");
+        (self.text, self.ends) = (text, ends);
         Ok(())
     }
 }
