@@ -6,7 +6,7 @@
 //!   `resp.rs`; `failure.rs`: how a request fails.
 //! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing.
 
-mod alarm;
+pub mod alarm;
 mod connection;
 mod failure;
 mod generator;

@@ -1,0 +1,75 @@
+//! Settings of Cassandra 5.0 that the lab knows: how they are applied, as tried on real nodes.
+
+use crate::factor::Applied;
+
+/// A setting that the lab knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Its name.
+    pub name: &'static str,
+    /// How it gets into force.
+    pub applied: Applied,
+    /// The command of `nodetool` that sets it at run time, before the value.
+    pub nodetool: Option<&'static [&'static str]>,
+}
+
+const fn restart(name: &'static str) -> Known {
+    Known { name, applied: Applied::Restart, nodetool: None }
+}
+
+const fn live(name: &'static str, nodetool: &'static [&'static str]) -> Known {
+    Known { name, applied: Applied::Live, nodetool: Some(nodetool) }
+}
+
+const fn table(name: &'static str) -> Known {
+    Known { name, applied: Applied::Table, nodetool: None }
+}
+
+/// All of them. The caches are applied by a restart, because `system_views.settings` does not follow
+/// what a running node is given.
+pub const KNOWN: [Known; 27] = [
+    restart("memtable_heap_space"),
+    restart("memtable_offheap_space"),
+    restart("memtable_allocation_type"),
+    restart("memtable_flush_writers"),
+    restart("memtable_cleanup_threshold"),
+    live("concurrent_compactors", &["setconcurrentcompactors"]),
+    live("compaction_throughput", &["setcompactionthroughput"]),
+    restart("snapshot_before_compaction"),
+    restart("partition_size_warn_threshold"),
+    live("concurrent_reads", &["setconcurrency", "ReadStage"]),
+    live("concurrent_writes", &["setconcurrency", "MutationStage"]),
+    restart("native_transport_max_threads"),
+    restart("key_cache_size"),
+    restart("row_cache_size"),
+    restart("commitlog_sync"),
+    restart("commitlog_sync_period"),
+    restart("commitlog_segment_size"),
+    restart("disk_access_mode"),
+    restart("flush_compression"),
+    restart("trickle_fsync"),
+    restart("file_cache_size"),
+    restart("column_index_size"),
+    table("compaction"),
+    table("compression"),
+    table("caching"),
+    Known { name: "heap", applied: Applied::Heap, nodetool: None },
+    Known { name: "collector", applied: Applied::Jvm, nodetool: None },
+];
+
+/// The setting of a name.
+pub fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == name)
+}
+
+/// The value as `nodetool` takes it: a rate is a whole number of MiB per second.
+pub fn for_nodetool(name: &str, value: &str) -> Option<String> {
+    match name {
+        "compaction_throughput" => {
+            let bytes = crate::value::bytes(value)?;
+            let mib = bytes / f64::from(1 << 20);
+            (mib.fract() == 0.0 && mib >= 0.0).then(|| format!("{mib:.0}"))
+        }
+        _ => value.parse::<u32>().ok().map(|number| number.to_string()),
+    }
+}

@@ -1,0 +1,118 @@
+//! What voids a run: its figures would say something about another setting, or nothing.
+
+use std::collections::BTreeMap;
+
+use crate::factor::Setting;
+use crate::plan::Plan;
+use crate::rig::{Baseline, Counters, Loaded, THROTTLE};
+use crate::value;
+
+/// Files of earlier tables that may be left: Cassandra keeps a few small ones.
+const LEFT_BYTES_MAX: u64 = 1 << 20;
+
+/// A load that sends this late measures itself.
+const LATENESS_MAX_MS: f64 = 100.0;
+
+/// So long a limit of compactions may be used in advance.
+const BURST_S: f64 = 1.0;
+
+/// The share by which counters of the node and of the load may differ.
+const COUNTS_TOLERANCE: f64 = 0.01;
+
+/// A run whose median grows by this factor from its second quarter to its last was not steady.
+const GROWTH_MAX: f64 = 1.5;
+
+/// Settings that are not in force. `defaults` has what the node had by itself.
+pub fn settings_in_force(
+    plan: &Plan,
+    setting: &Setting,
+    read: &BTreeMap<String, String>,
+    defaults: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let wrong = plan.factors.iter().filter_map(|factor| {
+        let name = &factor.name;
+        let Some(asked) = setting.value(factor).or_else(|| defaults.get(name).map(String::as_str)) else {
+            return None; // The first run with the default shows what that is.
+        };
+        match read.get(name) {
+            Some(found) if value::is_in_force(factor.applied(), asked, found) => None,
+            Some(found) => Some(format!("{name} is {found}, not {asked}")),
+            None => Some(format!("{name} cannot be read back")),
+        }
+    });
+    wrong.collect()
+}
+
+/// What is left of earlier runs.
+pub fn nothing_left(baseline: Baseline) -> Vec<String> {
+    let mut left = Vec::new();
+    if baseline.snapshots > 0 {
+        left.push(format!("{} snapshots are left", baseline.snapshots));
+    }
+    if baseline.left_bytes > LEFT_BYTES_MAX {
+        left.push(format!("{} bytes of earlier tables are left on the disk", baseline.left_bytes));
+    }
+    left
+}
+
+/// Counters that cannot be right: that went back, that do not agree with the load, or compactions
+/// above their limit.
+pub fn counters_possible(
+    before: &Counters,
+    after: &Counters,
+    drained: &Counters,
+    loaded: &Loaded,
+    read: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let of = |counters: &Counters| [counters.compacted_bytes, counters.compactions, counters.writes, counters.reads];
+    let goes_back = |one: &Counters, other: &Counters| of(one).iter().zip(of(other)).any(|(one, other)| other < *one);
+    if goes_back(before, after) || goes_back(after, drained) {
+        wrong.push("counters went back: the node was started again".to_owned());
+        return wrong;
+    }
+    for (what, counted, (done, sent)) in
+        [("writes", after.writes - before.writes, loaded.writes), ("reads", after.reads - before.reads, loaded.reads)]
+    {
+        let (least, most) = (done as f64 * (1.0 - COUNTS_TOLERANCE), sent as f64 * (1.0 + COUNTS_TOLERANCE));
+        if !(least..=most).contains(&counted) {
+            wrong.push(format!("the node counted {counted} {what}, the load {done} of {sent}"));
+        }
+    }
+    // Zero is no limit.
+    let limit = read.get(THROTTLE).and_then(|text| value::bytes(text)).filter(|limit| *limit > 0.0);
+    let (bytes, time_s) = (drained.compacted_bytes - before.compacted_bytes, drained.at_s - before.at_s);
+    if let Some(limit) = limit
+        && bytes > limit * (time_s + BURST_S)
+    {
+        wrong.push(format!("{bytes} bytes were compacted in {time_s:.1} s, above the limit of {limit} per second"));
+    }
+    wrong
+}
+
+/// A load that was not the one that was asked for.
+pub fn load_made(loaded: &Loaded) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if loaded.lateness_p99_ms > LATENESS_MAX_MS {
+        wrong.push(format!("the load was sent {:.0} ms late (p99): this machine is busy", loaded.lateness_p99_ms));
+    }
+    if loaded.due == 0 {
+        wrong.push("no operation was due".to_owned());
+    }
+    wrong
+}
+
+/// What does not void a run and should be known.
+pub fn notes(loaded: &Loaded) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let [_, Some(second), _, Some(last)] = loaded.quarters_ms
+        && last > second * GROWTH_MAX
+        && last > second + 1.0
+    {
+        notes.push(format!("not steady: the median grew from {second:.2} to {last:.2} ms"));
+    }
+    if loaded.done < loaded.due {
+        notes.push(format!("{} of {} operations were not done", loaded.due - loaded.done, loaded.due));
+    }
+    notes
+}

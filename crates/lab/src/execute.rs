@@ -1,0 +1,133 @@
+//! All runs of a study, one after the other.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::analysis;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::rig::{Rig, RigError};
+use crate::run;
+use crate::schedule::{self, Planned};
+use crate::study::{OpenStudy, StudyError};
+
+/// A run that is void is made again until it has been made so often.
+pub const ATTEMPTS_MAX: u32 = 3;
+
+/// What the first estimate of a run takes besides its load, in seconds; and of a restart.
+const BESIDE_LOAD_S: f64 = 6.0;
+const RESTART_S: f64 = 12.0;
+
+/// Records per second that the first estimate of a prefill expects.
+const PREFILL_PER_S: f64 = 5_000.0;
+
+/// How far a study is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress<'a> {
+    /// Runs that are done.
+    pub done: usize,
+    /// Runs that are known so far. A union follows only from the results of others.
+    pub all: usize,
+    /// How long the others take, by what those before took.
+    pub left: Duration,
+    /// The run that begins; `None` in the end.
+    pub next: Option<&'a Planned>,
+    /// The run that has ended.
+    pub last: Option<&'a Line>,
+}
+
+/// Why a study ended before its end. It can be resumed.
+#[derive(Debug, Error)]
+pub enum ExecuteError {
+    /// Nothing can be measured.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// The study cannot be written.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// What is measured has changed since the study began.
+    #[error("the study was begun on something else: {}", .0.join("; "))]
+    OtherFacts(Vec<String>),
+}
+
+/// All runs of a plan that are known with these results.
+pub fn known_runs(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
+    let mut all = schedule::first_stage(plan);
+    if all.iter().all(|planned| is_done(planned, lines)) {
+        let unions = analysis::unions(plan, lines);
+        let number = all.len() as u32 + 1;
+        all.extend(schedule::second_stage(plan, &unions, number));
+    }
+    all
+}
+
+/// Whether a run counts, or was made so often that it never will.
+fn is_done(planned: &Planned, lines: &[Line]) -> bool {
+    let mut attempts = lines.iter().filter(|line| line.planned.number == planned.number);
+    attempts.any(|line| line.is_valid() || line.attempt >= ATTEMPTS_MAX)
+}
+
+/// Makes all runs that are not done.
+///
+/// # Errors
+/// Nothing can be measured, or kept. What is finished stays.
+pub async fn execute<R: Rig + ?Sized>(
+    study: &mut OpenStudy,
+    rig: &mut R,
+    mut on_progress: impl FnMut(Progress<'_>) + Send,
+) -> Result<(), ExecuteError> {
+    let differs = study.set_facts(&rig.facts().await?)?;
+    if !differs.is_empty() {
+        let told = differs.into_iter().map(|(fact, before, now)| format!("{fact} was {before}, is {now}"));
+        return Err(ExecuteError::OtherFacts(told.collect()));
+    }
+    let plan = study.study().plan().clone();
+    loop {
+        let lines = study.study().lines();
+        let all = known_runs(&plan, lines);
+        let left: Vec<_> = all.iter().filter(|planned| !is_done(planned, lines)).collect();
+        let progress = Progress {
+            done: all.len() - left.len(),
+            all: all.len(),
+            left: time(&plan, left.iter().copied(), lines),
+            next: left.first().copied(),
+            last: lines.last(),
+        };
+        on_progress(progress);
+        let Some(next) = left.first() else { return Ok(()) };
+        let attempts = lines.iter().filter(|line| line.planned.number == next.number).map(|line| line.attempt);
+        let attempt = attempts.max().unwrap_or(0) + 1;
+        let folder = study.run_folder(next.number, attempt)?;
+        let line = run::make(rig, &plan, next, attempt, &defaults(&plan, lines), &folder).await?;
+        study.add(line)?;
+    }
+}
+
+/// What the node had by itself, by factor: read back in the first run that counts with the default.
+fn defaults(plan: &Plan, lines: &[Line]) -> BTreeMap<String, String> {
+    let first = |name: &str| {
+        let is_default = |line: &&Line| line.is_valid() && line.planned.setting.get(name).is_none();
+        lines.iter().find(is_default)?.read_back.get(name).cloned()
+    };
+    let unset = plan.factors.iter().filter(|factor| factor.default.is_none());
+    unset.filter_map(|factor| Some((factor.name.clone(), first(&factor.name)?))).collect()
+}
+
+/// How long runs take: as those before took besides their loads, or else as estimated.
+pub fn time<'a>(plan: &Plan, runs: impl Iterator<Item = &'a Planned>, lines: &[Line]) -> Duration {
+    let load_s = |workload: &str| {
+        plan.workload(workload).map_or(0.0, |workload| (workload.warm_up + workload.duration).as_secs_f64())
+    };
+    let runs: Vec<_> = runs.cloned().collect();
+    let loads_s: f64 = runs.iter().map(|run| load_s(&run.workload)).sum();
+    let beside: Vec<_> = lines.iter().map(|line| line.took_s - load_s(&line.planned.workload)).collect();
+    let beside_s = if beside.is_empty() {
+        let each = BESIDE_LOAD_S + plan.data.records as f64 / PREFILL_PER_S;
+        runs.len() as f64 * each + schedule::restarts(plan, &runs) as f64 * RESTART_S
+    } else {
+        beside.iter().sum::<f64>() / beside.len() as f64 * runs.len() as f64
+    };
+    Duration::try_from_secs_f64((loads_s + beside_s).max(0.0)).unwrap_or_default()
+}

@@ -1,0 +1,148 @@
+//! Factors: the settings that a study varies, and how a value gets into force.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::catalogue;
+use crate::plan::PlanError;
+
+/// How a value gets into force, and where it is read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Applied {
+    /// A key of `cassandra.yaml`, which the node reads when it starts. It is read back from
+    /// `system_views.settings`.
+    Restart,
+    /// The same, but a running node takes it too. The [`catalogue`](crate::catalogue) knows how.
+    Live,
+    /// An option of the table (`compaction`, `compression`, `caching`). It is read back from
+    /// `system_schema.tables`.
+    Table,
+    /// The node's heap in MiB. It is read back from the node's command line.
+    Heap,
+    /// Options of the Java machine, separated by spaces. They are read back from the node's command
+    /// line.
+    Jvm,
+}
+
+impl Applied {
+    /// Whether the node has to start again for another value.
+    pub fn needs_restart(self) -> bool {
+        matches!(self, Self::Restart | Self::Heap | Self::Jvm)
+    }
+}
+
+/// A setting that a study varies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Factor {
+    /// The name of the setting, as Cassandra has it.
+    pub name: String,
+    /// The value to which others are compared. `None`: what the node has by itself.
+    #[serde(default, deserialize_with = "optional_text", skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// The other values, in order.
+    #[serde(deserialize_with = "texts")]
+    pub values: Vec<String>,
+    /// How a value gets into force. Settings of the catalogue need not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+}
+
+impl Factor {
+    /// How its values get into force.
+    pub fn applied(&self) -> Applied {
+        self.applied.unwrap_or_else(|| catalogue::find(&self.name).map_or(Applied::Restart, |known| known.applied))
+    }
+
+    /// All levels in order: the default (`None`), then the other values.
+    pub fn levels(&self) -> Vec<Option<&str>> {
+        std::iter::once(None).chain(self.values.iter().map(|value| Some(value.as_str()))).collect()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError::Invalid { at: format!("factors: {}", self.name), what });
+        if self.values.is_empty() {
+            return wrong("at least one value besides the default".to_owned());
+        }
+        if self.applied.is_none() && catalogue::find(&self.name).is_none() {
+            let known: Vec<_> = catalogue::KNOWN.iter().map(|known| known.name).collect();
+            return wrong(format!("say how it is applied; known settings are {}", known.join(", ")));
+        }
+        if self.applied() == Applied::Live && catalogue::find(&self.name).and_then(|known| known.nodetool).is_none() {
+            return wrong("a running node does not take it: applied = \"restart\"".to_owned());
+        }
+        if self.applied() == Applied::Heap && self.values.iter().any(|value| value.parse::<u32>().is_err()) {
+            return wrong("sizes of the heap are whole numbers of MiB".to_owned());
+        }
+        for (position, value) in self.values.iter().enumerate() {
+            if self.default.as_ref() == Some(value) || self.values[..position].contains(value) {
+                return wrong(format!("{value} is there twice"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A combination of values: those that are not the default, by the names of factors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Setting(pub BTreeMap<String, String>);
+
+impl Setting {
+    /// All factors at one value each; `None` is the default.
+    pub fn of<'a>(values: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Self {
+        let chosen = values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        Self(chosen.collect())
+    }
+
+    /// Whether all factors have their default.
+    pub fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of a factor; `None`: its default.
+    pub fn get(&self, factor: &str) -> Option<&str> {
+        self.0.get(factor).map(String::as_str)
+    }
+
+    /// The value that a factor is to have; `None`: what the node has by itself.
+    pub fn value<'a>(&'a self, factor: &'a Factor) -> Option<&'a str> {
+        self.get(&factor.name).or(factor.default.as_deref())
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_default() {
+            return f.write_str("default");
+        }
+        for (position, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name} = {value}", if position > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Values may be written as numbers, booleans or texts.
+fn text(value: toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Float(number) => Ok(number.to_string()),
+        toml::Value::Boolean(is_true) => Ok(is_true.to_string()),
+        other => Err(format!("a number, true, false or a text, not {other}")),
+    }
+}
+
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let values = Vec::<toml::Value>::deserialize(deserializer)?;
+    values.into_iter().map(text).collect::<Result<_, _>>().map_err(serde::de::Error::custom)
+}
+
+fn optional_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let value = Option::<toml::Value>::deserialize(deserializer)?;
+    value.map(text).transpose().map_err(serde::de::Error::custom)
+}

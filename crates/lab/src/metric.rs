@@ -1,0 +1,55 @@
+//! What a run measures: names, units, and which direction is better.
+
+/// A metric that can be an objective.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name in files.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub title: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Whether less of it is better.
+    pub is_less_better: bool,
+}
+
+const fn less(name: &'static str, title: &'static str, unit: &'static str) -> Metric {
+    Metric { name, title, unit, is_less_better: true }
+}
+
+const fn more(name: &'static str, title: &'static str, unit: &'static str) -> Metric {
+    Metric { name, title, unit, is_less_better: false }
+}
+
+/// Metrics that can be objectives. The files of a run have more.
+pub const KNOWN: [Metric; 24] = [
+    less("mean_ms", "mean latency", "ms"),
+    less("p50_ms", "median latency", "ms"),
+    less("p90_ms", "p90 of latency", "ms"),
+    less("p99_ms", "p99 of latency", "ms"),
+    less("p999_ms", "p99.9 of latency", "ms"),
+    less("read_mean_ms", "mean latency of reads", "ms"),
+    less("read_p99_ms", "p99 of reads", "ms"),
+    less("write_mean_ms", "mean latency of writes", "ms"),
+    less("write_p99_ms", "p99 of writes", "ms"),
+    less("late_share", "operations above 10 ms", "share"),
+    more("rate_per_s", "operations done", "per second"),
+    less("compacted_bytes", "bytes compacted", "bytes"),
+    less("compactions", "compactions", ""),
+    less("drain_s", "time until compactions have ended", "s"),
+    less("disk_bytes", "size on disk in the end", "bytes"),
+    less("space_amplification", "size on disk by size of records", ""),
+    less("write_amplification", "bytes to disk by bytes written", ""),
+    less("cpu_ms_per_operation", "processor time of the node per operation", "ms"),
+    less("node_cpu", "processors in use by the node", ""),
+    less("node_memory_bytes", "memory of the node", "bytes"),
+    less("node_read_bytes_per_s", "reads of the node from the disk", "bytes per second"),
+    less("node_written_bytes_per_s", "writes of the node to the disk", "bytes per second"),
+    less("disk_latency_ms", "latency of the disk", "ms"),
+    less("cpu", "processors in use, of all", "share"),
+];
+
+/// The metric of a name.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    KNOWN.iter().find(|known| known.name == name)
+}

@@ -1,0 +1,121 @@
+//! The settings of a node for a setting of the study.
+
+use cluster::Settings;
+use serde_json::Value;
+
+use crate::factor::{Applied, Factor, Setting};
+use crate::plan::Plan;
+
+/// What a node starts with. Live factors have what the plan calls their default: a running node gets
+/// other values later.
+pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
+    let mut settings = Settings {
+        heap_mib: plan.node.heap_mib,
+        jvm_options: plan.node.jvm_options.clone(),
+        yaml: plan.node.yaml.clone(),
+        ..Settings::default()
+    };
+    // Tables are dropped before each run: snapshots of them would fill the disk.
+    settings.yaml.insert("auto_snapshot".to_owned(), Value::Bool(false));
+    for factor in &plan.factors {
+        let value = match factor.applied() {
+            Applied::Live => factor.default.as_deref(),
+            _ => setting.value(factor),
+        };
+        let Some(value) = value else { continue };
+        match factor.applied() {
+            Applied::Restart | Applied::Live => {
+                settings.yaml.insert(factor.name.clone(), yaml(value));
+            }
+            Applied::Heap => settings.heap_mib = value.parse().ok().or(settings.heap_mib),
+            Applied::Jvm => settings.jvm_options.extend(value.split_whitespace().map(str::to_owned)),
+            Applied::Table => {}
+        }
+    }
+    settings
+}
+
+/// A value of `cassandra.yaml`: JSON, or else a word.
+fn yaml(value: &str) -> Value {
+    serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))
+}
+
+/// The options of the table: `compaction = {…}` and so on.
+pub(super) fn table_options(plan: &Plan, setting: &Setting) -> Vec<String> {
+    let of_table = plan.factors.iter().filter(|factor| factor.applied() == Applied::Table);
+    of_table.filter_map(|factor| Some(format!("{} = {}", factor.name, setting.value(factor)?))).collect()
+}
+
+/// The heap in MiB of a command line of Java: the last option counts.
+pub(super) fn heap_of(words: &[String]) -> Option<String> {
+    let of = |word: &String| Some(word.strip_prefix("-Xmx")?.strip_suffix('m')?.to_owned());
+    words.iter().rev().find_map(of)
+}
+
+/// Which options of a factor's values a command line has; `none` if it has none.
+pub(super) fn options_of(factor: &Factor, words: &[String]) -> String {
+    let own: Vec<_> = factor.values.iter().chain(&factor.default).flat_map(|value| value.split_whitespace()).collect();
+    let found: Vec<_> = words.iter().map(String::as_str).filter(|word| own.contains(word)).collect();
+    if found.is_empty() { "none".to_owned() } else { found.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan::parse(
+            r#"
+            name = "x"
+            design = { kind = "one-at-a-time" }
+            workloads = [{ name = "w", mix = { write = 1 }, rate = 10, duration = "1s" }]
+            [[factors]]
+            name = "memtable_heap_space"
+            values = ["64MiB"]
+            [[factors]]
+            name = "concurrent_compactors"
+            default = 1
+            values = [4]
+            [[factors]]
+            name = "compaction"
+            values = ["{'class': 'LeveledCompactionStrategy'}"]
+            [[factors]]
+            name = "heap"
+            values = [512]
+            [[factors]]
+            name = "collector"
+            values = ["-XX:-UseSerialGC -XX:+UseG1GC"]
+            "#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_node_starts_with_restart_factors_and_the_defaults_of_live_ones() {
+        let plan = plan();
+        let values =
+            [("memtable_heap_space", Some("64MiB")), ("concurrent_compactors", Some("4")), ("heap", Some("512"))];
+        let settings = settings(&plan, &Setting::of(values));
+        assert_eq!(settings.yaml["memtable_heap_space"], Value::from("64MiB"));
+        assert_eq!(settings.yaml["concurrent_compactors"], Value::from(1));
+        assert_eq!((settings.heap_mib, settings.yaml.get("compaction")), (Some(512), None));
+        // So another value of a live factor or of the table needs no restart.
+        let live = [("concurrent_compactors", Some("4")), ("compaction", Some("{'class': 'X'}"))];
+        assert_eq!(super::settings(&plan, &Setting::of(live)), super::settings(&plan, &Setting::default()));
+        assert_eq!(table_options(&plan, &Setting::of(live)), ["compaction = {'class': 'X'}"]);
+    }
+
+    #[test]
+    fn options_of_java_are_read_back_from_the_command_line() {
+        let plan = plan();
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let (collector, started) =
+            (plan.factor("collector").unwrap(), words("java -XX:+UseSerialGC -Xmx256m -Xmx512m"));
+        assert_eq!((options_of(collector, &started), heap_of(&started)), ("none".to_owned(), Some("512".to_owned())));
+        let started = words("java -XX:+UseSerialGC -XX:-UseSerialGC -XX:+UseG1GC");
+        assert_eq!(options_of(collector, &started), "-XX:-UseSerialGC -XX:+UseG1GC");
+        let value = [("collector", Some("-XX:-UseSerialGC -XX:+UseG1GC"))];
+        assert_eq!(settings(&plan, &Setting::of(value)).jvm_options, ["-XX:-UseSerialGC", "-XX:+UseG1GC"]);
+    }
+}

@@ -1,0 +1,172 @@
+//! The load: an open loop at an equal rate for all settings, over CQL.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{TryStreamExt, stream};
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use scylla::client::session::Session;
+use scylla::errors::ExecutionError;
+use testbed::arrivals::Shape;
+use testbed::worker::alarm::Alarm;
+use tokio::sync::Semaphore;
+
+use super::records::{Chooser, Columns, Records, key};
+use super::table::Table;
+use super::tally::{Ended, Tally};
+use super::views::{CqlError, doing};
+use super::watch::{self, Watched};
+use crate::rig::Loaded;
+use crate::workload::{Data, Operation, Workload};
+
+/// How long an operation may take. One that fails counts as if it had taken that long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Operations at once. More are not sent, and have failed.
+const OPERATIONS_MAX: u32 = 20_000;
+
+/// Operations at once of a prefill.
+const PREFILL_WIDTH: usize = 64;
+
+/// From the call to the first operation: the monitor begins meanwhile.
+const LEAD: Duration = Duration::from_millis(100);
+
+/// Writes all records.
+pub(super) async fn prefill(session: &Session, table: &Table, data: &Data, seed: u64) -> Result<(), CqlError> {
+    let records = Records::new(data, seed);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let writes = (0..data.records).map(|number| (key(number), records.values(&mut random)));
+    let writes = stream::iter(writes.map(Ok)).try_for_each_concurrent(PREFILL_WIDTH, |(key, values)| async {
+        session.execute_unpaged(&table.write, row(key, values)).await.map(drop)
+    });
+    doing("writing the records", writes.await)
+}
+
+type Row = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+
+fn row(key: Vec<u8>, [c0, c1, c2, c3, c4]: Columns) -> Row {
+    (key, c0, c1, c2, c3, c4)
+}
+
+/// A load.
+pub(super) struct Load<'a> {
+    /// The table.
+    pub table: &'a Table,
+    /// Its records.
+    pub data: &'a Data,
+    /// What is done, and how often.
+    pub workload: &'a Workload,
+    /// Operations, keys and bytes follow from it.
+    pub seed: u64,
+}
+
+/// An operation to be sent.
+enum Request {
+    Write(Row),
+    Read(Vec<u8>),
+    Delete(Vec<u8>),
+}
+
+impl Load<'_> {
+    /// Makes the load, and watches the machine meanwhile. Files of the run go into the folder.
+    pub async fn make(&self, session: &Arc<Session>, watched: &Watched<'_>, folder: &Path) -> Result<Loaded, CqlError> {
+        let (warm_up, duration) = (self.workload.warm_up, self.workload.duration);
+        let tally = Arc::new(Mutex::new(doing("counting", Tally::new(warm_up, duration))?));
+        let start = Instant::now() + LEAD;
+        let samples = folder.join("monitor.csv");
+        let watch = watch::run(watched, start + warm_up, duration, &samples);
+        let (sent, samples) = tokio::join!(self.send(session, start, &tally), watch);
+        doing("sending", sent)?;
+        let samples = doing("watching the machine", samples)?;
+        let tally = tally.lock();
+        let create = |name: &str| doing(name, File::create(folder.join(name)).map(BufWriter::new));
+        doing("writing latencies", tally.write_log(&mut create("latencies.hlog")?))?;
+        doing("writing seconds", tally.write_seconds(create("seconds.csv")?))?;
+        let mut loaded = tally.loaded();
+        self.add_costs(&mut loaded, &samples);
+        loaded.metrics.extend(samples);
+        Ok(loaded)
+    }
+
+    /// Sends each operation when it is due, and waits until all have ended.
+    async fn send(&self, session: &Arc<Session>, start: Instant, tally: &Arc<Mutex<Tally>>) -> std::io::Result<()> {
+        let alarm = Alarm::new()?;
+        let (records, chooser) =
+            (Records::new(self.data, self.seed), Chooser::new(self.workload.keys, self.data.records));
+        // The records of the prefill had the same seed.
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed.wrapping_add(1));
+        let shape =
+            Shape::Constant { rate: self.workload.rate, duration: self.workload.warm_up + self.workload.duration };
+        let at_once = Arc::new(Semaphore::new(OPERATIONS_MAX as usize));
+        for due in shape.arrivals(0, 1, self.seed) {
+            let operation = self.workload.mix.choose(random.random());
+            let key = key(chooser.choose(&mut random));
+            let request = match operation {
+                Operation::Write => Request::Write(row(key, records.values(&mut random))),
+                Operation::Read => Request::Read(key),
+                Operation::Delete => Request::Delete(key),
+            };
+            let due_at = start + due;
+            alarm.wait_until(due_at).await?;
+            let lateness = due_at.elapsed();
+            let Ok(permit) = at_once.clone().try_acquire_owned() else {
+                tally.lock().add(&Ended { operation, due, lateness, latency: PATIENCE, is_done: false });
+                continue;
+            };
+            let sending = self.operation(session, request);
+            let tally = tally.clone();
+            tokio::spawn(async move {
+                let is_done = matches!(tokio::time::timeout(PATIENCE, sending).await, Ok(Ok(())));
+                let latency = if is_done { due_at.elapsed() } else { due_at.elapsed().max(PATIENCE) };
+                tally.lock().add(&Ended { operation, due, lateness, latency, is_done });
+                drop(permit);
+            });
+        }
+        // All are back when all permits are. Nobody closes the semaphore.
+        let _ = at_once.acquire_many(OPERATIONS_MAX).await;
+        Ok(())
+    }
+
+    fn operation(
+        &self,
+        session: &Arc<Session>,
+        request: Request,
+    ) -> impl Future<Output = Result<(), ExecutionError>> + Send + 'static {
+        let session = session.clone();
+        let statement = match request {
+            Request::Write(_) => &self.table.write,
+            Request::Read(_) => &self.table.read,
+            Request::Delete(_) => &self.table.delete,
+        };
+        let statement = statement.clone();
+        async move {
+            let done = match request {
+                Request::Write(row) => session.execute_unpaged(&statement, row).await,
+                Request::Read(key) | Request::Delete(key) => session.execute_unpaged(&statement, (key,)).await,
+            };
+            done.map(drop)
+        }
+    }
+
+    /// What operations cost, by the means of samples.
+    fn add_costs(&self, loaded: &mut Loaded, samples: &std::collections::BTreeMap<String, f64>) {
+        let seconds = self.workload.duration.as_secs_f64();
+        if let Some(cpu) = samples.get("node_cpu") {
+            let ms = cpu * seconds * 1e3 / loaded.done.max(1) as f64;
+            loaded.metrics.insert("cpu_ms_per_operation".to_owned(), ms);
+        }
+        let share =
+            self.workload.mix.write / (self.workload.mix.write + self.workload.mix.read + self.workload.mix.delete);
+        let payload = loaded.done as f64 * share * f64::from(self.data.record_bytes);
+        if let Some(per_s) = samples.get("node_written_bytes_per_s")
+            && payload > 0.0
+        {
+            loaded.metrics.insert("write_amplification".to_owned(), per_s * seconds / payload);
+        }
+    }
+}

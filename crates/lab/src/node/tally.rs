@@ -1,0 +1,183 @@
+//! Counts operations and their latencies, from the instant at which each was due.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use hdrhistogram::{CreationError, Histogram};
+
+use crate::rig::Loaded;
+use crate::workload::Operation;
+
+/// An operation above this was late.
+const LATE_US: u64 = 10_000;
+
+/// Digits of latencies that are kept.
+const DIGITS: u8 = 3;
+
+/// An operation that has ended.
+pub(super) struct Ended {
+    /// What it did.
+    pub operation: Operation,
+    /// When it was due, since the beginning of the warm-up.
+    pub due: Duration,
+    /// How late it was sent.
+    pub lateness: Duration,
+    /// From the instant when it was due to its answer.
+    pub latency: Duration,
+    /// Whether it was done.
+    pub is_done: bool,
+}
+
+/// Counts.
+pub(super) struct Tally {
+    warm_up: Duration,
+    duration: Duration,
+    due: u64,
+    done: u64,
+    /// Answered and sent, warm-up included.
+    counts: BTreeMap<Operation, (u64, u64)>,
+    lateness: Histogram<u64>,
+    all: Histogram<u64>,
+    each: BTreeMap<Operation, Histogram<u64>>,
+    quarters: [Histogram<u64>; 4],
+    /// By the second in which they were due.
+    seconds: BTreeMap<u64, Histogram<u64>>,
+}
+
+impl Tally {
+    /// A tally of nothing.
+    pub fn new(warm_up: Duration, duration: Duration) -> Result<Self, CreationError> {
+        // It grows by itself.
+        let empty: Histogram<u64> = Histogram::new(DIGITS)?;
+        Ok(Self {
+            warm_up,
+            duration,
+            due: 0,
+            done: 0,
+            counts: BTreeMap::new(),
+            lateness: empty.clone(),
+            each: BTreeMap::new(),
+            quarters: std::array::from_fn(|_| empty.clone()),
+            seconds: BTreeMap::new(),
+            all: empty,
+        })
+    }
+
+    /// Counts an operation.
+    pub fn add(&mut self, ended: &Ended) {
+        let (answered, sent) = self.counts.entry(ended.operation).or_default();
+        (*answered, *sent) = (*answered + u64::from(ended.is_done), *sent + 1);
+        let Some(at) = ended.due.checked_sub(self.warm_up) else { return };
+        self.due += 1;
+        self.done += u64::from(ended.is_done);
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let empty = || Histogram::new_from(&self.all);
+        self.lateness.saturating_record(us(ended.lateness));
+        let quarter = (at.as_secs_f64() / self.duration.as_secs_f64() * 4.0) as usize;
+        let of_operation = self.each.entry(ended.operation).or_insert_with(empty);
+        of_operation.saturating_record(us(ended.latency));
+        self.seconds.entry(at.as_secs()).or_insert_with(empty).saturating_record(us(ended.latency));
+        self.quarters[quarter.min(3)].saturating_record(us(ended.latency));
+        self.all.saturating_record(us(ended.latency));
+    }
+
+    /// Writes the latencies of each second, as a log of HdrHistogram (V2).
+    pub fn write_log(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut serializer = V2DeflateSerializer::new();
+        let mut log = IntervalLogWriterBuilder::new()
+            .add_comment("latencies in microseconds, from the instant when an operation was due")
+            .with_start_time(UNIX_EPOCH)
+            .begin_log_with(out, &mut serializer)?;
+        for (second, histogram) in &self.seconds {
+            let written = log.write_histogram(histogram, Duration::from_secs(*second), Duration::from_secs(1), None);
+            written.map_err(|error| io::Error::other(format!("{error:?}")))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line of CSV for each second.
+    pub fn write_seconds(&self, out: impl Write) -> Result<(), csv::Error> {
+        let mut table = csv::Writer::from_writer(out);
+        table.write_record(["at_s", "due", "mean_ms", "p50_ms", "p99_ms", "max_ms"])?;
+        for (second, histogram) in &self.seconds {
+            let times = [
+                histogram.mean(),
+                histogram.value_at_quantile(0.5) as f64,
+                histogram.value_at_quantile(0.99) as f64,
+                histogram.max() as f64,
+            ];
+            let counts = [second.to_string(), histogram.len().to_string()];
+            let times = times.map(|us| format!("{:.3}", us / 1e3));
+            table.write_record(counts.iter().chain(&times))?;
+        }
+        Ok(table.flush()?)
+    }
+
+    /// What the load did.
+    pub fn loaded(&self) -> Loaded {
+        let ms = |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        let mut metrics = BTreeMap::new();
+        let mut times = |prefix: &str, histogram: &Histogram<u64>| {
+            let all = [
+                ("mean_ms", histogram.mean() / 1e3),
+                ("p50_ms", ms(histogram, 0.5)),
+                ("p90_ms", ms(histogram, 0.9)),
+                ("p99_ms", ms(histogram, 0.99)),
+                ("p999_ms", ms(histogram, 0.999)),
+                ("max_ms", histogram.max() as f64 / 1e3),
+            ];
+            metrics.extend(all.map(|(name, value)| (format!("{prefix}{name}"), value)));
+        };
+        if !self.all.is_empty() {
+            times("", &self.all);
+        }
+        self.each.iter().for_each(|(operation, histogram)| times(&format!("{}_", operation.name()), histogram));
+        let late = self.all.len() - self.all.count_between(0, LATE_US);
+        metrics.insert("late_share".to_owned(), late as f64 / self.due.max(1) as f64);
+        metrics.insert("rate_per_s".to_owned(), self.done as f64 / self.duration.as_secs_f64());
+        let count = |operation| self.counts.get(&operation).copied().unwrap_or_default();
+        let (writes, deletes) = (count(Operation::Write), count(Operation::Delete));
+        Loaded {
+            due: self.due,
+            done: self.done,
+            lateness_p99_ms: ms(&self.lateness, 0.99),
+            writes: (writes.0 + deletes.0, writes.1 + deletes.1),
+            reads: count(Operation::Read),
+            quarters_ms: self.quarters.each_ref().map(|quarter| (!quarter.is_empty()).then(|| ms(quarter, 0.5))),
+            metrics,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_warm_up_is_sent_and_does_not_count() {
+        let (warm_up, duration) = (Duration::from_secs(1), Duration::from_secs(4));
+        let mut tally = Tally::new(warm_up, duration).unwrap();
+        for second in 0..5 {
+            let (operation, is_done) = if second == 4 { (Operation::Read, false) } else { (Operation::Write, true) };
+            let latency = Duration::from_millis(if is_done { second + 1 } else { 10_000 });
+            let due = Duration::from_secs(second);
+            tally.add(&Ended { operation, due, lateness: Duration::ZERO, latency, is_done });
+        }
+        let loaded = tally.loaded();
+        assert_eq!((loaded.due, loaded.done, loaded.writes, loaded.reads), (4, 3, (4, 4), (0, 1)));
+        assert_eq!((loaded.metrics["late_share"], loaded.metrics["rate_per_s"]), (0.25, 0.75));
+        // What was not done took as long as it was waited for.
+        assert!(loaded.metrics["max_ms"] >= 10_000.0 && loaded.metrics["read_p50_ms"] >= 10_000.0);
+        assert!((loaded.metrics["p50_ms"] - 3.0).abs() < 0.01 && (loaded.quarters_ms[0].unwrap() - 2.0).abs() < 0.01);
+        let mut seconds = Vec::new();
+        tally.write_seconds(&mut seconds).unwrap();
+        assert_eq!(String::from_utf8(seconds).unwrap().lines().count(), 1 + 4);
+        let mut log = Vec::new();
+        tally.write_log(&mut log).unwrap();
+        assert!(String::from_utf8(log).unwrap().contains("HIST"));
+    }
+}

@@ -1,0 +1,164 @@
+//! What a node says of itself over CQL.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::statement::Consistency;
+use scylla::value::CqlValue;
+use thiserror::Error;
+
+use super::table;
+use crate::rig::Counters;
+
+/// The pools in which flushes and compactions run and wait.
+const POOLS: [&str; 4] =
+    ["CompactionExecutor", "MemtableFlushWriter", "MemtablePostFlush", "PerDiskMemtableFlushWriter_0"];
+
+/// A node that cannot be asked.
+#[derive(Debug, Error)]
+#[error("{doing}: {why}")]
+pub struct CqlError {
+    /// What was to be done.
+    doing: String,
+    /// Why it was not.
+    why: String,
+}
+
+/// Adds to an error what was to be done.
+pub(super) fn doing<T, E: std::fmt::Display>(what: &str, done: Result<T, E>) -> Result<T, CqlError> {
+    done.map_err(|error| CqlError { doing: what.to_owned(), why: error.to_string() })
+}
+
+/// A connection to a node.
+pub(crate) struct Views {
+    /// The session. It does not repeat what failed, and asks at level ONE.
+    pub session: Arc<Session>,
+}
+
+impl Views {
+    /// Connects.
+    pub async fn connect(node: SocketAddr) -> Result<Self, CqlError> {
+        let profile = ExecutionProfile::builder()
+            .consistency(Consistency::One)
+            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .build();
+        let builder = SessionBuilder::new().known_node_addr(node);
+        let session = builder.default_execution_profile_handle(profile.into_handle()).build().await;
+        Ok(Self { session: Arc::new(doing("connecting", session)?) })
+    }
+
+    /// Runs a statement without an answer.
+    pub async fn run(&self, statement: &str) -> Result<(), CqlError> {
+        doing(statement, self.session.query_unpaged(statement, ()).await).map(drop)
+    }
+
+    async fn rows<R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>>(
+        &self,
+        query: &str,
+    ) -> Result<Vec<R>, CqlError> {
+        let answer = doing(query, self.session.query_unpaged(query, ()).await)?;
+        let rows = doing(query, answer.into_rows_result())?;
+        let rows = doing(query, rows.rows::<R>())?.collect::<Result<_, _>>();
+        doing(query, rows)
+    }
+
+    /// All settings that have a value. The caches are not followed at run time.
+    pub async fn settings(&self) -> Result<BTreeMap<String, String>, CqlError> {
+        let rows = self.rows::<(String, Option<String>)>("SELECT name, value FROM system_views.settings").await?;
+        Ok(rows.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+    }
+
+    /// A map among the options of the load's table, as CQL writes it.
+    pub async fn table_option(&self, name: &str) -> Result<Option<String>, CqlError> {
+        let (keyspace, table) = (table::KEYSPACE, table::NAME);
+        self.option_of(keyspace, table, name).await
+    }
+
+    /// The same of any table.
+    pub async fn option_of(&self, keyspace: &str, table: &str, name: &str) -> Result<Option<String>, CqlError> {
+        let query = format!(
+            "SELECT {name} FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = '{table}'"
+        );
+        let rows = self.rows::<(Option<BTreeMap<String, String>>,)>(&query).await?;
+        let map = rows.into_iter().next().and_then(|(map,)| map);
+        Ok(map.map(|map| {
+            let pairs: Vec<_> = map.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }))
+    }
+
+    /// The id of a table, as its folder has it.
+    pub async fn id_of(&self, keyspace: &str, table: &str) -> Result<String, CqlError> {
+        let query = format!(
+            "SELECT id FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = '{table}'"
+        );
+        let id = match self.rows::<(CqlValue,)>(&query).await?.into_iter().next() {
+            Some((CqlValue::Uuid(id),)) => Ok(id.simple().to_string()),
+            _ => Err("there is no such table"),
+        };
+        doing(&query, id)
+    }
+
+    /// How many snapshots there are.
+    pub async fn snapshots(&self) -> Result<u64, CqlError> {
+        let rows = self.rows::<(String,)>("SELECT name FROM system_views.snapshots").await?;
+        Ok(rows.len() as u64)
+    }
+
+    /// Whether no flush and no compaction runs or waits.
+    pub async fn is_idle(&self) -> Result<bool, CqlError> {
+        let tasks = self.rows::<(String,)>("SELECT keyspace_name FROM system_views.sstable_tasks").await?;
+        let query = "SELECT name, active_tasks, pending_tasks FROM system_views.thread_pools";
+        let pools = self.rows::<(String, i32, i32)>(query).await?;
+        let is_busy =
+            |(name, active, pending): &(String, i32, i32)| POOLS.contains(&name.as_str()) && active + pending > 0;
+        Ok(tasks.is_empty() && !pools.iter().any(is_busy))
+    }
+
+    /// The counters of the load's table.
+    pub async fn counters(&self) -> Result<Counters, CqlError> {
+        let history = "SELECT keyspace_name, bytes_in FROM system.compaction_history";
+        let history = self.rows::<(Option<String>, Option<i64>)>(history).await?;
+        let own: Vec<_> = history
+            .into_iter()
+            .filter(|(keyspace, _)| keyspace.as_deref() == Some(table::KEYSPACE))
+            .map(|(_, bytes)| bytes.unwrap_or_default() as f64)
+            .collect();
+        Ok(Counters {
+            at_s: 0.0,
+            compacted_bytes: own.iter().sum(),
+            compactions: own.len() as f64,
+            writes: self.count("local_write_latency").await?,
+            reads: self.count("local_read_latency").await?,
+        })
+    }
+
+    /// How many operations of the load's table a view has counted.
+    async fn count(&self, view: &str) -> Result<f64, CqlError> {
+        let (keyspace, table) = (table::KEYSPACE, table::NAME);
+        let query = format!(
+            "SELECT \"count\" FROM system_views.{view} WHERE keyspace_name = '{keyspace}' AND table_name = '{table}'"
+        );
+        let rows = self.rows::<(Option<i64>,)>(&query).await?;
+        Ok(rows.into_iter().next().and_then(|(count,)| count).unwrap_or_default() as f64)
+    }
+
+    /// The versions of Cassandra and of Java.
+    pub async fn versions(&self) -> Result<BTreeMap<String, String>, CqlError> {
+        let cassandra = self.rows::<(String,)>("SELECT release_version FROM system.local").await?;
+        let java = "SELECT value FROM system_views.system_properties WHERE name = 'java.version'";
+        let java = self.rows::<(Option<String>,)>(java).await?;
+        let first = |name: &str, rows: Vec<Option<String>>| Some((name.to_owned(), rows.into_iter().flatten().next()?));
+        let all = [
+            first("cassandra", cassandra.into_iter().map(|(version,)| Some(version)).collect()),
+            first("java", java.into_iter().map(|(version,)| version).collect()),
+        ];
+        Ok(all.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,48 @@
+//! Watches the machine and the node during a load, by the testbed's monitor.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use testbed::monitor::{self, MonitorError, Settings, Watch};
+
+/// Between two samples; shorter loads have at least this many.
+const INTERVAL: Duration = Duration::from_secs(1);
+const SAMPLES_MIN: u32 = 4;
+
+/// What is watched.
+pub(super) struct Watched<'a> {
+    /// The process of the node.
+    pub pid: u32,
+    /// Its data.
+    pub data: &'a Path,
+}
+
+/// Writes samples from `start` on for so long, and returns the means of their columns. What could
+/// not be sampled is left out.
+pub(super) async fn run(
+    watched: &Watched<'_>,
+    start: Instant,
+    duration: Duration,
+    file: &Path,
+) -> Result<BTreeMap<String, f64>, MonitorError> {
+    let settings = Settings {
+        data: Some(watched.data.to_owned()),
+        watches: vec![Watch { name: "node".to_owned(), pid: watched.pid }],
+        metrics: None,
+        interval: INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10)),
+    };
+    let out = File::create(file).map_err(csv::Error::from)?;
+    let end = tokio::time::sleep_until((start + duration).into());
+    monitor::run(&settings, start.into(), out, end).await?;
+    let samples = monitor::read("node", File::open(file).map_err(csv::Error::from)?)?;
+    let mean = |(at, column): (usize, &String)| {
+        // The first sample is of the time before the start.
+        let rows = samples.rows.iter().filter(|(at_s, _)| *at_s > 0.0);
+        let values: Vec<_> = rows.filter_map(|(_, values)| values.get(at).copied().flatten()).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (!values.is_empty()).then(|| (column.replace('.', "_"), mean))
+    };
+    Ok(samples.columns.iter().enumerate().filter_map(mean).collect())
+}

@@ -1,0 +1,176 @@
+//! The plan of a study, as a TOML file says it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::design::Design;
+use crate::factor::Factor;
+use crate::metric;
+use crate::workload::{Data, Workload};
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// The order of runs, the keys and the records follow from it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// How often each setting is measured: the number of blocks.
+    #[serde(default = "three")]
+    pub repeats: u32,
+    /// The default is measured again after so many runs; 0: never.
+    #[serde(default = "five")]
+    pub control_every: u32,
+    /// What the recommendation is to improve: a metric.
+    #[serde(default = "p99")]
+    pub objective: String,
+    /// Further metrics to compare. The front of Pareto has the objective and the first of them.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// Which combinations are measured.
+    pub design: Design,
+    /// The records.
+    #[serde(default)]
+    pub data: Data,
+    /// The node.
+    #[serde(default)]
+    pub node: Node,
+    /// The loads.
+    pub workloads: Vec<Workload>,
+    /// What is varied.
+    pub factors: Vec<Factor>,
+}
+
+/// What is the same for all runs of the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    /// The heap in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heap_mib: Option<u32>,
+    /// Further options of the Java machine.
+    pub jvm_options: Vec<String>,
+    /// Further keys of `cassandra.yaml`.
+    pub yaml: std::collections::BTreeMap<String, serde_json::Value>,
+}
+
+/// Why a plan cannot be used.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// It is no plan.
+    #[error("{0}")]
+    Toml(#[from] Box<toml::de::Error>),
+    /// A value makes no sense.
+    #[error("plan: {at}: {what}")]
+    Invalid {
+        /// Where.
+        at: String,
+        /// What would make sense.
+        what: String,
+    },
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn five() -> u32 {
+    5
+}
+
+fn p99() -> String {
+    "p99_ms".to_owned()
+}
+
+impl Plan {
+    /// Reads a plan from a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or makes no sense.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let text = std::fs::read_to_string(path).map_err(|error| PlanError::Read { path: path.to_owned(), error })?;
+        Self::parse(&text)
+    }
+
+    /// Reads a plan from text.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
+        let plan: Self = toml::from_str(text).map_err(Box::new)?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// The plan as TOML.
+    pub fn to_toml(&self) -> String {
+        // All its values can be written: a test writes each kind.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// Checks that it makes sense.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let wrong = |at: &str, what: String| Err(PlanError::Invalid { at: at.to_owned(), what });
+        let is_name = |name: &str| {
+            let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            !name.is_empty() && name.bytes().all(is_good)
+        };
+        if !is_name(&self.name) {
+            return wrong("name", "small letters, digits and hyphens".to_owned());
+        }
+        if !(1..=1_000).contains(&self.repeats) {
+            return wrong("repeats", "1 to 1,000".to_owned());
+        }
+        for metric in std::iter::once(&self.objective).chain(&self.beside) {
+            if metric::find(metric).is_none() {
+                let known: Vec<_> = metric::KNOWN.iter().map(|known| known.name).collect();
+                return wrong(metric, format!("known metrics are {}", known.join(", ")));
+            }
+        }
+        if self.workloads.is_empty() || self.factors.is_empty() {
+            return wrong("workloads, factors", "at least one of each".to_owned());
+        }
+        self.workloads.iter().try_for_each(Workload::check)?;
+        self.factors.iter().try_for_each(Factor::check)?;
+        self.data.check()?;
+        let names = self.workloads.iter().map(|workload| &workload.name);
+        let twice = |names: Vec<&String>| {
+            names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| (*name).clone())
+        };
+        let factors = self.factors.iter().map(|factor| &factor.name);
+        if let Some(name) = twice(names.collect()).or_else(|| twice(factors.collect())) {
+            return wrong(&name, "a name is there once".to_owned());
+        }
+        self.design.check(self)
+    }
+
+    /// The workload of a name.
+    pub fn workload(&self, name: &str) -> Option<&Workload> {
+        self.workloads.iter().find(|workload| workload.name == name)
+    }
+
+    /// The factor of a name.
+    pub fn factor(&self, name: &str) -> Option<&Factor> {
+        self.factors.iter().find(|factor| factor.name == name)
+    }
+}

@@ -1,0 +1,184 @@
+//! The recommendation: what to change, what it gains, how sure that is, and the way back.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::{Analysis, Row, Table};
+use crate::factor::{Applied, Factor, Setting};
+use crate::line::Line;
+use crate::metric::{self, Metric};
+use crate::plan::Plan;
+
+/// At most this corrected probability is a difference.
+pub const P_MAX: f64 = 0.05;
+
+/// What is recommended for a workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recommendation {
+    /// The workload.
+    pub workload: String,
+    /// Its operations per second.
+    pub rate: f64,
+    /// The metric that is to improve.
+    pub objective: String,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "found")]
+pub enum Finding {
+    /// No setting is better than the default, as far as can be seen.
+    NoDifference {
+        /// Differences of this share and more would probably have been seen; `None` of one block.
+        visible: Option<f64>,
+    },
+    /// The default itself changed while it was measured: differences say nothing.
+    Drift {
+        /// By what share.
+        relative: f64,
+    },
+    /// Nothing was measured that can be compared.
+    Nothing,
+    /// A setting is better.
+    Better(Box<Change>),
+}
+
+/// A change that is recommended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// The setting.
+    pub setting: Setting,
+    /// The mean change of the objective by that of the default: −0.2 is a fifth less.
+    pub gain: f64,
+    /// Its 95 % interval.
+    pub gain_interval: Option<(f64, f64)>,
+    /// The probability of such a difference where there is none, corrected for all comparisons.
+    pub p_corrected: Option<f64>,
+    /// Lines of a difference (`diff -u`) of `cassandra.yaml`.
+    pub yaml: Vec<String>,
+    /// A statement for the table; and the one that leads back.
+    pub alter_table: Option<(String, String)>,
+    /// Options of the Java machine to add; and those to delete again for the way back.
+    pub jvm: Vec<String>,
+    /// Commands for a running node; and those that lead back.
+    pub live: Vec<(String, String)>,
+    /// What the setting does to other metrics and workloads for the worse, for sure.
+    pub costs: Vec<String>,
+}
+
+/// Recommends for each workload what is best for the objective, if that is better than the default.
+pub fn recommend(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Vec<Recommendation> {
+    let Some(objective) = metric::find(&plan.objective) else { return Vec::new() };
+    let for_workload = |workload: &crate::workload::Workload| {
+        let is_it = |table: &&Table| table.metric == objective.name && table.workload == workload.name;
+        let table = analysis.tables.iter().find(is_it);
+        Recommendation {
+            workload: workload.name.clone(),
+            rate: workload.rate,
+            objective: objective.name.to_owned(),
+            finding: table.map_or(Finding::Nothing, |table| finding(plan, lines, analysis, table, objective)),
+        }
+    };
+    plan.workloads.iter().map(for_workload).collect()
+}
+
+fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, objective: &Metric) -> Finding {
+    let compared: Vec<_> = table.rows.iter().filter(|row| row.difference.is_some()).collect();
+    if compared.is_empty() {
+        return Finding::Nothing;
+    }
+    if let Some(drift) = table.drift.as_ref().filter(|drift| drift.is_drifting) {
+        return Finding::Drift { relative: drift.relative };
+    }
+    // Rows are in order: the first that is sure is the best.
+    let Some(best) = compared.iter().find(|row| is_sure(row) && is_better(row, objective)) else {
+        let halves = compared.iter().filter_map(|row| row.difference.as_ref()?.relative_interval);
+        let widest = halves.map(|(low, high)| (high - low).abs() / 2.0).max_by(f64::total_cmp);
+        return Finding::NoDifference { visible: widest };
+    };
+    let Some(difference) = &best.difference else { return Finding::Nothing };
+    let defaults = defaults(plan, lines);
+    let interval = difference.relative_interval;
+    let mut change = Change {
+        setting: best.setting.clone(),
+        gain: difference.relative,
+        gain_interval: interval.map(|(one, other)| (one.min(other), one.max(other))),
+        p_corrected: difference.p_corrected,
+        yaml: Vec::new(),
+        alter_table: None,
+        jvm: Vec::new(),
+        live: Vec::new(),
+        costs: costs(analysis, &best.setting),
+    };
+    write_out(plan, &mut change, &defaults);
+    Finding::Better(Box::new(change))
+}
+
+fn is_sure(row: &Row) -> bool {
+    row.difference.as_ref().and_then(|difference| difference.p_corrected).is_some_and(|p| p <= P_MAX)
+}
+
+fn is_better(row: &Row, metric: &Metric) -> bool {
+    row.difference.as_ref().is_some_and(|difference| (difference.mean < 0.0) == metric.is_less_better)
+}
+
+/// What gets worse for sure.
+fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
+    let worse = analysis.tables.iter().filter_map(|table| {
+        let metric = metric::find(&table.metric)?;
+        let row = table.rows.iter().find(|row| &row.setting == setting)?;
+        let difference = row.difference.as_ref()?;
+        let is_worse = is_sure(row) && !is_better(row, metric);
+        is_worse.then(|| format!("{} under {}: {:+.1} %", metric.title, table.workload, difference.relative * 100.0))
+    });
+    worse.collect()
+}
+
+/// What the node had by itself or by the plan, by factor.
+fn defaults(plan: &Plan, lines: &[Line]) -> BTreeMap<String, String> {
+    let of = |factor: &Factor| {
+        let is_default = |line: &&Line| line.is_valid() && line.planned.setting.get(&factor.name).is_none();
+        let read = lines.iter().find(is_default).and_then(|line| line.read_back.get(&factor.name).cloned());
+        Some((factor.name.clone(), factor.default.clone().or(read)?))
+    };
+    plan.factors.iter().filter_map(of).collect()
+}
+
+fn write_out(plan: &Plan, change: &mut Change, defaults: &BTreeMap<String, String>) {
+    let (mut to, mut back) = (Vec::new(), Vec::new());
+    for (name, value) in change.setting.0.clone() {
+        let Some(factor) = plan.factor(&name) else { continue };
+        let before = defaults.get(&name);
+        match factor.applied() {
+            Applied::Restart | Applied::Live => {
+                change.yaml.extend(before.map(|before| format!("-{name}: {before}")));
+                change.yaml.push(format!("+{name}: {value}"));
+                let command = |value: &str| live(&name, value);
+                if factor.applied() == Applied::Live
+                    && let Some(pair) = command(&value).zip(before.and_then(|before| command(before)))
+                {
+                    change.live.push(pair);
+                }
+            }
+            Applied::Table => {
+                to.push(format!("{name} = {value}"));
+                back.extend(before.map(|before| format!("{name} = {before}")));
+            }
+            Applied::Heap => change.jvm.extend([format!("-Xms{value}m"), format!("-Xmx{value}m")]),
+            Applied::Jvm => change.jvm.extend(value.split_whitespace().map(str::to_owned)),
+        }
+    }
+    if !to.is_empty() {
+        let alter = |options: &[String]| format!("ALTER TABLE keyspace.table WITH {};", options.join(" AND "));
+        change.alter_table = Some((alter(&to), alter(&back)));
+    }
+}
+
+/// The command that sets a value on a running node.
+fn live(name: &str, value: &str) -> Option<String> {
+    let words = crate::catalogue::find(name)?.nodetool?.join(" ");
+    Some(format!("nodetool {words} {}", crate::catalogue::for_nodetool(name, value)?))
+}

@@ -1,0 +1,83 @@
+//! One run, step by step.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::checks;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::rig::{Rig, RigError};
+use crate::schedule::Planned;
+
+/// Makes a run. `defaults` has what the node had by itself, by factor.
+///
+/// # Errors
+/// Nothing can be measured here. A setting that does not run is no error: its run is void.
+pub async fn make<R: Rig + ?Sized>(
+    rig: &mut R,
+    plan: &Plan,
+    planned: &Planned,
+    attempt: u32,
+    defaults: &BTreeMap<String, String>,
+    folder: &Path,
+) -> Result<Line, RigError> {
+    let begun = Instant::now();
+    let mut line = Line {
+        planned: planned.clone(),
+        attempt,
+        at: Timestamp::now(),
+        took_s: 0.0,
+        was_restarted: false,
+        read_back: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        void: Vec::new(),
+        notes: Vec::new(),
+    };
+    match steps(rig, plan, &mut line, defaults, folder).await {
+        Err(RigError::Run(why)) => line.void.push(why),
+        other => other?,
+    }
+    line.took_s = begun.elapsed().as_secs_f64();
+    Ok(line)
+}
+
+async fn steps<R: Rig + ?Sized>(
+    rig: &mut R,
+    plan: &Plan,
+    line: &mut Line,
+    defaults: &BTreeMap<String, String>,
+    folder: &Path,
+) -> Result<(), RigError> {
+    let planned = line.planned.clone();
+    let workload = plan
+        .workload(&planned.workload)
+        .ok_or_else(|| RigError::Fatal(format!("the plan has no workload {}", planned.workload)))?;
+    line.was_restarted = rig.apply(&planned.setting).await?;
+    let baseline = rig.recreate(&planned.setting).await?;
+    line.read_back = rig.read_back().await?;
+    line.void.extend(checks::nothing_left(baseline));
+    line.void.extend(checks::settings_in_force(plan, &planned.setting, &line.read_back, defaults));
+    if !line.is_valid() {
+        return Ok(()); // A load would cost time and say nothing.
+    }
+    rig.prefill(planned.seed).await?;
+    let before = rig.counters().await?;
+    let loaded = rig.load(workload, planned.seed, folder).await?;
+    let after = rig.counters().await?;
+    let state = rig.drain().await?;
+    let drained = rig.counters().await?;
+    line.void.extend(checks::load_made(&loaded));
+    line.void.extend(checks::counters_possible(&before, &after, &drained, &loaded, &line.read_back));
+    line.notes = checks::notes(&loaded);
+    line.metrics = loaded.metrics;
+    line.metrics.extend(state);
+    line.metrics.extend([
+        ("compacted_bytes".to_owned(), drained.compacted_bytes - before.compacted_bytes),
+        ("compactions".to_owned(), drained.compactions - before.compactions),
+        ("drain_s".to_owned(), drained.at_s - after.at_s),
+    ]);
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! The order of runs: random within blocks, with the default again every so many runs.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::design::Design;
+use crate::factor::Setting;
+use crate::plan::Plan;
+
+/// A run that is to be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Its number in the study, from 1.
+    pub number: u32,
+    /// 1: what the design says. 2: what follows from its results.
+    pub stage: u8,
+    /// Its block, from 1. Each block has each setting once under each of its workloads.
+    pub block: u32,
+    /// The name of its workload.
+    pub workload: String,
+    /// Its setting.
+    pub setting: Setting,
+    /// Whether it is the default again, which shows drift.
+    pub is_control: bool,
+    /// The seed of its keys and records. All runs of a block and workload have the same.
+    pub seed: u64,
+}
+
+/// The runs that the design says.
+pub fn first_stage(plan: &Plan) -> Vec<Planned> {
+    let settings = plan.design.settings(&plan.factors, plan.seed);
+    let only = match &plan.design {
+        Design::OneAtATime { workloads, .. } => workloads.clone(),
+        _ => None,
+    };
+    let pairs = settings.iter().flat_map(|setting| {
+        let is_chosen = |name: &String| setting.is_default() || only.as_ref().is_none_or(|only| only.contains(name));
+        let names = plan.workloads.iter().map(|workload| workload.name.clone());
+        names.filter(is_chosen).map(|name| (setting.clone(), name)).collect::<Vec<_>>()
+    });
+    ordered(plan, &pairs.collect::<Vec<_>>(), 1, 1)
+}
+
+/// The runs of the union of best values, beside the default.
+pub fn second_stage(plan: &Plan, unions: &[(Setting, String)], number: u32) -> Vec<Planned> {
+    let defaults = unions.iter().map(|(_, workload)| (Setting::default(), workload.clone()));
+    let pairs: Vec<_> = unions.iter().cloned().chain(defaults).collect();
+    ordered(plan, &pairs, 2, number)
+}
+
+/// These pairs of setting and workload once in each block, in random order.
+fn ordered(plan: &Plan, pairs: &[(Setting, String)], stage: u8, first: u32) -> Vec<Planned> {
+    let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
+    random.set_stream(u64::from(stage));
+    let mut all = Vec::new();
+    let mut since_control = 0;
+    for block in 1..=plan.repeats {
+        let mut order = pairs.to_vec();
+        order.shuffle(&mut random);
+        for (setting, workload) in order {
+            if plan.control_every > 0 && since_control == plan.control_every {
+                since_control = 0;
+                if let Some(workload) = control_workload(plan) {
+                    all.push(planned(plan, all.len() as u32 + first, stage, block, workload, Setting::default(), true));
+                }
+            }
+            since_control += 1;
+            all.push(planned(plan, all.len() as u32 + first, stage, block, &workload, setting, false));
+        }
+    }
+    all
+}
+
+/// Controls are all under one workload, so that they can be compared.
+fn control_workload(plan: &Plan) -> Option<&str> {
+    let first = match &plan.design {
+        Design::OneAtATime { workloads: Some(names), .. } => names.first().map(String::as_str),
+        _ => None,
+    };
+    first.or_else(|| plan.workloads.first().map(|workload| workload.name.as_str()))
+}
+
+fn planned(
+    plan: &Plan,
+    number: u32,
+    stage: u8,
+    block: u32,
+    workload: &str,
+    setting: Setting,
+    is_control: bool,
+) -> Planned {
+    let place = plan.workloads.iter().position(|other| other.name == workload).unwrap_or_default() as u64;
+    let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(block) * 1_009).wrapping_add(place);
+    Planned { number, stage, block, workload: workload.to_owned(), setting, is_control, seed }
+}
+
+/// How many of the runs need the node to start again before them, the first included.
+pub fn restarts(plan: &Plan, runs: &[Planned]) -> usize {
+    let needed = |setting: &Setting| -> Vec<Option<String>> {
+        let factors = plan.factors.iter().filter(|factor| factor.applied().needs_restart());
+        factors.map(|factor| setting.get(&factor.name).map(str::to_owned)).collect()
+    };
+    let all: Vec<_> = runs.iter().map(|run| needed(&run.setting)).collect();
+    all.windows(2).filter(|pair| pair[0] != pair[1]).count() + usize::from(!all.is_empty())
+}

@@ -1,0 +1,224 @@
+//! A simulated node: a known surface with noise, interactions and drift. Tests find out with it what
+//! the lab finds, and users what a plan could find.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use async_trait::async_trait;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal};
+
+use crate::factor::{Applied, Setting};
+use crate::plan::Plan;
+use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
+use crate::workload::Workload;
+
+/// A factor and one of its values.
+pub type Level = (String, String);
+
+/// The value of a factor.
+pub fn level(factor: &str, value: &str) -> Level {
+    (factor.to_owned(), value.to_owned())
+}
+
+/// How the simulated node behaves.
+#[derive(Clone, Debug, Default)]
+pub struct Surface {
+    /// The p99 of latency with all defaults, in milliseconds.
+    pub base_ms: f64,
+    /// What values of factors add, in milliseconds.
+    pub effects: Vec<(Level, f64)>,
+    /// What two values together add besides.
+    pub interactions: Vec<(Level, Level, f64)>,
+    /// The standard deviation of runs, as a share.
+    pub noise: f64,
+    /// By what share every run is slower than the one before.
+    pub drift_per_run: f64,
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// A setting is accepted and not in force.
+    IgnoresSettings,
+    /// A setting stays in force for the runs after it.
+    KeepsSettings,
+    /// Counters are those since the node started, not of the load.
+    CountsEverything,
+    /// The node starts again during a load.
+    Restarts,
+    /// Compactions do not keep to their limit.
+    BrokenThrottle,
+    /// A snapshot stays.
+    LeavesSnapshot,
+    /// Files of earlier tables stay.
+    LeavesFiles,
+    /// The machine is too busy to make the load.
+    LateLoad,
+    /// One run in three fails.
+    FailsSometimes,
+}
+
+/// A simulated node.
+#[derive(Debug)]
+pub struct Simulated {
+    plan: Plan,
+    surface: Surface,
+    fault: Fault,
+    random: ChaCha8Rng,
+    in_force: Setting,
+    runs: u32,
+    now_s: f64,
+    counters: Counters,
+}
+
+/// The limit of compactions that the simulated node has by itself, in MiB per second.
+const THROTTLE_MIB_PER_S: f64 = 64.0;
+
+impl Simulated {
+    /// A node with this surface and this fault.
+    pub fn new(plan: &Plan, surface: Surface, fault: Fault) -> Self {
+        let random = ChaCha8Rng::seed_from_u64(plan.seed);
+        let (in_force, counters) = (Setting::default(), Counters::default());
+        Self { plan: plan.clone(), surface, fault, random, in_force, runs: 0, now_s: 0.0, counters }
+    }
+
+    /// The p99 with a setting, without noise and drift.
+    pub fn truth_ms(surface: &Surface, setting: &Setting) -> f64 {
+        let has = |level: &Level| setting.get(&level.0) == Some(level.1.as_str());
+        let single = surface.effects.iter().filter(|(level, _)| has(level)).map(|(_, adds)| adds);
+        let double = surface.interactions.iter().filter(|(one, other, _)| has(one) && has(other));
+        surface.base_ms + single.sum::<f64>() + double.map(|(_, _, adds)| adds).sum::<f64>()
+    }
+
+    fn noise(&mut self) -> f64 {
+        let normal = Normal::new(0.0, self.surface.noise).ok();
+        1.0 + normal.map_or(0.0, |normal| normal.sample(&mut self.random))
+    }
+}
+
+#[async_trait]
+impl Rig for Simulated {
+    async fn facts(&mut self) -> Result<Facts, RigError> {
+        let facts = [("machine", "simulated"), ("cassandra", "simulated")];
+        Ok(Facts { facts: facts.map(|(fact, value)| (fact.to_owned(), value.to_owned())).into() })
+    }
+
+    async fn apply(&mut self, setting: &Setting) -> Result<bool, RigError> {
+        self.runs += 1;
+        if self.fault == Fault::FailsSometimes && self.runs.is_multiple_of(3) {
+            return Err(RigError::Run("the node did not start".to_owned()));
+        }
+        let needs_restart = |setting: &Setting| -> BTreeMap<String, String> {
+            let is_so = |name: &String| self.plan.factor(name).is_some_and(|factor| factor.applied().needs_restart());
+            setting.0.clone().into_iter().filter(|(name, _)| is_so(name)).collect()
+        };
+        let is_restarted = needs_restart(setting) != needs_restart(&self.in_force);
+        match self.fault {
+            Fault::IgnoresSettings => {}
+            Fault::KeepsSettings => self.in_force.0.extend(setting.0.clone()),
+            _ => self.in_force = setting.clone(),
+        }
+        Ok(is_restarted)
+    }
+
+    async fn recreate(&mut self, _: &Setting) -> Result<Baseline, RigError> {
+        let is_later = self.runs > 2;
+        let snapshots = u64::from(is_later && self.fault == Fault::LeavesSnapshot);
+        let left_bytes = if is_later && self.fault == Fault::LeavesFiles { 5 << 20 } else { 0 };
+        Ok(Baseline { snapshots, left_bytes })
+    }
+
+    async fn read_back(&mut self) -> Result<BTreeMap<String, String>, RigError> {
+        let mut read = BTreeMap::from([(THROTTLE.to_owned(), format!("{THROTTLE_MIB_PER_S}MiB/s"))]);
+        for factor in &self.plan.factors {
+            let of_table = if factor.applied() == Applied::Table { "{'class': 'Default'}" } else { "by itself" };
+            let value = self.in_force.value(factor).unwrap_or(of_table);
+            if factor.name != THROTTLE || self.in_force.value(factor).is_some() {
+                read.insert(factor.name.clone(), value.to_owned());
+            }
+        }
+        Ok(read)
+    }
+
+    async fn prefill(&mut self, _: u64) -> Result<(), RigError> {
+        self.now_s += 1.0;
+        self.counters.writes += self.plan.data.records as f64;
+        self.counters.compacted_bytes += 1e9;
+        self.counters.compactions += 3.0;
+        Ok(())
+    }
+
+    async fn counters(&mut self) -> Result<Counters, RigError> {
+        Ok(Counters { at_s: self.now_s, ..self.counters.clone() })
+    }
+
+    async fn load(&mut self, workload: &Workload, _: u64, _: &Path) -> Result<Loaded, RigError> {
+        let time_s = (workload.warm_up + workload.duration).as_secs_f64();
+        let drift = 1.0 + self.surface.drift_per_run * f64::from(self.runs);
+        let p99_ms = Self::truth_ms(&self.surface, &self.in_force) * drift * self.noise();
+        let count = (workload.rate * time_s).round();
+        let reads = (count * workload.mix.read_share()).round();
+        self.now_s += time_s;
+        let counts = match self.fault {
+            Fault::CountsEverything => 10.0,
+            _ => 1.0,
+        };
+        self.counters.writes += (count - reads) * counts;
+        self.counters.reads += reads;
+        let share = if self.fault == Fault::BrokenThrottle { 2.0 } else { 0.2 };
+        self.counters.compacted_bytes += share * THROTTLE_MIB_PER_S * f64::from(1 << 20) * (time_s + 1.0);
+        self.counters.compactions += 1.0;
+        if self.fault == Fault::Restarts {
+            self.counters = Counters::default();
+        }
+        let due = (workload.rate * workload.duration.as_secs_f64()).round() as u64;
+        let sent = |count: f64| (count as u64, count as u64);
+        let lateness_p99_ms = if self.fault == Fault::LateLoad { 250.0 } else { 0.5 };
+        let metrics = [
+            ("p99_ms", p99_ms),
+            ("mean_ms", p99_ms / 4.0),
+            // What is fast here costs processor time.
+            ("cpu_ms_per_operation", 2.0 / p99_ms),
+            ("rate_per_s", workload.rate),
+        ];
+        Ok(Loaded {
+            due,
+            done: due,
+            lateness_p99_ms,
+            writes: sent(count - reads),
+            reads: sent(reads),
+            quarters_ms: [Some(p99_ms / 5.0); 4],
+            metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),
+        })
+    }
+
+    async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {
+        self.now_s += 0.5;
+        Ok(BTreeMap::from([("disk_bytes".to_owned(), 1e7)]))
+    }
+}
+
+/// A surface for trying out a plan: the last value of the first factor takes a fifth off, that of the
+/// second adds a tenth, and both together take another tenth off. Nothing else matters.
+pub fn surface_for(plan: &Plan) -> Surface {
+    let last = |at: usize| {
+        let factor = plan.factors.get(at)?;
+        Some(level(&factor.name, factor.values.last()?))
+    };
+    let (first, second) = (last(0), last(1));
+    let effects =
+        first.iter().map(|level| (level.clone(), -2.0)).chain(second.iter().map(|level| (level.clone(), 1.0)));
+    let interactions = first.iter().zip(&second).map(|(one, other)| (one.clone(), other.clone(), -1.0));
+    Surface {
+        base_ms: 10.0,
+        effects: effects.collect(),
+        interactions: interactions.collect(),
+        noise: 0.02,
+        drift_per_run: 0.0,
+    }
+}

@@ -1,0 +1,173 @@
+//! Effects and interactions of factors, from designs in which they are balanced.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{t_975, t_of, two_sided};
+use crate::factor::{Factor, Setting};
+
+/// A run as the contrasts see it.
+#[derive(Clone, Debug)]
+pub struct Observation<'a> {
+    /// Its setting.
+    pub setting: &'a Setting,
+    /// Its block.
+    pub block: u32,
+    /// Its value of the metric.
+    pub value: f64,
+}
+
+/// The effect of a factor, or the interaction of two.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Contrast {
+    /// The factor, or the two.
+    pub factors: Vec<String>,
+    /// What the metric changes by, from the default of the factor to its last value. Of two: how far
+    /// the effect of one differs where the other has its last value, by 2.
+    pub effect: f64,
+    /// Its 95 % interval; `None` without repeats.
+    pub interval: Option<(f64, f64)>,
+    /// How likely such an effect is where there is none.
+    pub p: Option<f64>,
+}
+
+/// The effects of all factors, then the interactions of each two. Means of blocks do not count. The
+/// error is that of repeats of one setting.
+pub fn contrasts(factors: &[Factor], observed: &[Observation<'_>]) -> Vec<Contrast> {
+    let values = without_blocks(observed);
+    let error = Error::of(observed, &values);
+    let codes: Vec<Vec<f64>> =
+        factors.iter().map(|factor| observed.iter().map(|run| code(factor, run.setting)).collect()).collect();
+    let single = (0..factors.len()).map(|one| (vec![factors[one].name.clone()], codes[one].clone()));
+    let pairs = (0..factors.len()).flat_map(|one| (one + 1..factors.len()).map(move |other| (one, other)));
+    let double = pairs.map(|(one, other)| {
+        let product = codes[one].iter().zip(&codes[other]).map(|(a, b)| a * b).collect();
+        (vec![factors[one].name.clone(), factors[other].name.clone()], product)
+    });
+    single.chain(double).filter_map(|(factors, codes)| contrast(factors, &codes, &values, &error)).collect()
+}
+
+/// −1 at the default, 1 at the last value, and the others evenly between.
+fn code(factor: &Factor, setting: &Setting) -> f64 {
+    let position = setting.get(&factor.name).and_then(|value| factor.values.iter().position(|known| known == value));
+    let level = position.map_or(0, |position| position + 1);
+    2.0 * level as f64 / factor.values.len() as f64 - 1.0
+}
+
+fn without_blocks(observed: &[Observation<'_>]) -> Vec<f64> {
+    let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for run in observed {
+        let (sum, count) = sums.entry(run.block).or_default();
+        (*sum, *count) = (*sum + run.value, *count + 1.0);
+    }
+    let all = observed.iter().map(|run| run.value).sum::<f64>() / observed.len().max(1) as f64;
+    let mean = |block: &u32| sums.get(block).map_or(all, |(sum, count)| sum / count);
+    observed.iter().map(|run| run.value - mean(&run.block) + all).collect()
+}
+
+/// How repeats of one setting scatter.
+struct Error {
+    variance: f64,
+    freedom: f64,
+}
+
+impl Error {
+    fn of(observed: &[Observation<'_>], values: &[f64]) -> Self {
+        let mut cells: BTreeMap<&Setting, Vec<f64>> = BTreeMap::new();
+        for (run, value) in observed.iter().zip(values) {
+            cells.entry(run.setting).or_default().push(*value);
+        }
+        let squares: f64 = cells
+            .values()
+            .map(|cell| {
+                let mean = cell.iter().sum::<f64>() / cell.len() as f64;
+                cell.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+            })
+            .sum();
+        let mut blocks: Vec<_> = observed.iter().map(|run| run.block).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        // Means of cells and of blocks were taken from the same values.
+        let taken = cells.len() + blocks.len().saturating_sub(1);
+        let freedom = observed.len().saturating_sub(taken) as f64;
+        Self { variance: if freedom > 0.0 { squares / freedom } else { f64::NAN }, freedom }
+    }
+}
+
+/// Twice the slope over the code, which goes from −1 to 1.
+fn contrast(factors: Vec<String>, codes: &[f64], values: &[f64], error: &Error) -> Option<Contrast> {
+    let n = codes.len() as f64;
+    let (mean_code, mean_value) = (codes.iter().sum::<f64>() / n, values.iter().sum::<f64>() / n);
+    let squares: f64 = codes.iter().map(|code| (code - mean_code).powi(2)).sum();
+    if squares == 0.0 || n == 0.0 {
+        return None;
+    }
+    let products: f64 = codes.iter().zip(values).map(|(code, value)| (code - mean_code) * (value - mean_value)).sum();
+    let effect = 2.0 * products / squares;
+    let deviation = 2.0 * (error.variance / squares).sqrt();
+    let half = t_975(error.freedom).map(|t| t * deviation);
+    Some(Contrast {
+        factors,
+        effect,
+        interval: half.map(|half| (effect - half, effect + half)),
+        p: two_sided(t_of(effect, deviation), error.freedom),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::design::Design;
+
+    fn factors() -> Vec<Factor> {
+        let factor = |name: &str| Factor {
+            name: name.to_owned(),
+            default: None,
+            values: vec!["on".to_owned()],
+            applied: Some(crate::factor::Applied::Restart),
+        };
+        ["a", "b", "c"].map(factor).to_vec()
+    }
+
+    #[test]
+    fn effects_and_interactions_are_those_of_the_surface() {
+        let factors = factors();
+        let settings = Design::Factorial {}.settings(&factors, 1);
+        let is_on = |setting: &Setting, name| f64::from(u8::from(setting.get(name).is_some()));
+        // a adds 3, b takes 1, and both together take 4 more.
+        let surface = |setting: &Setting| {
+            let (a, b) = (is_on(setting, "a"), is_on(setting, "b"));
+            10.0 + 3.0 * a - b - 4.0 * a * b
+        };
+        let mut observed = Vec::new();
+        for block in 1..=3 {
+            for (at, setting) in settings.iter().enumerate() {
+                let noise = if (at as u32 + block) % 2 == 0 { 0.05 } else { -0.05 };
+                observed.push(Observation { setting, block, value: surface(setting) + noise + f64::from(block) });
+            }
+        }
+        let found = contrasts(&factors, &observed);
+        let of = |names: &[&str]| found.iter().find(|contrast| contrast.factors == names).unwrap();
+        // On average over the other factor: 3 − 4 / 2, and −1 − 4 / 2.
+        assert!((of(&["a"]).effect - 1.0).abs() < 0.1, "{found:?}");
+        assert!((of(&["b"]).effect + 3.0).abs() < 0.1, "{found:?}");
+        assert!((of(&["a", "b"]).effect + 2.0).abs() < 0.1, "{found:?}");
+        assert!(of(&["a", "b"]).p.unwrap() < 0.001);
+        assert!(of(&["c"]).effect.abs() < 0.1 && of(&["c"]).p.unwrap() > 0.05, "{found:?}");
+        let (low, high) = of(&["a"]).interval.unwrap();
+        assert!(low < 1.0 && 1.0 < high, "{found:?}");
+    }
+
+    #[test]
+    fn without_repeats_there_is_an_effect_but_no_interval() {
+        let factors = factors();
+        let settings = Design::Factorial {}.settings(&factors, 1);
+        let observed: Vec<_> =
+            settings.iter().map(|setting| Observation { setting, block: 1, value: setting.0.len() as f64 }).collect();
+        let found = contrasts(&factors, &observed);
+        assert!(found.iter().all(|contrast| contrast.interval.is_none() && contrast.p.is_none()));
+        assert!((found[0].effect - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,244 @@
+//! The folder of a study: its plan, and a line for each run, written so that no finished run is lost.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::line::Line;
+use crate::plan::{Plan, PlanError};
+use crate::rig::Facts;
+
+const PLAN: &str = "plan.toml";
+const RUNS: &str = "runs.jsonl";
+const FACTS: &str = "facts.json";
+const LOCK: &str = "study.lock";
+
+/// Why a study cannot be used.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A line in the middle makes no sense.
+    #[error("{}: line {line}: {error}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// Why.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// The folder has a study already.
+    #[error("{} has a study already; `penates lab resume` continues it", .0.display())]
+    Exists(PathBuf),
+    /// The folder has none.
+    #[error("{} has no study", .0.display())]
+    Absent(PathBuf),
+    /// Another process makes its runs.
+    #[error("another process works on the study in {}", .0.display())]
+    Held(PathBuf),
+}
+
+/// A study in a folder.
+#[derive(Debug)]
+pub struct Study {
+    folder: PathBuf,
+    plan: Plan,
+    lines: Vec<Line>,
+}
+
+/// A study to which this process, and no other, adds runs.
+#[derive(Debug)]
+pub struct OpenStudy {
+    study: Study,
+    runs: File,
+    _lock: File,
+}
+
+fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, StudyError> {
+    result.map_err(|error| StudyError::Io { path: path.to_owned(), error })
+}
+
+impl Study {
+    /// Reads a study. The end of a line that was being written when its process was killed is left
+    /// out.
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn read(folder: &Path) -> Result<Self, StudyError> {
+        let path = folder.join(PLAN);
+        if !path.exists() {
+            return Err(StudyError::Absent(folder.to_owned()));
+        }
+        let plan = Plan::read(&path)?;
+        let (lines, _) = lines(&folder.join(RUNS))?;
+        Ok(Self { folder: folder.to_owned(), plan, lines })
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// All runs, void ones too, in the order in which they were made.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// What was measured, on what; empty before the first run.
+    pub fn facts(&self) -> Facts {
+        let text = fs::read(self.folder.join(FACTS)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+}
+
+/// The lines of a file, and how many bytes of it they are.
+fn lines(path: &Path) -> Result<(Vec<Line>, u64), StudyError> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        text => io_at(path, text)?,
+    };
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let parse = |(number, line): (usize, &[u8])| {
+        serde_json::from_slice(line).map_err(|error| StudyError::Line {
+            path: path.to_owned(),
+            line: number + 1,
+            error,
+        })
+    };
+    let split = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    Ok((split.enumerate().map(parse).collect::<Result<_, _>>()?, whole as u64))
+}
+
+impl OpenStudy {
+    /// Makes a study in a folder, which is created if it is absent.
+    ///
+    /// # Errors
+    /// The folder has one already, or cannot be written.
+    pub fn create(folder: &Path, plan: &Plan) -> Result<Self, StudyError> {
+        plan.check()?;
+        io_at(folder, fs::create_dir_all(folder))?;
+        let lock = lock(folder)?;
+        let path = folder.join(PLAN);
+        if path.exists() {
+            return Err(StudyError::Exists(folder.to_owned()));
+        }
+        io_at(&path, write_whole(&path, plan.to_toml().as_bytes()))?;
+        Self::open_locked(folder, lock)
+    }
+
+    /// Opens a study to continue it.
+    ///
+    /// # Errors
+    /// There is none, it is damaged, or another process works on it.
+    pub fn open(folder: &Path) -> Result<Self, StudyError> {
+        if !folder.join(PLAN).exists() {
+            return Err(StudyError::Absent(folder.to_owned()));
+        }
+        let lock = lock(folder)?;
+        Self::open_locked(folder, lock)
+    }
+
+    fn open_locked(folder: &Path, lock: File) -> Result<Self, StudyError> {
+        let study = Study::read(folder)?;
+        let path = folder.join(RUNS);
+        let (_, whole) = lines(&path)?;
+        let runs = io_at(&path, OpenOptions::new().create(true).append(true).open(&path))?;
+        // The next line must not follow the beginning of one that was never finished.
+        io_at(&path, runs.set_len(whole))?;
+        Ok(Self { study, runs, _lock: lock })
+    }
+
+    /// The study.
+    pub fn study(&self) -> &Study {
+        &self.study
+    }
+
+    /// The folder for files of a run. It is made, and is empty.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn run_folder(&self, number: u32, attempt: u32) -> Result<PathBuf, StudyError> {
+        let folder = self.study.folder.join("runs").join(format!("{number:05}-{attempt}"));
+        // An attempt that was killed left it.
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return io_at(&folder, Err(error)),
+            _ => {}
+        }
+        io_at(&folder, fs::create_dir_all(&folder))?;
+        Ok(folder)
+    }
+
+    /// Adds a run. When this returns, it is on the disk.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, line: Line) -> Result<(), StudyError> {
+        let path = self.study.folder.join(RUNS);
+        let text = serde_json::to_vec(&line).map_err(io::Error::from);
+        let mut text = io_at(&path, text)?;
+        text.push(b'\n');
+        io_at(&path, self.runs.write_all(&text).and_then(|()| self.runs.sync_data()))?;
+        self.study.lines.push(line);
+        Ok(())
+    }
+
+    /// Keeps what is measured, on what. If the study has facts already, they stay, and what differs
+    /// is returned: (fact, before, now).
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn set_facts(&self, facts: &Facts) -> Result<Vec<(String, String, String)>, StudyError> {
+        let path = self.study.folder.join(FACTS);
+        let known = self.study.facts();
+        if known.facts.is_empty() {
+            let text = io_at(&path, serde_json::to_vec_pretty(facts).map_err(io::Error::from))?;
+            io_at(&path, write_whole(&path, &text))?;
+            return Ok(Vec::new());
+        }
+        let now: &BTreeMap<_, _> = &facts.facts;
+        let differs = known.facts.into_iter().filter_map(|(fact, before)| {
+            let now = now.get(&fact).cloned().unwrap_or_default();
+            (now != before).then_some((fact, before, now))
+        });
+        Ok(differs.collect())
+    }
+}
+
+fn lock(folder: &Path) -> Result<File, StudyError> {
+    let path = folder.join(LOCK);
+    let file = io_at(&path, File::create(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StudyError::Held(folder.to_owned())),
+        Err(TryLockError::Error(error)) => io_at(&path, Err(error)),
+    }
+}
+
+/// Writes a file so that there is all of it or nothing.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}

@@ -1,0 +1,110 @@
+//! Whether two texts are the same value of a setting: `1GiB` is `1024MiB`.
+
+use std::collections::BTreeMap;
+
+use crate::factor::Applied;
+
+/// Sizes and rates, largest first, because `B` ends all of them.
+const UNITS: [(&str, f64); 5] =
+    [("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0), ("KiB", 1_024.0), ("kB", 1e3), ("B", 1.0)];
+
+/// Times in milliseconds, the longest name first.
+const TIMES: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
+
+/// The bytes of a size or of a rate per second; `None` if it is none.
+pub fn bytes(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    if let Ok(0.0) = size.parse::<f64>() {
+        return Some(0.0);
+    }
+    quantity(size, &UNITS)
+}
+
+fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    units.iter().find_map(|(unit, times)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * times))
+}
+
+/// A number for an axis: of a number, a size, a rate or a time. `None` if the value is none.
+pub fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    text.parse().ok().or_else(|| bytes(text)).or_else(|| quantity(text, &TIMES))
+}
+
+/// Whether the value that was read back is the one that was asked for.
+pub fn is_in_force(applied: Applied, asked: &str, read: &str) -> bool {
+    match applied {
+        Applied::Restart | Applied::Live | Applied::Heap => {
+            is_same_text(asked, read) || is_same_number(number(asked), number(read))
+        }
+        Applied::Table => has_options(asked, read),
+        Applied::Jvm => asked.split_whitespace().all(|option| read.split_whitespace().any(|found| found == option)),
+    }
+}
+
+fn is_same_text(asked: &str, read: &str) -> bool {
+    asked.trim().eq_ignore_ascii_case(read.trim())
+}
+
+fn is_same_number(asked: Option<f64>, read: Option<f64>) -> bool {
+    let (Some(asked), Some(read)) = (asked, read) else { return false };
+    // Some settings are single-precision numbers.
+    (asked - read).abs() <= 1e-6 * asked.abs().max(read.abs())
+}
+
+/// Whether a table has all options that were asked for. It has more, with defaults. Names of classes
+/// may be given without their package.
+fn has_options(asked: &str, read: &str) -> bool {
+    let (Some(asked), Some(read)) = (map(asked), map(read)) else { return is_same_text(asked, read) };
+    asked.iter().all(|(key, value)| {
+        let Some(found) = read.get(key) else { return false };
+        let name = if key == "class" { found.rsplit('.').next().unwrap_or(found) } else { found };
+        value == found || value == name
+    })
+}
+
+/// A map of CQL with texts as keys and values.
+fn map(cql: &str) -> Option<BTreeMap<String, String>> {
+    serde_json::from_str(&cql.replace('\'', "\"")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_the_same_in_other_units() {
+        for (asked, read) in
+            [("1GiB", "1024MiB"), ("24MiB/s", "24MiB/s"), ("0.14", "0.14000000059604645"), ("true", "TRUE"), ("2", "2")]
+        {
+            assert!(is_in_force(Applied::Restart, asked, read), "{asked} {read}");
+        }
+        for (asked, read) in [("24MiB/s", "64MiB/s"), ("2", "4"), ("mmap", "standard"), ("256MiB", "247MiB")] {
+            assert!(!is_in_force(Applied::Restart, asked, read), "{asked} {read}");
+        }
+    }
+
+    #[test]
+    fn a_table_may_have_more_options_than_were_asked_for() {
+        let read = "{'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', 'fanout_size': '10'}";
+        assert!(is_in_force(Applied::Table, "{'class': 'LeveledCompactionStrategy'}", read));
+        assert!(!is_in_force(Applied::Table, "{'class': 'UnifiedCompactionStrategy'}", read));
+        assert!(!is_in_force(Applied::Table, "{'class': 'LeveledCompactionStrategy', 'fanout_size': '8'}", read));
+    }
+
+    #[test]
+    fn every_option_of_java_has_to_be_there() {
+        let read = "java -Xmx1g -XX:-UseSerialGC -XX:+UseG1GC org.Main";
+        assert!(is_in_force(Applied::Jvm, "-XX:-UseSerialGC -XX:+UseG1GC", read));
+        assert!(!is_in_force(Applied::Jvm, "-XX:+UseZGC", read));
+    }
+
+    #[test]
+    fn rates_of_zero_are_unlimited_and_have_no_unit() {
+        assert_eq!(bytes("0"), Some(0.0));
+        assert_eq!(bytes("0MiB/s"), Some(0.0));
+        assert_eq!(bytes("1.5KiB"), Some(1536.0));
+        assert_eq!(bytes("many"), None);
+        assert_eq!(number("10s"), Some(10_000.0));
+    }
+}

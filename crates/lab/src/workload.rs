@@ -1,0 +1,153 @@
+//! Workloads: what a load does, how often, on which records.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::PlanError;
+
+/// Shares of the operations. Only their ratio counts: 90 and 10 are 0.9 and 0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mix {
+    /// Writes of whole records.
+    pub write: f64,
+    /// Reads of whole records.
+    pub read: f64,
+    /// Deletions of whole records.
+    pub delete: f64,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self { write: 0.0, read: 0.0, delete: 0.0 }
+    }
+}
+
+impl Mix {
+    /// The operation for a random number from 0 to 1.
+    pub fn choose(&self, random: f64) -> Operation {
+        let at = random * (self.write + self.read + self.delete);
+        if at < self.write {
+            Operation::Write
+        } else if at < self.write + self.read {
+            Operation::Read
+        } else {
+            Operation::Delete
+        }
+    }
+
+    /// The share of reads, 0 to 1.
+    pub fn read_share(&self) -> f64 {
+        self.read / (self.write + self.read + self.delete)
+    }
+}
+
+/// What one request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Writes a record.
+    Write,
+    /// Reads a record.
+    Read,
+    /// Deletes a record.
+    Delete,
+}
+
+impl Operation {
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// Which records are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Keys {
+    /// All equally often.
+    #[default]
+    Uniform,
+    /// Few of them often, by Zipf's law.
+    Zipf {
+        /// The exponent, above 0; 0.99 is usual.
+        exponent: f64,
+    },
+}
+
+/// A load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub mix: Mix,
+    /// Operations per second, the same for all settings.
+    pub rate: f64,
+    /// Which records.
+    #[serde(default)]
+    pub keys: Keys,
+    /// So long operations are made and do not count.
+    #[serde(default, with = "humantime_serde")]
+    pub warm_up: Duration,
+    /// So long they count.
+    #[serde(with = "humantime_serde")]
+    pub duration: Duration,
+}
+
+impl Workload {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let wrong =
+            |what: &str| Err(PlanError::Invalid { at: format!("workloads: {}", self.name), what: what.to_owned() });
+        let shares = [self.mix.write, self.mix.read, self.mix.delete];
+        if shares.iter().any(|share| !share.is_finite() || *share < 0.0) || shares.iter().sum::<f64>() <= 0.0 {
+            return wrong("shares of the mix are at least 0, and one is above");
+        }
+        if !(self.rate.is_finite() && (0.1..=1e6).contains(&self.rate)) {
+            return wrong("a rate from 0.1 to 1,000,000 operations per second");
+        }
+        if self.duration.is_zero() {
+            return wrong("a duration above 0");
+        }
+        if let Keys::Zipf { exponent } = self.keys
+            && !(exponent.is_finite() && exponent > 0.0)
+        {
+            return wrong("an exponent above 0");
+        }
+        Ok(())
+    }
+}
+
+/// The records that are there before each run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Data {
+    /// How many.
+    pub records: u64,
+    /// Bytes of each, in five columns.
+    pub record_bytes: u32,
+    /// Random bytes do not compress; `true` makes records of few different bytes.
+    pub compressible: bool,
+}
+
+impl Default for Data {
+    /// What cassandra-stress makes: five columns of 34 bytes.
+    fn default() -> Self {
+        Self { records: 10_000, record_bytes: 170, compressible: false }
+    }
+}
+
+impl Data {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        if self.records == 0 || !(5..=1 << 20).contains(&self.record_bytes) {
+            let what = "at least one record, of 5 bytes to 1 MiB".to_owned();
+            return Err(PlanError::Invalid { at: "data".to_owned(), what });
+        }
+        Ok(())
+    }
+}

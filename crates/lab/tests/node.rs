@@ -1,0 +1,105 @@
+//! A whole study on a real node: two factors, two mixes, three short repeats.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write;
+
+use lab::analysis::analyse;
+use lab::execute::execute;
+use lab::node::Node;
+use lab::plan::Plan;
+use lab::recommend::recommend;
+use lab::rig::{Rig, RigError};
+use lab::study::OpenStudy;
+
+/// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
+fn can_run() -> bool {
+    let Err(error) = cluster::prerequisites() else { return true };
+    let told = format!("the lab with a real node: {error}");
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
+    eprintln!("not run: {told}");
+    if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
+        let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(list, "{told}").unwrap();
+    }
+    false
+}
+
+/// One factor of a running node and one of the table, so that the node starts once.
+const PLAN: &str = r#"
+    name = "small"
+    repeats = 3
+    control_every = 0
+    objective = "p99_ms"
+    beside = ["disk_bytes"]
+    design = { kind = "one-at-a-time" }
+    data = { records = 500, compressible = true }
+    node = { heap_mib = 512 }
+    workloads = [
+        { name = "writes", mix = { write = 90, read = 10 }, rate = 200, duration = "500ms" },
+        { name = "reads", mix = { write = 40, read = 50, delete = 10 }, rate = 200, duration = "500ms" },
+    ]
+    [[factors]]
+    name = "compaction_throughput"
+    values = ["16MiB/s"]
+    [[factors]]
+    name = "compression"
+    values = ["{'enabled': 'false'}"]
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_study_of_a_real_node_sees_what_settings_do() {
+    if !can_run() {
+        return;
+    }
+    let plan = Plan::parse(PLAN).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("node");
+    let mut node = tokio::task::spawn_blocking({
+        let plan = plan.clone();
+        move || Node::open(&plan, &data).unwrap()
+    })
+    .await
+    .unwrap();
+    let mut study = OpenStudy::create(folder.path(), &plan).unwrap();
+    execute(&mut study, &mut node, |progress| {
+        if let Some(line) = progress.last {
+            println!("{:.1} s, {:?} {:?}", line.took_s, line.planned.setting.0, line.void);
+        }
+    })
+    .await
+    .unwrap();
+    let study = study.study();
+    assert_eq!(study.facts().facts["cassandra"], cluster::CASSANDRA_VERSION);
+    let valid: Vec<_> = study.lines().iter().filter(|line| line.is_valid()).collect();
+    assert_eq!(valid.len(), 3 * 3 * 2, "{:?}", study.lines().iter().map(|line| &line.void).collect::<Vec<_>>());
+    // What was asked for was in force, and the other runs had what the node has by itself.
+    for line in &valid {
+        let of = |factor: &str| line.planned.setting.get(factor).is_some();
+        let throughput = if of("compaction_throughput") { "16MiB/s" } else { "64MiB/s" };
+        assert_eq!(line.read_back["compaction_throughput"], throughput);
+        assert_eq!(line.read_back["compression"].contains("'enabled': 'false'"), of("compression"), "{line:?}");
+        assert!(["mean_ms", "write_p99_ms", "read_p99_ms"].iter().all(|name| line.metrics[*name] > 0.0), "{line:?}");
+    }
+    // Nobody can know the latencies here. But records of four different bytes are smaller compressed.
+    let analysis = analyse(&plan, study.lines());
+    let disk = analysis.tables.iter().find(|table| table.metric == "disk_bytes" && table.workload == "writes");
+    let rows = &disk.unwrap().rows;
+    let plain = rows.iter().find(|row| row.setting.get("compression").is_some()).unwrap();
+    let difference = plain.difference.as_ref().unwrap();
+    assert!(difference.relative > 0.2 && difference.p_corrected.unwrap() < 0.05, "{difference:?}");
+    assert_eq!(recommend(&plan, study.lines(), &analysis).len(), 2);
+    let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
+    for file in ["monitor.csv", "seconds.csv", "latencies.hlog"] {
+        assert!(run.join(file).exists(), "{file}");
+    }
+    a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
+}
+
+/// On the node that runs already.
+async fn a_setting_that_the_node_refuses_is_a_void_run(node: &mut Node) {
+    let wrong = lab::factor::Setting::of([("compaction_throughput", Some("fast"))]);
+    let Err(RigError::Run(why)) = node.apply(&wrong).await else { panic!("it is no setting") };
+    assert!(why.contains("cannot be set to fast"), "{why}");
+    assert!(!node.apply(&lab::factor::Setting::default()).await.unwrap(), "the node runs on");
+}

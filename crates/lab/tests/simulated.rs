@@ -1,0 +1,325 @@
+//! Whole studies on a simulated node, whose surface is known.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use lab::analysis::{Analysis, analyse, unions};
+use lab::design::Design;
+use lab::execute::{ATTEMPTS_MAX, execute, known_runs};
+use lab::factor::Setting;
+use lab::line::Line;
+use lab::plan::Plan;
+use lab::recommend::{Change, Finding, recommend};
+use lab::rig::RigError;
+use lab::simulated::{Fault, Simulated, Surface, level};
+use lab::study::{OpenStudy, Study, StudyError};
+
+/// Three factors under two workloads. Each run has 10,000 operations.
+fn plan(design: &str, values: &str) -> Plan {
+    let text = format!(
+        r#"
+        name = "simulated"
+        repeats = 4
+        control_every = 4
+        objective = "p99_ms"
+        beside = ["cpu_ms_per_operation"]
+        design = {design}
+        workloads = [
+            {{ name = "writes", mix = {{ write = 90, read = 10 }}, rate = 1000, duration = "10s" }},
+            {{ name = "reads", mix = {{ write = 10, read = 90 }}, rate = 1000, duration = "10s" }},
+        ]
+        [[factors]]
+        name = "memtable_heap_space"
+        values = {values}
+        [[factors]]
+        name = "concurrent_compactors"
+        values = {values}
+        [[factors]]
+        name = "trickle_fsync"
+        values = {values}
+        "#
+    );
+    Plan::parse(&text).unwrap()
+}
+
+const TWO: &str = "[2]";
+const THREE: &str = "[2, 4]";
+
+/// The first factor gains 2 ms by its value 2, and 3 by its value 4. The second costs 1 ms alone and
+/// gains 3 beside the first at 2. The third does nothing.
+fn surface() -> Surface {
+    let (heap, compactors) = ("memtable_heap_space", "concurrent_compactors");
+    Surface {
+        base_ms: 20.0,
+        effects: vec![(level(heap, "2"), -2.0), (level(heap, "4"), -3.0), (level(compactors, "2"), 1.0)],
+        interactions: vec![(level(heap, "2"), level(compactors, "2"), -4.0)],
+        noise: 0.01,
+        drift_per_run: 0.0,
+    }
+}
+
+async fn study_of(folder: &Path, plan: &Plan, surface: Surface, fault: Fault) -> Vec<Line> {
+    let mut study = OpenStudy::create(folder, plan).unwrap();
+    execute(&mut study, &mut Simulated::new(plan, surface, fault), |_| ()).await.unwrap();
+    study.study().lines().to_vec()
+}
+
+async fn measured(plan: &Plan, surface: Surface, fault: Fault) -> (Vec<Line>, Analysis) {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = study_of(folder.path(), plan, surface, fault).await;
+    let analysis = analyse(plan, &lines);
+    (lines, analysis)
+}
+
+/// The recommendation for the workload `writes`.
+async fn recommended(plan: &Plan, surface: Surface) -> Finding {
+    let (lines, analysis) = measured(plan, surface, Fault::None).await;
+    recommend(plan, &lines, &analysis).swap_remove(0).finding
+}
+
+fn change(finding: Finding) -> Box<Change> {
+    match finding {
+        Finding::Better(change) => change,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn setting(values: &[(&str, &str)]) -> Setting {
+    Setting::of(values.iter().map(|(name, value)| (*name, Some(*value))))
+}
+
+#[tokio::test]
+async fn one_at_a_time_finds_the_best_single_value_and_its_gain() {
+    let change = change(recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), surface()).await);
+    assert_eq!(change.setting, setting(&[("memtable_heap_space", "4")]));
+    // 3 of 20 ms.
+    let (low, high) = change.gain_interval.unwrap();
+    assert!(low < -0.14 && high > -0.16 && (change.gain + 0.15).abs() < 0.02, "{change:?}");
+    assert_eq!(change.yaml, ["-memtable_heap_space: by itself", "+memtable_heap_space: 4"]);
+}
+
+#[tokio::test]
+async fn the_union_has_the_best_values_of_all_factors_and_follows_from_the_results() {
+    let plan = plan(r#"{ kind = "one-at-a-time", union = true, workloads = ["writes"] }"#, TWO);
+    let mut surface = surface();
+    surface.effects.push((level("trickle_fsync", "2"), -2.0));
+    let (lines, analysis) = measured(&plan, surface, Fault::None).await;
+    let union = setting(&[("memtable_heap_space", "2"), ("trickle_fsync", "2")]);
+    assert_eq!(unions(&plan, &lines), [(union.clone(), "writes".to_owned())]);
+    let second: Vec<_> = lines.iter().filter(|line| line.planned.stage == 2).collect();
+    let of_union = second.iter().filter(|line| line.planned.setting == union).count();
+    assert_eq!(of_union, 4, "once in each block, beside the default");
+    let finding = recommend(&plan, &lines, &analysis).swap_remove(0).finding;
+    assert_eq!(change(finding).setting, union);
+    // Single changes are measured under one workload only, the default under all.
+    let of_reads = lines.iter().filter(|line| line.planned.workload == "reads");
+    assert!(of_reads.clone().count() == 4 && of_reads.into_iter().all(|line| line.planned.setting.is_default()));
+}
+
+#[tokio::test]
+async fn a_grid_finds_the_optimum_that_no_single_change_shows() {
+    let change = change(recommended(&plan(r#"{ kind = "grid" }"#, THREE), surface()).await);
+    let best = [("memtable_heap_space", "2"), ("concurrent_compactors", "2")];
+    assert!(best.iter().all(|(name, value)| change.setting.get(name) == Some(value)), "{change:?}");
+}
+
+#[tokio::test]
+async fn factorial_designs_find_the_effects_and_the_interaction() {
+    for design in [r#"{ kind = "factorial" }"#, r#"{ kind = "fractional", resolution = 5 }"#] {
+        let plan = plan(design, TWO);
+        let (_, analysis) = measured(&plan, surface(), Fault::None).await;
+        let table = &analysis.tables[0];
+        let of = |names: &[&str]| table.contrasts.iter().find(|contrast| contrast.factors == names).unwrap();
+        let (heap, compactors) = ("memtable_heap_space", "concurrent_compactors");
+        // On average over the other: −2 − 4 / 2, and 1 − 4 / 2.
+        assert!((of(&[heap]).effect + 4.0).abs() < 0.3, "{design}: {:?}", of(&[heap]));
+        assert!((of(&[compactors]).effect + 1.0).abs() < 0.3, "{design}: {:?}", of(&[compactors]));
+        let interaction = of(&[heap, compactors]);
+        assert!((interaction.effect + 2.0).abs() < 0.3 && interaction.p.unwrap() < 1e-4, "{interaction:?}");
+        assert!(of(&["trickle_fsync"]).effect.abs() < 0.3, "{:?}", of(&["trickle_fsync"]));
+    }
+}
+
+#[tokio::test]
+async fn a_fraction_measures_fewer_settings_and_names_what_it_cannot_tell_apart() {
+    let plan = plan(r#"{ kind = "fractional", resolution = 3 }"#, TWO);
+    assert_eq!(plan.design.settings(&plan.factors, 1).len(), 4);
+    let (_, analysis) = measured(&plan, Surface { interactions: Vec::new(), ..surface() }, Fault::None).await;
+    let heap = &analysis.tables[0].contrasts[0];
+    assert!((heap.effect + 2.0).abs() < 0.3, "{heap:?}");
+    assert!(analysis.aliases.iter().any(|alias| alias.contains("memtable_heap_space × concurrent_compactors")));
+}
+
+#[tokio::test]
+async fn a_latin_hypercube_finds_a_setting_near_the_optimum() {
+    let plan = plan(r#"{ kind = "latin-hypercube", points = 9 }"#, THREE);
+    let change = change(recommended(&plan, surface()).await);
+    // All combinations have 15 to 21 ms, and the best of nine points is in their lower third.
+    assert!(Simulated::truth_ms(&surface(), &change.setting) <= 17.0, "{change:?}");
+    assert!(matches!(plan.design, Design::LatinHypercube { points: 9 }));
+}
+
+#[tokio::test]
+async fn where_nothing_matters_no_difference_is_found() {
+    let flat = Surface { base_ms: 20.0, noise: 0.05, ..Surface::default() };
+    let finding = recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), flat).await;
+    let Finding::NoDifference { visible: Some(visible) } = finding else { panic!("{finding:?}") };
+    assert!((0.01..0.5).contains(&visible), "{visible}");
+}
+
+#[tokio::test]
+async fn a_setting_that_is_better_in_one_thing_and_worse_in_another_says_so() {
+    let change = change(recommended(&plan(r#"{ kind = "one-at-a-time" }"#, TWO), surface()).await);
+    assert!(change.costs.iter().any(|cost| cost.starts_with("processor time")), "{:?}", change.costs);
+}
+
+#[tokio::test]
+async fn runs_are_in_random_order_within_blocks_with_the_default_again_and_again() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let runs = known_runs(&plan, &[]);
+    assert_eq!(runs, known_runs(&plan, &[]), "the order follows from the seed");
+    assert!(runs.is_sorted_by_key(|run| run.block));
+    let orders: Vec<Vec<_>> = (1..=4)
+        .map(|block| runs.iter().filter(|run| run.block == block && !run.is_control).map(|run| &run.setting).collect())
+        .collect();
+    assert!(orders.iter().all(|order| order.len() == 8) && orders[0] != orders[1], "{orders:?}");
+    let controls: Vec<_> = runs.iter().filter(|run| run.is_control).collect();
+    assert_eq!(controls.len(), (4 * 8 - 1) / 4);
+    assert!(controls.iter().all(|run| run.setting.is_default() && run.workload == "writes"));
+}
+
+/// The reasons for which runs with a fault are void; and how many were not.
+async fn void(fault: Fault) -> (Vec<String>, usize) {
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    plan.repeats = 1;
+    let (lines, analysis) = measured(&plan, surface(), fault).await;
+    let reasons = analysis.void.into_iter().flat_map(|(_, _, reasons)| reasons).collect();
+    (reasons, lines.iter().filter(|line| line.is_valid()).count())
+}
+
+#[tokio::test]
+async fn a_setting_that_is_not_in_force_voids_its_runs_and_no_others() {
+    let (reasons, valid) = void(Fault::IgnoresSettings).await;
+    assert!(reasons.iter().all(|reason| reason.contains("not 2")) && !reasons.is_empty(), "{reasons:?}");
+    let defaults = 2 + 1;
+    assert_eq!(valid, defaults);
+}
+
+#[tokio::test]
+async fn a_setting_that_stays_voids_the_runs_after_it() {
+    let (reasons, _) = void(Fault::KeepsSettings).await;
+    assert!(reasons.iter().any(|reason| reason.contains("is 2, not by itself")), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn counters_of_something_else_are_caught() {
+    let (reasons, valid) = void(Fault::CountsEverything).await;
+    assert!(reasons.iter().all(|reason| reason.contains("the node counted")) && valid == 0, "{reasons:?}");
+    let (reasons, valid) = void(Fault::Restarts).await;
+    assert!(reasons.iter().all(|reason| reason.contains("went back")) && valid == 0, "{reasons:?}");
+}
+
+#[tokio::test]
+async fn a_broken_throttle_is_caught() {
+    let (reasons, valid) = void(Fault::BrokenThrottle).await;
+    assert!(reasons.iter().all(|reason| reason.contains("above the limit")) && valid == 0, "{reasons:?}");
+}
+
+#[tokio::test]
+async fn what_earlier_runs_have_left_is_caught() {
+    let (reasons, valid) = void(Fault::LeavesSnapshot).await;
+    assert!(reasons.iter().all(|reason| reason.contains("snapshots are left")) && valid == 2, "{reasons:?}");
+    let (reasons, valid) = void(Fault::LeavesFiles).await;
+    assert!(reasons.iter().all(|reason| reason.contains("earlier tables are left")) && valid == 2, "{reasons:?}");
+}
+
+#[tokio::test]
+async fn a_machine_that_is_too_busy_for_the_load_is_caught() {
+    let (reasons, valid) = void(Fault::LateLoad).await;
+    assert!(reasons.iter().all(|reason| reason.contains("late (p99)")) && valid == 0, "{reasons:?}");
+}
+
+#[tokio::test]
+async fn drift_is_caught_and_then_nothing_is_recommended() {
+    let drifting = Surface { drift_per_run: 0.01, ..surface() };
+    let finding = recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), drifting).await;
+    assert!(matches!(finding, Finding::Drift { relative } if relative > 0.2), "{finding:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_made_again_at_most_so_often() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let (lines, _) = measured(&plan, surface(), Fault::FailsSometimes).await;
+    assert!(lines.iter().any(|line| line.attempt == 2 && line.is_valid()));
+    let runs = known_runs(&plan, &lines).len();
+    assert_eq!(lines.iter().filter(|line| line.is_valid()).count(), runs);
+    let (lines, _) = measured(&plan, surface(), Fault::LateLoad).await;
+    assert_eq!(lines.len(), runs * ATTEMPTS_MAX as usize);
+}
+
+#[tokio::test]
+async fn a_study_goes_on_where_it_ended_and_loses_no_run() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let folder = tempfile::tempdir().unwrap();
+    let whole = study_of(folder.path(), &plan, surface(), Fault::None).await;
+    // All but ten lines, and the beginning of the next one.
+    let path = folder.path().join("runs.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let ten: String = text.lines().take(10).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, format!("{ten}{}", &text.lines().nth(10).unwrap()[..50])).unwrap();
+    let planned = |lines: &[Line]| lines.iter().map(|line| line.planned.clone()).collect::<Vec<_>>();
+    assert_eq!(planned(Study::read(folder.path()).unwrap().lines()), planned(&whole[..10]));
+    let mut study = OpenStudy::open(folder.path()).unwrap();
+    let mut told = Vec::new();
+    let mut node = Simulated::new(&plan, surface(), Fault::None);
+    execute(&mut study, &mut node, |progress| told.push((progress.done, progress.left.as_secs()))).await.unwrap();
+    drop(study);
+    let resumed = Study::read(folder.path()).unwrap();
+    assert_eq!(planned(resumed.lines()), planned(&whole));
+    assert_eq!((told[0].0, told.last().unwrap()), (10, &(whole.len(), 0)));
+    assert!(told.iter().is_sorted_by_key(|(_, left_s)| std::cmp::Reverse(*left_s)), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_folder_has_one_study_and_one_process_that_adds_to_it() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let folder = tempfile::tempdir().unwrap();
+    let open = OpenStudy::create(folder.path(), &plan).unwrap();
+    assert!(matches!(OpenStudy::open(folder.path()), Err(StudyError::Held(_))));
+    drop(open);
+    assert!(matches!(OpenStudy::create(folder.path(), &plan), Err(StudyError::Exists(_))));
+    assert!(matches!(OpenStudy::open(&folder.path().join("absent")), Err(StudyError::Absent(_))));
+    assert_eq!(Study::read(folder.path()).unwrap().plan(), &plan, "the plan is kept as it is");
+}
+
+#[tokio::test]
+async fn a_study_does_not_go_on_on_another_machine() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let folder = tempfile::tempdir().unwrap();
+    let study = OpenStudy::create(folder.path(), &plan).unwrap();
+    let facts = |machine: &str| lab::rig::Facts { facts: [("machine".to_owned(), machine.to_owned())].into() };
+    assert!(study.set_facts(&facts("one")).unwrap().is_empty());
+    let differs = study.set_facts(&facts("other")).unwrap();
+    assert_eq!(differs, [("machine".to_owned(), "one".to_owned(), "other".to_owned())]);
+    let error = RigError::Fatal("gone".to_owned());
+    assert_eq!(error.to_string(), "gone");
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
+    let good = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml();
+    for (from, to, expected) in [
+        ("rate = 1000.0", "rate = 0.0", "a rate from"),
+        ("p99_ms", "p98_ms", "known metrics are"),
+        ("name = \"trickle_fsync\"", "name = \"no_such_setting\"", "say how it is applied"),
+        ("name = \"reads\"", "name = \"writes\"", "a name is there once"),
+        ("kind = \"one-at-a-time\"", "kind = \"fractional\"\nresolution = 9", "resolution from 3 to 6"),
+        ("values = [\"2\"]", "values = [\"2\", \"2\"]", "is there twice"),
+    ] {
+        assert!(good.contains(from), "{from}: {good}");
+        let text = good.replace("union = false\n", "").replacen(from, to, 1);
+        let told = Plan::parse(&text).unwrap_err().to_string();
+        assert!(told.contains(expected), "{to}: {told}");
+    }
+}
