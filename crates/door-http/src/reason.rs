@@ -103,6 +103,7 @@ reasons! {
     OUTSIDE = CONFLICT "outside";
     RESERVED_PATH = CONFLICT "reserved-path";
     PRECONDITION_FAILED = PRECONDITION_FAILED "precondition-failed";
+    TOO_MANY_REQUESTS = TOO_MANY_REQUESTS "too-many-requests" in SOON_S;
     TOO_MANY_SELECTIONS = TOO_MANY_REQUESTS "too-many-selections" in LATER_S;
 
     // The state of the server and of its store.

@@ -33,6 +33,7 @@ use crate::health::{self, Readiness};
 use crate::held;
 use crate::hosts::Hosts;
 use crate::pace::{self, Pace};
+use crate::rate::{self, Rates};
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
@@ -48,6 +49,8 @@ pub struct App {
     records: Arc<Door>,
     warming: Arc<Warming>,
     tokens: Arc<Tokens>,
+    /// `None`: any rate is allowed.
+    rates: Option<Arc<Rates>>,
     fixity: Arc<Auditor>,
     hosts: Arc<Hosts>,
     origins: Arc<Origins>,
@@ -83,6 +86,7 @@ impl App {
             let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
                 .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
             let fixity = Auditor::new(library.clone(), config.fixity.options());
+            let rates = Rates::of(&config.limits).map(Arc::new);
             let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
             let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
             let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
@@ -104,6 +108,7 @@ impl App {
                 hosts,
                 origins,
                 metrics,
+                rates,
                 consumers,
                 webhooks,
                 stopping: CancellationToken::new(),
@@ -126,7 +131,7 @@ impl App {
     ///    (`Host`); with a header that forbids browsers to guess types;
     /// 4. catching of panics, so that a defect costs one response and not a connection;
     /// 5. the client's identity (`Authorization`) and, in front of each route, its rights;
-    /// 6. limits: a body that arrives too slowly is given up; the rest of a body after an early
+    /// 6. limits: a client with too many requests is refused (`limits.request_rate`); a body that arrives too slowly is given up; the rest of a body after an early
     ///    response is read, up to a bound;
     /// 7. the doors.
     pub fn router(&self, via: Via) -> Router {
@@ -166,7 +171,8 @@ impl App {
         }
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
-        layered(routes, policy, hosts, Pace::of(&self.config.limits))
+        let rates = if via.is_admin() { None } else { self.rates.clone() };
+        layered(routes, policy, hosts, rates, Pace::of(&self.config.limits))
     }
 
     fn readiness(&self) -> Readiness {
@@ -303,7 +309,13 @@ fn records_settings(config: &Config) -> door_records::Settings {
 
 /// Puts the layers around the routes; see [`App::router`] for their order. Without `hosts`, `Host`
 /// is not checked.
-fn layered(routes: Router, policy: Arc<Policy>, hosts: Option<Arc<Hosts>>, pace: Pace) -> Router {
+fn layered(
+    routes: Router,
+    policy: Arc<Policy>,
+    hosts: Option<Arc<Hosts>>,
+    rates: Option<Arc<Rates>>,
+    pace: Pace,
+) -> Router {
     let origins = Some(policy.origins.clone()).filter(|origins| hosts.is_some() && !origins.is_empty());
     let layers = ServiceBuilder::new()
         .layer(from_fn(request_id::assign))
@@ -312,6 +324,7 @@ fn layered(routes: Router, policy: Arc<Policy>, hosts: Option<Arc<Hosts>>, pace:
         .layer(from_fn_with_state(hosts, guard))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
+        .option_layer(rates.map(|rates| from_fn_with_state(rates, rate::limit)))
         .layer(from_fn_with_state(pace, pace::keep));
     routes.layer(layers)
 }
@@ -486,7 +499,8 @@ mod tests {
         let (app, _faults, _folder) = app().await;
         let panics = async || -> &'static str { panic!("a defect, on purpose") };
         let pace = Pace::of(&app.config.limits);
-        let router = layered(Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)), None, pace);
+        let router =
+            layered(Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)), None, None, pace);
         let response = answer(&router, Method::GET, "/").await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(response.headers().contains_key(request_id::HEADER));

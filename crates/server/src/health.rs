@@ -29,6 +29,11 @@ pub(crate) struct Readiness {
     pub(crate) stopping: CancellationToken,
 }
 
+/// Whether a path is one of these. They are answered whatever the limits of clients are.
+pub(crate) fn is_health(path: &str) -> bool {
+    ["/healthz", "/readyz"].contains(&path)
+}
+
 pub(crate) fn routes(readiness: Readiness) -> Router {
     Router::new().route("/healthz", get(async || "alive\n")).route("/readyz", get(ready)).with_state(readiness)
 }

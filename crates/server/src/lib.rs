@@ -6,9 +6,9 @@
 //! - [`config`]: the settings.
 //! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no
 //!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
-//!   `tokens.rs` keeps the tokens. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify
+//!   `tokens/` keeps the tokens. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify
 //!   requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response,
-//!   `pace.rs` ends slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
+//!   `pace.rs` ends slow bodies, `rate.rs` counts requests. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
 //!   `stat.rs`, `fixity_pages.rs`, `admin.rs` and `page.rs` are the server's own routes; so is
 //!   `feed/`, the change feed over HTTP. `webhooks/` sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
@@ -37,6 +37,7 @@ mod page;
 mod peer;
 mod private;
 mod problem;
+mod rate;
 mod request_id;
 mod serve;
 mod stat;

@@ -528,6 +528,10 @@ pub struct LimitsConfig {
     /// for it; 0: any.
     #[serde(with = "text::size")]
     pub body_rate: u64,
+    /// Requests per second of one token or address, in the long run; 0: any.
+    pub request_rate: u32,
+    /// How many requests of one token or address may come at once, before `request_rate` counts.
+    pub request_burst: u32,
     /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
     /// that finds too little waits a while and is then asked to retry. No token and no address
     /// has more of it than it leaves free.
@@ -549,6 +553,8 @@ impl Default for LimitsConfig {
             header_time: Duration::from_secs(30),
             body_pause: Duration::from_secs(30),
             body_rate: 1 << 10,
+            request_rate: 0,
+            request_burst: 1_000,
             memory: LibraryOptions::default().memory_bytes,
             stall: Duration::from_secs(60),
             shutdown_time: Duration::from_secs(30),
@@ -573,6 +579,9 @@ impl Config {
         }
         if self.limits.connections == 0 || self.limits.http2_streams == 0 {
             return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
+        }
+        if self.limits.request_burst == 0 {
+            return Err(refused("limits.request_burst must be at least 1; limits.request_rate = 0 allows any rate"));
         }
         self.check_memory()?;
         if !self.data.prefix.is_empty() {

@@ -147,3 +147,28 @@ async fn a_client_that_sends_everything_before_it_reads_gets_the_reason_of_a_ref
         assert_eq!(status_line(&server, &head, (16 << 20) + 1).await, format!("HTTP/1.1 {status}"), "{head}");
     }
 }
+
+#[tokio::test]
+async fn a_client_with_too_many_requests_is_asked_to_wait_and_others_are_not() {
+    let limited = |config: &mut server::config::Config| {
+        (config.limits.request_rate, config.limits.request_burst) = (1, 2);
+    };
+    let (server, _folder) = Server::start(limited).await;
+    // A fast machine sends them within a second, and a slow one sends more of them.
+    let mut answer = server.get("/stat").await;
+    assert_eq!((answer.status, answer.header("ratelimit-policy")), (StatusCode::OK, "\"requests\";q=2;w=2"));
+    for _ in 0..1_000 {
+        answer = server.get("/stat").await;
+        if answer.status != StatusCode::OK {
+            break;
+        }
+    }
+    assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!((answer.header("retry-after"), answer.header("ratelimit")), ("1", "\"requests\";r=0;t=2"));
+    assert_eq!(answer.json()["kind"], "too-many-requests");
+    assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
+    assert_eq!(server.admin(Method::GET, "/admin/tokens").await.status, StatusCode::OK);
+    let bearer = format!("Bearer {}", server.token("other").await);
+    let other = server.ask(Method::GET, "/stat", &[("authorization", &bearer)]).await;
+    assert_eq!((other.status, other.header("ratelimit")), (StatusCode::OK, "\"requests\";r=1;t=1"));
+}

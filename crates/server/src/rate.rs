@@ -1,0 +1,192 @@
+//! Limits how many requests one party makes.
+//!
+//! The fields of responses follow draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` has
+//! the quota `q` and its window `w` in seconds, and `RateLimit` what remains of it (`r`) and in how
+//! many seconds all of it is there again (`t`).
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use audit::Requester;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use budget::Party;
+use door_http::Reason;
+use governor::clock::{Clock, DefaultClock, Reference};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
+use http::{HeaderName, HeaderValue, header};
+use parking_lot::Mutex;
+
+use crate::config::LimitsConfig;
+use crate::health;
+use crate::problem;
+
+/// Parties that are remembered. While there are more, addresses share one quota, so that a client
+/// with very many of them takes no more memory. Each token has its own in any case.
+const PARTIES_MAX: usize = 100_000;
+
+/// How often parties are forgotten that have their whole quota again, if there are too many.
+const FORGET_EVERY: Duration = Duration::from_secs(1);
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// What is left for a party.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Requests that may come at once.
+    Requests(u32),
+    /// None until this time has passed.
+    NoneFor(Duration),
+}
+
+/// How many requests each party has made of late.
+pub(crate) struct Rates<C: Clock = DefaultClock> {
+    clock: C,
+    per_second: NonZeroU32,
+    burst: NonZeroU32,
+    parties_max: usize,
+    limiter: RateLimiter<Party, DashMapStateStore<Party>, C, StateInformationMiddleware>,
+    forgotten: Mutex<Option<C::Instant>>,
+}
+
+impl Rates {
+    /// The limit of a configuration; `None`: there is none.
+    pub(crate) fn of(limits: &LimitsConfig) -> Option<Self> {
+        let per_second = NonZeroU32::new(limits.request_rate)?;
+        let burst = NonZeroU32::new(limits.request_burst)?;
+        Some(Self::new(per_second, burst, PARTIES_MAX, DefaultClock::default()))
+    }
+}
+
+impl<C: Clock + Clone> Rates<C> {
+    fn new(per_second: NonZeroU32, burst: NonZeroU32, parties_max: usize, clock: C) -> Self {
+        let quota = Quota::per_second(per_second).allow_burst(burst);
+        let limiter = RateLimiter::new(quota, DashMapStateStore::default(), clock.clone());
+        Self { clock, per_second, burst, parties_max, limiter, forgotten: Mutex::default() }
+    }
+
+    /// Counts a request.
+    fn count(&self, party: Party) -> Left {
+        let party = match party {
+            Party::Network(_) if !self.has_room() => Party::Network(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            party => party,
+        };
+        match self.limiter.check_key(&party) {
+            Ok(state) => Left::Requests(state.remaining_burst_capacity()),
+            Err(not_until) => Left::NoneFor(not_until.wait_time_from(self.clock.now())),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        if self.limiter.len() < self.parties_max {
+            return true;
+        }
+        let now = self.clock.now();
+        let mut forgotten = self.forgotten.lock();
+        if forgotten.is_none_or(|last| now.duration_since(last) >= FORGET_EVERY.into()) {
+            self.limiter.retain_recent();
+            *forgotten = Some(now);
+        }
+        self.limiter.len() < self.parties_max
+    }
+
+    /// The seconds in which so many requests become available.
+    fn seconds_for(&self, requests: u32) -> u32 {
+        requests.div_ceil(self.per_second.get())
+    }
+
+    fn announce(&self, response: &mut Response, left: Left) {
+        let burst = self.burst.get();
+        let (remaining, whole_in_s) = match left {
+            Left::Requests(left) => (left, self.seconds_for(burst.saturating_sub(left))),
+            Left::NoneFor(_) => (0, self.seconds_for(burst)),
+        };
+        let policy = format!("\"requests\";q={burst};w={}", self.seconds_for(burst));
+        let limit = format!("\"requests\";r={remaining};t={whole_in_s}");
+        for (name, value) in [(POLICY, policy), (LIMIT, limit)] {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+    }
+}
+
+/// A layer: refuses requests beyond the limit, and announces what remains.
+pub(crate) async fn limit(State(rates): State<Arc<Rates>>, request: Request, next: Next) -> Response {
+    if health::is_health(request.uri().path()) {
+        return next.run(request).await;
+    }
+    let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();
+    let left = rates.count(party);
+    let mut response = match left {
+        Left::Requests(_) => next.run(request).await,
+        Left::NoneFor(wait) => {
+            let Rates { per_second, burst, .. } = &*rates;
+            let detail = format!("this client may make {per_second} requests per second, and {burst} at once");
+            let mut response = problem::respond(Reason::TOO_MANY_REQUESTS, &detail);
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+            response
+        }
+    };
+    rates.announce(&mut response, left);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    fn rates(per_second: u32, burst: u32, parties_max: usize) -> (Rates<FakeRelativeClock>, FakeRelativeClock) {
+        let clock = FakeRelativeClock::default();
+        let [per_second, burst] = [per_second, burst].map(|number| NonZeroU32::new(number).unwrap());
+        (Rates::new(per_second, burst, parties_max, clock.clone()), clock)
+    }
+
+    #[test]
+    fn a_party_has_its_burst_and_then_its_rate_whatever_others_do() {
+        let (rates, clock) = rates(2, 3, 10);
+        let (one, other) = (Party::of_token("one"), Party::of_token("other"));
+        let left = [2, 1, 0].map(Left::Requests);
+        assert_eq!([(); 3].map(|()| rates.count(one.clone())), left);
+        assert_eq!(rates.count(one.clone()), Left::NoneFor(Duration::from_millis(500)));
+        assert_eq!(rates.count(other), Left::Requests(2));
+        clock.advance(Duration::from_millis(500));
+        assert_eq!(rates.count(one.clone()), Left::Requests(0));
+        assert_eq!(rates.count(one), Left::NoneFor(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn while_there_are_too_many_parties_addresses_share_one_quota() {
+        let (rates, clock) = rates(1, 1, 2);
+        let party = |number: u8| Party::of_address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)));
+        assert_eq!([1, 2].map(|number| rates.count(party(number))), [Left::Requests(0); 2]);
+        assert_eq!(rates.count(party(3)), Left::Requests(0));
+        assert!(matches!(rates.count(party(4)), Left::NoneFor(_)), "of a quota that the third one used");
+        assert_eq!(rates.count(Party::of_token("a")), Left::Requests(0));
+        clock.advance(Duration::from_secs(5));
+        assert_eq!([5, 6].map(|number| rates.count(party(number))), [Left::Requests(0); 2]);
+    }
+
+    #[test]
+    fn a_response_says_what_is_allowed_and_what_remains() {
+        let (rates, _) = rates(10, 25, 10);
+        let field = |left| {
+            let mut response = Response::default();
+            rates.announce(&mut response, left);
+            [POLICY, LIMIT].map(|name| response.headers()[name].to_str().unwrap().to_owned())
+        };
+        let policy = "\"requests\";q=25;w=3";
+        assert_eq!(field(Left::Requests(24)), [policy, "\"requests\";r=24;t=1"]);
+        assert_eq!(field(Left::NoneFor(Duration::from_secs(1))), [policy, "\"requests\";r=0;t=3"]);
+    }
+}
