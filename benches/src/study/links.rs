@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Protocol, Task};
 use super::ground::{Ground, Totals};
-use super::proxy::{Link, Proxy};
 use super::served::Served;
 use super::settings::Settings;
 use super::together::{LEVELS, ask};
 use super::trial::{Point, Trial, in_turn};
+use testbed::link::{Link, Proxy};
 
 /// A point of this stage: layout `pages`, over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,8 @@
 //! - `stages.rs` runs the chosen stages with [`settings`], on the volumes of [`ground`];
 //!   [`outcome`] keeps the results, and [`trial`] is the smallest part of them.
 //! - The stages: [`store_alone`], [`zip_alone`], [`server_alone`] (its server is [`finished`]),
-//!   [`together`], [`links`] (through the [`proxy`], whose arithmetic is [`shape`]). All servers
-//!   are separate processes ([`served`]), and all are measured with one [`client`], which may
-//!   [`unpack`].
+//!   [`together`], [`links`] (through the proxy of the testbed). All servers are separate processes
+//!   ([`served`]), and all are measured with one [`client`], which may [`unpack`].
 //! - [`rule`] is the study's rule for when to compress, [`history`] its figures.
 //! - [`tables`] and [`figures`] are for readers; [`chart`] draws, along its [`axis`].
 //!
@@ -22,12 +21,10 @@ pub mod ground;
 pub mod history;
 pub mod links;
 pub mod outcome;
-pub mod proxy;
 pub mod rule;
 pub mod served;
 pub mod server_alone;
 pub mod settings;
-pub mod shape;
 mod stages;
 pub mod store_alone;
 pub mod tables;

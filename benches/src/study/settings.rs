@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Stage;
-use super::proxy::Link;
+use testbed::link::Link;
 
 /// The amount of data, and the number of trials. The same `seed` draws the same volumes, and fewer
 /// volumes are the first of more.

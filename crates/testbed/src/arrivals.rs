@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlanError, invalid};
+use crate::replay::{self, Keys, LogFormat, safe_methods};
 
 /// The most users of a run: more would be a mistake.
 const USERS_MAX: f64 = 1e10;
@@ -54,6 +55,27 @@ pub enum Shape {
         /// The rates.
         steps: Vec<RateStep>,
     },
+    /// The requests of an access log, with their distances. Their scenario has a feed of the kind
+    /// `replay`.
+    Replay {
+        /// The log, beside the plan; it may be compressed (`….gz`).
+        file: String,
+        /// Its form.
+        #[serde(default)]
+        format: LogFormat,
+        /// The keys of its objects, if it has objects.
+        #[serde(default)]
+        keys: Keys,
+        /// So many times as fast as it was recorded.
+        #[serde(default = "as_recorded")]
+        speed: f64,
+        /// The requests with these methods.
+        #[serde(default = "safe_methods")]
+        methods: Vec<String>,
+        /// For how long.
+        #[serde(with = "humantime_serde")]
+        duration: Duration,
+    },
     /// A closed loop: each user begins again when it is done. It hides the queue of a slow server,
     /// and is here for comparison with tools that know nothing else.
     Closed {
@@ -84,6 +106,7 @@ impl Shape {
             | Self::Constant { duration, .. }
             | Self::Poisson { duration, .. }
             | Self::Ramp { duration, .. }
+            | Self::Replay { duration, .. }
             | Self::Closed { duration, .. } => *duration,
             Self::Steps { steps } => steps.iter().map(|step| step.duration).sum(),
         }
@@ -106,18 +129,25 @@ impl Shape {
                 let scaled = steps.iter().map(|step| RateStep { rate: step.rate * factor, ..*step });
                 Self::Steps { steps: scaled.collect() }
             }
+            Self::Replay { speed, .. } => {
+                let mut replay = self.clone();
+                if let Self::Replay { speed: scaled, .. } = &mut replay {
+                    *scaled = speed * factor;
+                }
+                replay
+            }
             Self::Closed { users_per_worker, duration } => {
                 Self::Closed { users_per_worker: users(users_per_worker), duration: *duration }
             }
         }
     }
 
-    /// Users per second over all workers, on average; `None` in a closed loop.
+    /// Users per second over all workers, on average; `None` in a closed loop and in a replay.
     pub fn mean_rate(&self, workers: u32) -> Option<f64> {
         let seconds = self.duration().as_secs_f64();
         match self {
             Self::Even { users_per_worker, .. } => Some(*users_per_worker as f64 * f64::from(workers) / seconds),
-            Self::Closed { .. } => None,
+            Self::Closed { .. } | Self::Replay { .. } => None,
             _ => Some(self.pieces(workers).iter().map(Piece::users).sum::<f64>() / seconds),
         }
     }
@@ -145,6 +175,7 @@ impl Shape {
                 rate("to", *to, 0.0)?;
             }
             Self::Steps { steps } => steps.iter().try_for_each(|step| rate("steps.rate", step.rate, 0.0))?,
+            Self::Replay { speed, methods, .. } => replay::check(*speed, methods)?,
             Self::Even { .. } | Self::Closed { .. } => {}
         }
         if self.duration().is_zero() {
@@ -168,6 +199,8 @@ impl Shape {
             }
             Self::Ramp { from, to, duration } => vec![piece(*from, *to, duration)],
             Self::Steps { steps } => steps.iter().map(|step| piece(step.rate, step.rate, &step.duration)).collect(),
+            // Its log says when users arrive.
+            Self::Replay { .. } => Vec::new(),
         }
     }
 
@@ -189,6 +222,10 @@ impl Shape {
             }
         }
     }
+}
+
+fn as_recorded() -> f64 {
+    1.0
 }
 
 /// A rate that changes evenly for a while.

@@ -2,7 +2,7 @@
 //! have measured. If a worker is lost, the run is void, and not smaller.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,16 +14,21 @@ use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::arrivals::Shape;
 use crate::inputs::Inputs;
 use crate::record::{Machine, WorkerRecord};
-use crate::wire::{Job, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+use crate::replay::{self, Replay, ReplayError, ReplayRecord};
+use crate::wire::{EVENTS_BYTES, Job, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
 
 /// A worker says something each second. After this long without a word it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a worker may take to be there, and to read a job.
 const READY_MAX: Duration = Duration::from_secs(60);
+/// How long a worker may take to receive its part of an access log.
+const PART_MAX: Duration = Duration::from_secs(600);
 /// The time between the last worker's readiness and the start instant.
 const BEFORE_START: SignedDuration = SignedDuration::from_millis(500);
 /// How often a worker is asked for its clock: the quickest answer is the best one.
@@ -69,8 +74,24 @@ pub struct Collected {
     /// How many users were active, as the workers have reported: seconds since the start instant, the
     /// worker, users.
     pub users: Vec<(f64, u32, u64)>,
+    /// What was made before the load.
+    pub fill: Option<Filled>,
+    /// What is replayed of an access log.
+    pub replay: Option<ReplayRecord>,
     /// The worker that was lost, and why. The others have not gone on.
     pub lost: Option<String>,
+}
+
+/// What workers have made before the load.
+pub struct Filled {
+    /// When they began.
+    pub begun_at: Timestamp,
+    /// How long the slowest took, in seconds.
+    pub seconds: f64,
+    /// Users that have begun.
+    pub units: u64,
+    /// Their files of events.
+    pub events: Vec<PathBuf>,
 }
 
 /// Why a run cannot begin.
@@ -84,6 +105,9 @@ pub enum RunError {
         /// What is wrong.
         message: String,
     },
+    /// The access log cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A file cannot be written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -113,12 +137,46 @@ impl Coordinator<'_> {
     /// # Errors
     /// [`RunError`]: it has not begun.
     pub async fn run(&self, places: Vec<WorkerPlace>) -> Result<Collected, RunError> {
-        let connecting = (0..).zip(places).map(|(worker, place)| async move {
-            let connected = timeout(READY_MAX, self.connect(worker, place)).await;
-            let connected = connected.map_err(|_| "it is not ready in time".to_owned()).and_then(|done| done);
-            connected.map_err(|message| RunError::Worker { worker, message })
+        let (replay, parts) = self.split_log(places.len()).await?;
+        let connecting = (0..).zip(places).map(|(worker, place)| {
+            let part = parts.get(worker as usize);
+            let of_worker = move |message| RunError::Worker { worker, message };
+            async move {
+                let late = |_| of_worker("it is not ready in time".to_owned());
+                let connected = timeout(READY_MAX, self.connect(worker, place)).await.map_err(late)?;
+                let mut connected = connected.map_err(of_worker)?;
+                let ready = timeout(READY_MAX + PART_MAX, self.prepare(&mut connected, part)).await.map_err(late)?;
+                ready.map_err(of_worker)?;
+                Ok::<_, RunError>(connected)
+            }
         });
         let mut all = try_join_all(connecting).await?;
+        let (fill, has_failed) = self.fill(&mut all).await?;
+        if has_failed {
+            let now = Timestamp::now();
+            (self.on_start)(now);
+            return Ok(Collected {
+                started_at: now,
+                ended_at: now,
+                workers: all.iter().map(|connected| connected.record.clone()).collect(),
+                machines: all.into_iter().map(|connected| connected.machine).collect(),
+                events: Vec::new(),
+                users: Vec::new(),
+                fill,
+                replay,
+                lost: Some("There was no load, because the fill failed.".to_owned()),
+            });
+        }
+        let comparing = all.iter_mut().map(|connected| async {
+            let (offset_us, error_us) = compare_clocks(&mut connected.wire).await?;
+            (connected.record.clock_offset_us, connected.record.clock_error_us) = (offset_us, error_us);
+            Ok::<_, String>(())
+        });
+        let compared = timeout(READY_MAX, try_join_all(comparing)).await;
+        compared
+            .map_err(|_| "it is silent".to_owned())
+            .and_then(|done| done)
+            .map_err(|message| RunError::Worker { worker: 0, message: format!("or another one: {message}") })?;
         let begun_at = Timestamp::now() + BEFORE_START;
         for connected in &mut all {
             let unix_us = begun_at.as_microsecond() + connected.record.clock_offset_us;
@@ -159,7 +217,51 @@ impl Coordinator<'_> {
             ..record
         });
         let workers = with_figures.collect();
-        Ok(Collected { started_at, ended_at, workers, machines, events, users: users.into_inner(), lost })
+        let users = users.into_inner();
+        Ok(Collected { started_at, ended_at, workers, machines, events, users, fill, replay, lost })
+    }
+
+    /// Writes the parts of an access log, if the plan replays one.
+    async fn split_log(&self, workers: usize) -> Result<(Option<ReplayRecord>, Vec<PathBuf>), RunError> {
+        let (Shape::Replay { format, keys, speed, methods, duration, .. }, Some(log)) =
+            (&self.inputs.plan.load, &self.inputs.log)
+        else {
+            return Ok((None, Vec::new()));
+        };
+        let replay = Replay {
+            path: log.path.clone(),
+            format: *format,
+            keys: keys.clone(),
+            speed: *speed,
+            seconds: duration.as_secs_f64(),
+            methods: methods.clone(),
+        };
+        let parts: Vec<_> = (0..workers).map(|worker| self.folder.join(format!("part-{worker:03}"))).collect();
+        let into = parts.clone();
+        let split = tokio::task::spawn_blocking(move || replay::split(&replay, &into)).await;
+        Ok((Some(split.map_err(std::io::Error::other)??), parts))
+    }
+
+    /// Lets the workers make the fill of the plan. The second is true if a unit has failed.
+    async fn fill(&self, all: &mut [Connected]) -> Result<(Option<Filled>, bool), RunError> {
+        if self.inputs.plan.fill.is_none() {
+            return Ok((None, false));
+        }
+        let begun_at = Timestamp::now();
+        let events: Vec<_> =
+            all.iter().map(|connected| self.folder.join(format!("fill-{:03}.csv.gz", connected.worker))).collect();
+        let (failure, _) = watch::channel(false);
+        let failure = &failure;
+        let filling = all.iter_mut().zip(&events).map(|(connected, file)| async move {
+            let worker = connected.worker;
+            let filled = connected.fill(file, failure, |progress| (self.on_progress)(worker, progress)).await;
+            filled.map_err(|message| RunError::Worker { worker, message: format!("in the fill: {message}") })
+        });
+        let filled: Vec<(f64, Progress)> = try_join_all(filling).await?;
+        let seconds = filled.iter().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
+        let units = filled.iter().map(|(_, progress)| progress.due).sum();
+        let has_failed = filled.iter().any(|(_, progress)| progress.failed + progress.refused > 0);
+        Ok((Some(Filled { begun_at, seconds, units, events }), has_failed))
     }
 
     fn file(&self, worker: u32) -> PathBuf {
@@ -181,32 +283,89 @@ impl Coordinator<'_> {
         let ToCoordinator::Welcome { program, machine } = ask(&mut wire, &hello).await? else {
             return Err("it does not welcome us".to_owned());
         };
-        let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
-        let job = Job {
-            plan: self.inputs.plan.to_toml(),
-            scenarios: self.inputs.scenarios.clone(),
-            files: self.inputs.files.clone(),
-            url: self.url.to_owned(),
-            worker,
-        };
-        let ToCoordinator::Ready = ask(&mut wire, &ToWorker::Prepare(Box::new(job))).await? else {
-            return Err("it does not get ready".to_owned());
-        };
         let address = process.is_none().then_some(address);
         let record = WorkerRecord {
             number: worker,
             address,
-            clock_offset_us,
-            clock_error_us,
+            clock_offset_us: 0,
+            clock_error_us: 0,
             cpu_s: 0.0,
             longest_stall_ms: 0.0,
             program,
         };
         Ok(Connected { worker, wire, record, machine: *machine, _process: process })
     }
+
+    /// Gives a worker its job, with its part of an access log.
+    async fn prepare(&self, connected: &mut Connected, part: Option<&PathBuf>) -> Result<(), String> {
+        let job = Job {
+            plan: self.inputs.plan.to_toml(),
+            scenarios: self.inputs.scenarios.clone(),
+            files: self.inputs.files.clone(),
+            fill: self.inputs.fill.clone(),
+            url: self.url.to_owned(),
+            worker: connected.worker,
+        };
+        let wire = &mut connected.wire;
+        let mut question = ToWorker::Prepare(Box::new(job));
+        if let Some(path) = part {
+            wire.send(&question).await.map_err(|error| error.to_string())?;
+            let mut part = File::open(path).map_err(|error| error.to_string())?;
+            loop {
+                let mut piece = Vec::with_capacity(EVENTS_BYTES);
+                let read = (&mut part).take(EVENTS_BYTES as u64).read_to_end(&mut piece);
+                if read.map_err(|error| error.to_string())? == 0 {
+                    break;
+                }
+                wire.send(&ToWorker::Part(piece.into())).await.map_err(|error| error.to_string())?;
+            }
+            // The worker has it now.
+            std::fs::remove_file(path).map_err(|error| error.to_string())?;
+            question = ToWorker::PartEnd;
+        }
+        match ask(wire, &question).await? {
+            ToCoordinator::Ready => Ok(()),
+            _ => Err("it does not get ready".to_owned()),
+        }
+    }
 }
 
 impl Connected {
+    /// Lets the worker make its part of the fill. Returns how long that took, and what it has done. If a
+    /// unit of any worker fails, `failure` becomes true, and all end.
+    async fn fill(
+        &mut self,
+        file: &Path,
+        failure: &watch::Sender<bool>,
+        on_progress: impl Fn(Progress),
+    ) -> Result<(f64, Progress), String> {
+        let mut file = File::create(file).map_err(|error| error.to_string())?;
+        self.wire.send(&ToWorker::Fill).await.map_err(|error| error.to_string())?;
+        let (mut failed, mut is_stopped) = (failure.subscribe(), false);
+        loop {
+            let said = tokio::select! {
+                said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
+                _ = failed.wait_for(|has_failed| *has_failed), if !is_stopped => {
+                    is_stopped = true;
+                    self.wire.send(&ToWorker::StopFill).await.map_err(|error| error.to_string())?;
+                    continue;
+                }
+            };
+            if let Ok(ToCoordinator::Progress(progress) | ToCoordinator::Filled { progress, .. }) = &said
+                && progress.failed + progress.refused > 0
+            {
+                failure.send_replace(true);
+            }
+            match said.map_err(|error: WireError| error.to_string())? {
+                ToCoordinator::Progress(progress) => on_progress(progress),
+                ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
+                ToCoordinator::Filled { seconds, progress } => return Ok((seconds, progress)),
+                ToCoordinator::Refused(why) => return Err(why),
+                _ => return Err("it does not keep to the protocol".to_owned()),
+            }
+        }
+    }
+
     /// Receives everything.
     async fn collect(mut self, mut file: File, on_progress: impl Fn(Progress)) -> Result<Finished, String> {
         let mut finished = Finished::default();
@@ -220,9 +379,7 @@ impl Connected {
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
                 ToCoordinator::End => return Ok(finished),
                 ToCoordinator::Refused(why) => return Err(why),
-                ToCoordinator::Welcome { .. } | ToCoordinator::Clock { .. } | ToCoordinator::Ready => {
-                    return Err("it does not keep to the protocol".to_owned());
-                }
+                _ => return Err("it does not keep to the protocol".to_owned()),
             }
         }
     }

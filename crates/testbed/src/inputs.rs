@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::arrivals::Shape;
+use crate::machine::sha256_of_file;
 use crate::plan::{Plan, PlanError, invalid};
 use crate::plans;
 use crate::record::Input;
-use crate::scenario::feed::Source;
+use crate::scenario::feed::{Order, Source};
 use crate::scenario::{Protocol, Scenario, ScenarioSpec, shipped};
 
 /// The most bytes of all files of feeds: workers hold them in memory.
@@ -51,8 +53,22 @@ pub struct Inputs {
     pub plan: Plan,
     /// Its scenarios, in its order, as text.
     pub scenarios: Vec<(String, String)>,
+    /// The scenario of the fill.
+    pub fill: Option<(String, String)>,
     /// The files of their feeds.
     pub files: Files,
+    /// The access log that is replayed. It stays with the coordinator.
+    #[serde(skip)]
+    pub log: Option<Log>,
+}
+
+/// An access log that is replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Where it is.
+    pub path: PathBuf,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
 }
 
 /// Why inputs cannot be read.
@@ -98,24 +114,11 @@ impl Inputs {
     pub fn of_plan(plan: Plan, folder: &Path) -> Result<Self, InputError> {
         let (mut scenarios, mut files) = (Vec::new(), Files::default());
         for share in &plan.scenarios {
-            let text = match shipped::text(&share.scenario) {
-                Some(text) => text.to_owned(),
-                None if share.scenario.ends_with(".toml") => text_of(&folder.join(&share.scenario))?,
-                None => {
-                    let message = format!(
-                        "there is no scenario `{}`; name a file (….toml) or one of {}",
-                        share.scenario,
-                        shipped::names().collect::<Vec<_>>().join(", ")
-                    );
-                    return Err(invalid("plan: scenarios", message).into());
-                }
-            };
-            for feed in ScenarioSpec::parse(&share.scenario, &text)?.feeds {
-                read_files(&feed.source, folder, &mut files)?;
-            }
-            scenarios.push((share.scenario.clone(), text));
+            scenarios.push(scenario("plan: scenarios", &share.scenario, folder, &mut files)?);
         }
-        Ok(Self { plan, scenarios, files })
+        let fill = plan.fill.as_ref().map(|fill| scenario("plan: fill.scenario", &fill.scenario, folder, &mut files));
+        let (fill, log) = (fill.transpose()?, log(&plan.load, folder)?);
+        Ok(Self { plan, scenarios, fill, files, log })
     }
 
     /// The scenarios, ready to run.
@@ -123,9 +126,20 @@ impl Inputs {
     /// # Errors
     /// [`PlanError::Invalid`] names the key and what to write there.
     pub fn compiled(&self) -> Result<Vec<Scenario>, PlanError> {
-        let compiled = |(name, text): &(String, String)| Scenario::new(ScenarioSpec::parse(name, text)?, &self.files);
-        let scenarios = self.scenarios.iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
-        let of = |protocol| scenarios.iter().find(|scenario| scenario.protocol == protocol);
+        let scenarios = self.scenarios.iter().map(|named| self.compile(named)).collect::<Result<Vec<_>, _>>()?;
+        let is_replay = matches!(self.plan.load, Shape::Replay { .. });
+        if let Some(scenario) = scenarios.iter().find(|scenario| scenario.is_replay() != is_replay) {
+            let message = match is_replay {
+                true => "has no feed of the kind `replay`, so it sends nothing of the log; `replay` has one",
+                false => "has a feed of the kind `replay`, which needs a load of the shape `replay`",
+            };
+            return Err(invalid("plan: scenarios", format!("`{}` {message}", scenario.name)));
+        }
+        let of_fill = self.compiled_fill()?;
+        if of_fill.as_ref().is_some_and(Scenario::is_replay) {
+            return Err(invalid("plan: fill.scenario", "a fill replays nothing"));
+        }
+        let of = |protocol| scenarios.iter().chain(&of_fill).find(|scenario| scenario.protocol == protocol);
         match (of(Protocol::Http), of(Protocol::Resp)) {
             (Some(http), Some(resp)) => Err(invalid(
                 "plan: scenarios",
@@ -138,14 +152,66 @@ impl Inputs {
         }
     }
 
+    /// The scenario of the fill, ready to run.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] names the key and what to write there.
+    pub fn compiled_fill(&self) -> Result<Option<Scenario>, PlanError> {
+        self.fill.as_ref().map(|named| self.compile(named)).transpose()
+    }
+
+    fn compile(&self, (name, text): &(String, String)) -> Result<Scenario, PlanError> {
+        Scenario::new(ScenarioSpec::parse(name, text)?, &self.files)
+    }
+
     /// The digests of everything that was read.
     pub fn digests(&self) -> Vec<Input> {
         let input = |name: String, bytes: &[u8]| Input { name, sha256: hex::encode(Sha256::digest(bytes)) };
         let plan = input("plan".to_owned(), self.plan.to_toml().as_bytes());
         let scenarios = self.scenarios.iter().map(|(name, text)| input(format!("scenario {name}"), text.as_bytes()));
         let files = self.files.0.iter().map(|(name, bytes)| input(format!("file {name}"), bytes));
-        std::iter::once(plan).chain(scenarios).chain(files).collect()
+        let fill = self.fill.iter().map(|(name, text)| input(format!("scenario of the fill {name}"), text.as_bytes()));
+        let log = self.log.iter().map(|log| Input { name: "access log".to_owned(), sha256: log.sha256.clone() });
+        std::iter::once(plan).chain(scenarios).chain(fill).chain(files).chain(log).collect()
     }
+}
+
+/// The text of a scenario of a plan. The files of its feeds are read.
+fn scenario(key: &str, name: &str, folder: &Path, files: &mut Files) -> Result<(String, String), InputError> {
+    let text = match shipped::text(name) {
+        Some(text) => text.to_owned(),
+        None if name.ends_with(".toml") => text_of(&folder.join(name))?,
+        None => {
+            let message = format!(
+                "there is no scenario `{name}`; name a file (….toml) or one of {}",
+                shipped::names().collect::<Vec<_>>().join(", ")
+            );
+            return Err(invalid(key, message).into());
+        }
+    };
+    let spec = ScenarioSpec::parse(name, &text)?;
+    for feed in &spec.feeds {
+        read_files(&feed.source, folder, files)?;
+    }
+    for file in spec.steps.iter().filter_map(|step| step.check.isomorphic_to.as_ref()) {
+        read_files(&Source::Lines { file: file.clone(), order: Order::default() }, folder, files)?;
+    }
+    Ok((name.to_owned(), text))
+}
+
+/// The access log of a replay.
+fn log(load: &Shape, folder: &Path) -> Result<Option<Log>, InputError> {
+    let Shape::Replay { file, .. } = load else { return Ok(None) };
+    if !is_inside(file) {
+        return Err(invalid(file.as_str(), "name a place below the folder of the plan").into());
+    }
+    let path = folder.join(file);
+    let failed = |error| InputError::Io { path: path.clone(), error };
+    if !fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(invalid(file.as_str(), "it is no file").into());
+    }
+    let sha256 = sha256_of_file(&path).map_err(failed)?;
+    Ok(Some(Log { path, sha256 }))
 }
 
 fn read_files(source: &Source, folder: &Path, files: &mut Files) -> Result<(), InputError> {

@@ -4,13 +4,13 @@
 //! How to read it:
 //!
 //! - `plan.rs`: which load, on what, and what must hold; `arrivals.rs`: when users arrive;
-//!   `objective.rs`: what must be true of the results. `plans.rs`: the plans that come with the
+//!   `replay/`: as in an access log; `link/`: over a longer link. `objective.rs`: what must be true of the results. `plans.rs`: the plans that come with the
 //!   program. `scenario/`: what users do. `inputs.rs`: a plan with everything that it names.
 //! - `candidate/`: what is measured; `null.rs`: a candidate that does nothing.
 //! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
 //!   `wire.rs`; `worker/` makes the load, and `beside/` has what happens meanwhile. `monitor/` watches the candidate, and `machine.rs`
 //!   describes where all this happens.
-//! - `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges, and
+//! - `graph/`: whether an answer is the graph that is wanted. `event.rs`: one line for each request; `tally.rs` counts them; `verdict.rs` judges, and
 //!   `saturation.rs` names what was the limit. `find.rs` searches the greatest load that is held.
 //! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it
 //!   (`latencies.rs` reads histograms back), and `export/` writes it in the forms of other tools.
@@ -24,8 +24,10 @@ pub mod coordinator;
 pub mod event;
 pub mod export;
 pub mod find;
+mod graph;
 pub mod inputs;
 mod latencies;
+pub mod link;
 pub mod machine;
 pub mod monitor;
 pub mod null;
@@ -35,6 +37,7 @@ pub mod plan;
 pub mod plans;
 pub mod portal;
 pub mod record;
+pub mod replay;
 pub mod report;
 pub mod results;
 pub mod runner;

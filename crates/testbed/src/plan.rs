@@ -7,6 +7,8 @@ use thiserror::Error;
 
 use crate::arrivals::Shape;
 use crate::beside::events::{self, PlannedEvent};
+use crate::beside::fill::Fill;
+use crate::link::Link;
 use crate::objective::Objective;
 use crate::scenario::first_double;
 
@@ -51,6 +53,12 @@ pub struct Plan {
     /// What the candidate is made to do at stated instants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<PlannedEvent>,
+    /// What is made before the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<Fill>,
+    /// A longer link between each worker and the candidate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
 }
 
 /// A scenario and its share of the users.
@@ -147,6 +155,11 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Whether its load is an access log.
+    pub fn is_replay(&self) -> bool {
+        matches!(self.load, Shape::Replay { .. })
+    }
+
     /// The plan as TOML, with all defaults.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).unwrap_or_default()
@@ -187,6 +200,15 @@ impl Plan {
             return Err(invalid("plan: connections.users_max", "at least 1"));
         }
         self.load.check()?;
+        if let Some(fill) = &self.fill {
+            fill.check()?;
+            if fill.scenario.contains(['/', '\\']) {
+                return Err(invalid("plan: fill.scenario", "name a file beside the plan"));
+            }
+        }
+        if let Some(link) = self.link {
+            link.check()?;
+        }
         if self.warm_up >= self.load.duration() {
             return Err(invalid("plan: warm_up", "less than the duration of the load"));
         }

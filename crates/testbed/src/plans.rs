@@ -26,6 +26,7 @@ mod tests {
     fn every_shipped_plan_can_be_run() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("ids.txt"), "a\nb\n").unwrap();
+        std::fs::write(folder.path().join("access.log"), "").unwrap();
         let names: Vec<_> = super::names().collect();
         assert!(names.contains(&"ingest") && names.contains(&"records-90-10"), "{names:?}");
         for name in names {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, write_file};
-use crate::beside::{self, Beside, EventRecord, marks};
+use crate::beside::{self, Beside, EventRecord, FillRecord, marks};
 use crate::candidate::{self, Candidate, CandidateError, RunningCandidate};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::export::{self, svg::DrawError};
@@ -141,6 +141,7 @@ struct Seen {
 /// What a run is made in.
 struct Work {
     scenarios: Vec<Scenario>,
+    fill: Option<Scenario>,
     url: String,
     candidate: CandidateRecord,
     candidate_files: Vec<Input>,
@@ -175,7 +176,9 @@ impl Runner<'_> {
                 return Err(error);
             }
         };
-        let mut void: Vec<_> = collected.lost.iter().cloned().collect();
+        let fill = self.count_fill(&collected, &work)?;
+        let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
+        void.extend(collected.lost.iter().cloned());
         void.extend(seen.events.iter().filter_map(EventRecord::void));
         let sampled = match seen.sampled {
             Ok(sampled) => Some(sampled),
@@ -210,7 +213,7 @@ impl Runner<'_> {
             machines: machines(coordinating, &collected, work.running.is_some()),
             preparation: plan.preparation.clone(),
             missing,
-            beside: Beside { events: seen.events },
+            beside: Beside { events: seen.events, fill, replay: collected.replay.clone(), link: plan.link },
         };
         let filed = self.file(run, &work, record, &collected, (sampled, seen.marks), void);
         if let Some(running) = work.running {
@@ -221,7 +224,7 @@ impl Runner<'_> {
     }
 
     async fn prepare(&self) -> Result<Work, RunnerError> {
-        let scenarios = self.inputs.compiled()?;
+        let (scenarios, fill) = (self.inputs.compiled()?, self.inputs.compiled_fill()?);
         let folder = tempfile::tempdir()?;
         let (url, candidate, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
@@ -245,7 +248,21 @@ impl Runner<'_> {
                 (running.url(), running.record().await?, candidate.digests()?, Some(running))
             }
         };
-        Ok(Work { scenarios, url, candidate, candidate_files, running, folder })
+        Ok(Work { scenarios, fill, url, candidate, candidate_files, running, folder })
+    }
+
+    /// What was made before the load.
+    fn count_fill(&self, collected: &Collected, work: &Work) -> Result<Option<FillRecord>, RunnerError> {
+        let (Some(filled), Some(scenario)) = (&collected.fill, &work.fill) else { return Ok(None) };
+        let window = Window {
+            started_at: filled.begun_at,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs_f64(filled.seconds.max(1e-6)),
+        };
+        let names = vec![scenario.names()];
+        let measured = tally::count(&filled.events, &names, window, &[], &mut std::io::sink())?;
+        let (scenario, seconds) = (scenario.name.clone(), filled.seconds);
+        Ok(Some(FillRecord { scenario, units: filled.units, seconds, summary: measured.summary }))
     }
 
     /// What should be known and is not.
@@ -373,7 +390,7 @@ impl Runner<'_> {
         let mut measured = tally::count(events, &names, window, &collected.users, &mut log)?;
         // Workers count from the beginning of the warm-up.
         let since_start_s = record.ended_at.duration_since(record.started_at).as_secs_f64();
-        let seconds_of_run = since_start_s + plan.warm_up.as_secs_f64();
+        let seconds_of_run = (since_start_s + plan.warm_up.as_secs_f64()).max(1e-3);
         measured.summary.worker_cpu_shares =
             collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
         let mut judgement = judge(plan, &measured, void);
@@ -390,10 +407,17 @@ impl Runner<'_> {
             let name = name.strip_suffix(".toml").unwrap_or(name).replace('/', "-");
             run.add(&format!("scenarios/{name}.toml"), text.as_bytes())?;
         }
+        if let Some((name, text)) = &self.inputs.fill {
+            let name = name.strip_suffix(".toml").unwrap_or(name).replace('/', "-");
+            run.add(&format!("fill/{name}.toml"), text.as_bytes())?;
+        }
         run.add_json("record.json", &record)?;
         run.add_json("summary.json", &outcome)?;
         run.add("seconds.csv", &seconds_csv(&measured.seconds))?;
         run.add("latencies.hlog", &log)?;
+        for (worker, path) in collected.fill.iter().flat_map(|fill| &fill.events).enumerate() {
+            run.add_copy(&format!("fill/worker-{worker:03}.csv.gz"), path)?;
+        }
         for (worker, path) in events.iter().enumerate() {
             run.add_copy(&format!("events/worker-{worker:03}.csv.gz"), path)?;
         }

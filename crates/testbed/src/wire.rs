@@ -17,7 +17,7 @@ use crate::inputs::Files;
 use crate::record::{Machine, Program};
 
 /// The version of these messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The most bytes of a message before a coordinator has shown its token.
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
@@ -43,6 +43,14 @@ pub enum ToWorker {
     Clock,
     /// Get ready for this.
     Prepare(Box<Job>),
+    /// A piece of the worker's part of an access log; after [`ToWorker::Prepare`], if the plan replays one.
+    Part(Bytes),
+    /// There are no further pieces.
+    PartEnd,
+    /// Make the units of the fill now.
+    Fill,
+    /// Make no more units: one of another worker has failed.
+    StopFill,
     /// Begin the load, with its warm-up, at this instant of the worker's own clock, in microseconds
     /// since 1970.
     Start {
@@ -79,6 +87,13 @@ pub enum ToCoordinator {
         /// The longest time in which its thread did nothing, in milliseconds.
         longest_stall_ms: f64,
     },
+    /// Its part of the fill has ended, after the events of it.
+    Filled {
+        /// How long it took, in seconds.
+        seconds: f64,
+        /// What it has done.
+        progress: Progress,
+    },
     /// A piece of its events.
     Events(Bytes),
     /// There are no further events.
@@ -94,6 +109,8 @@ pub struct Job {
     pub scenarios: Vec<(String, String)>,
     /// The files of their feeds.
     pub files: Files,
+    /// The scenario of the fill.
+    pub fill: Option<(String, String)>,
     /// Where the candidate answers.
     pub url: String,
     /// The worker's number, from 0.
@@ -115,6 +132,8 @@ pub struct Progress {
     pub failed: u64,
     /// Users that are active.
     pub users: u64,
+    /// Whether this is the fill, and not the load.
+    pub is_fill: bool,
 }
 
 /// Why a message did not arrive.

@@ -110,3 +110,27 @@ async fn a_plan_runs_only_commands_that_the_candidate_has() {
     assert!(refused("at = \"1s\"\nrun = \"../elsewhere\"\n").contains("without a path"));
     assert!(refused("at = \"10s\"\nrun = \"late\"\n").contains("before the load ends"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fill_is_recorded_apart_and_one_that_fails_makes_the_run_void() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let filled = run(folder.path(), "fill = { scenario = \"get\", units = 20 }\n", "").await.unwrap();
+    let fill = filled.record.beside.fill.as_ref().unwrap();
+    assert_eq!((fill.units, fill.summary.all.done), (20, 20));
+    assert_eq!(filled.outcome.summary.all.due, 8, "only the load counts");
+    assert!(filled.folder.join("data/fill/worker-000.csv.gz").is_file());
+
+    fs::write(folder.path().join("missing.toml"), "[[steps]]\nname = \"get\"\npath = \"/missing\"\n").unwrap();
+    let void =
+        run(folder.path(), "fill = { scenario = \"missing.toml\", units = 20, concurrency = 1 }\n", "").await.unwrap();
+    assert_eq!(void.outcome.judgement.verdict, Verdict::Void);
+    let reasons = void.outcome.judgement.reasons.join("\n");
+    assert!(
+        reasons.contains("The fill failed: 1 of 1 requests, first with \"status 404\" in missing/get."),
+        "{reasons}"
+    );
+    assert!(testbed::archive::ArchivedRun::at(&void.folder).outcome().is_ok(), "it is read again");
+}

@@ -4,59 +4,24 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
+use http::{Request, StatusCode};
 use parking_lot::Mutex;
-use support::{Run, worker};
+use support::{Run, ok, serve, worker};
 use testbed::coordinator::{Coordinator, WorkerPlace};
 use testbed::event::{Event, EventReader, StepNames};
+use testbed::inputs::Inputs;
+use testbed::plan::Plan;
 use testbed::results::Verdict;
 use testbed::tally::Measured;
 use testbed::verdict::judge;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-
-/// A server that answers as `answer` says.
-async fn serve<F, A>(answer: F) -> SocketAddr
-where
-    F: Fn(Request<Bytes>) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let answer = answer.clone();
-            let service = service_fn(move |request: Request<Incoming>| {
-                let answer = answer.clone();
-                async move {
-                    let (head, body) = request.into_parts();
-                    let body = body.collect().await.unwrap().to_bytes();
-                    Ok::<_, Infallible>(answer(Request::from_parts(head, body)).await)
-                }
-            });
-            tokio::spawn(async move {
-                drop(auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await);
-            });
-        }
-    });
-    address
-}
-
-fn ok() -> Response<Full<Bytes>> {
-    Response::new(Full::new(Bytes::from_static(b"here")))
-}
 
 fn events(path: &Path, names: &StepNames) -> Vec<Event> {
     EventReader::new(std::fs::File::open(path).unwrap(), names.clone()).map(Result::unwrap).collect()
@@ -283,4 +248,46 @@ async fn a_worker_refuses_those_who_do_not_know_its_token() {
     };
     let Err(error) = coordinator.run(vec![worker()]).await else { panic!("a stranger has a worker") };
     assert_eq!(error.to_string(), "worker 0: the token is wrong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_compared_as_a_graph_whatever_its_labels_are() {
+    let address = serve(|request: Request<Bytes>| async move {
+        let body = match request.uri().path() {
+            "/right/0" => "_:z <http://p/b> 1 . <http://HOST/right/0> <http://p/a> _:z .",
+            "/wrong/0" => "_:z <http://p/b> 2 . <http://HOST/wrong/0> <http://p/a> _:z .",
+            _ => "{}",
+        };
+        let host = request.headers()["host"].to_str().unwrap();
+        let mut answer = http::Response::new(http_body_util::Full::new(Bytes::from(body.replace("HOST", host))));
+        let kind = if body == "{}" { "application/json" } else { "application/n-triples; charset=utf-8" };
+        answer.headers_mut().insert("content-type", kind.parse().unwrap());
+        answer
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("wanted.ttl"), "</${at}/${user}> <http://p/a> [ <http://p/b> 1 ] .").unwrap();
+    for at in ["right", "wrong", "other"] {
+        let scenario = format!(
+            "feeds = [{{ name = \"at\", kind = \"choice\", values = [\"{at}\"] }}]\n[[steps]]\nname = \"get\"\n\
+             path = \"/${{at}}/${{user}}\"\ncheck = {{ isomorphic_to = \"wanted.ttl\" }}\n"
+        );
+        std::fs::write(folder.path().join(format!("{at}.toml")), scenario).unwrap();
+    }
+    for (at, kinds) in [
+        ("right", &[][..]),
+        ("wrong", &["check: isomorphic_to"]),
+        ("other", &["check: isomorphic_to: no Turtle and no N-Triples"]),
+    ] {
+        let plan = format!(
+            "name = \"x\"\nscenarios = [{{ scenario = \"{at}.toml\" }}]\nworkers = 1\n\
+             load = {{ shape = \"constant\", rate = 1, duration = \"1s\" }}\n"
+        );
+        let inputs = Inputs::of_plan(Plan::parse(&plan).unwrap(), folder.path()).unwrap();
+        let run = Run { inputs, folder: tempfile::tempdir().unwrap() };
+        let (measured, _) = run.measure(address).await;
+        let found: Vec<_> = measured.summary.errors.iter().map(|error| error.kind.as_str()).collect();
+        assert_eq!(found, kinds, "{at}");
+        assert_eq!(measured.summary.all.done, u64::from(kinds.is_empty()), "{at}");
+    }
 }

@@ -8,12 +8,12 @@ use super::{heading, level_name};
 use crate::study::client::{Protocol, Task};
 use crate::study::links::{LinkKey, TASKS};
 use crate::study::outcome::{Outcome, Stage};
-use crate::study::proxy::Link;
 use crate::study::rule::{self, Sender};
 use crate::study::server_alone::ServerKey;
 use crate::study::together::LEVELS;
 use crate::study::trial::{Point, Statistics};
 use crate::study::zip_alone::ZipKey;
+use testbed::link::Link;
 
 pub(super) fn section(stage: &Stage<LinkKey>, outcome: &Outcome) -> String {
     format!(

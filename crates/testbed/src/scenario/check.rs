@@ -56,7 +56,7 @@ impl Answer {
     }
 
     /// The values of all header fields of a name.
-    fn headers(&self, name: &http::HeaderName) -> impl Iterator<Item = String> {
+    pub(super) fn headers(&self, name: &http::HeaderName) -> impl Iterator<Item = String> {
         let headers = match &self.head {
             Head::Http(_, headers) => Some(headers),
             Head::Done | Head::Error => None,

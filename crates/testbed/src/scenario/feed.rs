@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::template::Names;
 use crate::inputs::Files;
 use crate::plan::{PlanError, invalid};
+use crate::replay::Entry;
 
 /// The most bytes of a random body.
 const RANDOM_BYTES_MAX: u64 = 1 << 30;
@@ -88,6 +89,9 @@ pub enum Source {
         #[serde(default)]
         order: Order,
     },
+    /// The requests of an access log that a load of the shape `replay` sends: `${name.method}`,
+    /// `${name.path}`. Each user has one.
+    Replay {},
     /// Random bytes as a body: `${name.bytes}`, `${name.sha256}`.
     Bytes {
         /// How many.
@@ -122,6 +126,7 @@ enum Draw {
     Rows(Vec<Vec<String>>, Order),
     Files(Vec<(Vec<String>, Bytes)>, Order),
     Bytes(usize),
+    Replay,
 }
 
 impl Feed {
@@ -158,6 +163,7 @@ impl Feed {
                     Draw::Files(files.of_folder(folder).map(file).collect(), *order)
                 })
             }
+            Source::Replay {} => (["method", "path"].map(str::to_owned).to_vec(), Draw::Replay),
             Source::Bytes { count } if *count <= RANDOM_BYTES_MAX => {
                 (["bytes", "sha256"].map(str::to_owned).to_vec(), Draw::Bytes(*count as usize))
             }
@@ -204,6 +210,8 @@ impl Feed {
                 set(columns);
                 return Some(bytes.clone());
             }
+            // The user brings them.
+            Draw::Replay => {}
             Draw::Bytes(count) => {
                 let mut bytes = vec![0; *count];
                 random.fill_bytes(&mut bytes);
@@ -212,6 +220,18 @@ impl Feed {
             }
         }
         None
+    }
+
+    /// Whether it has the requests of an access log.
+    pub(super) fn is_replay(&self) -> bool {
+        matches!(self.draw, Draw::Replay)
+    }
+
+    /// Puts the values of a request of an access log where they belong.
+    pub(super) fn set_entry(&self, entry: &Entry, values: &mut [String]) {
+        for (value, of_entry) in values[self.first_value..].iter_mut().zip([entry.method, entry.target.as_str()]) {
+            of_entry.clone_into(value);
+        }
     }
 
     /// Whether it has bodies.

@@ -17,6 +17,7 @@ mod template;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -25,10 +26,12 @@ pub use request::{HttpRequest, Outgoing};
 pub use spec::ScenarioSpec;
 pub use step::Step;
 
+use crate::graph::{self, Comparison};
 use crate::inputs::Files;
 use crate::plan::{PlanError, invalid};
+use crate::replay::Entry;
 use feed::Feed;
-use template::Names;
+use template::{Names, Template};
 
 /// The values that every user has: its number over all workers, the seed, and how often it has
 /// begun the scenario again.
@@ -82,9 +85,13 @@ impl Scenario {
         let mut steps = Vec::new();
         for step in &spec.steps {
             // A step may use what earlier steps have saved.
-            let step = Step::new(step, &feeds, &mut names)
-                .map_err(|message| invalid(format!("scenario {}: step {}", spec.name, step.name), message))?;
-            steps.push(step);
+            let refuse = |message| invalid(format!("scenario {}: step {}", spec.name, step.name), message);
+            let mut ready = Step::new(step, &feeds, &mut names).map_err(refuse)?;
+            if let Some(file) = &step.check.isomorphic_to {
+                let graph = wanted_graph(file, ready.protocol(), files, &names).map_err(refuse)?;
+                (ready.graph, ready.keeps_body) = (Some(graph), true);
+            }
+            steps.push(ready);
         }
         let refuse = |message: &str| Err(invalid(format!("scenario {}: steps", spec.name), message));
         let Some(protocol) = steps.first().map(Step::protocol) else { return refuse("at least one") };
@@ -102,6 +109,16 @@ impl Scenario {
     /// Draws the values of a user. They depend on the seed, the user and the round alone.
     /// `users` is how many there are in all, in a closed loop.
     pub fn draw(&self, user: u64, round: u64, seed: u64, users: u64) -> UserValues {
+        self.draw_with(user, round, seed, users, None)
+    }
+
+    /// Whether it sends requests of an access log.
+    pub fn is_replay(&self) -> bool {
+        self.feeds.iter().any(|(_, feed)| feed.is_replay())
+    }
+
+    /// The same, with the request of an access log that the user sends.
+    pub fn draw_with(&self, user: u64, round: u64, seed: u64, users: u64, entry: Option<&Entry>) -> UserValues {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         // One stream per user; rounds begin far from each other in it.
         random.set_stream(user);
@@ -114,8 +131,26 @@ impl Scenario {
         let drawn_by = user.wrapping_add(round.wrapping_mul(users));
         let draw = |(_, feed): &(String, Feed)| feed.draw(drawn_by, &mut random, &mut values);
         let bodies = self.feeds.iter().map(draw).collect();
+        for (_, feed) in self.feeds.iter().filter(|(_, feed)| feed.is_replay()) {
+            entry.iter().for_each(|entry| feed.set_entry(entry, &mut values));
+        }
         UserValues { values, bodies }
     }
+}
+
+/// The graph that an answer must be, as Turtle with values.
+fn wanted_graph(file: &str, protocol: Protocol, files: &Files, names: &Names) -> Result<Template, String> {
+    if protocol != Protocol::Http {
+        return Err("check.isomorphic_to: for steps with a `path`".to_owned());
+    }
+    let text = files.text(file).map_err(|error| format!("check.isomorphic_to: {error}"))?;
+    let graph = Template::parse(text, names).map_err(|message| format!("check.isomorphic_to: {file}: {message}"))?;
+    // With values it is known later what it is.
+    if !text.contains("${") {
+        let wrong = |_| format!("check.isomorphic_to: {file}: it is no graph in Turtle");
+        graph::is_graph(&graph.filled(&[])).map_err(wrong)?;
+    }
+    Ok(graph)
 }
 
 /// The first name that is there twice.
@@ -128,6 +163,16 @@ impl UserValues {
     /// The request of a step.
     pub fn request<'a>(&'a self, step: &'a Step) -> Outgoing<'a> {
         step.outgoing(&self.values, &self.bodies)
+    }
+
+    /// The comparison of the body of an answer with the graph that its step wants. `base` is the address of
+    /// the request.
+    pub(crate) fn comparison(&self, step: &Step, answer: &Answer, base: impl FnOnce() -> String) -> Option<Comparison> {
+        let wanted = step.graph.as_ref()?.filled(&self.values).into_owned();
+        let kind = answer.headers(&CONTENT_TYPE).next().unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_turtle = ["text/turtle", "application/n-triples"].contains(&kind.as_str());
+        Some(Comparison { wanted, body: answer.body.clone(), is_turtle, base: base() })
     }
 
     /// Checks an answer, and keeps what the step saves of it.

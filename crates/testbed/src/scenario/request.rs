@@ -35,8 +35,37 @@ pub struct HttpRequest<'a> {
 /// A request with places for values.
 #[derive(Clone, Debug)]
 pub(super) enum RequestTemplate {
-    Http { method: Method, path: Template, headers: Vec<(HeaderName, Template)>, body: Body },
+    Http { method: Verb, path: Template, headers: Vec<(HeaderName, Template)>, body: Body },
     Command(Vec<Template>),
+}
+
+/// A method, which may be that of an access log.
+#[derive(Clone, Debug)]
+pub(super) enum Verb {
+    Fixed(Method),
+    Value(Template),
+}
+
+/// The methods that a value may name.
+static METHODS: [Method; 5] = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE, Method::POST];
+
+impl Verb {
+    fn new(method: &str, names: &Names) -> Result<Self, String> {
+        if method.starts_with("${") {
+            return Ok(Self::Value(Template::parse(method, names)?));
+        }
+        method.parse().map(Self::Fixed).map_err(|_| format!("method: `{method}` is no method"))
+    }
+
+    fn filled(&self, values: &[String]) -> &Method {
+        match self {
+            Self::Fixed(method) => method,
+            Self::Value(value) => {
+                let name = value.filled(values);
+                METHODS.iter().find(|method| method.as_str() == name).unwrap_or(&METHODS[0])
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +98,7 @@ impl RequestTemplate {
 
     fn http(spec: &StepSpec, path: &str, feeds: &[(String, Feed)], names: &Names) -> Result<Self, String> {
         let method = spec.method.as_deref().unwrap_or("GET");
-        let method = method.parse().map_err(|_| format!("method: `{method}` is no method"))?;
+        let method = Verb::new(method, names)?;
         let header = |(name, value): (&String, &String)| Ok((field_name(name)?, Template::parse(value, names)?));
         let headers = spec.headers.iter().map(header).collect::<Result<_, String>>()?;
         if !["/", "${", "http://", "https://"].iter().any(|start| path.starts_with(start)) {
@@ -104,7 +133,12 @@ impl RequestTemplate {
             Self::Command(words) => return Outgoing::Command(words.iter().map(|word| word.filled(values)).collect()),
         };
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.filled(values))).collect();
-        Outgoing::Http(HttpRequest { method, path: path.filled(values), headers, body: body.filled(values, bodies) })
+        Outgoing::Http(HttpRequest {
+            method: method.filled(values),
+            path: path.filled(values),
+            headers,
+            body: body.filled(values, bodies),
+        })
     }
 }
 

@@ -86,6 +86,9 @@ pub struct CheckSpec {
     pub sha256: Option<String>,
     /// A text that they must contain.
     pub contains: Option<String>,
+    /// A file beside the plan with a graph in Turtle, which the body must be: in Turtle or N-Triples, with
+    /// any labels of blank nodes.
+    pub isomorphic_to: Option<String>,
 }
 
 /// What is kept of a response.

@@ -9,7 +9,7 @@ use super::check::{Answer, Check, Source};
 use super::feed::Feed;
 use super::request::{Outgoing, RequestTemplate};
 use super::spec::StepSpec;
-use super::template::Names;
+use super::template::{Names, Template};
 
 /// A step.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Step {
     pub repeat: u32,
     /// Whether the body of its answer is needed, and not only its length.
     pub keeps_body: bool,
+    /// The graph that the body of its answer must be.
+    pub(super) graph: Option<Template>,
     request: RequestTemplate,
     check: Check,
     save: Vec<(usize, Source)>,
@@ -40,7 +42,7 @@ impl Step {
         let save = save.collect::<Result<Vec<_>, String>>()?;
         let keeps_body = check.needs_body() || save.iter().any(|(_, source)| source.needs_body());
         let (name, pause, repeat) = (spec.name.clone(), spec.pause, spec.repeat);
-        Ok(Self { name, pause, repeat, keeps_body, request, check, save })
+        Ok(Self { name, pause, repeat, keeps_body, graph: None, request, check, save })
     }
 
     /// The protocol that it speaks.

@@ -14,6 +14,7 @@ use super::user::{Shared, User};
 use crate::arrivals::Shape;
 use crate::event::{Event, Outcome};
 use crate::plan::Plan;
+use crate::replay::Entry;
 
 /// So many users that are overdue are sent on their way before others go on.
 const BURST: u32 = 32;
@@ -46,18 +47,25 @@ pub struct Generator {
     pub worker: u32,
     /// What its users share.
     pub shared: Rc<Shared>,
+    /// The users.
+    pub arrivals: Arrivals,
 }
+
+/// The instants at which users arrive, since the beginning of the load, with the requests of an access
+/// log that they send.
+pub type Arrivals = Box<dyn Iterator<Item = io::Result<(Duration, Option<Entry>)>>>;
 
 impl Generator {
     /// Sends all users on their way. Returns when the last one is done.
     pub async fn run(self) -> io::Result<()> {
-        let (plan, shared) = (&self.plan, &self.shared);
+        let Self { plan, worker, shared, arrivals } = self;
         let is_closed = matches!(plan.load, Shape::Closed { .. });
         let begin = shared.start - plan.warm_up;
         let end = begin + plan.load.duration();
         let (alarm, all_done) = (Alarm::new()?, Rc::new(Notify::new()));
         let mut overdue = 0;
-        for (index, after) in (0_u64..).zip(plan.load.arrivals(self.worker, plan.workers, plan.seed)) {
+        for (index, arrival) in (0_u64..).zip(arrivals) {
+            let (after, entry) = arrival?;
             let due = begin + after;
             if Instant::now() < due {
                 overdue = 0;
@@ -68,18 +76,18 @@ impl Generator {
             } else {
                 overdue += 1;
             }
-            let number = index * u64::from(plan.workers) + u64::from(self.worker);
-            let scenario = self.scenario_of(number);
+            let number = index * u64::from(plan.workers) + u64::from(worker);
+            let scenario = scenario_of(&plan, number);
             shared.log.count(|progress| progress.due += 1);
             if shared.log.progress().users >= plan.connections.users_max as u64 {
-                self.drop_user(number, scenario, due);
+                drop_user(&shared, number, scenario, due);
                 continue;
             }
             let active = Active::new(shared.clone(), all_done.clone());
             let shared = shared.clone();
             spawn_local(async move {
                 let _active = active;
-                let mut user = User::new(shared, number, scenario);
+                let mut user = User::new(shared, number, scenario, entry);
                 if is_closed {
                     user.run_until(due, end).await;
                 } else {
@@ -92,40 +100,40 @@ impl Generator {
         }
         Ok(())
     }
+}
 
-    /// The scenario of a user, by the shares of the plan.
-    fn scenario_of(&self, number: u64) -> usize {
-        let shares = &self.plan.scenarios;
-        if shares.len() == 1 {
-            return 0;
-        }
-        let mut random = ChaCha8Rng::seed_from_u64(self.plan.seed ^ u64::MAX);
-        random.set_stream(number);
-        let mut at = random.random::<f64>() * shares.iter().map(|of| of.share).sum::<f64>();
-        let found = shares.iter().position(|of| {
-            at -= of.share;
-            at < 0.0
-        });
-        found.unwrap_or(shares.len() - 1)
+/// The scenario of a user, by the shares of the plan.
+fn scenario_of(plan: &Plan, number: u64) -> usize {
+    let shares = &plan.scenarios;
+    if shares.len() == 1 {
+        return 0;
     }
+    let mut random = ChaCha8Rng::seed_from_u64(plan.seed ^ u64::MAX);
+    random.set_stream(number);
+    let mut at = random.random::<f64>() * shares.iter().map(|of| of.share).sum::<f64>();
+    let found = shares.iter().position(|of| {
+        at -= of.share;
+        at < 0.0
+    });
+    found.unwrap_or(shares.len() - 1)
+}
 
-    fn drop_user(&self, number: u64, scenario: usize, due: Instant) {
-        let now_us = self.shared.micros(Instant::now());
-        self.shared.log.add(Event {
-            user: number,
-            scenario,
-            step: 0,
-            due_us: self.shared.micros(due),
-            begun_us: now_us,
-            sent_us: None,
-            first_byte_us: None,
-            done_us: now_us,
-            outcome: Outcome::Dropped,
-            status: None,
-            sent_bytes: 0,
-            received_bytes: 0,
-        });
-    }
+fn drop_user(shared: &Shared, number: u64, scenario: usize, due: Instant) {
+    let now_us = shared.micros(Instant::now());
+    shared.log.add(Event {
+        user: number,
+        scenario,
+        step: 0,
+        due_us: shared.micros(due),
+        begun_us: now_us,
+        sent_us: None,
+        first_byte_us: None,
+        done_us: now_us,
+        outcome: Outcome::Dropped,
+        status: None,
+        sent_bytes: 0,
+        received_bytes: 0,
+    });
 }
 
 impl User {

@@ -2,6 +2,7 @@
 //! It has one thread for the load, and one that writes events.
 //!
 //! - `generator.rs` sends users on their way, by `alarm.rs`; `user.rs`: what one user does.
+//! - `fill.rs`: users that make units before the load.
 //! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` or
 //!   `resp.rs`; `failure.rs`: how a request fails.
 //! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing.
@@ -9,6 +10,7 @@
 pub mod alarm;
 mod connection;
 mod failure;
+mod fill;
 mod generator;
 mod http;
 mod log;
@@ -17,8 +19,10 @@ mod stall;
 mod target;
 mod user;
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,16 +30,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::task::{LocalSet, spawn_local};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::event::EventError;
 use crate::inputs::Inputs;
-use crate::plan::{Plan, PlanError};
+use crate::link::ProxyThread;
+use crate::plan::{Connections, Keep, Plan, PlanError};
 use crate::record::{Machine, Program};
+use crate::replay;
 use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, WireError};
 use connection::Connector;
-use generator::Generator;
+use fill::Filling;
+use generator::{Arrivals, Generator};
 use log::Log;
 pub(crate) use resp::RespConnection;
 use stall::StallMeter;
@@ -48,6 +56,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// How long it waits if no coordinator can be accepted.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// How many graphs are compared at once, on threads that are not the one of the load.
+const COMPARISONS: usize = 2;
 /// How often it reports what it has done.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -141,13 +151,21 @@ impl Worker {
             match heard(wire).await? {
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Prepare(job) => break job,
-                ToWorker::Hello { .. } | ToWorker::Start { .. } => return Err(WorkerError::Protocol("no job")),
+                _ => return Err(WorkerError::Protocol("no job")),
             }
         };
         let prepared = Prepared::new(*job)?;
+        if prepared.inputs.plan.is_replay() {
+            prepared.receive_part(wire).await?;
+        }
         wire.send(&ToCoordinator::Ready).await?;
+        // Other workers may need longer for their part of the fill.
+        let patience = SILENCE_MAX + prepared.inputs.plan.fill.as_ref().map(|fill| fill.within).unwrap_or_default();
         let begin = loop {
-            match heard(wire).await? {
+            match heard_within(wire, patience).await? {
+                ToWorker::Fill => prepared.fill(wire).await?,
+                // Its part of the fill had ended already.
+                ToWorker::StopFill => {}
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Start { unix_us } => break instant(unix_us),
                 _ => return Err(WorkerError::Protocol("no start")),
@@ -177,26 +195,98 @@ struct Prepared {
     worker: u32,
     target: Target,
     scenarios: Vec<crate::scenario::Scenario>,
+    /// The scheme and the host of the candidate.
+    origin: String,
+    /// For its files.
+    folder: tempfile::TempDir,
+    /// The link to the candidate, if it is a longer one.
+    _link: Option<ProxyThread>,
 }
 
 impl Prepared {
     fn new(job: Job) -> Result<Self, WorkerError> {
         let plan = Plan::parse(&job.plan)?;
-        let inputs = Inputs { plan, scenarios: job.scenarios, files: job.files };
+        let inputs = Inputs { plan, scenarios: job.scenarios, fill: job.fill, files: job.files, log: None };
         let scenarios = inputs.compiled()?;
-        let target = Target::of_url(&job.url)?;
+        let mut target = Target::of_url(&job.url)?;
         for scenario in &scenarios {
             target.check(&job.url, scenario.protocol)?;
         }
         raise_open_files()?;
-        Ok(Self { inputs, worker: job.worker, target, scenarios })
+        let link = inputs.plan.link.map(|link| ProxyThread::start(link, target.address)).transpose()?;
+        if let Some(link) = &link {
+            target.address = link.address();
+        }
+        let origin = origin(&job.url);
+        Ok(Self { inputs, worker: job.worker, target, scenarios, origin, folder: tempfile::tempdir()?, _link: link })
+    }
+
+    /// Where its part of an access log is.
+    fn part(&self) -> PathBuf {
+        self.folder.path().join("part")
+    }
+
+    async fn receive_part(&self, wire: &mut Wire) -> Result<(), WorkerError> {
+        let mut part = File::create(self.part())?;
+        loop {
+            match heard(wire).await? {
+                ToWorker::Part(piece) => part.write_all(&piece)?,
+                ToWorker::PartEnd => return Ok(part.flush()?),
+                _ => return Err(WorkerError::Protocol("no part of the log")),
+            }
+        }
+    }
+
+    /// Makes its part of the fill.
+    async fn fill(&self, wire: &mut Wire) -> Result<(), WorkerError> {
+        let (plan, begun) = (&self.inputs.plan, Instant::now());
+        let (Some(fill), Some(scenario)) = (&plan.fill, self.inputs.compiled_fill()?) else {
+            return Err(WorkerError::Protocol("a fill that the plan does not have"));
+        };
+        let file = self.folder.path().join("fill.csv.gz");
+        let names = vec![scenario.names()];
+        // Users follow each other at once: they share connections, as one client would.
+        let connections = Connections { keep: Keep::Worker, ..plan.connections.clone() };
+        let shared = Rc::new(Shared {
+            scenarios: vec![scenario],
+            connector: Connector::new(self.target.clone(), connections),
+            log: Log::create(&file, names)?,
+            timeout: plan.connections.timeout,
+            start: begun,
+            seed: plan.seed,
+            users: 0,
+            origin: self.origin.clone(),
+            comparisons: Semaphore::new(COMPARISONS),
+        });
+        shared.log.count(|progress| progress.is_fill = true);
+        let (concurrency, active) = fill.share(self.worker, plan.workers);
+        let is_stopped = Rc::new(Cell::new(false));
+        let filling = Filling {
+            shared: shared.clone(),
+            concurrency,
+            first: u64::from(self.worker),
+            step: u64::from(active),
+            units: fill.units,
+            end: begun + fill.within,
+            is_stopped: is_stopped.clone(),
+        };
+        attend(spawn_local(filling.run()), &shared, wire, Some(&*is_stopped)).await?;
+        let seconds = begun.elapsed().as_secs_f64();
+        ship(&shared, &file, wire).await?;
+        Ok(wire.send(&ToCoordinator::Filled { seconds, progress: shared.log.progress() }).await?)
     }
 
     async fn run(self, begin: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
         let plan = &self.inputs.plan;
         let names = self.scenarios.iter().map(crate::scenario::Scenario::names).collect();
-        let folder = tempfile::tempdir()?;
-        let file = folder.path().join("events.csv.gz");
+        let file = self.folder.path().join("events.csv.gz");
+        let arrivals: Arrivals = match plan.is_replay() {
+            true => {
+                let entries = replay::entries(&self.part())?;
+                Box::new(entries.map(|entry| entry.map(|(after, entry)| (after, Some(entry)))))
+            }
+            false => Box::new(plan.load.arrivals(self.worker, plan.workers, plan.seed).map(|after| Ok((after, None)))),
+        };
         let shared = Rc::new(Shared {
             scenarios: self.scenarios,
             connector: Connector::new(self.target, plan.connections.clone()),
@@ -205,59 +295,92 @@ impl Prepared {
             start: begin + plan.warm_up,
             seed: plan.seed,
             users: plan.load.closed_users(plan.workers),
+            origin: self.origin.clone(),
+            comparisons: Semaphore::new(COMPARISONS),
         });
-        let generator = Generator { plan: plan.clone(), worker: self.worker, shared: shared.clone() };
+        let generator = Generator { plan: plan.clone(), worker: self.worker, shared: shared.clone(), arrivals };
         let cpu_before = cpu_s();
-        // In a task of its own: it does not wait for a coordinator that is slow to read.
-        let mut running = spawn_local(generator.run());
         let stalls = StallMeter::default();
         let measuring = spawn_local(stalls.clone().run());
-        let mut ticks = interval(PROGRESS_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        loop {
-            tokio::select! {
-                ended = &mut running => break ended.map_err(std::io::Error::other)??,
-                _ = ticks.tick() => {
-                    if !shared.log.is_written() {
-                        break;
-                    }
-                    wire.send(&ToCoordinator::Progress(shared.log.progress())).await?;
-                }
-                // It says nothing now. If it goes, the load ends.
-                said = wire.receive::<ToWorker>() => {
-                    said?;
-                    return Err(WorkerError::Protocol("it speaks while the load runs"));
-                }
-            }
-        }
+        attend(spawn_local(generator.run()), &shared, wire, None).await?;
         measuring.abort();
         let finished = ToCoordinator::Finished {
             cpu_s: cpu_s() - cpu_before,
             longest_stall_ms: stalls.longest().as_secs_f64() * 1e3,
         };
         wire.send(&finished).await?;
-        let mut finishing = std::pin::pin!(shared.log.finish());
-        loop {
-            tokio::select! {
-                written = &mut finishing => break written?,
-                _ = ticks.tick() => wire.send(&ToCoordinator::Progress(shared.log.progress())).await?,
-            }
-        }
-        let mut events = File::open(&file)?;
-        loop {
-            let mut piece = Vec::with_capacity(EVENTS_BYTES);
-            if (&mut events).take(EVENTS_BYTES as u64).read_to_end(&mut piece)? == 0 {
-                break;
-            }
-            wire.send(&ToCoordinator::Events(piece.into())).await?;
-        }
+        ship(&shared, &file, wire).await?;
         Ok(wire.send(&ToCoordinator::End).await?)
     }
 }
 
+/// Waits for users, which run in a task of their own: they do not wait for a coordinator that is slow to
+/// read. Reports meanwhile what they have done.
+async fn attend(
+    mut running: JoinHandle<std::io::Result<()>>,
+    shared: &Shared,
+    wire: &mut Wire,
+    is_stopped: Option<&Cell<bool>>,
+) -> Result<(), WorkerError> {
+    let mut ticks = progress_ticks();
+    loop {
+        tokio::select! {
+            ended = &mut running => return Ok(ended.map_err(std::io::Error::other)??),
+            _ = ticks.tick() => {
+                if !shared.log.is_written() {
+                    return Ok(());
+                }
+                wire.send(&ToCoordinator::Progress(shared.log.progress())).await?;
+            }
+            // If it goes, the load ends.
+            said = wire.receive::<ToWorker>() => match (said?, is_stopped) {
+                (ToWorker::StopFill, Some(is_stopped)) => is_stopped.set(true),
+                _ => return Err(WorkerError::Protocol("it speaks while the load runs")),
+            },
+        }
+    }
+}
+
+/// Ends a file of events, and sends it.
+async fn ship(shared: &Shared, file: &Path, wire: &mut Wire) -> Result<(), WorkerError> {
+    let mut ticks = progress_ticks();
+    let mut finishing = std::pin::pin!(shared.log.finish());
+    loop {
+        tokio::select! {
+            written = &mut finishing => break written?,
+            _ = ticks.tick() => wire.send(&ToCoordinator::Progress(shared.log.progress())).await?,
+        }
+    }
+    let mut events = File::open(file)?;
+    loop {
+        let mut piece = Vec::with_capacity(EVENTS_BYTES);
+        if (&mut events).take(EVENTS_BYTES as u64).read_to_end(&mut piece)? == 0 {
+            return Ok(());
+        }
+        wire.send(&ToCoordinator::Events(piece.into())).await?;
+    }
+}
+
+fn progress_ticks() -> Interval {
+    let mut ticks = interval(PROGRESS_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
+}
+
+/// The scheme, the host and the port of an address, without a slash at the end.
+fn origin(url: &str) -> String {
+    let host = url.find("://").map_or(0, |scheme| scheme + 3);
+    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |end| host + end);
+    url[..end].to_owned()
+}
+
 /// What a coordinator says, in time.
 async fn heard(wire: &mut Wire) -> Result<ToWorker, WorkerError> {
-    let said = timeout(SILENCE_MAX, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
+    heard_within(wire, SILENCE_MAX).await
+}
+
+async fn heard_within(wire: &mut Wire, patience: Duration) -> Result<ToWorker, WorkerError> {
+    let said = timeout(patience, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
     Ok(said?)
 }
 

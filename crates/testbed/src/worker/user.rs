@@ -3,12 +3,15 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep_until, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::connection::{Connection, Connector};
 use super::failure::Failure;
 use super::log::Log;
 use crate::event::{Event, Outcome};
+use crate::graph::Comparison;
+use crate::replay::Entry;
 use crate::scenario::{Scenario, Step, UserValues};
 
 /// Timers of tokio count milliseconds and are late by one at most: that is no wait of a request.
@@ -30,6 +33,10 @@ pub struct Shared {
     pub seed: u64,
     /// How many users there are in all, in a closed loop.
     pub users: u64,
+    /// The scheme and the host of the candidate.
+    pub origin: String,
+    /// Places for comparisons of graphs.
+    pub comparisons: Semaphore,
 }
 
 impl Shared {
@@ -51,14 +58,27 @@ pub struct User {
     connection: Option<Connection>,
     /// When the last answer was there.
     answered: Option<Instant>,
+    /// The graph of the last answer, if it is to be compared.
+    comparison: Option<Comparison>,
+    /// The request of an access log that it sends.
+    entry: Option<Entry>,
     /// The path of the request before: relative references begin there.
     base: String,
 }
 
 impl User {
     /// A user of a scenario of the plan.
-    pub fn new(shared: Rc<Shared>, number: u64, scenario: usize) -> Self {
-        Self { shared, number, scenario, connection: None, answered: None, base: "/".to_owned() }
+    pub fn new(shared: Rc<Shared>, number: u64, scenario: usize, entry: Option<Entry>) -> Self {
+        Self {
+            shared,
+            number,
+            scenario,
+            connection: None,
+            answered: None,
+            comparison: None,
+            entry,
+            base: "/".to_owned(),
+        }
     }
 
     /// Goes through the steps. The first is due at `due`, each later one when the one before has
@@ -66,7 +86,7 @@ impl User {
     pub async fn run(&mut self, round: u64, due: Instant) {
         let shared = self.shared.clone();
         let scenario = &shared.scenarios[self.scenario];
-        let mut values = scenario.draw(self.number, round, shared.seed, shared.users);
+        let mut values = scenario.draw_with(self.number, round, shared.seed, shared.users, self.entry.as_ref());
         let mut due = due;
         for (index, step) in scenario.steps.iter().enumerate() {
             for _ in 0..step.repeat {
@@ -101,6 +121,15 @@ impl User {
                 // An answer ended when it was there, and not when it had been checked.
                 due = self.answered.take().unwrap_or_else(Instant::now);
                 event.done_us = shared.micros(due);
+                let ended = match self.comparison.take() {
+                    Some(comparison) if ended == Outcome::Done => {
+                        let compared = compared(comparison, &shared).await;
+                        // What follows is not due while graphs are compared: that is no wait of the candidate.
+                        due = Instant::now();
+                        compared
+                    }
+                    _ => ended,
+                };
                 let goes_on = ended == Outcome::Done;
                 event.outcome = ended;
                 shared.log.add(event);
@@ -138,11 +167,29 @@ impl User {
         if let Some(path) = shared.connector.path(&outgoing, &self.base) {
             self.base = path;
         }
+        drop(outgoing);
         shared.connector.give_back(connection, &mut self.connection);
         Ok(match values.take(step, &answer) {
-            Ok(()) => Outcome::Done,
+            Ok(()) => {
+                self.comparison = values.comparison(step, &answer, || format!("{}{}", shared.origin, self.base));
+                Outcome::Done
+            }
             Err(_) if answer.is_refusal() => Outcome::Refused,
             Err(kind) => Outcome::Failed(kind),
         })
+    }
+}
+
+/// Compares graphs on another thread. How long that takes is bounded, and so is the wait for a place.
+async fn compared(comparison: Comparison, shared: &Shared) -> Outcome {
+    let comparing = async {
+        let _place = shared.comparisons.acquire().await.map_err(|_| "check: isomorphic_to: no place")?;
+        let compared = tokio::task::spawn_blocking(move || comparison.compare()).await;
+        compared.unwrap_or(Err("check: isomorphic_to: no place"))
+    };
+    match timeout(shared.timeout, comparing).await {
+        Ok(Ok(())) => Outcome::Done,
+        Ok(Err(kind)) => Outcome::Failed(kind.to_owned()),
+        Err(_) => Outcome::Failed("check: isomorphic_to: too many at once".to_owned()),
     }
 }

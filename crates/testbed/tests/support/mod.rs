@@ -1,9 +1,17 @@
 //! Workers on threads of a test, and runs of plans.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use testbed::coordinator::{Collected, Coordinator, WorkerPlace};
 use testbed::event::StepNames;
 use testbed::inputs::Inputs;
@@ -14,6 +22,7 @@ use testbed::scenario::{Protocol, Scenario};
 use testbed::tally::{self, Measured, Window};
 use testbed::verdict::judge;
 use testbed::worker::Worker;
+use tokio::net::TcpListener;
 
 /// The token of the workers of tests.
 pub const TOKEN: &str = "only for tests";
@@ -113,4 +122,36 @@ pub async fn has_ended(id: &str) {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), has_ended).await.unwrap();
+}
+
+/// A server that answers as `answer` says.
+pub async fn serve<F, A>(answer: F) -> SocketAddr
+where
+    F: Fn(Request<Bytes>) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = answer.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    Ok::<_, Infallible>(answer(Request::from_parts(head, body)).await)
+                }
+            });
+            tokio::spawn(async move {
+                drop(auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await);
+            });
+        }
+    });
+    address
+}
+
+/// An answer.
+pub fn ok() -> Response<Full<Bytes>> {
+    Response::new(Full::new(Bytes::from_static(b"here")))
 }

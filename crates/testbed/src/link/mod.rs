@@ -4,29 +4,41 @@
 //! It loses nothing, has no slow start, and its window is always large enough for its delay. So it
 //! is faster than a real line of that rate and delay.
 
+mod line;
+
+use std::io::{Error, Result};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::shape::Line;
+use crate::plan::{PlanError, invalid};
+use line::Line;
 
 /// The greatest number of bytes in one piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A longer link.
+/// The greatest rate of a link in a plan.
+const MBIT_PER_S_MAX: u64 = 100_000;
+/// The longest round trip of a link in a plan.
+const ROUND_TRIP_MS_MAX: u64 = 10_000;
+
+/// A longer link, as each connection has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Link {
     /// Rate of each direction in Mbit/s (10⁶ bits per second); `None`: no proxy, loopback itself.
+    #[serde(default)]
     pub mbit_per_s: Option<u64>,
     /// From a request to its response: half of it each way.
+    #[serde(default)]
     pub round_trip_ms: u64,
 }
 
@@ -37,6 +49,21 @@ impl Link {
     /// Bytes per second that it lets through, if it limits them.
     pub fn bytes_per_s(self) -> Option<u64> {
         self.mbit_per_s.map(|rate| rate * 1_000_000 / 8)
+    }
+
+    pub(crate) fn check(self) -> std::result::Result<(), PlanError> {
+        if self.mbit_per_s.is_some_and(|rate| !(1..=MBIT_PER_S_MAX).contains(&rate)) {
+            return Err(invalid("plan: link.mbit_per_s", format!("1 to {MBIT_PER_S_MAX}")));
+        }
+        if self.round_trip_ms > ROUND_TRIP_MS_MAX {
+            return Err(invalid("plan: link.round_trip_ms", format!("at most {ROUND_TRIP_MS_MAX}")));
+        }
+        match self == Self::LOOPBACK {
+            true => {
+                Err(invalid("plan: link", "a rate, a round trip or both: { mbit_per_s = 100, round_trip_ms = 40 }"))
+            }
+            false => Ok(()),
+        }
     }
 
     fn line(self) -> Line {
@@ -86,6 +113,37 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.accepting.abort();
+    }
+}
+
+/// A proxy on a thread of its own. It ends when the value is dropped.
+pub(crate) struct ProxyThread {
+    address: SocketAddr,
+    _end: oneshot::Sender<()>,
+}
+
+impl ProxyThread {
+    /// Starts a proxy that shares no thread with the load.
+    pub fn start(link: Link, to: SocketAddr) -> Result<Self> {
+        let (end, ended) = oneshot::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        thread::spawn(move || {
+            runtime.block_on(async move {
+                let proxy = Proxy::start(link, to).await;
+                // Whoever waits for the address is there.
+                let _ = tell.send(proxy.as_ref().map(Proxy::address).map_err(|error| error.kind()));
+                // Nothing is sent: the value is dropped.
+                let _ = ended.await;
+            });
+        });
+        let address = told.recv().map_err(Error::other)?.map_err(Error::from)?;
+        Ok(Self { address, _end: end })
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
