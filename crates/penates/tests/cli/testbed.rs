@@ -54,9 +54,18 @@ fn the_scenarios_of_the_repository_and_of_volumes_are_understood_by_the_server()
     fs::write(here.join("ids.txt"), format!("{SMALL}\n")).unwrap();
     // Later scenarios ask for what the first 1,000 users have created.
     assert_done(&measured(here, "ingest", 1_000, "penates"), 2_000);
-    for (scenario, requests) in
-        [("read", 2), ("update", 2), ("patch", 1), ("memento", 2), ("super-node", 3), ("large-binary", 2), ("bulk", 1)]
-    {
+    let of_each = [
+        ("read", 2),
+        ("update", 2),
+        ("patch", 1),
+        ("memento", 2),
+        ("super-node", 3),
+        ("large-binary", 2),
+        ("bulk", 1),
+        ("bulk-grid", 27),
+        ("records-http-write", 1),
+    ];
+    for (scenario, requests) in of_each {
         let summary = measured(here, scenario, 6, "penates");
         assert_eq!(summary["errors"].as_array().map(Vec::len), Some(0), "{scenario}: {summary}");
         assert_done(&summary, 6 * requests);
@@ -74,6 +83,47 @@ fn the_scenarios_of_records_are_understood_by_the_server() {
     assert!(read["all"]["done"].as_u64() >= Some(50), "{read}");
     let errors = read["errors"].as_array().unwrap();
     assert!(errors.iter().all(|error| error["kind"] == "check: contains"), "{read}");
+}
+
+/// Runs a plan against a candidate. Returns what it showed, and the folder of the run.
+fn run_of(folder: &Path, plan: &str, candidate: &str) -> (Value, std::path::PathBuf) {
+    fs::write(folder.join("plan.toml"), plan).unwrap();
+    let args = ["run", "plan.toml", "--candidate", candidate, "--untraceable", "--busy", "--json"];
+    let shown = testbed(folder, &args).json();
+    let run = folder.join(shown["folder"].as_str().unwrap()).join("data");
+    (shown["summary"].clone(), run)
+}
+
+#[test]
+fn fills_replays_and_interruptions_are_understood_by_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = |scenario: &str, more: &str| {
+        format!(
+            "name = \"few\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\nworkers = 1\n{more}\n\
+             load = {{ shape = \"constant\", rate = 4, duration = \"1s\" }}\n"
+        )
+    };
+    let fill = |scenario: &str, units: u32| format!("fill = {{ scenario = \"{scenario}\", units = {units} }}");
+    let (grown, run) = run_of(folder.path(), &plan("super-node-grown", &fill("super-node-fill", 1_000)), "penates");
+    assert_done(&grown, 16);
+    let record: Value = serde_json::from_slice(&fs::read(run.join("record.json")).unwrap()).unwrap();
+    assert_eq!(record["beside"]["fill"]["units"], 1_000, "{record}");
+
+    let (read, _) = run_of(folder.path(), &plan("records-http-read", &fill("records-http-fill", 1_000)), "penates");
+    assert_eq!(read["all"]["due"], 4, "{read}");
+
+    let lines = ["GET / HTTP/1.1", "HEAD /readyz HTTP/1.1", "GET /nothing HTTP/1.1"];
+    let line = |request: &&str| format!("h - - [10/Oct/2000:13:55:36 +0000] \"{request}\" 200 1\n");
+    fs::write(folder.path().join("access.log"), lines.iter().map(line).collect::<String>()).unwrap();
+    let replay = "load = { shape = \"replay\", file = \"access.log\", duration = \"1s\" }";
+    let replay = format!("name = \"few\"\nscenarios = [{{ scenario = \"replay\" }}]\nworkers = 1\n{replay}\n");
+    assert_done(&run_of(folder.path(), &replay, "penates").0, 3);
+
+    let events = "events = [{ at = \"100ms\", run = \"pause\" }, { at = \"700ms\", run = \"resume\" }]";
+    let (interrupted, run) = run_of(folder.path(), &plan("ingest", events), "penates");
+    assert_done(&interrupted, 8);
+    assert!(interrupted["all"]["response"]["max_ms"].as_f64() >= Some(200.0), "{interrupted}");
+    assert!(fs::read_to_string(run.join("marks.csv")).unwrap().contains("resume: done"));
 }
 
 #[test]
