@@ -58,7 +58,7 @@ impl Penates {
     /// `store.call_timeout=60s`.
     pub fn serve(&self, store: &OsStr, log: &Path, identity: Option<&Identity>, more: &[&str]) -> Result<Server> {
         let mut command = self.command();
-        command.arg("serve").arg("--store").arg(store).args(["--listen", "127.0.0.1:0"]);
+        command.args(["serve", "--init"]).arg("--store").arg(store).args(["--listen", "127.0.0.1:0"]);
         command.args(["--set", "data.selections_max=0", "--set", "auth.write=open"]);
         more.iter().for_each(|setting| {
             command.args(["--set", setting]);

@@ -27,7 +27,7 @@ impl Served {
     /// over the trials.
     pub fn penates(binary: &Path, store: &Path) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.args([SERVE, "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
+        command.args([SERVE, "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
         command.args(["--set", "data.post_selection=false", "--set", "log.level=warn", "--store"]).arg(store);
         Self::start(command, store.join("tls").join("cert.pem"))
     }

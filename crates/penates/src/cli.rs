@@ -44,7 +44,7 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Create a store.
     ///
-    /// Other commands create a store in a folder by themselves. In a Cassandra cluster this command
+    /// `import`, `put` and `load` create a store in a folder by themselves; `serve` does not. In a Cassandra cluster this command
     /// creates the keyspace and its tables, with a number of copies in each data center. --dry-run
     /// prints the statements for an administrator.
     Init(commands::init::InitArgs),

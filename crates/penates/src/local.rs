@@ -124,6 +124,23 @@ pub fn cannot_open(error: StoreError) -> anyhow::Error {
     }
 }
 
+/// Whether there is a store in a folder, perhaps a damaged one.
+pub fn has_store(folder: &Path) -> bool {
+    ["format", "db"].iter().any(|name| folder.join(name).exists())
+}
+
+/// Refuses a folder without a store. A disk that is not mounted must not look like an empty library.
+pub fn refuse_without_store(settings: &Settings) -> anyhow::Result<()> {
+    match settings.place() {
+        StoreLocation::Folder(folder) if !has_store(folder) => {
+            let folder = folder.display();
+            let hint = format!("is its disk mounted? `penates init --store {folder}` makes a new one");
+            Err(CliError::Unreachable(format!("there is no store in {folder}: {hint}")).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a folder is empty or missing: no store was ever made there.
 pub fn is_vacant(folder: &Path) -> bool {
     match std::fs::read_dir(folder) {

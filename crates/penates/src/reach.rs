@@ -67,7 +67,7 @@ async fn find_by(
         let store = open(&settings).await.map_err(local::cannot_open)?;
         return Ok(Way::Free(store, Box::new(settings)));
     };
-    if if_vacant == IfVacant::Refuse && local::is_vacant(folder) {
+    if if_vacant == IfVacant::Refuse && !local::has_store(folder) {
         let hint = "import volumes first, or name the store's folder with --store";
         return Err(CliError::Unreachable(format!("there is no store in {}: {hint}", folder.display())).into());
     }

@@ -12,6 +12,7 @@ use crate::settings::{self, Flags, Settings, StoreLocation};
 /// Arguments of `penates init`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  penates init --store ./data
   penates init --store cassandra://127.0.0.1/books
   penates init --store cassandra://node1,node2/books --replication dc1=3,dc2=3
   penates init --store cassandra://node1/books --replication dc1=3 --dry-run")]
@@ -49,7 +50,7 @@ async fn in_folder(args: &InitArgs, settings: &Settings) -> anyhow::Result<Strin
         let what = "--replication and --dry-run are for stores in a Cassandra cluster";
         return Err(CliError::Usage(format!("{folder} is a folder: {what}")).into());
     }
-    let vacant = local::is_vacant(&settings.path);
+    let vacant = !local::has_store(&settings.path);
     let store = local::open_store(settings).await.map_err(local::cannot_open)?;
     store.close().await?;
     Ok(if vacant { format!("made a store in {folder}") } else { format!("the store in {folder} is there already") })

@@ -16,6 +16,7 @@ use crate::{interrupt, local};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates serve
+  penates serve --init --store ./data
   penates serve --store /srv/penates --listen 127.0.0.1:9000 --tls-listen off
   penates serve --config penates.toml --set data.max_volumes=5000")]
 pub struct ServeArgs {
@@ -25,6 +26,9 @@ pub struct ServeArgs {
     /// Where to listen.
     #[command(flatten)]
     pub listen: ListenArgs,
+    /// Make the store if the folder has none, as `penates init` does.
+    #[arg(long)]
+    init: bool,
 }
 
 /// Where to listen. Other values come from the configuration.
@@ -72,6 +76,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let settings = settings::load(&args.store, flags)?.settings;
+    if !args.init {
+        local::refuse_without_store(&settings)?;
+    }
     let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
     let store = local::open_store(&settings).await.map_err(local::cannot_open)?;

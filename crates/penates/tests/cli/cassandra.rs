@@ -183,7 +183,8 @@ fn a_keyspace_and_its_servers_have_one_mode_of_records() {
     fast(&["records", "set", "user:1", "plan=free", "--unset", "visits"]).ends_with(0);
     let read = fast(&["records", "get", "user:1", "--json"]).ends_with(0).json();
     assert_eq!(read, json!({"city": "Ulm", "plan": "free"}));
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--records-listen", "127.0.0.1:0"];
+    let serve =
+        ["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--records-listen", "127.0.0.1:0"];
     for refused in [keyspace.run(&["records", "get", "user:1"]), keyspace.run(&serve)] {
         assert_ne!(refused.code, 0);
         assert!(refused.stderr.contains("set records.mode = \"fast\""), "{}", refused.stderr);

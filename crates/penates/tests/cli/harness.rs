@@ -131,9 +131,9 @@ impl TestStore {
         sorted_lines(self.run(&["ls"]).ends_with(0).text())
     }
 
-    /// Serves this store on a free port.
+    /// Serves this store on a free port. If there is none, it is made.
     pub fn serve(&self, more: &[&str]) -> Served {
-        Served::start(self.command(&[&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"], more].concat()))
+        Served::start(self.command(&[&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off"], more].concat()))
     }
 }
 

@@ -127,9 +127,9 @@ fn an_address_in_use_is_reported_with_the_flag_that_chooses_another() {
     let store = TestStore::vacant();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let http = store.run(&["serve", "--listen", &taken, "--tls-listen", "off"]).ends_with(1);
+    let http = store.run(&["serve", "--init", "--listen", &taken, "--tls-listen", "off"]).ends_with(1);
     assert!(http.stderr.contains(&taken) && http.stderr.contains("with --listen,"), "{}", http.stderr);
-    let tls = store.run(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", &taken]).ends_with(1);
+    let tls = store.run(&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", &taken]).ends_with(1);
     assert!(tls.stderr.contains("with --tls-listen,"), "{}", tls.stderr);
     let demo = store.run(&["demo", "--listen", &taken]).ends_with(1);
     assert!(demo.stderr.contains("with --listen,"), "{}", demo.stderr);
@@ -187,7 +187,7 @@ fn the_configuration_shows_the_origin_of_each_value() {
 fn files_of_a_server_are_private_and_a_folder_that_was_open_to_others_is_closed() {
     let store = TestStore::with(&[SMALL]);
     fs::set_permissions(store.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let server = Served::start(store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]));
+    let server = Served::start(store.command(&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]));
     server.tls_url();
     store.run(&["token", "create", "somebody"]).ends_with(0);
     store.run(&["import", "--force", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);

@@ -155,7 +155,8 @@ fn a_test_of_a_webhook_whose_receiver_knows_another_secret_reports_why() {
 #[test]
 fn a_message_over_tls_is_sent_only_to_a_receiver_whose_certificate_the_system_trusts() {
     let store = TestStore::vacant();
-    let served = Served::start(store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]));
+    let served =
+        Served::start(store.command(&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]));
     assert_eq!(served.stop("TERM").0, 0);
     let certificate = store.path().join("tls");
     let receiver = Receiver::start_with(&[SECRET, certificate.to_str().unwrap()], "https");

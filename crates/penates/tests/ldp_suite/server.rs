@@ -24,7 +24,7 @@ impl Penates {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PENATES_")) {
             command.env_remove(name);
         }
-        command.args(["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--store"]);
+        command.args(["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--store"]);
         command.arg(folder.path().join("data"));
         command.args(["--set", "auth.write=open"]);
         if settings == Settings::ConditionsRequired {
