@@ -61,7 +61,7 @@ pub const TOOLS: [Tool; 14] = [
         program: "nginx",
         probe: Probe::Runs(&["-v"]),
         package: "nginx-light",
-        tests: "benchmarks beside nginx, nginx as a candidate of the testbed",
+        tests: "servers behind nginx, benchmarks beside it, nginx as a candidate of the testbed",
     },
     Tool {
         program: "Java 17",

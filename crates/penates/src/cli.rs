@@ -44,9 +44,9 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Create a store.
     ///
-    /// `import`, `put` and `load` create a store in a folder by themselves; `serve` does not. In a Cassandra cluster this command
-    /// creates the keyspace and its tables, with a number of copies in each data center. --dry-run
-    /// prints the statements for an administrator.
+    /// `import`, `put` and `load` create a store in a folder by themselves; `serve` does not. In a
+    /// Cassandra cluster this command creates the keyspace and its tables, with a number of copies
+    /// in each data center. --dry-run prints the statements for an administrator.
     Init(commands::init::InitArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
     ///
@@ -193,10 +193,16 @@ pub enum Command {
     /// A plan says which users arrive when, and what they do. Workers make the load in an open loop: a
     /// request counts from the instant at which it was due. Any server can be measured.
     Testbed(commands::testbed::TestbedArgs),
+    /// Let the server of a data folder read its configuration again.
+    ///
+    /// Connections go on. The certificate, the level of the log and most limits change at once. The
+    /// command names settings that need a restart. SIGHUP does the same.
+    Reload(commands::reload::ReloadArgs),
     /// Print the effective configuration, and where each value comes from.
     ///
     /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a
-    /// flag. Each overrides the one before.
+    /// flag. Each overrides the one before. The exit code is 2 if a file that it names is missing
+    /// or wrong.
     Config(commands::config::ConfigArgs),
     /// Print a completion script for a shell.
     Completions(commands::completions::CompletionsArgs),

@@ -5,6 +5,7 @@
 mod load;
 #[cfg(test)]
 mod reference;
+mod sample;
 mod sections;
 
 use figment::value::{Dict, Map, Value};
@@ -14,6 +15,7 @@ use crate::cli::StoreArgs;
 use crate::exit::CliError;
 
 pub use load::{Loaded, Origin, Setting};
+pub use sample::sample;
 pub use sections::{Settings, StoreLocation};
 
 /// The values that a command line sets, by their dotted names. Later ones override earlier ones.

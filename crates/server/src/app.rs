@@ -32,8 +32,10 @@ use crate::feed::{self, Consumers};
 use crate::health::{self, Readiness};
 use crate::held;
 use crate::hosts::Hosts;
-use crate::pace::{self, Pace};
+use crate::live::Live;
+use crate::pace;
 use crate::rate::{self, Rates};
+use crate::reload::{self, Reloading};
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
@@ -58,6 +60,8 @@ pub struct App {
     consumers: Arc<Consumers>,
     webhooks: Arc<Webhooks>,
     stopping: CancellationToken,
+    live: Arc<Live>,
+    reloading: Arc<Reloading>,
 }
 
 impl App {
@@ -93,6 +97,8 @@ impl App {
             let (tokens, records) = (Arc::new(tokens), records_of(&config, store.clone(), clock));
             let policy = policy(Via::Network, &config, tokens.clone(), origins.clone());
             let folder = store.capabilities().folder;
+            let live = Live::new(&config.limits);
+            let reloading = Reloading::new(&config, live.clone());
             let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
             let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
             Ok(Self {
@@ -112,6 +118,8 @@ impl App {
                 consumers,
                 webhooks,
                 stopping: CancellationToken::new(),
+                live,
+                reloading,
             })
         }
         .boxed()
@@ -165,6 +173,7 @@ impl App {
             let webhooks = webhooks::routes(self.webhooks.clone());
             routes =
                 routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone())).merge(webhooks);
+            routes = routes.merge(reload::routes(self.reloading.clone()));
         }
         if via.is_admin() || !self.config.auth.copy.is_empty() {
             routes = routes.merge(guarded(held::read_routes(self.library.clone()), Right::Copy));
@@ -172,12 +181,12 @@ impl App {
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         let rates = if via.is_admin() { None } else { self.rates.clone() };
-        layered(routes, policy, hosts, rates, Pace::of(&self.config.limits))
+        layered(routes, policy, hosts, rates, self.live.clone())
     }
 
     fn readiness(&self) -> Readiness {
         let (store, warming, stopping) = (self.store.clone(), self.warming.clone(), self.stopping.clone());
-        Readiness { store, warming, stopping }
+        Readiness { store, warming, stopping, live: self.live.clone() }
     }
 
     /// The warming of records.
@@ -257,6 +266,14 @@ impl App {
         &self.tokens
     }
 
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    pub(crate) fn reloading(&self) -> &Arc<Reloading> {
+        &self.reloading
+    }
+
     /// Cancelled once the server has been asked to stop: from then on `/readyz` reports it.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping
@@ -314,7 +331,7 @@ fn layered(
     policy: Arc<Policy>,
     hosts: Option<Arc<Hosts>>,
     rates: Option<Arc<Rates>>,
-    pace: Pace,
+    live: Arc<Live>,
 ) -> Router {
     let origins = Some(policy.origins.clone()).filter(|origins| hosts.is_some() && !origins.is_empty());
     let layers = ServiceBuilder::new()
@@ -325,7 +342,7 @@ fn layered(
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
         .option_layer(rates.map(|rates| from_fn_with_state(rates, rate::limit)))
-        .layer(from_fn_with_state(pace, pace::keep));
+        .layer(from_fn_with_state(live, pace::keep));
     routes.layer(layers)
 }
 
@@ -358,7 +375,7 @@ async fn guard(State(hosts): State<Option<Arc<Hosts>>>, request: Request, next: 
     response
 }
 
-/// The hook has printed the panic on standard error; the client gets no details.
+/// The hook of the process has logged the panic; the client gets no details.
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     problem::respond(Reason::INTERNAL, "a request panicked")
 }
@@ -498,9 +515,8 @@ mod tests {
     async fn a_defect_costs_one_response_that_still_has_its_request_id() {
         let (app, _faults, _folder) = app().await;
         let panics = async || -> &'static str { panic!("a defect, on purpose") };
-        let pace = Pace::of(&app.config.limits);
-        let router =
-            layered(Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)), None, None, pace);
+        let (routes, policy) = (Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)));
+        let router = layered(routes, policy, None, None, app.live.clone());
         let response = answer(&router, Method::GET, "/").await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(response.headers().contains_key(request_id::HEADER));

@@ -17,6 +17,7 @@ use door_http::Reason;
 use store::{Lane, Store};
 use tokio_util::sync::CancellationToken;
 
+use crate::live::Live;
 use crate::problem;
 use crate::warm::Warming;
 
@@ -27,6 +28,7 @@ pub(crate) struct Readiness {
     pub(crate) warming: Arc<Warming>,
     /// Cancelled once the server has been asked to stop.
     pub(crate) stopping: CancellationToken,
+    pub(crate) live: Arc<Live>,
 }
 
 /// Whether a path is one of these. They are answered whatever the limits of clients are.
@@ -39,6 +41,7 @@ pub(crate) fn routes(readiness: Readiness) -> Router {
 }
 
 async fn ready(State(readiness): State<Readiness>) -> Response {
+    readiness.live.watched();
     if readiness.stopping.is_cancelled() {
         return problem::respond(Reason::STOPPING, "the server is stopping");
     }

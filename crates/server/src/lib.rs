@@ -12,8 +12,10 @@
 //!   `stat.rs`, `fixity_pages.rs`, `admin.rs` and `page.rs` are the server's own routes; so is
 //!   `feed/`, the change feed over HTTP. `webhooks/` sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
-//!   has the certificate, `peer.rs` the client's address, `background.rs` collects and sweeps,
-//!   `warm.rs` reads records before the server is ready, `systemd.rs` notifies the service manager.
+//!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
+//!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
+//!   the client's address, `background.rs` collects and sweeps, `warm.rs` reads records before the
+//!   server is ready, `systemd.rs` notifies the service manager.
 
 pub mod config;
 
@@ -21,6 +23,8 @@ mod access;
 mod admin;
 mod app;
 mod background;
+mod certificate;
+mod check;
 mod cors;
 mod descriptors;
 mod error;
@@ -31,6 +35,7 @@ mod held;
 mod hosts;
 mod linger;
 mod listen;
+mod live;
 mod logging;
 mod pace;
 mod page;
@@ -38,6 +43,7 @@ mod peer;
 mod private;
 mod problem;
 mod rate;
+mod reload;
 mod request_id;
 mod serve;
 mod stat;
@@ -51,9 +57,11 @@ mod webhooks;
 
 pub use access::Via;
 pub use app::App;
+pub use check::{Finding, check_addresses, check_files};
 pub use descriptors::raise_descriptor_limit;
 pub use error::ServerError;
 pub use listen::{Addresses, SOCKET_NAME};
 pub use logging::{Logging, init_logging};
 pub use private::keep_files_private;
-pub use serve::serve;
+pub use reload::{ReadAgain, Reloaded, Reread};
+pub use serve::{serve, serve_reloading};

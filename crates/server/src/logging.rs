@@ -1,15 +1,20 @@
-//! The log: lines on standard error. Lines of requests are written together, because a system call
-//! for each took a tenth of the time of a small request. Warnings and errors, with all lines before
-//! them, are written at once.
+//! The log: lines on standard error. Logging never waits for whoever reads them: a thread of its
+//! own writes, and lines that it has no room for are dropped and counted. Lines of requests are
+//! written together, because a system call for each took a tenth of the time of a small request.
 
-use std::io::{self, IsTerminal, Stderr, Write};
-use std::sync::Arc;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload::{self, Handle};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::config::{LogConfig, LogFormat};
 use crate::error::ServerError;
@@ -20,125 +25,133 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// This number of bytes is written at once, without waiting.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
+/// Lines that may wait for the thread that writes them.
+const LINES_MAX: usize = 8_192;
+
+/// The log of this process, once it has begun.
+static LOG: OnceLock<(ErrorCounter, Handle<EnvFilter, Registry>)> = OnceLock::new();
+
 /// Starts logging to standard error, once per process. Drop the result last: it then writes the
-/// lines that wait.
+/// lines that wait. From the call on, a panic is a line of the log.
 #[must_use = "lines that wait are written when it is dropped"]
 pub fn init_logging(config: &LogConfig) -> Result<Logging, ServerError> {
-    let failed = |error: String| ServerError::Telemetry(format!("logging: {error}"));
-    let filter = EnvFilter::try_new(&config.level)
-        .map_err(|error| ServerError::Telemetry(format!("log.level `{}`: {error}", config.level)))?;
-    let lines = Arc::new(Lines::new(io::stderr()));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(Log(lines.clone()))
+    let (filter, handle) = reload::Layer::new(config.filter()?);
+    let urgent = Arc::new(AtomicBool::new(false));
+    let (lines, worker) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LINES_MAX)
+        .thread_name("log")
+        .finish(Together { waiting: Vec::new(), urgent: urgent.clone(), out: io::stderr() });
+    let dropped = lines.error_counter();
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(Log { lines, urgent: urgent.clone() })
         .with_ansi(io::stderr().is_terminal());
-    let begun = match config.format {
-        LogFormat::Text => subscriber.try_init(),
-        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
+    let layer = match config.format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
-    begun.map_err(|error| failed(error.to_string()))?;
-    let writing = lines.clone();
-    let writer = std::thread::Builder::new().name("log".to_owned());
-    writer.spawn(move || writing.write_in_time()).map_err(|error| failed(error.to_string()))?;
-    Ok(Logging(lines))
+    let begun = tracing_subscriber::registry().with(filter).with(layer).try_init();
+    begun.map_err(|error| ServerError::Telemetry(format!("logging: {error}")))?;
+    // It is set once, since logging begins once.
+    let _ = LOG.set((dropped, handle));
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = Backtrace::capture();
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+        tracing::error!(%panic, backtrace, "a thread panicked");
+    }));
+    Ok(Logging { urgent, worker: Some(worker) })
 }
 
-/// The log of the process. Dropping it writes the lines that wait.
+/// The number of lines that were dropped, because nobody took those before them.
+pub(crate) fn dropped_lines() -> u64 {
+    LOG.get().map_or(0, |(dropped, _)| dropped.dropped_lines() as u64)
+}
+
+/// Changes what is logged from now on.
+pub(crate) fn set_level(config: &LogConfig) -> Result<(), ServerError> {
+    let filter = config.filter()?;
+    match LOG.get() {
+        Some((_, handle)) => {
+            handle.reload(filter).map_err(|error| ServerError::Telemetry(format!("log.level: {error}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The log of the process. Dropping it writes the lines that wait, for about a second at most.
 #[must_use = "lines that wait are written when it is dropped"]
-pub struct Logging(Arc<Lines<Stderr>>);
+pub struct Logging {
+    urgent: Arc<AtomicBool>,
+    worker: Option<WorkerGuard>,
+}
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        self.0.waiting.lock().write();
+        self.urgent.store(true, Ordering::Relaxed);
+        self.worker.take();
     }
 }
 
-/// Lines that wait to be written.
-struct Lines<W> {
-    waiting: Mutex<Waiting<W>>,
-    /// Notified when a line begins to wait.
-    begun: Condvar,
-}
-
-struct Waiting<W> {
-    lines: Vec<u8>,
+/// Writes lines together. The thread flushes whenever it has no further line.
+struct Together<W> {
+    waiting: Vec<u8>,
+    /// Whether one of the lines is a warning or an error.
+    urgent: Arc<AtomicBool>,
     out: W,
 }
 
-impl<W: Write> Waiting<W> {
-    /// Writes the lines that wait. A failure does not stop the server, and there is nowhere to
-    /// report it.
-    fn write(&mut self) {
-        let _ = self.out.write_all(&self.lines);
-        let _ = self.out.flush();
-        self.lines.clear();
+impl<W: Write> Together<W> {
+    fn write_waiting(&mut self) -> io::Result<()> {
+        let written = self.out.write_all(&self.waiting).and_then(|()| self.out.flush());
+        self.waiting.clear();
+        written
     }
 }
 
-impl<W: Write> Lines<W> {
-    fn new(out: W) -> Self {
-        Self { waiting: Mutex::new(Waiting { lines: Vec::new(), out }), begun: Condvar::new() }
-    }
-
-    fn add(&self, line: &[u8], is_urgent: bool) {
-        let mut waiting = self.waiting.lock();
-        let is_first = waiting.lines.is_empty();
-        waiting.lines.extend_from_slice(line);
-        if is_urgent || waiting.lines.len() >= WAITING_BYTES_MAX {
-            waiting.write();
-        } else if is_first {
-            self.begun.notify_one();
+impl<W: Write> Write for Together<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.waiting.extend_from_slice(line);
+        if self.waiting.len() >= WAITING_BYTES_MAX {
+            self.write_waiting()?;
         }
+        Ok(line.len())
     }
 
-    /// Writes lines that have waited long enough, as long as the process lives.
-    fn write_in_time(&self) {
-        loop {
-            {
-                let mut waiting = self.waiting.lock();
-                self.begun.wait_while(&mut waiting, |waiting| waiting.lines.is_empty());
-            }
+    /// Waits for other lines, which meanwhile wait for the thread, unless a line is urgent.
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.urgent.swap(false, Ordering::Relaxed) {
             std::thread::sleep(WAIT_MAX);
-            self.waiting.lock().write();
         }
+        self.write_waiting()
     }
 }
 
 /// The writer of the subscriber.
-struct Log<W>(Arc<Lines<W>>);
-
-/// Takes one line: the subscriber writes each line with one call.
-struct Line<'log, W> {
-    lines: &'log Lines<W>,
-    is_urgent: bool,
+struct Log {
+    lines: NonBlocking,
+    urgent: Arc<AtomicBool>,
 }
 
-impl<'log, W: Write + 'static> MakeWriter<'log> for Log<W> {
-    type Writer = Line<'log, W>;
+impl<'log> MakeWriter<'log> for Log {
+    type Writer = NonBlocking;
 
     fn make_writer(&'log self) -> Self::Writer {
-        Line { lines: &self.0, is_urgent: true }
+        self.lines.clone()
     }
 
     fn make_writer_for(&'log self, meta: &Metadata<'_>) -> Self::Writer {
-        Line { lines: &self.0, is_urgent: *meta.level() <= Level::WARN }
-    }
-}
-
-impl<W: Write> Write for Line<'_, W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.lines.add(line, self.is_urgent);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        if *meta.level() <= Level::WARN {
+            self.urgent.store(true, Ordering::Relaxed);
+        }
+        self.lines.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use parking_lot::Mutex;
+
     use super::*;
 
     /// The written bytes, call by call.
@@ -156,52 +169,56 @@ mod tests {
         }
     }
 
-    /// The log of `work`, without the thread that writes in time.
-    fn logged(work: impl FnOnce()) -> (Vec<String>, Arc<Lines<Written>>) {
+    fn together() -> (Together<Written>, Written) {
         let written = Written::default();
-        let lines = Arc::new(Lines::new(written.clone()));
-        let subscriber = tracing_subscriber::fmt().without_time().with_ansi(false).with_writer(Log(lines.clone()));
-        tracing::subscriber::with_default(subscriber.finish(), work);
-        let written = written.0.lock().clone();
-        (written, lines)
+        (Together { waiting: Vec::new(), urgent: Arc::default(), out: written.clone() }, written)
     }
 
     #[test]
-    fn lines_wait_for_others_until_a_warning_comes() {
-        let (written, lines) = logged(|| {
-            tracing::info!("first");
-            tracing::info!("second");
-            tracing::warn!("third");
-            tracing::info!("fourth");
-        });
-        let [together] = &written[..] else { panic!("{written:?}") };
-        let order: Vec<_> = together.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
-        assert_eq!(order, ["first", "second", "third"]);
-        assert!(String::from_utf8_lossy(&lines.waiting.lock().lines).contains("fourth"));
+    fn lines_are_written_with_one_call() {
+        let (mut lines, written) = together();
+        lines.write_all(b"first\n").unwrap();
+        lines.write_all(b"second\n").unwrap();
+        assert!(written.0.lock().is_empty());
+        lines.flush().unwrap();
+        assert_eq!(*written.0.lock(), ["first\nsecond\n"]);
     }
 
     #[test]
-    fn many_lines_are_written_without_waiting() {
-        let text = "x".repeat(1_000);
-        let (written, lines) = logged(|| (0..100).for_each(|_| tracing::info!("{text}")));
-        let [together] = &written[..] else { panic!("{} writes", written.len()) };
-        let waiting = String::from_utf8(lines.waiting.lock().lines.clone()).unwrap();
-        assert!(together.len() >= WAITING_BYTES_MAX && waiting.len() < WAITING_BYTES_MAX);
-        assert_eq!(together.lines().count() + waiting.lines().count(), 100);
+    fn many_lines_are_written_without_a_flush() {
+        let (mut lines, written) = together();
+        let line = "x".repeat(999) + "\n";
+        (0..100).for_each(|_| lines.write_all(line.as_bytes()).unwrap());
+        let [together] = &written.0.lock()[..] else { panic!("not one write") };
+        assert!(together.len() >= WAITING_BYTES_MAX && lines.waiting.len() < WAITING_BYTES_MAX);
+        assert_eq!(together.len() + lines.waiting.len(), 100_000);
     }
 
-    #[test]
-    fn a_single_line_is_written_in_time() {
-        let written = Written::default();
-        let lines = Arc::new(Lines::new(written.clone()));
-        let writing = lines.clone();
-        std::thread::spawn(move || writing.write_in_time());
-        lines.add(b"alone\n", false);
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
-        while written.0.lock().is_empty() {
-            assert!(std::time::Instant::now() < deadline, "it was never written");
-            std::thread::yield_now();
+    /// A writer that never comes back, as a full pipe that nobody reads.
+    struct Stuck(Arc<Mutex<()>>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _never = self.0.lock();
+            Ok(bytes.len())
         }
-        assert_eq!(*written.0.lock(), ["alone\n"]);
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_nobody_takes_are_dropped_and_counted() {
+        let (pipe, urgent) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(true)));
+        let read_by_nobody = pipe.lock();
+        let out = Together { waiting: Vec::new(), urgent: urgent.clone(), out: Stuck(pipe.clone()) };
+        let (lines, worker) = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(10).finish(out);
+        let dropped = lines.error_counter();
+        let subscriber = tracing_subscriber::fmt().with_writer(Log { lines, urgent }).finish();
+        tracing::subscriber::with_default(subscriber, || (0..100).for_each(|_| tracing::warn!("a line")));
+        assert!(dropped.dropped_lines() >= 80, "{}", dropped.dropped_lines());
+        drop(read_by_nobody);
+        drop(worker);
     }
 }

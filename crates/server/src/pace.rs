@@ -23,6 +23,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::config::LimitsConfig;
 use crate::linger::linger;
+use crate::live::Live;
 use crate::problem;
 
 /// The least speed of a client.
@@ -43,10 +44,11 @@ impl Pace {
 
 /// A layer: gives up a body that arrives too slowly, and responds with 408. The rest of a body
 /// after an early response is read, up to a bound.
-pub(crate) async fn keep(State(pace): State<Pace>, request: Request, next: Next) -> Response {
+pub(crate) async fn keep(State(live): State<Arc<Live>>, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
+    let pace = Pace::of(&live.limits());
     let (version, is_too_slow) = (request.version(), Arc::new(AtomicBool::new(false)));
     let paced = |body| Body::new(PacedBody::new(body, pace, is_too_slow.clone()));
     let response = linger(pace.pause, request.map(paced), next).await;

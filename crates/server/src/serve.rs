@@ -1,6 +1,8 @@
 //! Runs a server from start to stop.
 
 use std::future::Future;
+use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use store::Store;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access::Via;
 use crate::app::App;
@@ -15,6 +18,7 @@ use crate::background;
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::listen::{Addresses, Listeners};
+use crate::reload::{ReadAgain, Reloading};
 use crate::systemd;
 
 /// How long a stop waits for webhooks to be given back to other servers.
@@ -29,18 +33,31 @@ pub fn serve(
     ready: impl FnOnce(Addresses) + Send + 'static,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> BoxFuture<'static, Result<(), ServerError>> {
-    serve_until(config, store, Box::new(ready), shutdown.boxed())
+    serve_until(config, store, None, Box::new(ready), shutdown.boxed())
+}
+
+/// The same, for a server whose configuration can be read again: on SIGHUP, which no longer kills
+/// the process unless it belongs to a terminal, and for the administrator.
+pub fn serve_reloading(
+    config: Config,
+    store: Arc<dyn Store>,
+    read: ReadAgain,
+    ready: impl FnOnce(Addresses) + Send + 'static,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> BoxFuture<'static, Result<(), ServerError>> {
+    serve_until(config, store, Some(read), Box::new(ready), shutdown.boxed())
 }
 
 fn serve_until(
     config: Config,
     store: Arc<dyn Store>,
+    read: Option<ReadAgain>,
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> BoxFuture<'static, Result<(), ServerError>> {
     async move {
         let served = match App::open(config, store.clone()).await {
-            Ok(app) => serve_app(&app, store.capabilities().folder, ready, shutdown).await,
+            Ok(app) => serve_app(&app, store.capabilities().folder, read, ready, shutdown).await,
             Err(error) => Err(error),
         };
         let closed = store.close().await;
@@ -52,18 +69,26 @@ fn serve_until(
 async fn serve_app(
     app: &App,
     folder: Option<PathBuf>,
+    read: Option<ReadAgain>,
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
     let door = app.records_door().await?;
-    let listeners = Listeners::bind(app.config(), folder.as_deref())?;
+    let listeners = Listeners::bind(app.config(), folder.as_deref(), app.live().clone())?;
+    let hung_up = match read {
+        Some(read) => reload_when_hung_up(app.reloading(), read).await?,
+        None => std::future::pending().boxed(),
+    };
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let warming = app.warming().start();
     let webhooks = app.webhooks().start(app.stopping());
     let addresses = listeners.addresses().clone();
-    tracing::info!(http = ?addresses.http, tls = ?addresses.tls, records = ?addresses.records, socket = ?addresses.socket, "listening");
+    let shown = |address: Option<SocketAddr>| address.map(tracing::field::display);
+    let socket = addresses.socket.as_ref().map(|path| tracing::field::display(path.display()));
+    let (http, tls, records) = (shown(addresses.http), shown(addresses.tls), shown(addresses.records));
+    tracing::info!(http, tls, records, socket, "listening");
     ready(addresses);
     systemd::tell(systemd::State::Ready);
     let shutdown = async {
@@ -71,6 +96,21 @@ async fn serve_app(
         tracing::info!("stopping");
         systemd::tell(systemd::State::Stopping);
         app.stopping().cancel();
+        let drain = app.live().drain();
+        if !drain.is_zero() {
+            tracing::info!(seconds = drain.as_secs_f64(), "draining: /readyz says no, and requests are still served");
+            tokio::select! {
+                () = tokio::time::sleep(drain) => {}
+                () = asked_again() => {}
+            }
+        }
+    };
+    let shutdown = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = hung_up => {}
+            () = systemd::keep_alive() => {}
+        }
     };
     listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), door, shutdown).await;
     drop(warming);
@@ -78,4 +118,40 @@ async fn serve_app(
     webhooks.ended(WEBHOOKS_PATIENCE).await;
     app.library().audit.auditor().finish().await;
     Ok(())
+}
+
+/// Completes at the next signal that asks the process to end.
+async fn asked_again() {
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminated), Ok(mut interrupted)) => tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        },
+        _ => std::future::pending().await,
+    }
+}
+
+/// Reloads at each SIGHUP, for ever. A terminal that is closed sends one too: then the process
+/// ends.
+async fn reload_when_hung_up(
+    reloading: &Arc<Reloading>,
+    read: ReadAgain,
+) -> Result<BoxFuture<'static, ()>, ServerError> {
+    reloading.read_by(read).await;
+    if io::stdin().is_terminal() {
+        return Ok(std::future::pending().boxed());
+    }
+    let caught = signal(SignalKind::hangup());
+    let mut hangups = caught.map_err(|error| ServerError::Telemetry(format!("catching SIGHUP: {error}")))?;
+    let reloading = reloading.clone();
+    Ok(async move {
+        loop {
+            match hangups.recv().await {
+                // What it did is logged.
+                Some(()) => drop(reloading.reload().await),
+                None => return std::future::pending().await,
+            }
+        }
+    }
+    .boxed())
 }

@@ -1,11 +1,15 @@
 //! Reports the server's state to systemd if it runs as a service of `Type=notify` (sd_notify(3)):
-//! one datagram to the socket that `NOTIFY_SOCKET` names.
+//! one datagram to the socket that `NOTIFY_SOCKET` names. If systemd watches it (`WatchdogSec=`),
+//! the server reports regularly that its threads still run.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use rustix::time::ClockId;
 
 /// The variable that names systemd's socket, if there is one.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
@@ -15,8 +19,12 @@ const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 pub(crate) enum State {
     /// It serves.
     Ready,
+    /// It reads its configuration again; it is ready afterwards.
+    Reloading,
     /// It was asked to stop.
     Stopping,
+    /// It is alive.
+    Alive,
 }
 
 /// Reports it, if systemd listens. A failure is logged and stops nothing.
@@ -27,6 +35,23 @@ pub(crate) fn tell(state: State) {
     }
 }
 
+/// Reports that the server is alive as often as systemd expects it, until the future is dropped.
+pub(crate) async fn keep_alive() {
+    let timeout = watchdog(std::env::var("WATCHDOG_USEC").ok(), std::env::var("WATCHDOG_PID").ok());
+    let Some(timeout) = timeout else { return std::future::pending().await };
+    loop {
+        tell(State::Alive);
+        tokio::time::sleep(timeout / 2).await;
+    }
+}
+
+/// After which silence systemd takes this process for dead (sd_watchdog_enabled(3)).
+fn watchdog(usec: Option<String>, pid: Option<String>) -> Option<Duration> {
+    let is_mine = pid.is_none_or(|pid| pid == std::process::id().to_string());
+    let timeout = usec?.parse().ok().filter(|usec| *usec > 0).map(Duration::from_micros);
+    timeout.filter(|_| is_mine)
+}
+
 /// Sends a state to a socket: a path or, after `@`, a name in Linux's abstract namespace (unix(7)).
 fn send(socket: &OsStr, state: State) -> io::Result<()> {
     let address = match socket.as_bytes().strip_prefix(b"@") {
@@ -34,8 +59,14 @@ fn send(socket: &OsStr, state: State) -> io::Result<()> {
         None => SocketAddr::from_pathname(socket)?,
     };
     let message = match state {
-        State::Ready => "READY=1",
-        State::Stopping => "STOPPING=1",
+        State::Ready => "READY=1".to_owned(),
+        State::Reloading => {
+            let now = rustix::time::clock_gettime(ClockId::Monotonic);
+            let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+            format!("RELOADING=1\nMONOTONIC_USEC={micros}")
+        }
+        State::Stopping => "STOPPING=1".to_owned(),
+        State::Alive => "WATCHDOG=1".to_owned(),
     };
     UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
 }
@@ -59,6 +90,19 @@ mod tests {
         send(path.as_os_str(), State::Ready).unwrap();
         send(path.as_os_str(), State::Stopping).unwrap();
         assert_eq!([received(&socket), received(&socket)], ["READY=1", "STOPPING=1"]);
+        send(path.as_os_str(), State::Reloading).unwrap();
+        let reloading = received(&socket);
+        let since_boot = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!(since_boot.parse::<u64>().unwrap() > 0, "{reloading}");
+    }
+
+    #[test]
+    fn the_watchdog_is_the_one_of_this_process() {
+        let (usec, mine) = (Some("3000000".to_owned()), std::process::id().to_string());
+        assert_eq!(watchdog(usec.clone(), None), Some(Duration::from_secs(3)));
+        assert_eq!(watchdog(usec.clone(), Some(mine)), Some(Duration::from_secs(3)));
+        assert_eq!(watchdog(usec, Some("1".to_owned())), None);
+        assert_eq!((watchdog(None, None), watchdog(Some("0".to_owned()), None)), (None, None));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use store::{Health, Lane};
 
 use crate::error::ServerError;
+use crate::logging;
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
@@ -33,6 +34,8 @@ const OPEN: &str = "http_server_open_connections";
 const SENT: &str = "http_server_response_body_bytes_total";
 const BROKEN: &str = "http_server_responses_broken_total";
 
+const DROPPED_LINES: &str = "penates_log_lines_dropped_total";
+const CERTIFICATE_ENDS: &str = "penates_tls_certificate_not_after_timestamp_seconds";
 const FAILED_RECORDS: &str = "penates_background_failed_records_total";
 const AUDIT_LAG: &str = "penates_audit_lag_seconds";
 const MEMORY: &str = "penates_memory_taken_bytes";
@@ -56,6 +59,9 @@ pub(crate) const WEBHOOK_MESSAGES: &str = "penates_webhook_messages_total";
 
 /// How long a scrape waits for the state of the fixity auditor.
 const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Characters of a path in the log.
+const PATH_CHARS_MAX: usize = 1_024;
 
 /// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -83,6 +89,8 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(OPEN, "Open connections");
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended early");
+    describe_counter!(DROPPED_LINES, "Lines of the log that were dropped, because nobody read those before them");
+    describe_gauge!(CERTIFICATE_ENDS, "When the certificate of HTTPS expires, in seconds since 1970");
     describe_counter!(FAILED_RECORDS, "Records that a background pass could not process, counted each time");
     describe_gauge!(AUDIT_LAG, "Age of the oldest unacknowledged audit record");
     describe_gauge!(MEMORY, "Memory of clients' bodies, lists, plans and graphs, of limits.memory");
@@ -117,6 +125,7 @@ pub(crate) async fn render(handle: &PrometheusHandle, library: &Library, fixity:
     for chore in Chore::ALL {
         counter!(FAILED_RECORDS, "pass" => chore.name()).absolute(library.heads.failed_records(chore));
     }
+    counter!(DROPPED_LINES).absolute(logging::dropped_lines());
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (content_type, handle.render()).into_response()
@@ -153,6 +162,11 @@ fn tell(health: Health) {
     for (datacenter, lag) in health.replication_lag {
         gauge!(REPLICATION_LAG, "datacenter" => datacenter).set(lag.as_secs_f64());
     }
+}
+
+/// Reports when the certificate of HTTPS expires.
+pub(crate) fn tell_certificate(not_after: i64) {
+    gauge!(CERTIFICATE_ENDS).set(not_after as f64);
 }
 
 /// Counts a connection as long as it lives.
@@ -200,7 +214,7 @@ impl Observed {
         let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
         Self {
             method: request.method().clone(),
-            path: request.uri().path().to_owned(),
+            path: cut(request.uri().path()),
             route: route.to_owned(),
             request_id: request.extensions().get::<RequestId>().cloned(),
             trace: TraceParent::of(request.headers()),
@@ -254,6 +268,14 @@ impl Drop for Observed {
             broken = is_broken,
             "request"
         );
+    }
+}
+
+/// A path for the log. A long one is cut: lines that wait take memory.
+fn cut(path: &str) -> String {
+    match path.char_indices().nth(PATH_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &path[..end]),
+        None => path.to_owned(),
     }
 }
 

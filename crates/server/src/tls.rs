@@ -8,35 +8,78 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::PrivateKeyDer;
 
 use crate::config::ListenConfig;
 use crate::error::ServerError;
+use crate::{certificate, telemetry};
 
 /// The names in a self-made certificate.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The TLS settings, and the file of the certificate, if it is in one.
-pub(crate) type Identity = (Arc<ServerConfig>, Option<PathBuf>);
+/// What a server is known by.
+pub(crate) struct Identity {
+    /// The TLS settings.
+    pub(crate) spoken: Arc<ServerConfig>,
+    /// The file of the certificate, if it is in one.
+    pub(crate) shown: Option<PathBuf>,
+    /// The certificate in use.
+    pub(crate) served: Arc<Served>,
+}
+
+/// The certificate that new connections get. It can be replaced while others go on.
+#[derive(Debug)]
+pub(crate) struct Served {
+    key: ArcSwap<CertifiedKey>,
+    /// Where it is; `None`: it was made for this run.
+    files: Mutex<Option<KeyPair>>,
+}
+
+impl ResolvesServerCert for Served {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.key.load_full())
+    }
+}
+
+impl Served {
+    /// Reads the certificate again, from other files if others are configured now.
+    pub(crate) fn reload(&self, listen: &ListenConfig) -> Result<(), ServerError> {
+        let mut files = self.files.lock();
+        let pair = KeyPair::configured(listen).or_else(|| files.clone());
+        if let Some(pair) = pair {
+            self.key.store(Arc::new(pair.read()?));
+            *files = Some(pair);
+        }
+        Ok(())
+    }
+}
 
 /// The configured certificate; otherwise the one in the data folder, which is made if it is
 /// missing; otherwise one made for this run.
 pub(crate) fn identity(listen: &ListenConfig, folder: Option<&Path>) -> Result<Identity, ServerError> {
-    let pair = match (&listen.tls_cert, &listen.tls_key, folder) {
-        (Some(cert), Some(key), _) => KeyPair { cert: cert.clone(), key: key.clone() },
-        (_, _, Some(folder)) => KeyPair::in_folder(&folder.join("tls"))?,
-        (_, _, None) => return Ok((made_for_this_run()?, None)),
+    let pair = match (KeyPair::configured(listen), folder) {
+        (Some(pair), _) => Some(pair),
+        (None, Some(folder)) => Some(KeyPair::in_folder(&folder.join("tls"))?),
+        (None, None) => None,
     };
-    Ok((pair.server_config()?, Some(pair.cert)))
+    let key = pair.as_ref().map_or_else(made_for_this_run, KeyPair::read)?;
+    let shown = pair.as_ref().map(|pair| pair.cert.clone());
+    let served = Arc::new(Served { key: ArcSwap::from_pointee(key), files: Mutex::new(pair) });
+    Ok(Identity { spoken: server_config(served.clone())?, shown, served })
 }
 
-fn made_for_this_run() -> Result<Arc<ServerConfig>, ServerError> {
+fn made_for_this_run() -> Result<CertifiedKey, ServerError> {
     let made = self_signed()?;
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    server_config(vec![made.cert.der().clone()], key, "the certificate made for this run")
+    CertifiedKey::from_der(vec![made.cert.der().clone()], key, &aws_lc_rs::default_provider())
+        .map_err(|error| ServerError::Tls(format!("the certificate made for this run: {error}")))
 }
 
 fn self_signed() -> Result<rcgen::CertifiedKey<rcgen::KeyPair>, ServerError> {
@@ -44,15 +87,12 @@ fn self_signed() -> Result<rcgen::CertifiedKey<rcgen::KeyPair>, ServerError> {
         .map_err(|error| ServerError::Tls(format!("making a certificate: {error}")))
 }
 
-fn server_config(
-    certificates: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    what: &str,
-) -> Result<Arc<ServerConfig>, ServerError> {
+fn server_config(served: Arc<Served>) -> Result<Arc<ServerConfig>, ServerError> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
-        .map_err(|error| ServerError::Tls(format!("{what}: {error}")))?;
+        .map_err(|error| ServerError::Tls(error.to_string()))?
+        .with_no_client_auth()
+        .with_cert_resolver(served);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -74,14 +114,21 @@ impl KeyPair {
         Ok(pair)
     }
 
-    /// The TLS settings with this pair.
-    fn server_config(&self) -> Result<Arc<ServerConfig>, ServerError> {
-        let certificates: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
-            .and_then(Iterator::collect)
-            .map_err(|error| ServerError::file("reading the TLS certificate", &self.cert, error))?;
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| ServerError::file("reading the TLS key", &self.key, error))?;
-        server_config(certificates, key, &self.cert.display().to_string())
+    /// The configured pair.
+    fn configured(listen: &ListenConfig) -> Option<Self> {
+        Some(Self { cert: listen.tls_cert.clone()?, key: listen.tls_key.clone()? })
+    }
+
+    /// Reads it. What is doubtful about it is logged: an expired certificate is better than none.
+    fn read(&self) -> Result<CertifiedKey, ServerError> {
+        let read = certificate::read(&self.cert, &self.key, Timestamp::now())?;
+        for finding in &read.findings {
+            tracing::warn!("{}", finding.what);
+        }
+        if let Some(not_after) = read.not_after {
+            telemetry::tell_certificate(not_after);
+        }
+        Ok(read.key)
     }
 
     /// Makes a pair for loopback. The certificate is written last, so that a crash leaves no pair
@@ -129,30 +176,30 @@ mod tests {
     #[test]
     fn a_self_made_certificate_is_kept_and_its_key_is_private() {
         let folder = tempfile::tempdir().unwrap();
-        let cert = identity_in(folder.path()).unwrap().1.unwrap();
+        let cert = identity_in(folder.path()).unwrap().shown.unwrap();
         let first = fs::read(&cert).unwrap();
         assert_eq!(fs::metadata(cert.with_file_name("key.pem")).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read(identity_in(folder.path()).unwrap().1.unwrap()).unwrap(), first);
+        assert_eq!(fs::read(identity_in(folder.path()).unwrap().shown.unwrap()).unwrap(), first);
     }
 
     #[test]
     fn half_a_pair_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
-        let cert = identity_in(folder.path()).unwrap().1.unwrap();
+        let cert = identity_in(folder.path()).unwrap().shown.unwrap();
         fs::remove_file(cert.with_file_name("key.pem")).unwrap();
         identity_in(folder.path()).unwrap();
     }
 
     #[test]
     fn without_a_data_folder_a_certificate_is_made_but_no_file() {
-        assert_eq!(identity(&ListenConfig::default(), None).unwrap().1, None);
+        assert_eq!(identity(&ListenConfig::default(), None).unwrap().shown, None);
     }
 
     #[test]
     fn a_given_certificate_that_cannot_be_read_is_named() {
         let file = |name| Some(PathBuf::from("/nowhere").join(name));
         let listen = ListenConfig { tls_cert: file("cert.pem"), tls_key: file("key.pem"), ..ListenConfig::default() };
-        let message = identity(&listen, None).unwrap_err().to_string();
+        let message = identity(&listen, None).err().unwrap().to_string();
         assert!(message.contains("/nowhere/cert.pem"), "{message}");
     }
 }

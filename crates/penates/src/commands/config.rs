@@ -1,17 +1,29 @@
 //! `penates config`
 
 use clap::Args;
+use server::Finding;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::commands::serve::ListenArgs;
+use crate::exit::CliError;
+use crate::local;
 use crate::output::{Output, cell};
 use crate::settings::{self, Flags, Setting};
 
 /// Arguments of `penates config`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  penates config --config penates.toml --listen 127.0.0.1:9000")]
+#[command(after_help = "Examples:
+  penates config --config penates.toml --listen 127.0.0.1:9000
+  penates config --check --config penates.toml
+  penates config --sample > penates.toml")]
 pub struct ConfigArgs {
+    /// Check the configuration, also by opening all that it names: files, certificates, addresses
+    /// and the data folder. The exit code is 2 if a server could not work with it.
+    #[arg(long)]
+    check: bool,
+    /// Print a sample file (TOML) with all settings, their meanings and defaults.
+    #[arg(long, conflicts_with = "check")]
+    sample: bool,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
@@ -25,10 +37,27 @@ pub struct ConfigArgs {
 
 /// Runs it.
 pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    if args.sample {
+        output.line(settings::sample().trim_end())?;
+        return output.finish();
+    }
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
-    let settings = settings::load(&args.store, flags)?.explain();
-    let mut output = Output::stdout();
+    let loaded = settings::load(&args.store, flags)?;
+    let mut findings = loaded.settings.check_files();
+    if args.check {
+        findings.extend(server::check_addresses(&loaded.settings.server));
+        if let Err(error) = local::refuse_without_store(&loaded.settings) {
+            findings.push(Finding::fault(error.to_string()));
+        }
+        if findings.is_empty() {
+            output.line("the configuration is sound")?;
+        }
+        output.finish()?;
+        return tell(&findings);
+    }
+    let settings = loaded.explain();
     if args.output.json {
         settings.iter().try_for_each(|setting| output.json(setting))?;
     } else {
@@ -36,5 +65,16 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
         let rows: Vec<_> = settings.iter().map(row).collect();
         output.table(&["setting", "value", "from"], &rows)?;
     }
-    output.finish()
+    output.finish()?;
+    tell(&findings)
+}
+
+/// Prints what was found. One fault is an error.
+fn tell(findings: &[Finding]) -> anyhow::Result<()> {
+    for finding in findings.iter().filter(|finding| !finding.is_fault) {
+        eprintln!("warning: {}", finding.what);
+    }
+    let faults: Vec<&str> =
+        findings.iter().filter(|finding| finding.is_fault).map(|finding| finding.what.as_str()).collect();
+    if faults.is_empty() { Ok(()) } else { Err(CliError::Usage(faults.join("\n")).into()) }
 }

@@ -23,6 +23,7 @@ pub mod promote;
 pub mod put;
 pub mod read_only;
 pub mod records;
+pub mod reload;
 pub mod restore;
 pub mod rm;
 pub mod salvage;
@@ -78,6 +79,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => token::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
         Command::Testbed(args) => testbed::run(args).await,
+        Command::Reload(args) => reload::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

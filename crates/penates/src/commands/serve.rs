@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use server::config::ListenConfig;
-use server::{Addresses, ServerError};
+use server::{Addresses, Reread, ServerError};
 
 use crate::cli::StoreArgs;
 use crate::settings::{self, Flags};
@@ -75,7 +75,7 @@ impl ListenArgs {
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
-    let settings = settings::load(&args.store, flags)?.settings;
+    let settings = settings::load(&args.store, flags.clone())?.settings;
     if !args.init {
         local::refuse_without_store(&settings)?;
     }
@@ -83,7 +83,12 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     server::keep_files_private();
     let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
     let listen = settings.server.listen.clone();
-    let served = server::serve(settings.server, store, tell, interrupt::asked_to_end()?).await;
+    let again = move || {
+        let settings = settings::load(&args.store, flags.clone()).map_err(|error| error.to_string())?.settings;
+        Ok(Reread { values: settings.values(), config: settings.server })
+    };
+    let ended = interrupt::asked_to_end()?;
+    let served = server::serve_reloading(settings.server, store, Box::new(again), tell, ended).await;
     served.map_err(|error| cannot_serve(error, &listen))
 }
 

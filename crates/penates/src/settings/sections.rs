@@ -7,11 +7,15 @@ use figment::Figment;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use server::Finding;
 use server::config::Config;
 use store_cassandra::{Address, CassandraSettings};
 use store_embedded::EmbeddedSettings;
 
 use super::load::{SettingsError, origin_in};
+
+/// An address for checking the settings of the engine while the store is in a folder.
+const SOME_CLUSTER: &str = "cassandra://localhost/penates";
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +70,19 @@ impl Settings {
         add(&mut sections, "store", serde_json::to_value(self.embedded).unwrap_or_default());
         add(&mut sections, "cassandra", serde_json::to_value(&self.cassandra).unwrap_or_default());
         sections
+    }
+
+    /// Opens the files that the settings name. Returns what is wrong with them.
+    pub fn check_files(&self) -> Vec<Finding> {
+        let mut findings = server::check_files(&self.server);
+        let address = match self.place() {
+            StoreLocation::Cluster(address) => address,
+            StoreLocation::Folder(_) => SOME_CLUSTER,
+        };
+        if let Err(error) = self.cassandra.options(address, self.server.store.clock_skew_max) {
+            findings.push(Finding::fault(error.to_string()));
+        }
+        findings
     }
 
     /// Takes each part from the merged layers.

@@ -133,7 +133,9 @@ impl TestStore {
 
     /// Serves this store on a free port. If there is none, it is made.
     pub fn serve(&self, more: &[&str]) -> Served {
-        Served::start(self.command(&[&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off"], more].concat()))
+        Served::start(
+            self.command(&[&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off"], more].concat()),
+        )
     }
 }
 
@@ -191,6 +193,11 @@ impl Served {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        self::signal(&self.child, name);
     }
 
     /// Stops it with a signal. Returns its exit code and its output meanwhile.

@@ -20,6 +20,7 @@ mod harness;
 mod import;
 mod load;
 mod ocfl_volumes;
+mod operating;
 mod proofs;
 mod proxy;
 mod reach;

@@ -17,6 +17,8 @@ use fixity::FixityOptions;
 use heads::{History, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::cors::Origins;
 use crate::hosts::Hosts;
@@ -326,6 +328,11 @@ impl LdpConfig {
     fn check(&self, data_prefix: &str) -> Result<(), ConfigError> {
         let base = self.base.trim_end_matches('/');
         check_path("ldp.base", base)?;
+        let origin = self.origin.trim_end_matches('/');
+        if !origin.is_empty() && (origin == "*" || Origins::parse(&[origin.to_owned()]).is_err()) {
+            let what = "is no scheme and host such as `https://books.example.org`";
+            return Err(refused(format!("ldp.origin `{}` {what}", self.origin)));
+        }
         self.settings()?;
         let first = base.split('/').nth(1).unwrap_or_default();
         let taken = [
@@ -510,6 +517,21 @@ impl Default for LogConfig {
     }
 }
 
+impl LogConfig {
+    /// The filter of the log. A directive without `=` must be a level: the filter would take any
+    /// other word for the name of a target, and log nothing else.
+    pub(crate) fn filter(&self) -> Result<EnvFilter, ConfigError> {
+        let invalid = |what: String| refused(format!("log.level `{}`: {what}", self.level));
+        let directives = self.level.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+        for word in directives.filter(|directive| !directive.contains(['=', '[', ']', '{', '}'])) {
+            let _: LevelFilter = word.parse().map_err(|_| {
+                invalid(format!("`{word}` is no level: write trace, debug, info, warn, error or off, or TARGET=LEVEL"))
+            })?;
+        }
+        EnvFilter::try_new(&self.level).map_err(|error| invalid(error.to_string()))
+    }
+}
+
 /// `[limits]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -540,6 +562,9 @@ pub struct LimitsConfig {
     /// How long a client may take nothing of a response before the response ends.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
+    /// How long `/readyz` says no before the server stops accepting, if somebody asks it.
+    #[serde(with = "humantime_serde")]
+    pub drain: Duration,
     /// How long responses may continue after a stop signal.
     #[serde(with = "humantime_serde")]
     pub shutdown_time: Duration,
@@ -557,6 +582,7 @@ impl Default for LimitsConfig {
             request_burst: 1_000,
             memory: LibraryOptions::default().memory_bytes,
             stall: Duration::from_secs(60),
+            drain: Duration::from_secs(5),
             shutdown_time: Duration::from_secs(30),
         }
     }
@@ -571,7 +597,8 @@ impl Config {
     /// Refuses what would break a promise: listening beyond loopback without authentication, a
     /// grace that is too short.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_addresses()?;
+        self.check_addresses([self.listen.http, self.listen.tls].into_iter().flatten())?;
+        self.log.filter()?;
         self.hosts()?;
         self.origins()?;
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
@@ -641,9 +668,10 @@ impl Config {
         Origins::parse(&self.http.cors_origins).map_err(|error| refused(format!("http.cors_origins: {error}")))
     }
 
-    fn check_addresses(&self) -> Result<(), ConfigError> {
+    /// Refuses addresses of HTTP that more clients can reach than those that may.
+    pub(crate) fn check_addresses(&self, mut addresses: impl Iterator<Item = SocketAddr>) -> Result<(), ConfigError> {
         let AuthConfig { read, write, read_open_anywhere, write_open_anywhere, .. } = self.auth;
-        let beyond = [self.listen.http, self.listen.tls].into_iter().flatten().find(|address| !is_loopback(*address));
+        let beyond = addresses.find(|address| !is_loopback(*address));
         let Some(address) = beyond else { return Ok(()) };
         if write == Access::Open && !write_open_anywhere {
             return Err(refused(format!(

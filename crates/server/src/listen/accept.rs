@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config;
+use crate::live::Live;
 use crate::peer::Peer;
 
 /// The pause after the operating system could not accept a connection because a resource is
@@ -55,15 +56,15 @@ pub(super) struct Acceptor {
     places: Arc<Semaphore>,
     tasks: TaskTracker,
     drain: Drain,
-    /// The longest time for a TLS handshake.
-    handshake_time: Duration,
+    /// Has the longest time for a TLS handshake.
+    live: Arc<Live>,
 }
 
 impl Acceptor {
     /// Serves at most so many connections over the network at once. Further ones wait.
-    pub(super) fn new(connections: usize, handshake_time: Duration) -> Self {
+    pub(super) fn new(connections: usize, live: Arc<Live>) -> Self {
         let places = Arc::new(Semaphore::new(connections));
-        Self { places, tasks: TaskTracker::new(), drain: Drain::default(), handshake_time }
+        Self { places, tasks: TaskTracker::new(), drain: Drain::default(), live }
     }
 
     /// Serves `protocol` on each connection of `listener`, until this is dropped; `None`: on none.
@@ -106,7 +107,7 @@ impl Acceptor {
             let Some((stream, peer)) = next_tcp(listener).await else { continue };
             let Ok(place) = self.places.clone().acquire_owned().await else { return };
             let (protocol, drain, tls) = (protocol.clone(), self.drain.clone(), tls.clone());
-            let handshake_time = self.handshake_time;
+            let handshake_time = self.live.limits().header_time;
             self.tasks.spawn(async move {
                 let handshake = tokio::time::timeout(handshake_time, tls.accept(stream));
                 let handshake = tokio::select! {

@@ -5,13 +5,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use budget::{Memory, Party};
-use http::{Request, Version};
+use http::{HeaderValue, Request, Version, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -21,8 +21,10 @@ use tokio_io_timeout::TimeoutWriter;
 use tower::ServiceExt;
 
 use super::accept::{Drain, Protocol};
+use super::date;
 use super::sending::{OWN_BYTES, Sending, SendingBody};
 use crate::config::LimitsConfig;
+use crate::live::Live;
 use crate::peer::Peer;
 use crate::telemetry::OpenConnection;
 
@@ -49,8 +51,7 @@ const HTTP2_PING: Duration = Duration::from_secs(20);
 /// The settings of HTTP, the same for all listeners.
 #[derive(Clone)]
 pub(super) struct Http {
-    http: Builder<TokioExecutor>,
-    limits: Arc<LimitsConfig>,
+    live: Arc<Live>,
     /// For data on its way to clients.
     budget: Memory,
 }
@@ -64,7 +65,13 @@ pub(super) struct Routed {
 }
 
 impl Http {
-    pub(super) fn new(limits: LimitsConfig) -> Self {
+    pub(super) fn new(live: Arc<Live>) -> Self {
+        let budget = Memory::new(live.limits().memory / SENDING_ONE_OF);
+        Self { live, budget }
+    }
+
+    /// The settings of a connection that begins.
+    fn builder(limits: &LimitsConfig) -> Builder<TokioExecutor> {
         let mut http = Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
@@ -81,8 +88,7 @@ impl Http {
             .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEAD_BYTES_MAX);
-        let budget = Memory::new(limits.memory / SENDING_ONE_OF);
-        Self { http, limits: Arc::new(limits), budget }
+        http
     }
 
     /// The protocol of a listener with these routes.
@@ -97,7 +103,9 @@ impl Protocol for Routed {
     where
         I: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Self { http: Http { http, limits, budget }, router } = self;
+        let Self { http: Http { live, budget }, router } = self;
+        let limits = live.limits();
+        let http = Http::builder(&limits);
         let _open = OpenConnection::begin();
         let mut io = TimeoutWriter::new(io);
         io.set_timeout(Some(limits.stall));
@@ -115,7 +123,7 @@ impl Protocol for Routed {
                     running: asked.running.clone(),
                     taken: asked.taken.clone(),
                 };
-                respond(router.clone(), request, peer, sending)
+                respond(router.clone(), request, peer, sending, live.clone())
             }
         });
         let mut connection = pin!(http.serve_connection(TokioIo::new(Box::pin(io)), service));
@@ -202,12 +210,18 @@ fn respond(
     mut request: Request<Incoming>,
     peer: Option<Peer>,
     sending: Sending,
+    live: Arc<Live>,
 ) -> impl Future<Output = Result<Response, Infallible>> {
     if let Some(peer) = peer {
         request.extensions_mut().insert(peer);
     }
     async move {
-        let response = router.oneshot(request.map(Body::new)).await?;
+        let is_http2 = request.version() == Version::HTTP_2;
+        let mut response = router.oneshot(request.map(Body::new)).await?;
+        response.headers_mut().insert(header::DATE, date::of(SystemTime::now()));
+        if live.is_draining() && !is_http2 {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let is_small = response.body().size_hint().upper().is_some_and(|bytes| bytes <= OWN_BYTES as u64);
         // A small response is never held twice on HTTP/1.1, and its connection ends if it is not
         // taken.

@@ -3,6 +3,8 @@
 
 mod accept;
 mod connection;
+mod date;
+mod given;
 mod records;
 mod sending;
 
@@ -18,13 +20,15 @@ use door_records::Door;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Config, LimitsConfig};
+use crate::config::Config;
 use crate::descriptors;
 use crate::error::ServerError;
-use crate::tls;
+use crate::live::Live;
+use crate::tls::{self, Identity};
 
 use accept::{Acceptor, Listener, local_address};
 use connection::Http;
+use given::{Given, HTTP, RECORDS, TLS};
 use records::Resp;
 
 /// The name of the administrator's socket in the data folder. Any process that may open it is the
@@ -55,36 +59,50 @@ pub(crate) struct Listeners {
     socket: Option<UnixListener>,
     records: Option<(TcpListener, Option<TlsAcceptor>)>,
     addresses: Addresses,
-    limits: LimitsConfig,
+    connections: usize,
+    live: Arc<Live>,
 }
 
 impl Listeners {
     /// Binds all of them or none. This process must hold `folder`, the data folder, if there is
     /// one: an old socket in it is replaced.
-    pub(crate) fn bind(config: &Config, folder: Option<&Path>) -> Result<Self, ServerError> {
-        let http = match config.listen.http {
-            Some(address) => Some(bind_tcp(address)?),
-            None => None,
+    pub(crate) fn bind(config: &Config, folder: Option<&Path>, live: Arc<Live>) -> Result<Self, ServerError> {
+        let mut given = Given::by_the_service_manager()?;
+        let given_addresses = given.addresses();
+        config.check_addresses(given_addresses.into_iter())?;
+        let (http_given, tls_given, records_given) = (given.take(HTTP)?, given.take(TLS)?, given.take(RECORDS)?);
+        let http = match (http_given, config.listen.http) {
+            (Some(given), _) => Some(given),
+            (None, Some(address)) => Some(bind_tcp(address)?),
+            (None, None) => None,
         };
-        let needs_tls = config.listen.tls.is_some() || config.records.listen.is_some() && config.records.tls;
+        let needs_tls = tls_given.is_some()
+            || config.listen.tls.is_some()
+            || (records_given.is_some() || config.records.listen.is_some()) && config.records.tls;
         let identity = if needs_tls { Some(tls::identity(&config.listen, folder)?) } else { None };
         let (acceptor, tls_cert) = match identity {
-            Some((spoken, shown)) => (Some(TlsAcceptor::from(spoken)), shown),
+            Some(Identity { spoken, shown, served }) => {
+                live.set_certificate(served);
+                (Some(TlsAcceptor::from(spoken)), shown)
+            }
             None => (None, None),
         };
-        let records = match config.records.listen {
-            Some(address) => match bind_tcp(address) {
+        let records_acceptor = acceptor.clone().filter(|_| config.records.tls);
+        let records = match (records_given, config.records.listen) {
+            (Some(given), _) => Some((given, records_acceptor)),
+            (None, Some(address)) => match bind_tcp(address) {
                 Err(ServerError::Bind { source, .. })
                     if config.records.gives_way && source.kind() == io::ErrorKind::AddrInUse =>
                 {
                     None
                 }
-                bound => Some((bound?, acceptor.clone().filter(|_| config.records.tls))),
+                bound => Some((bound?, records_acceptor)),
             },
-            None => None,
+            (None, None) => None,
         };
-        let tls = match (config.listen.tls, acceptor) {
-            (Some(address), Some(acceptor)) => Some((bind_tcp(address)?, acceptor)),
+        let tls = match (tls_given, config.listen.tls, acceptor) {
+            (Some(given), _, Some(acceptor)) => Some((given, acceptor)),
+            (None, Some(address), Some(acceptor)) => Some((bind_tcp(address)?, acceptor)),
             _ => None,
         };
         let (socket, socket_path) = match folder {
@@ -105,7 +123,7 @@ impl Listeners {
             tls_cert,
             socket: socket_path,
         };
-        Ok(Self { http, tls, socket, records, addresses, limits: config.limits.clone() })
+        Ok(Self { http, tls, socket, records, addresses, connections: config.limits.connections, live })
     }
 
     pub(crate) fn addresses(&self) -> &Addresses {
@@ -121,10 +139,9 @@ impl Listeners {
         door: Option<Arc<Door>>,
         shutdown: impl Future<Output = ()>,
     ) {
-        let Self { http, tls, socket, records, addresses, limits } = self;
-        let shutdown_time = limits.shutdown_time;
-        let acceptor = Acceptor::new(descriptors::connections(limits.connections), limits.header_time);
-        let over = Http::new(limits);
+        let Self { http, tls, socket, records, addresses, connections, live } = self;
+        let acceptor = Acceptor::new(descriptors::connections(connections), live.clone());
+        let over = Http::new(live.clone());
         let encrypted = network.clone().layer(axum::Extension(door_ldp::Encrypted));
         let accepting = async {
             tokio::join!(
@@ -150,7 +167,7 @@ impl Listeners {
             () = shutdown => {}
         }
         // The listeners are closed now, since the future that owned them is gone.
-        acceptor.end(shutdown_time).await;
+        acceptor.end(live.limits().shutdown_time).await;
         if let Some(Err(error)) = addresses.socket.map(fs::remove_file) {
             tracing::debug!(%error, "the socket was gone already");
         }

@@ -60,7 +60,7 @@ impl Running {
         config.listen.http = Some("127.0.0.1:0".parse().unwrap());
         config.listen.tls = Some("127.0.0.1:0".parse().unwrap());
         change(&mut config);
-        let listeners = Listeners::bind(&config, Some(folder.path())).unwrap();
+        let listeners = Listeners::bind(&config, Some(folder.path()), Live::new(&config.limits)).unwrap();
         let addresses = listeners.addresses().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let admin = router.clone().route("/who", get(async || "admin"));
@@ -183,10 +183,11 @@ async fn echoes(io: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> u8 {
 #[tokio::test]
 async fn another_protocol_is_counted_encrypted_and_ended_like_http() {
     let folder = tempfile::tempdir().unwrap();
-    let (spoken, certificate) = tls::identity(&Config::default().listen, Some(folder.path())).unwrap();
+    let identity = tls::identity(&Config::default().listen, Some(folder.path())).unwrap();
+    let (spoken, certificate) = (identity.spoken, identity.shown);
     let (plain, encrypted) = (bind_loopback().await, bind_loopback().await);
     let (plain_at, encrypted_at) = (local_address(&plain).unwrap(), local_address(&encrypted).unwrap());
-    let acceptor = Arc::new(Acceptor::new(2, PATIENCE));
+    let acceptor = Arc::new(Acceptor::new(2, Live::new(&Config::default().limits)));
     let accepting = tokio::spawn({
         let acceptor = acceptor.clone();
         async move {
@@ -260,7 +261,7 @@ async fn an_address_in_use_is_named() {
     let running = Running::start(router, |_| {}).await;
     let mut config = Config::default();
     config.listen.http = running.addresses.http;
-    let message = Listeners::bind(&config, None).err().unwrap().to_string();
+    let message = Listeners::bind(&config, None, Live::new(&config.limits)).err().unwrap().to_string();
     assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");
 }
 
@@ -273,7 +274,7 @@ async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
     (config.listen.http, config.listen.tls) = (None, None);
     let folder = folder.path().join("x".repeat(fill));
     fs::create_dir(&folder).unwrap();
-    let message = Listeners::bind(&config, Some(&folder)).err().unwrap().to_string();
+    let message = Listeners::bind(&config, Some(&folder), Live::new(&config.limits)).err().unwrap().to_string();
     assert!(message.contains(SOCKET_NAME), "{message}");
 }
 

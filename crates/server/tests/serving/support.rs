@@ -47,6 +47,7 @@ pub fn on_free_ports() -> Config {
     let mut config = Config::default();
     config.listen.http = Some("127.0.0.1:0".parse().unwrap());
     config.listen.tls = None;
+    config.limits.drain = Duration::ZERO;
     config
 }
 

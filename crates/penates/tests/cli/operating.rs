@@ -1,0 +1,402 @@
+//! What an operator does: checks a configuration, reloads it, reads logs (or does not), replaces
+//! servers behind a proxy, and lets the service manager open sockets.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::harness::*;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Writes a certificate for loopback and its key. Returns the certificate.
+fn write_certificate(cert: &Path, key: &Path) -> String {
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    fs::write(key, made.signing_key.serialize_pem()).unwrap();
+    fs::write(cert, made.cert.pem()).unwrap();
+    made.cert.pem()
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_goes_on_and_counts_the_lines_that_it_drops() {
+    let store = TestStore::with(&[SMALL]);
+    let mut command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut unread = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("http://") {
+        line.clear();
+        assert!(unread.read_line(&mut line).unwrap() > 0);
+    }
+    let address = line.split("http://").nth(1).unwrap().trim().trim_end_matches('/').to_owned();
+    // More lines than fit into the pipe and into the server's own queue.
+    let requests = 12_000;
+    let mut to_server = TcpStream::connect(&address).unwrap();
+    to_server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut from_server = BufReader::new(to_server.try_clone().unwrap());
+    let reading = thread::spawn(move || {
+        let mut line = String::new();
+        let mut answered = 0;
+        while answered < requests {
+            line.clear();
+            assert!(from_server.read_line(&mut line).unwrap() > 0, "the server hangs after {answered} requests");
+            answered += usize::from(line.starts_with("HTTP/1.1 200"));
+        }
+    });
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    to_server.write_all(request.repeat(requests).as_bytes()).unwrap();
+    reading.join().unwrap();
+    let metrics = curl(&[&format!("http://{address}/metrics")]).unwrap();
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("penates_log_lines_dropped_total ")).unwrap();
+    assert!(dropped.parse::<u64>().unwrap() > 0, "{dropped}");
+    signal(&child, "TERM");
+    wait_until(|| child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// The body of an answer; nothing if there was none.
+fn curl(args: &[&str]) -> Option<String> {
+    let output = Command::new("curl").args(["-sf", "--max-time", "60"]).args(args).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_log_has_values_and_not_how_the_program_writes_them() {
+    let store = TestStore::with(&[SMALL]);
+    let server = store.serve(&["--set", "log.format=json"]);
+    let url = server.url.clone();
+    let (code, log) = server.stop("TERM");
+    assert_eq!(code, 0);
+    let listening = log.lines().find(|line| line.contains("\"listening\"")).unwrap();
+    let listening: serde_json::Value = serde_json::from_str(listening).unwrap();
+    assert_eq!(format!("http://{}", listening["http"].as_str().unwrap()), url);
+    assert!(listening.get("tls").is_none(), "{listening}");
+}
+
+#[test]
+fn a_configuration_is_checked_with_the_files_and_addresses_that_it_names() {
+    let store = TestStore::with(&[SMALL]);
+    let (cert, key) = (store.beside("cert.pem"), store.beside("key.pem"));
+    write_certificate(&cert, &key);
+    let tls = ["--tls-cert", text(&cert), "--tls-key", text(&key)];
+    let check = |more: &[&str]| {
+        let ports = ["config", "--check", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
+        store.run(&[&ports[..], more].concat())
+    };
+    assert!(check(&tls).ends_with(0).text().contains("is sound"));
+
+    let user = ["--set", "cassandra.user=penates", "--set", "cassandra.password_file=/nowhere/password"];
+    for refused in [check(&user), store.run(&[&["config"][..], &user].concat())] {
+        let refused = refused.ends_with(2);
+        assert!(
+            refused.stderr.contains("cassandra.password_file: cannot read /nowhere/password"),
+            "{}",
+            refused.stderr
+        );
+    }
+    for (setting, what) in [
+        ("log.level=blabla", "`blabla` is no level"),
+        ("log.level=server=blabla", "log.level"),
+        ("ldp.origin=banana", "ldp.origin `banana` is no scheme and host"),
+        ("listen.http=192.0.2.1:1", "192.0.2.1:1"),
+    ] {
+        let refused = check(&["--set", setting, "--set", "auth.read_open_anywhere=true"]);
+        // A flag comes after this one.
+        let refused = if setting.starts_with("listen") {
+            store.run(&["config", "--check", "--set", setting, "--set", "auth.read_open_anywhere=true"])
+        } else {
+            refused
+        };
+        let refused = refused.ends_with(2);
+        assert!(refused.stderr.contains(what), "{setting}: {}", refused.stderr);
+        if setting.starts_with("log") || setting.starts_with("ldp") {
+            store.run(&["serve", "--listen", "127.0.0.1:0", "--set", setting]).ends_with(2);
+        }
+    }
+    let (other, other_key) = (store.beside("other.pem"), store.beside("other.key"));
+    write_certificate(&other, &other_key);
+    let mismatch = check(&["--tls-cert", text(&cert), "--tls-key", text(&other_key)]).ends_with(2);
+    assert!(mismatch.stderr.contains("the key does not belong to it"), "{}", mismatch.stderr);
+    let nothing =
+        Ran::of(penates(&["config", "--check", "--store", "/nowhere/data", "--tls-listen", "off"])).ends_with(2);
+    assert!(nothing.stderr.contains("is its disk mounted?"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_sample_configuration_is_accepted_as_it_is() {
+    let store = TestStore::vacant();
+    let sample = store.run(&["config"]).ends_with(0);
+    let file = store.beside("penates.toml");
+    fs::write(&file, Ran::of(penates(&["config", "--sample"])).ends_with(0).stdout).unwrap();
+    assert_eq!(store.run(&["config", "--config", text(&file)]).ends_with(0).text(), sample.text());
+}
+
+#[test]
+fn serve_makes_no_store_in_a_folder_that_is_missing_or_has_other_files() {
+    let store = TestStore::vacant();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"];
+    let missing = store.run(&serve).ends_with(3);
+    assert!(missing.stderr.contains("is its disk mounted? `penates init --store"), "{}", missing.stderr);
+    assert!(!store.path().exists());
+    fs::create_dir(store.path()).unwrap();
+    fs::write(store.path().join("notes.txt"), "not a store").unwrap();
+    for command in [&serve[..], &["ls"]] {
+        store.run(command).ends_with(3);
+    }
+    assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1);
+    store.run(&["init"]).ends_with(0);
+    let server = Served::start(store.command(&serve));
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+#[test]
+fn a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_on() {
+    let store = TestStore::with(&[SMALL]);
+    let (cert, key, file) = (store.beside("cert.pem"), store.beside("key.pem"), store.beside("penates.toml"));
+    write_certificate(&cert, &key);
+    fs::write(&file, "[log]\nlevel = \"info\"\n[data]\nmax_volumes = 5\n").unwrap();
+    let told = UnixDatagram::bind(store.beside("notify")).unwrap();
+    told.set_read_timeout(Some(PATIENCE)).unwrap();
+    let state = || {
+        let mut message = [0; 256];
+        let len = told.recv(&mut message).unwrap();
+        String::from_utf8(message[..len].to_vec()).unwrap()
+    };
+    let mut command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
+    command.args(["--config", text(&file), "--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    command.env("NOTIFY_SOCKET", store.beside("notify"));
+    let server = Served::start(command);
+    let tls = server.tls_url();
+    let trusts = |certificate: &Path| curl(&["--cacert", text(certificate), &format!("{tls}/healthz")]).is_some();
+    assert!(trusts(&cert));
+    assert_eq!(state(), "READY=1");
+    let address = server.url.strip_prefix("http://").unwrap().to_owned();
+    let mut connection = TcpStream::connect(&address).unwrap();
+    let mut answers = |path: &str| {
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = [0; 4_096];
+        let len = connection.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..len]).starts_with("HTTP/1.1 200")
+    };
+    assert!(answers("/healthz"));
+
+    let second = write_certificate(&cert, &key);
+    fs::write(store.beside("second.pem"), second).unwrap();
+    fs::write(&file, "[log]\nlevel = \"debug\"\n[data]\nmax_volumes = 6\n").unwrap();
+    let reloaded = store.run(&["reload", "--json"]).ends_with(0).json();
+    assert_eq!(reloaded["changed"], serde_json::json!(["log.level"]));
+    assert_eq!(reloaded["restart"], serde_json::json!(["data.max_volumes"]));
+    assert!(trusts(&store.beside("second.pem")), "the new certificate is not used");
+    assert!(answers("/healthz"), "the connection did not go on");
+    assert!(state().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert_eq!(state(), "READY=1");
+
+    // One that is wrong changes nothing.
+    fs::write(&file, "[log]\nlevel = \"blabla\"\n").unwrap();
+    let refused = store.run(&["reload"]).ends_with(1);
+    assert!(refused.stderr.contains("`blabla` is no level"), "{}", refused.stderr);
+    fs::write(&file, "[log]\nlevel = \"warn\"\n").unwrap();
+    let third = write_certificate(&cert, &key);
+    fs::write(store.beside("third.pem"), third).unwrap();
+    server.signal("HUP");
+    wait_until(|| trusts(&store.beside("third.pem")));
+    assert!(answers("/healthz"));
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+#[test]
+fn a_server_takes_the_sockets_that_the_service_manager_has_opened() {
+    let store = TestStore::with(&[SMALL]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // The service manager gives the descriptors from 3 on, and the process that it has started.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=http exec \"$0\" \"$@\""]);
+    let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    shell.arg(serve.get_program()).args(serve.get_args()).stdin(Stdio::from(OwnedFd::from(listener)));
+    let server = Served::start(shell);
+    assert_eq!(server.url, format!("http://{address}"));
+    assert!(curl(&[&format!("{}/healthz", server.url)]).is_some());
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+/// nginx in front of servers. Dropping it ends it.
+struct Nginx {
+    folder: tempfile::TempDir,
+    process: Child,
+}
+
+impl Nginx {
+    fn before(servers: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::configure(folder.path(), servers);
+        let process = Self::command(folder.path(), &["-g", "daemon off;"]).spawn().unwrap();
+        wait_until(|| folder.path().join("socket").exists());
+        Self { folder, process }
+    }
+
+    fn command(folder: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new("nginx");
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").args(["-p", text(folder), "-c", "nginx.conf"]);
+        command.args(["-e", "error.log"]).args(args).stderr(Stdio::null());
+        command
+    }
+
+    fn configure(folder: &Path, servers: &[&str]) {
+        let servers: String = servers.iter().map(|url| format!("server {};", &url["http://".len()..])).collect();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|kind| format!("{kind}_temp_path {kind};"))
+            .collect();
+        // It tries no second server, so each failure would show.
+        let config = format!(
+            "worker_processes 1; pid nginx.pid; error_log error.log notice; events {{}}\n\
+             http {{ access_log off; {temporary} upstream penates {{ {servers} keepalive 4; }}\n\
+             server {{ listen unix:{}/socket; location / {{ proxy_pass http://penates; proxy_http_version 1.1;\n\
+             proxy_set_header Connection ''; proxy_set_header Host localhost; proxy_next_upstream off; }} }} }}\n",
+            text(folder)
+        );
+        fs::write(folder.join("nginx.conf"), config).unwrap();
+    }
+
+    /// Sends requests to these servers only, once the worker that knew others has ended.
+    fn send_to(&self, servers: &[&str]) {
+        Self::configure(self.folder.path(), servers);
+        assert!(Self::command(self.folder.path(), &["-s", "reload"]).status().unwrap().success());
+        let log = self.folder.path().join("error.log");
+        wait_until(|| fs::read_to_string(&log).unwrap().contains("exited with code 0"));
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = Self::command(self.folder.path(), &["-s", "stop"]).status();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_server_behind_a_proxy_is_replaced_without_a_failed_request() {
+    let (first, second) = (TestStore::with(&[SMALL]), TestStore::with(&[SMALL]));
+    let leaving = first.serve(&["--set", "limits.drain=10m"]);
+    let staying = second.serve(&[]);
+    let (leaving_url, staying_url) = (leaving.url.clone(), staying.url.clone());
+    let nginx = Nginx::before(&[&leaving_url, &staying_url]);
+    let socket = nginx.folder.path().join("socket");
+    let (done, served, failed) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..2)
+        .map(|_| {
+            let (socket, done, served, failed) = (socket.clone(), done.clone(), served.clone(), failed.clone());
+            thread::spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let url = format!("http://localhost/volumes?volumeIDs={SMALL}");
+                    let got = Command::new("curl")
+                        .args(["-sf", "-o", "/dev/null", "--unix-socket", text(&socket), &url])
+                        .status();
+                    let counter = if got.unwrap().success() { &served } else { &failed };
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let more_are_served = || {
+        let before = served.load(Ordering::Relaxed);
+        wait_until(|| served.load(Ordering::Relaxed) >= before + 10);
+    };
+    let ready = format!("{leaving_url}/readyz");
+    assert!(curl(&[&ready]).is_some());
+    more_are_served();
+    leaving.signal("TERM");
+    wait_until(|| curl(&[&ready]).is_none());
+    more_are_served();
+    assert!(curl(&[&format!("{leaving_url}/healthz")]).is_some(), "it still serves");
+    nginx.send_to(&[&staying_url]);
+    // Nobody sends requests to it any more: a second signal ends the phase.
+    assert_eq!(leaving.stop("TERM").0, 0);
+    more_are_served();
+    done.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", served.load(Ordering::Relaxed));
+    assert_eq!(staying.stop("TERM").0, 0);
+}
+
+/// A file of `packaging/`.
+fn packaged(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
+}
+
+#[test]
+fn the_units_are_valid_and_their_configuration_is_accepted() {
+    let store = TestStore::vacant();
+    store.run(&["config", "--config", text(&packaged("penates.toml"))]).ends_with(0);
+    // Some machines have no systemd.
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        return;
+    }
+    let unit = fs::read_to_string(packaged("systemd/penates.service")).unwrap();
+    let here = unit.replace("/usr/bin/penates", env!("CARGO_BIN_EXE_penates"));
+    assert_ne!(here, unit);
+    let service = store.beside("penates.service");
+    fs::write(&service, here).unwrap();
+    fs::copy(packaged("systemd/penates.socket"), store.beside("penates.socket")).unwrap();
+    let verify = Command::new("systemd-analyze")
+        .args(["verify", "--man=no", text(&service), text(&store.beside("penates.socket"))])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&verify.stderr);
+    let of_ours: Vec<&str> = said.lines().filter(|line| line.contains("penates")).collect();
+    assert!(verify.status.success() && of_ours.is_empty(), "{said}");
+}
+
+#[test]
+fn the_files_for_containers_name_settings_and_commands_that_there_are() {
+    let [image, compose] =
+        ["container/Containerfile", "container/compose.yaml"].map(|name| fs::read_to_string(packaged(name)).unwrap());
+    let variables = |text: &str, sign: char| -> Vec<(String, String)> {
+        let words = text.lines().filter_map(|line| {
+            let line = line.trim().trim_start_matches("ENV ").trim_end_matches('\\').trim();
+            line.starts_with("PENATES_").then(|| line.split_once(sign).unwrap())
+        });
+        words.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
+    };
+    let mut config = penates(&["config"]);
+    let all = [variables(&image, '='), variables(&compose, ':')].concat();
+    assert!(all.len() >= 5, "{all:?}");
+    config.envs(all);
+    let told = Ran::of(config).ends_with(0);
+    assert!(told.text().contains("cassandra://cassandra1,cassandra2,cassandra3/penates"), "{}", told.text());
+    assert!(image.lines().any(|line| line == "FROM scratch") && image.contains("USER 65532"));
+    for line in compose.lines().filter_map(|line| line.trim().strip_prefix("command: ")) {
+        let words: Vec<String> = serde_json::from_str(line).unwrap();
+        Ran::of(penates(&[&words[..], &["--help".to_owned()]].concat())).ends_with(0);
+    }
+}
+
+#[test]
+fn every_file_of_the_debian_package_is_there_or_made_by_prepare() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cargo: toml::Table = fs::read_to_string(manifest.join("Cargo.toml")).unwrap().parse().unwrap();
+    let assets = cargo["package"]["metadata"]["deb"]["assets"].as_array().unwrap();
+    let prepare = fs::read_to_string(packaged("prepare")).unwrap();
+    for asset in assets {
+        let source = asset[0].as_str().unwrap();
+        match source.split_once("target/packaging/") {
+            Some((_, made)) => assert!(prepare.contains(&format!("\"$to/{}", made.trim_end_matches("/*"))), "{source}"),
+            None if source == "target/release/penates" => {}
+            None => assert!(manifest.join(source.trim_end_matches("*.md")).exists(), "{source}"),
+        }
+    }
+    assert!(packaged("postinst").exists());
+}

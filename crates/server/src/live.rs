@@ -1,0 +1,83 @@
+//! What may change while a server runs: limits, the phase in which it stops, and its certificate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::config::LimitsConfig;
+use crate::tls::Served;
+
+/// If nobody has asked for so long whether the server is ready, nobody waits for it to say no.
+const WATCHED_WITHIN: Duration = Duration::from_secs(60);
+
+/// What may change while a server runs.
+#[derive(Debug)]
+pub(crate) struct Live {
+    limits: ArcSwap<LimitsConfig>,
+    certificate: Mutex<Option<Arc<Served>>>,
+    is_draining: AtomicBool,
+    /// When somebody last asked whether the server is ready.
+    watched_at: Mutex<Option<Instant>>,
+}
+
+impl Live {
+    pub(crate) fn new(limits: &LimitsConfig) -> Arc<Self> {
+        Arc::new(Self {
+            limits: ArcSwap::from_pointee(limits.clone()),
+            certificate: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+            watched_at: Mutex::default(),
+        })
+    }
+
+    /// The limits of what begins now.
+    pub(crate) fn limits(&self) -> Arc<LimitsConfig> {
+        self.limits.load_full()
+    }
+
+    pub(crate) fn set_limits(&self, limits: LimitsConfig) {
+        self.limits.store(Arc::new(limits));
+    }
+
+    pub(crate) fn certificate(&self) -> Option<Arc<Served>> {
+        self.certificate.lock().clone()
+    }
+
+    pub(crate) fn set_certificate(&self, served: Arc<Served>) {
+        *self.certificate.lock() = Some(served);
+    }
+
+    /// Whether clients are to go elsewhere: each response is the last one on its connection.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Somebody asks whether the server is ready.
+    pub(crate) fn watched(&self) {
+        *self.watched_at.lock() = Some(Instant::now());
+    }
+
+    /// Begins to drain. Returns how long it is to last: nothing if nobody watches.
+    pub(crate) fn drain(&self) -> Duration {
+        self.is_draining.store(true, Ordering::Relaxed);
+        let is_watched = self.watched_at.lock().is_some_and(|at| at.elapsed() < WATCHED_WITHIN);
+        if is_watched { self.limits().drain } else { Duration::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_nobody_watches_does_not_wait_before_it_stops() {
+        let limits = LimitsConfig { drain: Duration::from_secs(7), ..LimitsConfig::default() };
+        let live = Live::new(&limits);
+        assert_eq!((live.drain(), live.is_draining()), (Duration::ZERO, true));
+        live.watched();
+        assert_eq!(live.drain(), Duration::from_secs(7));
+    }
+}
