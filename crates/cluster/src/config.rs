@@ -1,5 +1,6 @@
 //! A node's configuration files, as Cassandra 5.0 reads them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -42,6 +43,11 @@ pub(crate) fn write(plan: &NodePlan, settings: &Settings) -> Result<()> {
     cache::write(&config.join("cassandra.yaml"), &format!("{:#}\n", yaml(plan, settings, encryption)))?;
     let rackdc = format!("dc={}\nrack=rack1\n", plan.datacenter);
     cache::write(&config.join("cassandra-rackdc.properties"), &rackdc)?;
+    write_logging(&config)
+}
+
+/// Writes what says where a program of Cassandra writes its log: `system.log` in its folder.
+pub(crate) fn write_logging(config: &Path) -> Result<()> {
     cache::write(&config.join("logback.xml"), LOGBACK)
 }
 

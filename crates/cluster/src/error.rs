@@ -196,10 +196,10 @@ pub enum ClusterError {
         log: PathBuf,
     },
     /// Cassandra's `nodetool` failed.
-    #[error("nodetool failed at node {node} ({how}); it said:\n{output}")]
+    #[error("nodetool failed at {jmx} ({how}); it said:\n{output}")]
     NodeTool {
-        /// The node that was asked.
-        node: NodeId,
+        /// Where the node that was asked takes JMX.
+        jmx: SocketAddr,
         /// How `nodetool` ended.
         how: String,
         /// Its output.

@@ -1,5 +1,6 @@
 //! The command line of a node.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::jars::Jars;
@@ -76,19 +77,21 @@ pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &J
     ]);
     arguments.extend(jmx(plan));
     arguments.extend(settings.jvm_options.iter().cloned());
-    arguments.extend(["-cp".to_owned(), class_path(plan, jars), NODE.to_owned()]);
+    arguments.extend(["-cp".to_owned(), class_path(&plan.config_folder(), jars), NODE.to_owned()]);
     arguments
 }
 
-/// Java's arguments for Cassandra's `nodetool`, which asks this node.
-pub(crate) fn nodetool(plan: &NodePlan, jars: &Jars, command: &[&str]) -> Vec<String> {
+/// Java's arguments for Cassandra's `nodetool`, which asks a node. `config` has its `logback.xml`, and
+/// `own` is a folder for its own files.
+pub(crate) fn nodetool(jmx: SocketAddr, command: &[&str], [config, own]: [&Path; 2], jars: &Jars) -> Vec<String> {
     let mut arguments = modules();
-    let target = ["-Xmx128m", "-XX:+UseSerialGC", "-cp", &class_path(plan, jars), NODETOOL].map(str::to_owned);
-    let node = ["-h".to_owned(), plan.address.to_string(), "-p".to_owned(), plan.ports.jmx.to_string()];
-    // It finds the node's `logback.xml` too. It must not write into the node's own log, nor into
-    // the current folder.
-    arguments.push(format!("-Dcassandra.logdir={}", plan.folder.join("tmp").display()));
-    arguments.extend(target.into_iter().chain(node));
+    let target =
+        ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", &class_path(config, jars), NODETOOL];
+    let node = ["-h".to_owned(), jmx.ip().to_string(), "-p".to_owned(), jmx.port().to_string()];
+    // It finds `logback.xml` too. It must not write into the node's own log, nor into the current
+    // folder.
+    arguments.push(format!("-Dcassandra.logdir={}", own.display()));
+    arguments.extend(target.map(str::to_owned).into_iter().chain(node));
     arguments.extend(command.iter().map(|&word| word.to_owned()));
     arguments
 }
@@ -115,8 +118,8 @@ fn modules() -> Vec<String> {
 
 /// The folder of the configuration comes first: `logback.xml` and `cassandra-rackdc.properties` are
 /// found along the class path.
-fn class_path(plan: &NodePlan, jars: &Jars) -> String {
-    format!("{}:{}/*", plan.config_folder().display(), jars.folder.display())
+fn class_path(config: &Path, jars: &Jars) -> String {
+    format!("{}:{}/*", config.display(), jars.folder.display())
 }
 
 fn file_url(path: &Path) -> String {

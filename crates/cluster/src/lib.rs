@@ -21,7 +21,7 @@
 //!   part of the ring, its files, command line, memory and certificates;
 //! - `guard.rs`: ends children with their owner; `node.rs`: a node from start to end; `cql.rs`:
 //!   whether it answers;
-//! - `control.rs`: commands from other processes.
+//! - `control.rs`: commands from other processes; `nodetool.rs`: Cassandra's own commands.
 //!
 //! The crate knows nothing of Penates: no store, no driver, no schema.
 
@@ -38,6 +38,7 @@ mod jvm;
 mod memory;
 mod network;
 mod node;
+mod nodetool;
 mod plan;
 mod spec;
 mod tail;
@@ -49,6 +50,7 @@ pub use error::{ClusterError, Result};
 pub use jars::CASSANDRA_VERSION;
 pub use java::Java;
 pub use node::{NodeState, NodeStatus};
+pub use nodetool::nodetool;
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};
 
 /// Checks that this machine has what clusters need: Java 17, and Cassandra or Maven to fetch it. It

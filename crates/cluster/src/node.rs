@@ -17,16 +17,13 @@ use crate::java::Java;
 use crate::plan::NodePlan;
 use crate::spec::{NodeId, Settings};
 use crate::tail::tail;
-use crate::{cache, config, cql, jvm};
+use crate::{cache, config, cql, jvm, nodetool};
 
 /// How long a node may take to end when asked to. It writes its memtables first.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the processes of an earlier start, whose owner was killed, may take to end.
 const GONE_PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long `nodetool` may take. Repairing a node takes long.
-const NODETOOL_PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The pause between two looks at a node.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -259,19 +256,7 @@ impl Node {
 
     /// Runs Cassandra's `nodetool` against this node by JMX and returns its output.
     pub fn nodetool(&self, command: &[&str], jars: &Jars, java: &Java) -> Result<String> {
-        let output = tempfile::NamedTempFile::new_in(&self.plan.folder).doing("making a file in", &self.plan.folder)?;
-        let arguments = jvm::nodetool(&self.plan, jars, command);
-        let file = output.reopen().doing("opening", output.path())?;
-        let nodetool = Guarded::spawn(java.program.as_os_str(), arguments, file, |_| {});
-        let mut nodetool = nodetool.doing("starting", &java.program)?;
-        let ended = nodetool.wait_for(NODETOOL_PATIENCE).doing("waiting for", &java.program)?;
-        let said = std::fs::read(output.path()).doing("reading", output.path())?;
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let how = match ended {
-            Some(status) if status.success() => return Ok(said),
-            Some(status) => status.to_string(),
-            None => format!("not done within {NODETOOL_PATIENCE:?}"),
-        };
-        Err(ClusterError::NodeTool { node: self.plan.id, how, output: said })
+        let (config, own) = (self.plan.config_folder(), self.plan.folder.join("tmp"));
+        nodetool::run(self.plan.jmx(), command, [&config, &own], jars, java)
     }
 }

@@ -50,6 +50,10 @@ impl NodePlan {
         SocketAddr::from((self.address, self.ports.cql))
     }
 
+    pub fn jmx(&self) -> SocketAddr {
+        SocketAddr::from((self.address, self.ports.jmx))
+    }
+
     pub fn config_folder(&self) -> PathBuf {
         self.folder.join("conf")
     }

@@ -17,6 +17,7 @@
 //! The crate knows nothing of Penates.
 
 pub mod analysis;
+pub mod apply;
 pub mod catalogue;
 pub mod checks;
 pub mod design;
@@ -28,6 +29,7 @@ pub mod node;
 pub mod plan;
 pub mod preset;
 pub mod recommend;
+pub mod report;
 pub mod rig;
 pub mod run;
 pub mod schedule;

@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
 
 use lab::analysis::analyse;
+use lab::apply::{ApplyError, State, Target};
 use lab::execute::execute;
+use lab::factor::Setting;
 use lab::node::Node;
 use lab::plan::Plan;
 use lab::recommend::recommend;
@@ -94,12 +98,29 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         assert!(run.join(file).exists(), "{file}");
     }
     a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
+    what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
 }
 
 /// On the node that runs already.
 async fn a_setting_that_the_node_refuses_is_a_void_run(node: &mut Node) {
-    let wrong = lab::factor::Setting::of([("compaction_throughput", Some("fast"))]);
+    let wrong = Setting::of([("compaction_throughput", Some("fast"))]);
     let Err(RigError::Run(why)) = node.apply(&wrong).await else { panic!("it is no setting") };
     assert!(why.contains("cannot be set to fast"), "{why}");
-    assert!(!node.apply(&lab::factor::Setting::default()).await.unwrap(), "the node runs on");
+    assert!(!node.apply(&Setting::default()).await.unwrap(), "the node runs on");
+}
+
+async fn what_a_running_node_takes_is_applied_and_read_back(plan: &Plan, folder: &Path) {
+    let spec = cluster::Cluster::spec_in(folder).unwrap().unwrap();
+    let cluster::Network::Fixed(network) = spec.network else { panic!("it has one") };
+    let at = |port| SocketAddr::from(([127, 0, network, 1], port));
+    let table = Some("lab.standard1".to_owned());
+    let target = Target { cql: at(spec.ports.cql), jmx: at(spec.ports.jmx), table };
+    let asked = [("compaction_throughput", Some("16MiB/s")), ("compression", Some("{'enabled': 'false'}"))];
+    let applied = target.apply(plan, &Setting::of(asked)).await.unwrap();
+    assert!(applied.iter().all(|one| one.state == State::InForce), "{applied:?}");
+    let before: Vec<_> = applied.iter().map(|one| one.before.as_deref()).collect();
+    assert_eq!(before[0], Some("64MiB/s"));
+    assert_eq!(applied[0].after.as_deref(), Some("16MiB/s"));
+    let wrong = Target { table: Some("no table".to_owned()), ..target };
+    assert!(matches!(wrong.apply(plan, &Setting::of(asked)).await, Err(ApplyError::Table(_))));
 }

@@ -198,6 +198,11 @@ pub enum Command {
     /// Connections go on. The certificate, the level of the log and most limits change at once. The
     /// command names settings that need a restart. SIGHUP does the same.
     Reload(commands::reload::ReloadArgs),
+    /// Find out which settings of Cassandra suit a load.
+    ///
+    /// A plan names settings, values and loads. The lab measures them on a node of its own, in random
+    /// order and often enough, and recommends a change only if the difference is sure.
+    Lab(commands::lab::LabArgs),
     /// Print the effective configuration, and where each value comes from.
     ///
     /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a

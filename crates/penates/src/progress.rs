@@ -15,6 +15,7 @@ const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
 const RANGES: &str = "{pos}/{len} ranges  {eta} left  {wide_bar}";
 const WORKER: &str = "{prefix}  {pos}/{len} s  {msg}";
+const STUDY: &str = "{pos}/{len} runs  {msg}  {wide_bar}";
 const ROWS: &str = "{spinner} {pos} rows  {per_sec}";
 
 /// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
@@ -61,6 +62,11 @@ pub fn worker(number: u32, seconds: u64) -> ProgressBar {
     ProgressBar::new(seconds).with_style(style(WORKER)).with_prefix(format!("worker {number}"))
 }
 
+/// The progress of a study of the lab: runs, and a message of the caller's. Their number may grow.
+pub fn study() -> ProgressBar {
+    ProgressBar::new(0).with_style(style(STUDY))
+}
+
 /// The progress of reading rows, whose total number is not known.
 pub fn rows() -> ProgressBar {
     ProgressBar::no_length().with_style(style(ROWS))
@@ -84,9 +90,19 @@ mod tests {
 
     #[test]
     fn indicatif_accepts_every_template() {
-        for template in
-            [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS, RANGES, ROWS]
-        {
+        for template in [
+            IMPORT,
+            BYTES,
+            BYTES_WITHOUT_END,
+            COPY,
+            VOLUMES,
+            RESOURCES,
+            RESOURCES_WITHOUT_END,
+            RECORDS,
+            RANGES,
+            ROWS,
+            STUDY,
+        ] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

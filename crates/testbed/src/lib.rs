@@ -32,7 +32,7 @@ pub mod machine;
 pub mod monitor;
 pub mod null;
 pub mod objective;
-mod page;
+pub mod page;
 pub mod plan;
 pub mod plans;
 pub mod portal;

@@ -2,6 +2,9 @@
 
 use crate::factor::{Factor, Setting};
 
+/// An interaction of two factors by their numbers, and the effects that it cannot be told from.
+pub type Alias = ((usize, usize), Vec<Vec<usize>>);
+
 /// A fraction of a two-level design. The levels of the first factors are free. Each further factor
 /// has the product of some of theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ impl Fraction {
 
     /// Interactions of two factors that are the same contrast as another effect, so that only their
     /// sum is measured: pairs of numbers of factors, with what each is confounded with.
-    pub fn aliases(&self, factors: usize) -> Vec<((usize, usize), Vec<Vec<usize>>)> {
+    pub fn aliases(&self, factors: usize) -> Vec<Alias> {
         let words = words(self.base, &self.generators);
         let numbers = |word: u32| (0..factors).filter(|bit| word >> bit & 1 == 1).collect::<Vec<_>>();
         let pairs = (0..factors).flat_map(|one| (one + 1..factors).map(move |other| (one, other)));

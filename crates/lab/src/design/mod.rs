@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::factor::{Factor, Setting};
 use crate::plan::{Plan, PlanError};
 
-pub use fraction::{Fraction, fraction};
+pub use fraction::{Alias, Fraction, fraction};
 
 /// The most combinations of a study: more would be a mistake.
 const SETTINGS_MAX: usize = 4_096;

@@ -30,6 +30,7 @@ use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::value;
 use crate::workload::Workload;
 
+pub use views::CqlError;
 pub(crate) use views::Views;
 
 /// The only node.

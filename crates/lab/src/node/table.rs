@@ -42,7 +42,7 @@ impl Table {
         let with = if options.is_empty() { String::new() } else { format!(" WITH {}", options.join(" AND ")) };
         let create = format!("CREATE TABLE {KEYSPACE}.{NAME} (key blob PRIMARY KEY, {}){with}", typed.join(", "));
         views.run(&create).await?;
-        let places = vec!["?"; COLUMNS].join(", ");
+        let places = ["?"; COLUMNS].join(", ");
         let names = columns.join(", ");
         let prepare = async |text: String| doing(&text, views.session.prepare(text.as_str()).await);
         let write = prepare(format!("INSERT INTO {KEYSPACE}.{NAME} (key, {names}) VALUES (?, {places})")).await?;

@@ -41,10 +41,17 @@ pub(super) struct Tally {
     counts: BTreeMap<Operation, (u64, u64)>,
     lateness: Histogram<u64>,
     all: Histogram<u64>,
+    empty: Histogram<u64>,
     each: BTreeMap<Operation, Histogram<u64>>,
     quarters: [Histogram<u64>; 4],
     /// By the second in which they were due.
     seconds: BTreeMap<u64, Histogram<u64>>,
+}
+
+/// Counts a value. The histogram grows until it has a place for it.
+fn record(histogram: &mut Histogram<u64>, value: u64) {
+    // It would fail if it could not grow.
+    let _ = histogram.record(value);
 }
 
 impl Tally {
@@ -62,7 +69,8 @@ impl Tally {
             each: BTreeMap::new(),
             quarters: std::array::from_fn(|_| empty.clone()),
             seconds: BTreeMap::new(),
-            all: empty,
+            all: empty.clone(),
+            empty,
         })
     }
 
@@ -74,14 +82,14 @@ impl Tally {
         self.due += 1;
         self.done += u64::from(ended.is_done);
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
-        let empty = || Histogram::new_from(&self.all);
-        self.lateness.saturating_record(us(ended.lateness));
+        let empty = || self.empty.clone();
+        record(&mut self.lateness, us(ended.lateness));
         let quarter = (at.as_secs_f64() / self.duration.as_secs_f64() * 4.0) as usize;
         let of_operation = self.each.entry(ended.operation).or_insert_with(empty);
-        of_operation.saturating_record(us(ended.latency));
-        self.seconds.entry(at.as_secs()).or_insert_with(empty).saturating_record(us(ended.latency));
-        self.quarters[quarter.min(3)].saturating_record(us(ended.latency));
-        self.all.saturating_record(us(ended.latency));
+        record(of_operation, us(ended.latency));
+        record(self.seconds.entry(at.as_secs()).or_insert_with(empty), us(ended.latency));
+        record(&mut self.quarters[quarter.min(3)], us(ended.latency));
+        record(&mut self.all, us(ended.latency));
     }
 
     /// Writes the latencies of each second, as a log of HdrHistogram (V2).

@@ -144,7 +144,7 @@ mod tests {
         let mut observed = Vec::new();
         for block in 1..=3 {
             for (at, setting) in settings.iter().enumerate() {
-                let noise = if (at as u32 + block) % 2 == 0 { 0.05 } else { -0.05 };
+                let noise = if (at as u32 + block).is_multiple_of(2) { 0.05 } else { -0.05 };
                 observed.push(Observation { setting, block, value: surface(setting) + noise + f64::from(block) });
             }
         }

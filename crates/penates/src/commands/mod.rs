@@ -16,6 +16,7 @@ pub mod history;
 pub mod home;
 pub mod import;
 pub mod init;
+pub mod lab;
 pub mod load;
 pub mod ls;
 pub mod man;
@@ -80,6 +81,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Cluster(args) => cluster::run(args).await,
         Command::Testbed(args) => testbed::run(args).await,
         Command::Reload(args) => reload::run(args).await,
+        Command::Lab(args) => lab::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

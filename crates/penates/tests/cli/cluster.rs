@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::harness::*;
 
 /// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
-fn can_run() -> bool {
+pub fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
-    let told = format!("penates cluster: {error}");
+    let told = format!("penates cluster and lab: {error}");
     assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
     eprintln!("not run: {told}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {

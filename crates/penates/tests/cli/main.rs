@@ -18,6 +18,7 @@ mod follow;
 mod get;
 mod harness;
 mod import;
+mod lab;
 mod load;
 mod ocfl_volumes;
 mod operating;

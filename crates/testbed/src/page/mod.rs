@@ -1,28 +1,29 @@
-//! What reports and the portal have in common: a page in one file that loads nothing from a network,
+//! What reports, the portal and the lab have in common: a page in one file that loads nothing from a network,
 //! its tables, and how it writes numbers.
 
-pub(crate) mod number;
+pub mod number;
 pub(crate) mod script;
 pub(crate) mod verdict;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The frame of a page.
-pub(crate) struct Document<'a> {
-    pub(crate) title: &'a str,
+pub struct Document<'a> {
+    /// Its title.
+    pub title: &'a str,
     /// Ids of sections and what leads to them.
-    pub(crate) sections: &'a [(&'a str, &'a str)],
+    pub sections: &'a [(&'a str, &'a str)],
     /// Style sheets besides that of all pages.
-    pub(crate) styles: &'a [&'static str],
+    pub styles: &'a [&'static str],
     /// Scripts besides those that draw charts.
-    pub(crate) scripts: &'a [&'static str],
+    pub scripts: &'a [&'static str],
     /// Whether the scripts load others from files beside the page.
-    pub(crate) loads_scripts: bool,
+    pub loads_scripts: bool,
 }
 
 impl Document<'_> {
     /// The page with this content; `data` is JSON that its scripts read.
-    pub(crate) fn page(&self, content: &Markup, data: &str) -> Markup {
+    pub fn page(&self, content: &Markup, data: &str) -> Markup {
         let scripts = [&[script::UPLOT, script::CHARTS], self.scripts].concat();
         let styles =
             [include_str!("../../assets/uplot/uPlot.min.css"), include_str!("../../assets/report.css")].into_iter();
@@ -49,7 +50,7 @@ impl Document<'_> {
 }
 
 /// A table that scrolls by itself where the page is too narrow. `body` is its rows.
-pub(crate) fn table(caption: &str, body: &Markup) -> Markup {
+pub fn table(caption: &str, body: &Markup) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(caption) {
             table { caption { (caption) } (body) }

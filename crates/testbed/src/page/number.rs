@@ -4,10 +4,10 @@
 use serde::Serialize;
 
 /// A narrow space at which no line breaks.
-pub(crate) const THIN_SPACE: char = '\u{202f}';
+pub const THIN_SPACE: char = '\u{202f}';
 
 /// The text of a value that is not there.
-pub(crate) const NONE: &str = "–";
+pub const NONE: &str = "–";
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,7 +80,7 @@ pub(crate) fn instant(at_s: f64) -> String {
 }
 
 /// A number with three significant digits; integers below 1,000 as they are.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }

@@ -1,0 +1,126 @@
+//! What a study says, for people and for programs.
+//!
+//! `tables.rs` and `words.rs` are the same on every page; `figures.rs` draws; `page.rs` is one HTML
+//! file that loads nothing from a network.
+
+mod figures;
+mod page;
+mod tables;
+mod words;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use thiserror::Error;
+
+use crate::analysis::{Analysis, analyse};
+use crate::recommend::{Recommendation, recommend};
+use crate::study::{Study, write_whole};
+
+pub use tables::{Section, sections};
+pub use words::{finding, percent};
+
+/// A report cannot be made.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// A file cannot be written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A figure cannot be drawn.
+    #[error("a figure cannot be drawn: {0}")]
+    Draw(String),
+}
+
+/// A study with what it says.
+pub struct Report<'a> {
+    /// The study.
+    pub study: &'a Study,
+    /// What its runs say.
+    pub analysis: Analysis,
+    /// What follows.
+    pub recommendations: Vec<Recommendation>,
+}
+
+impl<'a> Report<'a> {
+    /// What a study says so far.
+    pub fn of(study: &'a Study) -> Self {
+        let analysis = analyse(study.plan(), study.lines());
+        let recommendations = recommend(study.plan(), study.lines(), &analysis);
+        Self { study, analysis, recommendations }
+    }
+
+    /// Everything as one value, for programs.
+    pub fn json(&self) -> serde_json::Value {
+        json!({
+            "plan": self.study.plan(),
+            "facts": self.study.facts().facts,
+            "recommendations": self.recommendations,
+            "analysis": self.analysis,
+        })
+    }
+
+    /// Writes `report.html`, `report.json`, `runs.csv` and `figures/` into a folder. Returns the path of
+    /// the page.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<PathBuf, ReportError> {
+        let figures = figures::draw(self)?;
+        let at = |name: &str| folder.join(name);
+        let of_figures = at("figures");
+        fs::create_dir_all(&of_figures).map_err(|error| ReportError::Io { path: of_figures.clone(), error })?;
+        for figure in &figures {
+            put(&of_figures.join(format!("{}.svg", figure.name)), figure.svg.as_bytes())?;
+        }
+        let json = serde_json::to_vec_pretty(&self.json()).unwrap_or_default();
+        put(&at("report.json"), &json)?;
+        let path = at("runs.csv");
+        self.write_runs(&path).map_err(|error| ReportError::Io { path, error: error.into() })?;
+        let page = at("report.html");
+        put(&page, page::page(self, &figures).into_string().as_bytes())?;
+        Ok(page)
+    }
+
+    /// A line of CSV for each run, void ones too, with all that was measured.
+    fn write_runs(&self, path: &Path) -> Result<(), csv::Error> {
+        let lines = self.study.lines();
+        let factors: Vec<_> = self.study.plan().factors.iter().map(|factor| factor.name.as_str()).collect();
+        let mut metrics: Vec<_> = lines.iter().flat_map(|line| line.metrics.keys()).collect();
+        metrics.sort_unstable();
+        metrics.dedup();
+        let mut table = csv::Writer::from_writer(File::create(path)?);
+        let head = ["number", "attempt", "stage", "block", "workload", "is_control", "at", "took_s", "void"];
+        let names = factors.iter().copied().chain(metrics.iter().map(|name| name.as_str()));
+        table.write_record(head.into_iter().chain(names))?;
+        for line in lines {
+            let run = &line.planned;
+            let head = [
+                run.number.to_string(),
+                line.attempt.to_string(),
+                run.stage.to_string(),
+                run.block.to_string(),
+                run.workload.clone(),
+                run.is_control.to_string(),
+                line.at.to_string(),
+                format!("{:.3}", line.took_s),
+                line.void.join("; "),
+            ];
+            let settings = factors.iter().map(|name| run.setting.get(name).unwrap_or_default().to_owned());
+            let values = metrics.iter().map(|name| line.metrics.get(*name).map(f64::to_string).unwrap_or_default());
+            table.write_record(head.into_iter().chain(settings).chain(values))?;
+        }
+        Ok(table.flush()?)
+    }
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+    write_whole(path, bytes).map_err(|error| ReportError::Io { path: path.to_owned(), error })
+}

@@ -1,0 +1,65 @@
+//! The page.
+
+use maud::{Markup, PreEscaped, html};
+use testbed::page::{Document, table};
+
+use super::Report;
+use super::figures::Figure;
+use super::tables::{Section, sections};
+use super::words;
+
+/// The sections of the page, by their ids.
+const SECTIONS: [(&str, &str); 5] =
+    [("findings", "Findings"), ("figures", "Figures"), ("tables", "Tables"), ("plan", "Plan"), ("machine", "Machine")];
+
+/// The page of a report.
+pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
+    let plan = report.study.plan();
+    let counted = report.study.lines().iter().filter(|line| line.is_valid()).count();
+    let content = html! {
+        main {
+            h1 { "Study " (plan.name) }
+            p.note {
+                (counted) " runs count, " (report.analysis.void.len()) " do not. Design: " (plan.design.name()) "."
+            }
+            h2 id="findings" { "Findings" }
+            @for recommendation in &report.recommendations {
+                pre { (words::finding(recommendation).join("\n")) }
+            }
+            p.note {
+                "Differences are those within blocks, to the default of the same block. Intervals are those of \
+                 Student's t. p is corrected for all comparisons of a metric by Holm's method. What was found \
+                 holds for this load, this rate and this machine."
+            }
+            h2 id="figures" { "Figures" }
+            @for figure in figures {
+                figure { (PreEscaped(&figure.svg)) figcaption { (figure.title) } }
+            }
+            h2 id="tables" { "Tables" }
+            @for section in sections(report) { (shown(&section)) }
+            h2 id="plan" { "Plan" }
+            pre { (plan.to_toml()) }
+            h2 id="machine" { "Machine" }
+            (table("What was measured, on what", &html! {
+                tbody {
+                    @for (fact, value) in &report.study.facts().facts { tr { th scope="row" { (fact) } td { (value) } } }
+                }
+            }))
+        }
+    };
+    let title = format!("Study {}", plan.name);
+    let document = Document { title: &title, sections: &SECTIONS, styles: &[], scripts: &[], loads_scripts: false };
+    document.page(&content, "{}")
+}
+
+fn shown(section: &Section) -> Markup {
+    table(
+        &section.title,
+        &html! {
+            thead { tr { @for heading in &section.headings { th { (heading) } } } }
+            tbody {
+                @for row in &section.rows { tr { @for cell in row { td { (cell) } } } }
+            }
+        },
+    )
+}

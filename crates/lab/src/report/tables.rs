@@ -1,0 +1,122 @@
+//! The tables of a report: on the terminal and on the page.
+
+use testbed::page::number::{NONE, significant};
+
+use super::Report;
+use super::words::percent;
+use crate::analysis::{Front, Table};
+use crate::metric;
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// What it is.
+    pub title: String,
+    /// The names of its columns.
+    pub headings: Vec<&'static str>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// All tables of a report.
+pub fn sections(report: &Report<'_>) -> Vec<Section> {
+    let analysis = &report.analysis;
+    let mut all: Vec<_> = analysis.tables.iter().map(settings).collect();
+    all.extend(analysis.tables.iter().filter(|table| !table.contrasts.is_empty()).map(effects));
+    all.extend(analysis.fronts.iter().map(front));
+    all.extend(drift(&analysis.tables));
+    let mut also = |title: &str, headings: Vec<&'static str>, rows: Vec<Vec<String>>| {
+        if !rows.is_empty() {
+            all.push(Section { title: title.to_owned(), headings, rows });
+        }
+    };
+    let void =
+        analysis.void.iter().map(|(run, attempt, why)| vec![run.to_string(), attempt.to_string(), why.join("; ")]);
+    also("Runs that do not count", vec!["run", "attempt", "why"], void.collect());
+    let notes = analysis.notes.iter().map(|(run, note)| vec![run.to_string(), note.clone()]);
+    also("Notes", vec!["run", "note"], notes.collect());
+    let aliases = analysis.aliases.iter().map(|alias| vec![alias.clone()]);
+    also("Not told apart by this fraction", vec!["contrast"], aliases.collect());
+    all
+}
+
+fn title(metric: &str) -> String {
+    metric::find(metric).map_or_else(
+        || metric.to_owned(),
+        |known| {
+            if known.unit.is_empty() { known.title.to_owned() } else { format!("{} ({})", known.title, known.unit) }
+        },
+    )
+}
+
+fn range(interval: Option<(f64, f64)>, write: impl Fn(f64) -> String) -> String {
+    interval
+        .map_or_else(|| NONE.to_owned(), |(low, high)| format!("{} to {}", write(low.min(high)), write(low.max(high))))
+}
+
+fn probability(p: Option<f64>) -> String {
+    p.map_or_else(|| NONE.to_owned(), |p| if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") })
+}
+
+fn settings(table: &Table) -> Section {
+    let row = |row: &crate::analysis::Row| {
+        let (summary, difference) = (&row.summary, row.difference.as_ref());
+        vec![
+            row.setting.to_string(),
+            summary.values.len().to_string(),
+            format!("{} ± {}", significant(summary.mean), significant(summary.rmse)),
+            summary.sd.map_or_else(|| NONE.to_owned(), significant),
+            range(summary.interval, significant),
+            difference.map_or_else(|| NONE.to_owned(), |difference| percent(difference.relative)),
+            range(difference.and_then(|difference| difference.relative_interval), percent),
+            probability(difference.and_then(|difference| difference.p_corrected)),
+        ]
+    };
+    Section {
+        title: format!("{} under {}", title(&table.metric), table.workload),
+        headings: vec!["setting", "n", "mean ± RMSE", "SD", "95 %", "to default", "95 %", "p (Holm)"],
+        rows: table.rows.iter().map(row).collect(),
+    }
+}
+
+fn effects(table: &Table) -> Section {
+    let row = |contrast: &crate::stats::Contrast| {
+        let (effect, interval) = (significant(contrast.effect), range(contrast.interval, significant));
+        vec![contrast.factors.join(" × "), effect, interval, probability(contrast.p)]
+    };
+    Section {
+        title: format!("Effects and interactions: {} under {}", title(&table.metric), table.workload),
+        headings: vec!["factors", "effect", "95 %", "p"],
+        rows: table.contrasts.iter().map(row).collect(),
+    }
+}
+
+fn front(front: &Front) -> Section {
+    let (one, other) = &front.metrics;
+    let best = front.points.iter().filter(|(.., is_best)| *is_best);
+    Section {
+        title: format!("Front of Pareto: {} and {} under {}", title(one), title(other), front.workload),
+        headings: vec!["setting", "first", "second"],
+        rows: best.map(|(setting, a, b, _)| vec![setting.to_string(), significant(*a), significant(*b)]).collect(),
+    }
+}
+
+fn drift(tables: &[Table]) -> Option<Section> {
+    let rows: Vec<_> = tables
+        .iter()
+        .filter_map(|table| {
+            let drift = table.drift.as_ref()?;
+            let verdict = if drift.is_drifting { "drift" } else { "none" };
+            let change = percent(drift.relative);
+            Some(vec![
+                format!("{} under {}", title(&table.metric), table.workload),
+                drift.runs.to_string(),
+                change,
+                probability(drift.p),
+                verdict.to_owned(),
+            ])
+        })
+        .collect();
+    let headings = vec!["metric", "runs", "first to last", "p", "drift"];
+    (!rows.is_empty()).then(|| Section { title: "Drift of the default".to_owned(), headings, rows })
+}

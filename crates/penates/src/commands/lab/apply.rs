@@ -1,0 +1,90 @@
+//! `penates lab apply`
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use lab::apply::{State, Target};
+use lab::factor::Setting;
+use lab::recommend::Finding;
+use lab::report::Report;
+use lab::study::Study;
+use serde_json::json;
+
+use super::{FolderArgs, with_exit_code};
+use crate::cli::OutputArgs;
+use crate::exit::CliError;
+use crate::output::Output;
+
+/// Arguments of `penates lab apply`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates lab apply --folder compaction --workload writes --cql 127.0.0.1:9042 --jmx 127.0.0.1:7199
+  penates lab apply --folder compaction --workload writes --cql 127.0.0.1:9042 --jmx 127.0.0.1:7199 \\
+    --table shop.orders")]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    folder: FolderArgs,
+    /// The workload whose recommendation is applied.
+    #[arg(long, value_name = "NAME")]
+    workload: String,
+    /// Where the node answers CQL.
+    #[arg(long, value_name = "ADDRESS")]
+    cql: SocketAddr,
+    /// Where it answers JMX, without a password.
+    #[arg(long, value_name = "ADDRESS")]
+    jmx: SocketAddr,
+    /// The table whose options are changed.
+    #[arg(long, value_name = "KEYSPACE.TABLE")]
+    table: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Applies it.
+pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
+    let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
+    let setting = recommended(&study, &args.workload)?;
+    let target = Target { cql: args.cql, jmx: args.jmx, table: args.table };
+    let all = target.apply(study.plan(), &setting).await?;
+    let mut output = Output::stdout();
+    let word = |state| match state {
+        State::InForce => "in force",
+        State::Refused => "refused",
+        State::NeedsRestart => "needs a restart",
+    };
+    if args.output.json {
+        for one in &all {
+            output.json(&json!({
+                "factor": one.factor, "asked": one.asked, "before": one.before, "after": one.after,
+                "state": word(one.state),
+            }))?;
+        }
+    } else {
+        let cell = |value: &Option<String>| value.clone().unwrap_or_default();
+        let rows: Vec<_> = all
+            .iter()
+            .map(|one| {
+                let (before, after) = (cell(&one.before), cell(&one.after));
+                vec![one.factor.clone(), one.asked.clone(), before, after, word(one.state).to_owned()]
+            })
+            .collect();
+        output.table(&["factor", "asked", "before", "now", "state"], &rows)?;
+    }
+    output.finish()?;
+    match all.iter().all(|one| one.state == State::InForce) {
+        true => Ok(()),
+        false => Err(CliError::Incomplete.into()),
+    }
+}
+
+fn recommended(study: &Study, workload: &str) -> anyhow::Result<Setting> {
+    let report = Report::of(study);
+    let found = report.recommendations.into_iter().find(|recommendation| recommendation.workload == workload);
+    let Some(found) = found else {
+        return Err(CliError::Usage(format!("the study has no workload {workload}")).into());
+    };
+    match found.finding {
+        Finding::Better(change) => Ok(change.setting),
+        _ => Err(CliError::Usage(format!("the study recommends nothing for {workload}")).into()),
+    }
+}

@@ -1,0 +1,64 @@
+//! `penates lab plan`
+
+use clap::Args;
+use lab::execute;
+use lab::schedule;
+use serde_json::json;
+
+use super::WhichArgs;
+use crate::cli::OutputArgs;
+use crate::output::Output;
+
+/// Arguments of `penates lab plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates lab plan thesis --scale 0.01 --repeats 3
+  penates lab plan compaction.toml --toml")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    /// Print the plan itself, for copying.
+    #[arg(long)]
+    toml: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Prints it.
+pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    let plan = args.which.plan()?;
+    let mut output = Output::stdout();
+    if args.toml {
+        output.line(plan.to_toml().trim_end())?;
+        return output.finish();
+    }
+    let runs = schedule::first_stage(&plan);
+    let time = execute::time(&plan, runs.iter(), &[]);
+    if args.output.json {
+        for run in &runs {
+            output.json(&json!(run))?;
+        }
+        return output.finish();
+    }
+    let headings = ["run", "block", "workload", "setting"];
+    let row = |run: &schedule::Planned| {
+        let control = if run.is_control { " (control)" } else { "" };
+        vec![run.number.to_string(), run.block.to_string(), run.workload.clone(), format!("{}{control}", run.setting)]
+    };
+    output.table(&headings, &runs.iter().map(row).collect::<Vec<_>>())?;
+    let settings = plan.design.settings(&plan.factors, plan.seed).len();
+    let restarts = schedule::restarts(&plan, &runs);
+    output.line(format!(
+        "\n{} design: {settings} settings, {} workloads, {} blocks; {} runs with {restarts} starts of the node; \
+         about {}",
+        plan.design.name(),
+        plan.workloads.len(),
+        plan.repeats,
+        runs.len(),
+        humantime::format_duration(std::time::Duration::from_secs(time.as_secs())),
+    ))?;
+    if matches!(plan.design, lab::design::Design::OneAtATime { union: true, .. }) {
+        output.line("Then the best values of all factors together, beside the default.")?;
+    }
+    output.finish()
+}

@@ -1,0 +1,45 @@
+//! `penates lab report`
+
+use clap::Args;
+use lab::report::{Report, finding, sections};
+use lab::study::Study;
+
+use super::{FolderArgs, with_exit_code};
+use crate::cli::OutputArgs;
+use crate::output::Output;
+
+/// Arguments of `penates lab report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    folder: FolderArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Prints what a study shows, and writes its page.
+pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
+    show(&study, args.output)
+}
+
+/// The same for a study that is at hand.
+pub fn show(study: &Study, form: OutputArgs) -> anyhow::Result<()> {
+    let report = Report::of(study);
+    let page = report.write(study.folder())?;
+    let mut output = Output::stdout();
+    if form.json {
+        output.json(&report.json())?;
+        return output.finish();
+    }
+    for section in sections(&report) {
+        output.line(&section.title)?;
+        output.table(&section.headings, &section.rows)?;
+        output.line("")?;
+    }
+    for recommendation in &report.recommendations {
+        finding(recommendation).iter().try_for_each(|line| output.line(line))?;
+    }
+    output.line(format!("Page: {}", page.display()))?;
+    output.finish()
+}

@@ -1,0 +1,114 @@
+//! `penates lab run` and `resume`
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::ProgressBar;
+use lab::execute::{self, Progress};
+use lab::node::Node;
+use lab::plan::Plan;
+use lab::rig::Rig;
+use lab::simulated::{Fault, Simulated, surface_for};
+use lab::study::OpenStudy;
+
+use super::{FolderArgs, WhichArgs, report, with_exit_code};
+use crate::cli::OutputArgs;
+use crate::exit::CliError;
+use crate::interrupt;
+use crate::progress;
+
+/// Arguments of `penates lab run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates lab run compaction.toml --folder compaction
+  penates lab run thesis --scale 0.01 --repeats 3 --rate 500
+  penates lab run compaction.toml --folder try --simulated")]
+pub struct RunArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+    /// Measure a made-up node instead, in seconds, to see what the design can find: the last value of
+    /// the first factor gains a fifth, that of the second costs a tenth, and together they gain a tenth
+    /// more.
+    #[arg(long)]
+    simulated: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Arguments of `penates lab resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    folder: FolderArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The machine of studies of a made-up node.
+const SIMULATED: &str = "simulated";
+
+/// Makes a study.
+pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    let plan = args.which.plan()?;
+    let study = OpenStudy::create(&args.folder.folder, &plan).map_err(with_exit_code)?;
+    go_on(study, args.simulated, args.output).await
+}
+
+/// Continues one.
+pub async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
+    let study = OpenStudy::open(&args.folder.folder).map_err(with_exit_code)?;
+    let machine = study.study().facts().facts.remove("machine");
+    go_on(study, machine.as_deref() == Some(SIMULATED), args.output).await
+}
+
+async fn go_on(mut study: OpenStudy, is_simulated: bool, output: OutputArgs) -> anyhow::Result<()> {
+    let plan = study.study().plan().clone();
+    let ending = interrupt::asked_to_end()?;
+    let done = async {
+        let mut rig = rig(&plan, &study.study().folder().join("node"), is_simulated).await?;
+        let bar = progress::study();
+        execute::execute(&mut study, rig.as_mut(), |now| show(&bar, now)).await?;
+        bar.finish_and_clear();
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        done = done => done?,
+        // The node ends with the value that holds it.
+        () = ending => return Err(CliError::Interrupted.into()),
+    }
+    report::show(study.study(), output)?;
+    match study.study().lines().iter().any(lab::line::Line::is_valid) {
+        true => Ok(()),
+        false => Err(CliError::Void.into()),
+    }
+}
+
+async fn rig(plan: &Plan, folder: &Path, is_simulated: bool) -> anyhow::Result<Box<dyn Rig>> {
+    if is_simulated {
+        return Ok(Box::new(Simulated::new(plan, surface_for(plan), Fault::None)));
+    }
+    if cluster::is_to_be_fetched()? {
+        eprintln!("Fetching Cassandra {} from Maven Central, this once.", cluster::CASSANDRA_VERSION);
+    }
+    let (plan, folder) = (plan.clone(), folder.to_owned());
+    let node = tokio::task::spawn_blocking(move || Node::open(&plan, &folder));
+    Ok(Box::new(node.await.context("opening the node")??))
+}
+
+/// On a terminal a bar; elsewhere a line for each run.
+fn show(bar: &ProgressBar, now: Progress<'_>) {
+    let left = humantime::format_duration(Duration::from_secs(now.left.as_secs()));
+    bar.set_length(now.all as u64);
+    bar.set_position(now.done as u64);
+    if let Some(next) = now.next {
+        bar.set_message(format!("{left} left  {}: {}", next.workload, next.setting));
+    }
+    if bar.is_hidden() {
+        let void = now.last.filter(|line| !line.is_valid()).map(|line| format!("; void: {}", line.void.join("; ")));
+        eprintln!("{} of {} runs, {left} left{}", now.done, now.all, void.unwrap_or_default());
+    }
+}

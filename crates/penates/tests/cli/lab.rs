@@ -1,0 +1,144 @@
+//! `penates lab`: whole studies of a made-up node, and the end of a real one.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::harness::{Ran, penates, wait_until};
+
+fn lab(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = penates(&[&["lab"], args].concat());
+    command.current_dir(folder);
+    Ran::of(command)
+}
+
+/// Writes a plan with so many repeats.
+fn plan(folder: &Path, repeats: u32) {
+    let text = format!(
+        r#"
+        name = "compaction"
+        repeats = {repeats}
+        objective = "p99_ms"
+        beside = ["cpu_ms_per_operation"]
+        design = {{ kind = "factorial" }}
+        data = {{ records = 1000 }}
+        workloads = [{{ name = "writes", mix = {{ write = 90, read = 10 }}, rate = 500, duration = "10s" }}]
+        [[factors]]
+        name = "compaction_throughput"
+        default = "16MiB/s"
+        values = ["32MiB/s"]
+        [[factors]]
+        name = "compaction"
+        values = ["{{'class': 'UnifiedCompactionStrategy'}}"]
+        "#
+    );
+    fs::write(folder.join("plan.toml"), text).unwrap();
+}
+
+/// The numbers of the runs that a study has kept whole.
+fn kept(folder: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(folder.join("study/runs.jsonl")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.map(|line| line["number"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_plan_says_what_would_run_in_which_order_and_how_long() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), 3);
+    let printed = lab(folder.path(), &["plan", "plan.toml"]).ends_with(0);
+    for part in ["factorial design: 4 settings", "3 blocks; 14 runs with 1 starts", "(control)"] {
+        assert!(printed.text().contains(part), "{}", printed.text());
+    }
+    let runs = lab(folder.path(), &["plan", "thesis", "--scale", "0.01", "--repeats", "2", "--json"]).ends_with(0);
+    let runs = runs.json_lines();
+    // Three defaults and fourteen changes, twice, with controls.
+    assert_eq!(runs.iter().filter(|run| run["is_control"] == false).count(), 2 * 17);
+    let toml = lab(folder.path(), &["plan", "thesis", "--toml"]).ends_with(0);
+    assert!(toml.text().contains("name = \"thesis\""), "{}", toml.text());
+    let refused = lab(folder.path(), &["plan", "plan.toml", "--scale", "2"]).ends_with(2);
+    assert!(refused.stderr.contains("for presets"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_study_recommends_what_is_better_and_says_the_way_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    plan(here, 4);
+    let ran = lab(here, &["run", "plan.toml", "--folder", "study", "--simulated"]).ends_with(0);
+    assert!(ran.stderr.contains("left"), "progress with time left: {}", ran.stderr);
+    for part in [
+        "p99 of latency under writes at 500 operations per second: −",
+        "-compaction_throughput: 16MiB/s\n+compaction_throughput: 32MiB/s",
+        "nodetool setcompactionthroughput 32; the way back: nodetool setcompactionthroughput 16",
+        "WITH compaction = {'class': 'UnifiedCompactionStrategy'}",
+        "compaction_throughput × compaction",
+        "Front of Pareto",
+    ] {
+        assert!(ran.text().contains(part), "{part}: {}", ran.text());
+    }
+    let page = fs::read_to_string(here.join("study/report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("ALTER TABLE"));
+    // Names of XML are addresses, and nothing loads them.
+    let loads = ["src=\"http", "href=\"http", "@import", "url(http"];
+    assert!(loads.iter().all(|load| !page.contains(load)), "a page needs no network");
+    let runs = fs::read_to_string(here.join("study/runs.csv")).unwrap();
+    assert_eq!(runs.lines().count(), 1 + kept(here).len());
+    let report = lab(here, &["report", "--folder", "study", "--json"]).ends_with(0).json();
+    assert_eq!(report["recommendations"][0]["finding"]["found"], "better");
+    let again = lab(here, &["run", "plan.toml", "--folder", "study", "--simulated"]).ends_with(2);
+    assert!(again.stderr.contains("penates lab resume"), "{}", again.stderr);
+    let args = ["apply", "--folder", "study", "--workload", "reads", "--cql", "127.0.0.1:1", "--jmx", "127.0.0.1:1"];
+    let refused = lab(here, &args).ends_with(2);
+    assert!(refused.stderr.contains("no workload reads"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_killed_study_has_lost_no_run_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    plan(here, 60);
+    let mut command = penates(&["lab", "run", "plan.toml", "--folder", "study", "--simulated"]);
+    command.current_dir(here).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = command.spawn().unwrap();
+    wait_until(|| kept(here).len() > 20);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let before = kept(here);
+    assert!(before.len() < 280, "it was killed in the middle: {}", before.len());
+    lab(here, &["resume", "--folder", "study"]).ends_with(0);
+    let all = kept(here);
+    assert_eq!(all[..before.len()], before);
+    assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>());
+    assert_eq!(all.len(), 4 * 60 + (4 * 60 - 1) / 5);
+}
+
+/// Processes whose command line has this text.
+fn processes_with(text: &str) -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
+}
+
+#[test]
+fn a_killed_study_leaves_no_node_behind() {
+    if !crate::cluster::can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().canonicalize().unwrap();
+    plan(&here, 1);
+    let mut command = penates(&["lab", "run", "plan.toml", "--folder", "study"]);
+    command.current_dir(&here).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = command.spawn().unwrap();
+    let node = here.join("study/node").to_str().unwrap().to_owned();
+    wait_until(|| {
+        assert!(running.try_wait().unwrap().is_none(), "it has ended by itself");
+        processes_with(&node) > 0
+    });
+    running.kill().unwrap();
+    running.wait().unwrap();
+    wait_until(|| processes_with(&node) == 0);
+}
