@@ -51,7 +51,7 @@ pub(crate) enum Right {
     /// To read metrics and statistics, which reveal nothing about single objects.
     Metrics,
     /// To see what operators see: names of everything that is stored, also of what cannot be
-    /// requested. A client that may change data has it.
+    /// requested.
     Operate,
     /// To read the whole store, row by row, with the audit and the hashes of tokens.
     Copy,

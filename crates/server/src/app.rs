@@ -135,12 +135,11 @@ impl App {
     /// 1. its id (`X-Request-Id`), accepted or made;
     /// 2. log and metrics, which see how the response ends;
     /// 3. over a network: whether another site's page may make it (CORS), and the host that it
-    ///    names
-    ///    (`Host`); with a header that forbids browsers to guess types;
+    ///    names (`Host`); with a header that forbids browsers to guess types;
     /// 4. catching of panics, so that a defect costs one response and not a connection;
     /// 5. the client's identity (`Authorization`) and, in front of each route, its rights;
-    /// 6. limits: a client with too many requests is refused (`limits.request_rate`); a body that arrives too slowly is given up; the rest of a body after an early
-    ///    response is read, up to a bound;
+    /// 6. limits: a body that arrives too slowly is given up; the rest of a body after an early
+    ///    response is read, up to a bound; a client with too many requests is refused;
     /// 7. the doors.
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(self.policy(via));
@@ -341,8 +340,8 @@ fn layered(
         .layer(from_fn_with_state(hosts, guard))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
-        .option_layer(rates.map(|rates| from_fn_with_state(rates, rate::limit)))
-        .layer(from_fn_with_state(live, pace::keep));
+        .layer(from_fn_with_state(live, pace::keep))
+        .option_layer(rates.map(|rates| from_fn_with_state(rates, rate::limit)));
     routes.layer(layers)
 }
 
