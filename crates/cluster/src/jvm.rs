@@ -81,8 +81,8 @@ pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &J
     arguments
 }
 
-/// Java's arguments for Cassandra's `nodetool`, which asks a node. `config` has its `logback.xml`, and
-/// `own` is a folder for its own files.
+/// Java's arguments for Cassandra's `nodetool`, which asks a node. `config` has its `logback.xml`,
+/// and `own` is a folder for its own files.
 pub(crate) fn nodetool(jmx: SocketAddr, command: &[&str], [config, own]: [&Path; 2], jars: &Jars) -> Vec<String> {
     let mut arguments = modules();
     let target =

@@ -15,8 +15,8 @@ use crate::jvm;
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// Runs Cassandra's `nodetool` with a command (such as `["flush"]`) against any node that takes JMX
-/// without a password, and returns its output. It takes a second or more. The first time on a machine
-/// it fetches Cassandra.
+/// without a password, and returns its output. It takes a second or more. The first time on a
+/// machine it fetches Cassandra.
 ///
 /// # Errors
 /// The node cannot be asked or refuses; and errors for whatever is missing on the machine.

@@ -196,7 +196,8 @@ fn aliases(plan: &Plan) -> Vec<String> {
 }
 
 /// The best values of all factors together, by the means of the objective, for each workload under
-/// which single changes were measured. None if the plan asks for none, or no value beats the default.
+/// which single changes were measured. None if the plan asks for none, or no value beats the
+/// default.
 pub fn unions(plan: &Plan, lines: &[Line]) -> Vec<(Setting, String)> {
     let Design::OneAtATime { union: true, workloads } = &plan.design else { return Vec::new() };
     let Some(metric) = metric::find(&plan.objective) else { return Vec::new() };

@@ -25,8 +25,8 @@ const fn table(name: &'static str) -> Known {
     Known { name, applied: Applied::Table, nodetool: None }
 }
 
-/// All of them. The caches are applied by a restart, because `system_views.settings` does not follow
-/// what a running node is given.
+/// All of them. The caches are applied by a restart, because `system_views.settings` does not
+/// follow what a running node is given.
 pub const KNOWN: [Known; 27] = [
     restart("memtable_heap_space"),
     restart("memtable_offheap_space"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::analysis;
+use crate::factor::Setting;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::rig::{Rig, RigError};
@@ -100,16 +101,26 @@ pub async fn execute<R: Rig + ?Sized>(
         let attempts = lines.iter().filter(|line| line.planned.number == next.number).map(|line| line.attempt);
         let attempt = attempts.max().unwrap_or(0) + 1;
         let folder = study.run_folder(next.number, attempt)?;
-        let line = run::make(rig, &plan, next, attempt, &defaults(&plan, lines), &folder).await?;
+        let line = run::make(rig, &plan, next, attempt, &defaults(&plan, &next.setting, lines), &folder).await?;
         study.add(line)?;
     }
 }
 
-/// What the node had by itself, by factor: read back in the first run that counts with the default.
-fn defaults(plan: &Plan, lines: &[Line]) -> BTreeMap<String, String> {
+/// What the node has by itself beside a setting, by factor: read back in the first run that counts
+/// and has the same values of what is set at a start. What a node has by itself may follow from
+/// these: the space of memtables is a share of the heap.
+fn defaults(plan: &Plan, setting: &Setting, lines: &[Line]) -> BTreeMap<String, String> {
+    let at_start = |setting: &Setting| -> Vec<Option<String>> {
+        let factors = plan.factors.iter().filter(|factor| factor.applied().needs_restart());
+        factors.map(|factor| setting.get(&factor.name).map(str::to_owned)).collect()
+    };
+    let asked = at_start(setting);
     let first = |name: &str| {
-        let is_default = |line: &&Line| line.is_valid() && line.planned.setting.get(name).is_none();
-        lines.iter().find(is_default)?.read_back.get(name).cloned()
+        let is_same = |line: &&Line| {
+            let other = &line.planned.setting;
+            line.is_valid() && other.get(name).is_none() && at_start(other) == asked
+        };
+        lines.iter().find(is_same)?.read_back.get(name).cloned()
     };
     let unset = plan.factors.iter().filter(|factor| factor.default.is_none());
     unset.filter_map(|factor| Some((factor.name.clone(), first(&factor.name)?))).collect()

@@ -1,5 +1,6 @@
-//! The lab: which settings of Cassandra suit a load? It measures combinations of settings on a node,
-//! in an order and a number that show how sure a difference is, and recommends a change only then.
+//! The lab: which settings of Cassandra suit a load? It measures combinations of settings on a
+//! node, in an order and a number that show how sure a difference is, and recommends a change only
+//! then.
 //!
 //! How to read it:
 //!
@@ -7,12 +8,12 @@
 //!   what is varied, with the settings of `catalogue.rs` and values as `value.rs` compares them.
 //!   `workload.rs`: under which loads; `metric.rs`: what is compared.
 //! - `design/`: which combinations; `schedule.rs`: in which order.
-//! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/` a
-//!   real one.
-//! - `run.rs`: one run; `checks.rs`: what voids it. `execute.rs`: all runs; `line.rs` and `study.rs`
-//!   keep them.
-//! - `stats/`: statistics; `analysis.rs`: what the runs say; `recommend.rs`: what follows; `report/`
-//!   shows it, and `apply.rs` sets what a running node takes.
+//! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
+//!   a real one.
+//! - `run.rs`: one run; `checks.rs`: what voids it. `execute.rs`: all runs; `line.rs` and
+//!   `study.rs` keep them.
+//! - `stats/`: statistics; `analysis.rs`: what the runs say; `recommend.rs`: what follows;
+//!   `report/` shows it, and `apply.rs` sets what a running node takes.
 //!
 //! The crate knows nothing of Penates.
 

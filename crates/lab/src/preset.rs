@@ -42,8 +42,8 @@ pub fn find(name: &str, scale: Scale) -> Option<Plan> {
 
 /// The 18 settings of the thesis on tuning compaction: the defaults under three mixes, 14 single
 /// changes under the first, and the best values together. Its values are shares of the heap and of
-/// the processors here, so that they fit this machine. The load is an open loop at one rate for all:
-/// the closed loops of the thesis measured mostly their own number of threads.
+/// the processors here, so that they fit this machine. The load is an open loop at one rate for
+/// all: the closed loops of the thesis measured mostly their own number of threads.
 fn thesis(scale: Scale) -> Plan {
     let duration = Duration::from_secs_f64((1_200.0 * scale.scale).max(DURATION_MIN_S));
     let workload = |write: f64, read: f64| Workload {

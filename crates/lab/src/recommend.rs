@@ -139,10 +139,14 @@ fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
 
 /// What the node had by itself or by the plan, by factor.
 fn defaults(plan: &Plan, lines: &[Line]) -> BTreeMap<String, String> {
+    let valid = || lines.iter().filter(|line| line.is_valid());
     let of = |factor: &Factor| {
-        let is_default = |line: &&Line| line.is_valid() && line.planned.setting.get(&factor.name).is_none();
-        let read = lines.iter().find(is_default).and_then(|line| line.read_back.get(&factor.name).cloned());
-        Some((factor.name.clone(), factor.default.clone().or(read)?))
+        let name = &factor.name;
+        // Beside another heap, a node has other values by itself.
+        let all_default = valid().find(|line| line.planned.setting.is_default());
+        let line = all_default.or_else(|| valid().find(|line| line.planned.setting.get(name).is_none()));
+        let read = line.and_then(|line| line.read_back.get(name).cloned());
+        Some((name.clone(), factor.default.clone().or(read)?))
     };
     plan.factors.iter().filter_map(of).collect()
 }

@@ -81,12 +81,12 @@ pub trait Rig: Send {
     /// What is measured, on what.
     async fn facts(&mut self) -> Result<Facts, RigError>;
 
-    /// Brings a setting into force, with a restart only where it is needed. Returns whether there was
-    /// one.
+    /// Brings a setting into force, with a restart only where it is needed. Returns whether there
+    /// was one.
     async fn apply(&mut self, setting: &Setting) -> Result<bool, RigError>;
 
-    /// Makes the table again, with the setting's options, deletes snapshots, and waits until the disk
-    /// is as before.
+    /// Makes the table again, with the setting's options, deletes snapshots, and waits until the
+    /// disk is as before.
     async fn recreate(&mut self, setting: &Setting) -> Result<Baseline, RigError>;
 
     /// The values that are in force, by factor, and [`THROTTLE`].

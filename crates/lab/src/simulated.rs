@@ -1,5 +1,5 @@
-//! A simulated node: a known surface with noise, interactions and drift. Tests find out with it what
-//! the lab finds, and users what a plan could find.
+//! A simulated node: a known surface with noise, interactions and drift. Tests find out with it
+//! what the lab finds, and users what a plan could find.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,6 +35,8 @@ pub struct Surface {
     pub noise: f64,
     /// By what share every run is slower than the one before.
     pub drift_per_run: f64,
+    /// A factor whose own value follows from another one, which is set at a start: (follows, from).
+    pub follows: Option<(String, String)>,
 }
 
 /// What may go wrong.
@@ -137,7 +139,9 @@ impl Rig for Simulated {
         let mut read = BTreeMap::from([(THROTTLE.to_owned(), format!("{THROTTLE_MIB_PER_S}MiB/s"))]);
         for factor in &self.plan.factors {
             let of_table = if factor.applied() == Applied::Table { "{'class': 'Default'}" } else { "by itself" };
-            let value = self.in_force.value(factor).unwrap_or(of_table);
+            let followed = self.surface.follows.as_ref().filter(|(follows, _)| follows == &factor.name);
+            let by_itself = followed.and_then(|(_, from)| self.in_force.get(from)).unwrap_or(of_table);
+            let value = self.in_force.value(factor).unwrap_or(by_itself);
             if factor.name != THROTTLE || self.in_force.value(factor).is_some() {
                 read.insert(factor.name.clone(), value.to_owned());
             }
@@ -203,8 +207,8 @@ impl Rig for Simulated {
     }
 }
 
-/// A surface for trying out a plan: the last value of the first factor takes a fifth off, that of the
-/// second adds a tenth, and both together take another tenth off. Nothing else matters.
+/// A surface for trying out a plan: the last value of the first factor takes a fifth off, that of
+/// the second adds a tenth, and both together take another tenth off. Nothing else matters.
 pub fn surface_for(plan: &Plan) -> Surface {
     let last = |at: usize| {
         let factor = plan.factors.get(at)?;
@@ -219,6 +223,6 @@ pub fn surface_for(plan: &Plan) -> Surface {
         effects: effects.collect(),
         interactions: interactions.collect(),
         noise: 0.02,
-        drift_per_run: 0.0,
+        ..Surface::default()
     }
 }

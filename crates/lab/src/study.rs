@@ -1,4 +1,5 @@
-//! The folder of a study: its plan, and a line for each run, written so that no finished run is lost.
+//! The folder of a study: its plan, and a line for each run, written so that no finished run is
+//! lost.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -52,8 +52,8 @@ fn is_same_number(asked: Option<f64>, read: Option<f64>) -> bool {
     (asked - read).abs() <= 1e-6 * asked.abs().max(read.abs())
 }
 
-/// Whether a table has all options that were asked for. It has more, with defaults. Names of classes
-/// may be given without their package.
+/// Whether a table has all options that were asked for. It has more, with defaults. Names of
+/// classes may be given without their package.
 fn has_options(asked: &str, read: &str) -> bool {
     let (Some(asked), Some(read)) = (map(asked), map(read)) else { return is_same_text(asked, read) };
     asked.iter().all(|(key, value)| {

@@ -85,7 +85,8 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         assert_eq!(line.read_back["compression"].contains("'enabled': 'false'"), of("compression"), "{line:?}");
         assert!(["mean_ms", "write_p99_ms", "read_p99_ms"].iter().all(|name| line.metrics[*name] > 0.0), "{line:?}");
     }
-    // Nobody can know the latencies here. But records of four different bytes are smaller compressed.
+    // Nobody can know the latencies here. But records of four different bytes are smaller
+    // compressed.
     let analysis = analyse(&plan, study.lines());
     let disk = analysis.tables.iter().find(|table| table.metric == "disk_bytes" && table.workload == "writes");
     let rows = &disk.unwrap().rows;

@@ -46,8 +46,8 @@ fn plan(design: &str, values: &str) -> Plan {
 const TWO: &str = "[2]";
 const THREE: &str = "[2, 4]";
 
-/// The first factor gains 2 ms by its value 2, and 3 by its value 4. The second costs 1 ms alone and
-/// gains 3 beside the first at 2. The third does nothing.
+/// The first factor gains 2 ms by its value 2, and 3 by its value 4. The second costs 1 ms alone
+/// and gains 3 beside the first at 2. The third does nothing.
 fn surface() -> Surface {
     let (heap, compactors) = ("memtable_heap_space", "concurrent_compactors");
     Surface {
@@ -55,7 +55,7 @@ fn surface() -> Surface {
         effects: vec![(level(heap, "2"), -2.0), (level(heap, "4"), -3.0), (level(compactors, "2"), 1.0)],
         interactions: vec![(level(heap, "2"), level(compactors, "2"), -4.0)],
         noise: 0.01,
-        drift_per_run: 0.0,
+        ..Surface::default()
     }
 }
 
@@ -210,6 +210,14 @@ async fn a_setting_that_is_not_in_force_voids_its_runs_and_no_others() {
 async fn a_setting_that_stays_voids_the_runs_after_it() {
     let (reasons, _) = void(Fault::KeepsSettings).await;
     assert!(reasons.iter().any(|reason| reason.contains("is 2, not by itself")), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn what_a_node_has_by_itself_may_follow_from_another_setting() {
+    let follows = Some(("trickle_fsync".to_owned(), "memtable_heap_space".to_owned()));
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, THREE);
+    let (_, analysis) = measured(&plan, Surface { follows, ..surface() }, Fault::None).await;
+    assert!(analysis.void.is_empty(), "{:?}", analysis.void);
 }
 
 #[tokio::test]

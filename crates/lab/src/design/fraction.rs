@@ -67,8 +67,8 @@ impl Fraction {
         (0..1_u32 << self.base).map(|free| self.setting(factors, free)).collect()
     }
 
-    /// A factor is at its value if its bit is set. The product is a sum of bits, so that all defaults
-    /// together are one of the combinations.
+    /// A factor is at its value if its bit is set. The product is a sum of bits, so that all
+    /// defaults together are one of the combinations.
     fn setting(&self, factors: &[Factor], free: u32) -> Setting {
         let further = self.generators.iter().map(|generator| (free & generator).count_ones() % 2 == 1);
         let is_set = (0..self.base).map(|bit| free >> bit & 1 == 1).chain(further);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn known_fractions_have_their_known_numbers_of_runs() {
-        // Box, Hunter and Hunter's table: 2^(7-4) III, 2^(4-1) IV, 2^(5-1) V, 2^(8-4) IV, 2^(6-2) IV.
+        // As in the tables of textbooks: 2^(7-4) of III, 2^(4-1) of IV, 2^(5-1) of V and so on.
         for (factors, resolution, base) in [(7, 3, 3), (4, 4, 3), (5, 5, 4), (8, 4, 4), (6, 4, 4), (3, 3, 2)] {
             let found = fraction(factors, resolution);
             assert_eq!(found.base, base, "{factors} factors, resolution {resolution}");

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::factor::{Applied, Factor, Setting};
 use crate::plan::Plan;
 
-/// What a node starts with. Live factors have what the plan calls their default: a running node gets
-/// other values later.
+/// What a node starts with. Live factors have what the plan calls their default: a running node
+/// gets other values later.
 pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
     let mut settings = Settings {
         heap_mib: plan.node.heap_mib,

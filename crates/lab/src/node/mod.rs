@@ -1,9 +1,9 @@
 //! A real node: Cassandra by crate `cluster`, asked over CQL.
 //!
-//! - `config.rs`: the settings of a node for a setting of the study; `views.rs`: what a node says of
-//!   itself; `table.rs`: the table of the load.
-//! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the machine
-//!   meanwhile.
+//! - `config.rs`: the settings of a node for a setting of the study; `views.rs`: what a node says
+//!   of itself; `table.rs`: the table of the load.
+//! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
+//!   machine meanwhile.
 
 mod config;
 mod load;
@@ -75,8 +75,8 @@ fn failed(error: impl Display) -> RigError {
 }
 
 impl Node {
-    /// A node with its data in a folder. It does not run yet. The first time on a machine Cassandra is
-    /// fetched, which takes half a minute or more. The call blocks.
+    /// A node with its data in a folder. It does not run yet. The first time on a machine Cassandra
+    /// is fetched, which takes half a minute or more. The call blocks.
     ///
     /// # Errors
     /// What is missing on the machine.

@@ -67,8 +67,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Writes `report.html`, `report.json`, `runs.csv` and `figures/` into a folder. Returns the path of
-    /// the page.
+    /// Writes `report.html`, `report.json`, `runs.csv` and `figures/` into a folder. Returns the
+    /// path of the page.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -23,8 +23,8 @@ pub struct Difference {
     pub blocks: usize,
 }
 
-/// Compares pairs of (default, setting), one for each block. What changes from block to block changes
-/// both, and so it does not hide the difference. `None` without pairs.
+/// Compares pairs of (default, setting), one for each block. What changes from block to block
+/// changes both, and so it does not hide the difference. `None` without pairs.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Difference> {
     let differences: Vec<_> = pairs.iter().map(|(default, setting)| setting - default).collect();
     let Summary { mean, sd, .. } = Summary::of(&differences)?;

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::{t_of, two_sided};
 
-/// At least this probability of such a slope without drift is no drift. It is small, because a false
-/// alarm makes a study worthless, and differences within blocks bear a little drift.
+/// At least this probability of such a slope without drift is no drift. It is small, because a
+/// false alarm makes a study worthless, and differences within blocks bear a little drift.
 const P_MAX: f64 = 0.01;
 
 /// A smaller drift than this share, from the first to the last run, is no matter.

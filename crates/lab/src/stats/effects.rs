@@ -23,8 +23,8 @@ pub struct Observation<'a> {
 pub struct Contrast {
     /// The factor, or the two.
     pub factors: Vec<String>,
-    /// What the metric changes by, from the default of the factor to its last value. Of two: how far
-    /// the effect of one differs where the other has its last value, by 2.
+    /// What the metric changes by, from the default of the factor to its last value. Of two: how
+    /// far the effect of one differs where the other has its last value, by 2.
     pub effect: f64,
     /// Its 95 % interval; `None` without repeats.
     pub interval: Option<(f64, f64)>,

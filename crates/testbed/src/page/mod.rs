@@ -1,5 +1,5 @@
-//! What reports, the portal and the lab have in common: a page in one file that loads nothing from a network,
-//! its tables, and how it writes numbers.
+//! What reports, the portal and the lab have in common: a page in one file that loads nothing from
+//! a network, its tables, and how it writes numbers.
 
 pub mod number;
 pub(crate) mod script;

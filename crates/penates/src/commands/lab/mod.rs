@@ -30,8 +30,8 @@ enum Action {
     Plan(plan::PlanArgs),
     /// Make all runs of a plan, and report what they show.
     ///
-    /// The command starts a Cassandra node of its own, which ends with it. Each finished run is kept at
-    /// once: after an interruption `penates lab resume` goes on.
+    /// The command starts a Cassandra node of its own, which ends with it. Each finished run is
+    /// kept at once: after an interruption `penates lab resume` goes on.
     Run(run::RunArgs),
     /// Go on with a study that was interrupted.
     Resume(run::ResumeArgs),

@@ -30,9 +30,9 @@ pub struct RunArgs {
     which: WhichArgs,
     #[command(flatten)]
     folder: FolderArgs,
-    /// Measure a made-up node instead, in seconds, to see what the design can find: the last value of
-    /// the first factor gains a fifth, that of the second costs a tenth, and together they gain a tenth
-    /// more.
+    /// Measure a made-up node instead, in seconds, to see what the design can find: the last value
+    /// of the first factor gains a fifth, that of the second costs a tenth, and together they gain
+    /// a tenth more.
     #[arg(long)]
     simulated: bool,
     #[command(flatten)]
