@@ -123,7 +123,7 @@ impl Node {
             cluster.set_settings(asked);
             cluster.start_all()
         });
-        started.await.map_err(failed)?;
+        started.await.map_err(|error| failed(in_short(&error.to_string())))?;
         let status = self.cluster.status();
         let status = status.first().ok_or_else(|| fatal("the cluster has no node"))?;
         let pid = status.pid.ok_or_else(|| failed("the node has ended"))?;
@@ -181,6 +181,13 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// Why a node did not start, without the many lines of its log: the first line, and the last cause.
+fn in_short(told: &str) -> String {
+    let first = told.lines().next().unwrap_or_default();
+    let cause = told.lines().rev().find_map(|line| line.trim().strip_prefix("Caused by: "));
+    cause.map_or_else(|| told.to_owned(), |cause| format!("{first} {cause}"))
 }
 
 /// The words of a process's command line; none if it has ended.
@@ -286,5 +293,18 @@ impl Rig for Node {
         let payload = data.records as f64 * f64::from(data.record_bytes);
         let state = [("disk_bytes", disk_bytes), ("space_amplification", disk_bytes / payload)];
         Ok(state.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_log_the_last_cause_is_kept() {
+        let told =
+            "it ended; its log ends:\n\tat a.b\nCaused by: one\n\tat c.d\nCaused by: Invalid duration: x\n... 27 more";
+        assert_eq!(in_short(told), "it ended; its log ends: Invalid duration: x");
+        assert_eq!(in_short("no memory\nis left"), "no memory\nis left");
     }
 }
