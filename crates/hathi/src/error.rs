@@ -86,13 +86,18 @@ pub enum VolumeError {
         reason: String,
     },
     /// A page's compressed bytes cannot be read.
-    #[error("{page} cannot be read from the ZIP: {reason}")]
+    #[error("{page} is damaged in the ZIP: {reason}")]
     BadPage {
         /// The page.
         page: PageName,
         /// What is wrong.
         reason: String,
     },
+    /// A page's text does not have the CRC-32 that the ZIP states.
+    #[error(
+        "{0} is damaged in the ZIP: its text is not the one that was packed (CRC-32); import a sound copy of the file"
+    )]
+    Damaged(PageName),
     /// A page is not what METS or the ZIP states.
     #[error("{page} does not match its description: {reason}")]
     Checksum {
@@ -130,7 +135,7 @@ impl VolumeError {
             Self::DuplicateName(_) => "duplicate-name",
             Self::MissingPage(_) => "missing-page",
             Self::Bomb { .. } => "bomb",
-            Self::Checksum { .. } => "checksum",
+            Self::Checksum { .. } | Self::Damaged(_) => "checksum",
             Self::NoSuchPage { .. } => "no-such-page",
             Self::NoSamples => "no-samples",
         }
@@ -162,6 +167,10 @@ impl VolumeError {
 
     pub(crate) fn bad_page(page: &MetsPage, reason: impl Into<String>) -> Self {
         Self::BadPage { page: PageName::of(page), reason: reason.into() }
+    }
+
+    pub(crate) fn damaged(page: &MetsPage) -> Self {
+        Self::Damaged(PageName::of(page))
     }
 
     pub(crate) fn checksum(page: &MetsPage, reason: impl Into<String>) -> Self {

@@ -149,6 +149,13 @@ impl VolumeFiles {
     }
 }
 
+/// The id that the place of a ZIP or METS in a pairtree says, whatever is in it.
+pub fn id_at(file: &Path) -> Option<VolumeId> {
+    let name = file.file_name()?.to_str()?;
+    let stem = name.strip_suffix(ZIP_SUFFIX).or(name.strip_suffix(METS_SUFFIX))?;
+    VolumeId::from_cleaned(&format!("{}.{stem}", library_of(file).ok()??)).ok()
+}
+
 /// The library of a file in a pairtree: the folder that holds the innermost `pairtree_root` above
 /// the file.
 fn library_of(file: &Path) -> Result<Option<String>, DiscoverError> {

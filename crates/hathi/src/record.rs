@@ -2,6 +2,7 @@
 //! schema version 1.3).
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::VolumeId;
 
@@ -50,6 +51,19 @@ impl Record {
     }
 }
 
+/// The names in a record, as the catalogue writes them: `names`, a list of authors, editors and
+/// bodies. What is not such a list has none, because an import does not check it.
+pub fn record_names(json: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Names {
+        #[serde(default)]
+        names: Value,
+    }
+    let Ok(Names { names: Value::Array(names) }) = serde_json::from_slice(json) else { return Vec::new() };
+    let texts = names.iter().filter_map(Value::as_str).map(str::trim).filter(|name| !name.is_empty());
+    texts.map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -67,6 +81,18 @@ mod tests {
         assert_eq!(record.title.as_deref(), Some("A life"));
         assert_eq!(record.pub_date.as_deref(), Some("1847"));
         assert_eq!(record.language, None);
+    }
+
+    #[test]
+    fn names_are_read_as_far_as_they_are_texts() {
+        let names = |json: &str| record_names(json.as_bytes());
+        assert_eq!(
+            names(r#"{"names":["Frost, John 1800-1859 "," ",7,"Taylor"]}"#),
+            ["Frost, John 1800-1859", "Taylor"]
+        );
+        for none in ["{}", r#"{"names":null}"#, r#"{"names":"Frost"}"#, "[]", "{"] {
+            assert!(names(none).is_empty(), "{none}");
+        }
     }
 
     #[test]

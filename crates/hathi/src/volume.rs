@@ -208,14 +208,15 @@ fn file_of<R: Read + Seek>(
 
 /// Checks a text against METS and the ZIP. Returns its MD5.
 fn check(text: &[u8], page: &MetsPage, file: &ArchiveFile, pages: PagesOf) -> Result<[u8; 16], VolumeError> {
+    // Before anything else: of a damaged text all other statements are wrong too.
+    if crc32fast::hash(text) != file.crc32 {
+        return Err(VolumeError::damaged(page));
+    }
     if text.len() as u64 != page.size {
         return Err(VolumeError::checksum(
             page,
             format!("METS says {} bytes, the ZIP holds {}", page.size, text.len()),
         ));
-    }
-    if crc32fast::hash(text) != file.crc32 {
-        return Err(VolumeError::checksum(page, "its CRC-32 is not the one in the ZIP"));
     }
     let md5: [u8; 16] = Md5::digest(text).into();
     if md5 != page.md5 && pages == PagesOf::Mets {

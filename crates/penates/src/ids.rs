@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use hathi::VolumeId;
+use serde_json::Value;
 
 use crate::exit::CliError;
 
@@ -15,7 +16,7 @@ pub struct IdArgs {
     /// Volume ids, e.g. uc2.ark:/13960/t8ff3zh99
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// A file with one volume id per line; `-` is standard input.
+    /// A file with one volume id per line, or one object with an `id`; `-` is standard input.
     #[arg(long = "ids", value_name = "FILE")]
     pub ids_file: Option<PathBuf>,
 }
@@ -42,11 +43,22 @@ pub fn read_ids(file: &Path) -> anyhow::Result<Vec<VolumeId>> {
     parse_lines(&read_text(file)?)
 }
 
+/// Lines of ids, or of objects with ids, as `penates import --failed` writes them.
 fn parse_lines(text: &str) -> anyhow::Result<Vec<VolumeId>> {
+    let lines = (1..).zip(text.lines()).map(|(number, line)| match line.trim().starts_with('{') {
+        false => Ok(line.to_owned()),
+        true => id_in(line).ok_or_else(|| CliError::Usage(format!("line {number} of the list has no volume id"))),
+    });
+    let text = &lines.collect::<Result<Vec<_>, _>>()?.join("\n");
     if text.trim().is_empty() {
         return Err(CliError::Usage("no volume id was given".to_owned()).into());
     }
     hathi::parse_volume_lines(text, || true).map_err(|error| CliError::Usage(error.to_string()).into())
+}
+
+fn id_in(line: &str) -> Option<String> {
+    let object: Value = serde_json::from_str(line).ok()?;
+    Some(object["id"].as_str()?.to_owned())
 }
 
 /// The text of a file; `-` is standard input.

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::exit::CliError;
 use crate::ids::read_ids;
-use crate::ingest::{FailedList, ImportTarget, Ingest, Meter, Mode, Summary, Wanted};
+use crate::ingest::{FailedList, ImportTarget, Ingest, Meter, Mode, Summary, Wanted, failed_paths};
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, IfVacant, Way};
 use crate::{interrupt, local};
@@ -18,12 +18,16 @@ use crate::{interrupt, local};
 #[command(after_help = "Examples:
   penates import samples/pairtree
   penates import --failed failed.jsonl --jobs 4 /data/pairtree/uc2
+  penates import --again failed.jsonl --failed still-failed.jsonl
   penates import --ids wanted.txt /data/pairtree
   penates import --server https://penates.example:8443 samples/pairtree")]
 pub struct ImportArgs {
     /// A pairtree, any folder in one, a folder of .zip and .mets.xml files, or one of these files.
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "again", value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// Import the volumes that failed before, from the file that --failed wrote then.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "ids"])]
+    again: Option<PathBuf>,
     /// Import the volumes with the ids in this file (one a line) from the pairtree PATH.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
@@ -57,6 +61,9 @@ impl ImportArgs {
     }
 
     fn wanted(&self) -> anyhow::Result<Wanted> {
+        if let Some(file) = &self.again {
+            return Ok(Wanted::Paths(failed_paths(file)?));
+        }
         if let Some(missing) = self.paths.iter().find(|path| !path.exists()) {
             return Err(CliError::Usage(format!("there is no {}", missing.display())).into());
         }

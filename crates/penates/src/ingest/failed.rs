@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use hathi::{DiscoverError, VolumeError, VolumeId};
 use heads::ObjectsError;
+use indexmap::IndexSet;
 use serde::Serialize;
+use serde_json::Value;
 use store::StoreError;
 
 use crate::client::ClientError;
-use crate::exit;
+use crate::exit::{self, CliError};
 
 /// A volume that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,7 +60,8 @@ impl From<DiscoverError> for FailedVolume {
             DiscoverError::NotAVolume(path) => ("not-a-volume", Some(path), None),
             DiscoverError::Io { path, .. } => ("io", Some(path), None),
         };
-        Self::new(kind, &error).of(path.map(PathBuf::as_path), id)
+        let named = path.and_then(|path| hathi::id_at(path));
+        Self::new(kind, &error).of(path.map(PathBuf::as_path), id.or(named.as_ref()))
     }
 }
 
@@ -96,6 +99,22 @@ impl From<ClientError> for FailedVolume {
             _ => "server",
         };
         Self { stops_all: error.stops_all(), ..Self::new(kind, &error) }
+    }
+}
+
+/// The paths in a list that an earlier import wrote, each once.
+pub fn failed_paths(list: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let cannot = |why: String| CliError::Usage(format!("the list {} cannot be read: {why}", list.display()));
+    let text = std::fs::read_to_string(list).map_err(|error| cannot(error.to_string()))?;
+    let mut paths = IndexSet::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let failed: Value = serde_json::from_str(line).map_err(|error| cannot(format!("line {number}: {error}")))?;
+        let path = failed["path"].as_str().ok_or_else(|| cannot(format!("line {number} has no path")))?;
+        paths.insert(PathBuf::from(path));
+    }
+    match paths.is_empty() {
+        true => Err(cannot("it names no volume".to_owned()).into()),
+        false => Ok(paths.into_iter().collect()),
     }
 }
 

@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-pub use failed::{FailedList, FailedVolume};
+pub use failed::{FailedList, FailedVolume, failed_paths};
 pub use meter::Meter;
 pub use source::{MemoryVolume, Source, Wanted};
 pub use target::{ImportTarget, Mode};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::Stream;
-use hathi::{DiscoverError, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
+use hathi::{DiscoverError, Mets, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 use tokio::sync::mpsc;
 
 use super::FailedVolume;
@@ -49,6 +49,18 @@ impl Source {
             Self::Files(files) => files.id.as_ref(),
             Self::Memory(_) => None,
         }
+    }
+
+    /// Its id as far as the place of its files or its METS says it, for a report.
+    pub fn named(&self) -> Option<VolumeId> {
+        let in_mets = || {
+            let mets = match self {
+                Self::Files(files) => fs::read(&files.mets).ok()?,
+                Self::Memory(volume) => volume.mets.to_vec(),
+            };
+            Mets::parse(&mets).ok()?.id?.parse().ok()
+        };
+        self.id().cloned().or_else(in_mets)
     }
 
     /// Bytes of its ZIP; 0 if the file cannot be examined (reading it will report why).

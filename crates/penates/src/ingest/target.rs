@@ -62,7 +62,7 @@ impl ImportTarget {
             Self::Library(library) => retried(|| into_library(library, &source, mode, meter), passing_after).await,
             Self::Server(client) => to_server(client, &source, mode, meter).await,
         };
-        outcome.map_err(|failed| failed.of(source.path(), source.id()))
+        outcome.map_err(|failed| failed.of(source.path(), source.named().as_ref()))
     }
 }
 

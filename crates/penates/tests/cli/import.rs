@@ -172,3 +172,32 @@ fn pages_unlike_their_mets_are_taken_only_with_a_token_that_may_write() {
     let token = store.run(&["token", "create", "importer"]).ends_with(0).text().trim().to_owned();
     assert_eq!(put(Some(&token)), "201");
 }
+
+#[test]
+fn what_failed_is_named_as_damaged_and_imported_again_from_its_list() {
+    let store = TestStore::vacant();
+    let folder = store.beside("psia/pairtree_root/here");
+    fs::create_dir_all(&folder).unwrap();
+    copy_folder(&sample_folder(SMALL), &folder);
+    let zip = file_with_suffix(&folder, ".zip");
+    let sound = fs::read(&zip).unwrap();
+    let mut damaged = sound.clone();
+    // In the bytes of some page: their central directory comes after all of them.
+    damaged[sound.len() / 2] ^= 1;
+    fs::write(&zip, damaged).unwrap();
+    let list = store.beside("failed.jsonl");
+    let list = list.to_str().unwrap();
+    let failed = store.run(&["import", "--failed", list, folder.to_str().unwrap()]).ends_with(1);
+    assert!(failed.stderr.contains("is damaged in the ZIP"), "{}", failed.stderr);
+    let line: serde_json::Value = serde_json::from_str(fs::read_to_string(list).unwrap().trim()).unwrap();
+    assert_eq!(line["id"], SMALL);
+    fs::write(&zip, sound).unwrap();
+    let again = store.run(&["import", "--json", "--again", list, "--failed", list]).ends_with(0);
+    assert_eq!(again.json()["new"], 1);
+    assert_eq!(fs::read_to_string(list).unwrap(), "");
+    fs::write(list, line.to_string()).unwrap();
+    store.run(&["verify", "--ids", list]).ends_with(0);
+    fs::write(list, "{\"id\":null}").unwrap();
+    store.run(&["import", "--again", list]).ends_with(2);
+    store.run(&["verify", "--ids", list]).ends_with(2);
+}
