@@ -167,11 +167,25 @@ impl Model {
     /// or the configured default.
     pub fn of_graph(graph: &Graph, subject: &str, default: DefaultModel) -> Result<Self, LdpError> {
         let said = types_in(graph, subject).into_iter().filter(|name| name.ends_with("Container")).collect::<Vec<_>>();
+        if said.is_empty() && names_members(graph, subject) {
+            return Err(LdpError::Model(
+                "the graph says ldp:membershipResource, which a Direct or an Indirect Container has: say which it is by \
+                 Link: <http://www.w3.org/ns/ldp#DirectContainer>; rel=\"type\" (or #IndirectContainer), or \
+                 <http://www.w3.org/ns/ldp#BasicContainer> or #RDFSource if it is a statement like any other"
+                    .to_owned(),
+            ));
+        }
         Ok(Self::of_types(&said, true)?.unwrap_or(match default {
             DefaultModel::Container => Self::Container(Members::Basic),
             DefaultModel::RdfSource => Self::RdfSource,
         }))
     }
+}
+
+/// Whether a graph says where the members of its subject are listed.
+fn names_members(graph: &Graph, subject: &str) -> bool {
+    let subject = NamedNodeRef::new_unchecked(subject);
+    graph.objects(subject.into(), ldp::MEMBERSHIP_RESOURCE).next().is_some()
 }
 
 /// The local names of the types in the namespace of LDP that a graph gives a subject.

@@ -25,14 +25,9 @@ impl Repository {
         Self { store, served }
     }
 
-    /// Runs a command, which uses the server's socket. Its first message says so, and is left out
-    /// here.
+    /// Runs a command, which uses the server's socket.
     fn run(&self, args: &[&str]) -> Ran {
-        let mut ran = self.store.run(args);
-        if let Some((_, said)) = ran.stderr.split_once("using its socket.\n") {
-            ran.stderr = said.to_owned();
-        }
-        ran
+        self.store.run(args)
     }
 
     /// Puts bytes under a name with the extension of their type.
@@ -408,6 +403,42 @@ fn a_broken_download_is_a_failure() {
     let ran = Ran::of(penates(&["cat", "scan", "--server", &proxy.url])).ends_with(1);
     assert!(ran.stderr.contains("ended early"), "{}", ran.stderr);
     assert!(image().starts_with(&ran.stdout));
+}
+
+#[test]
+fn direct_and_indirect_containers_are_made_by_flags() {
+    let repository = Repository::new();
+    let run = |args: &[&str]| repository.run(args);
+    run(&["put", "book", "--model", "basic"]).ends_with(0);
+    let has_part = "http://purl.org/dc/terms/hasPart";
+    run(&["put", "book/pages", "--model", "direct", "--member-of", "book", "--relation", has_part]).ends_with(0);
+    repository.put("book/pages/1", "1.txt", b"one").ends_with(0);
+    let book = run(&["cat", "book", "--accept", "application/n-triples"]).ends_with(0);
+    assert!(book.text().contains("<http://purl.org/dc/terms/hasPart> <") && book.text().contains("book/pages/1> ."));
+    let title = repository.file("shelf.ttl", b"<> <http://purl.org/dc/terms/title> \"Shelf\" .");
+    let proxies = ["put", "book/about", title.to_str().unwrap(), "--model", "indirect", "--member-of", "book"];
+    let flags = [
+        "--inverse-relation",
+        "http://purl.org/dc/terms/isPartOf",
+        "--named-by",
+        "http://www.openarchives.org/ore/terms/proxyFor",
+    ];
+    run(&[&proxies[..], &flags].concat()).ends_with(0);
+    let about = run(&["cat", "book/about", "--accept", "application/n-triples"]).ends_with(0);
+    assert!(about.text().contains("\"Shelf\"") && about.text().contains("#IndirectContainer>"), "{}", about.text());
+    for wrong in [
+        &["put", "x", "--model", "direct"][..],
+        &["put", "x"],
+        &["put", "x", "--model", "direct", "--member-of", "book", "--relation", "no iri"],
+        &["put", "x", "--model", "basic", "--member-of", "book"],
+        &["put", "x", "--model", "indirect", "--member-of", "book"],
+    ] {
+        run(wrong).ends_with(2);
+    }
+    let graph = repository.file("asks.ttl", b"<> <http://www.w3.org/ns/ldp#membershipResource> <book> .");
+    let asks = run(&["put", "asks", graph.to_str().unwrap()]).ends_with(1);
+    assert!(asks.stderr.contains("say which it is by Link:"), "{}", asks.stderr);
+    run(&["put", "asks", graph.to_str().unwrap(), "--model", "source"]).ends_with(0);
 }
 
 #[test]
