@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 14] = [
+pub const TOOLS: [Tool; 15] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -51,6 +51,7 @@ pub const TOOLS: [Tool; 14] = [
         package: "default-jdk-headless",
         tests: "archives open in both of Java's readers",
     },
+    Tool { program: "Rscript", probe: Probe::Runs(&["--version"]), package: "r-base-core", tests: "the guide for R" },
     Tool {
         program: "javac",
         probe: Probe::Runs(&["-version"]),

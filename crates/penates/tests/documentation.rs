@@ -4,11 +4,20 @@
 //! A block marked `console` is a session: a line that begins with `$ ` is a command (for bash), and
 //! the lines below it are its output. In the output, `...` matches anything: any lines if it is
 //! alone on a line, any characters within a line.
+//!
+//! A guide for a language is one program: its blocks in that language, whose output is the last
+//! block of text.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader};
+#[allow(dead_code)]
+#[path = "../../door-records/tests/support/python.rs"]
+mod python;
+
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use python::run;
 
 /// The address that the examples use.
 const DOCUMENTED_ADDRESS: &str = "127.0.0.1:8080";
@@ -36,6 +45,76 @@ fn every_example_of_the_operations_guide_works() {
 #[test]
 fn every_example_of_the_feed_guide_works() {
     run_examples_of("docs/feed.md");
+}
+
+#[test]
+fn every_example_of_the_guide_for_the_shell_works() {
+    run_examples_of("docs/guides/curl.md");
+}
+
+#[test]
+fn the_program_of_the_guide_for_python_works() {
+    let python = python::with("pandas==3.1.1", "pandas").and_then(|python| {
+        run(Command::new(&python).args(["-m", "pip", "install", "-q", "requests==2.34.2"])).map(|_| python)
+    });
+    match python {
+        Ok(python) => run_program_of("docs/guides/python.md", "python", &[python.to_str().unwrap(), "guide.py"]),
+        Err(reason) => not_run(&format!("the guide for Python: {reason}")),
+    }
+}
+
+#[test]
+fn the_program_of_the_guide_for_r_works() {
+    match run(Command::new("Rscript").arg("--version")) {
+        Ok(_) => run_program_of("docs/guides/r.md", "r", &["Rscript", "guide.r"]),
+        Err(reason) => not_run(&format!("the guide for R: {reason}")),
+    }
+}
+
+#[test]
+fn the_program_of_the_guide_for_java_works() {
+    run_program_of("docs/guides/java.md", "java", &["java", "Guide.java"]);
+}
+
+/// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names.
+fn not_run(what: &str) {
+    eprintln!("not run: {what}");
+    if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
+        let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        list.write_all(format!("{what}\n").as_bytes()).unwrap();
+    }
+}
+
+/// Runs the blocks of a document in one language as one program, in the file that ends the command,
+/// and compares its output with the document's last block of text.
+fn run_program_of(document: &str, language: &str, command: &[&str]) {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let text = std::fs::read_to_string(workspace.join(document)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(workspace.join("samples"), folder.path().join("samples")).unwrap();
+    let demo = Demo::start(folder.path());
+    let program = blocks(&text, language).join("\n").replace(DOCUMENTED_ADDRESS, &demo.address);
+    std::fs::write(folder.path().join(command[command.len() - 1]), program).unwrap();
+    let output = Command::new(command[0]).args(&command[1..]).current_dir(folder.path()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{document}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+    let expected = blocks(&text, "text").pop().unwrap();
+    let expected: Vec<String> = expected.lines().map(str::to_owned).collect();
+    assert!(matches(&expected, &printed.lines().collect::<Vec<_>>()), "{document} printed\n{printed}");
+}
+
+/// The blocks of a document in one language.
+fn blocks(document: &str, language: &str) -> Vec<String> {
+    let (mut blocks, mut block): (Vec<String>, Option<String>) = (Vec::new(), None);
+    for line in document.lines() {
+        match (&mut block, line) {
+            (None, line) if line.strip_prefix("```") == Some(language) => block = Some(String::new()),
+            (Some(_), "```") => blocks.extend(block.take()),
+            (Some(text), line) => *text += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    blocks
 }
 
 /// Runs the examples of a document, given its path from the root of the workspace.

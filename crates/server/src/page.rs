@@ -1,5 +1,5 @@
-//! The page for people at `/`: embedded, without a build step, and without requests to other
-//! servers.
+//! The page for people at `/`, and the routes as `/openapi.json`, with a page that shows them.
+//! Embedded, without a build step, and without requests to other servers.
 
 use axum::Router;
 use axum::http::header;
@@ -22,6 +22,12 @@ pub(crate) fn routes() -> Router {
             "/assets/page.js",
             get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))),
         )
+        .route(
+            "/assets/openapi.js",
+            get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/openapi.js"))),
+        )
+        .route("/openapi", get(async || asset("text/html; charset=utf-8", include_str!("../assets/openapi.html"))))
+        .route("/openapi.json", get(async || asset("application/json", include_str!("../assets/openapi.json"))))
         .route("/assets/icon.svg", get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
 }
 

@@ -40,7 +40,7 @@ async fn an_unknown_path_is_a_problem() {
 async fn an_unsupported_method_is_a_problem_that_names_the_supported_ones() {
     let (server, _folder) = Server::start(|_| {}).await;
     for (method, path, allowed) in [
-        (Method::GET, "/tokencount", "POST"),
+        (Method::GET, "/selections", "POST"),
         (Method::DELETE, "/data-api/volumes", "GET,HEAD,POST"),
         (Method::POST, "/healthz", "GET,HEAD"),
     ] {

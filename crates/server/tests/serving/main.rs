@@ -8,6 +8,7 @@ mod clients;
 mod folder;
 mod hostile;
 mod layers;
+mod openapi;
 mod repository;
 mod sites;
 mod support;
