@@ -55,6 +55,17 @@ pub enum DoorError {
         /// The valid values.
         expected: &'static str,
     },
+    /// A parameter that the route does not have.
+    #[error("there is no parameter {name} here; there are {known}")]
+    UnknownParameter {
+        /// Its name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// Conditions that cannot be read.
+    #[error("Malformed parameter where, {0}")]
+    Conditions(volumes::find::ConditionError),
     /// A text that is not UTF-8.
     #[error("the {0} is not UTF-8 text")]
     NotUtf8(&'static str),
@@ -147,7 +158,9 @@ impl DoorError {
             Self::List(_) => Reason::MALFORMED_LIST,
             Self::TooGreedy { .. } => Reason::TOO_GREEDY,
             Self::Conflicting { .. } => Reason::CONFLICTING_PARAMETERS,
-            Self::MalformedParameter { .. } => Reason::MALFORMED_PARAMETER,
+            Self::MalformedParameter { .. } | Self::UnknownParameter { .. } | Self::Conditions(_) => {
+                Reason::MALFORMED_PARAMETER
+            }
             Self::NotUtf8(_) => Reason::NOT_UTF_8,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,
             Self::TooLarge { .. } => Reason::TOO_LARGE,

@@ -10,7 +10,7 @@
 //!   named in `policy.rs`), `as_of.rs` (the time), `list_request.rs` (all together), `retrieval.rs` (volumes or pages),
 //!   `waiting.rs` (work that ends when the client leaves), `asking.rs` (requester and path).
 //! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
-//!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`. Earlier versions:
+//!   `tokens.rs` (`token_rows.rs`: CSV and JSON), `listing/`, `text.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`. Earlier versions:
 //!   `in_time.rs` (how they are addressed and negotiated), `versions.rs` (their list).
 //! - HTTP for all of them: `digest.rs`, `representation.rs` (and the crate `door-http`).
 //!   `damage.rs` marks damage. `audit.rs` records requests that stream nothing.
@@ -36,7 +36,9 @@ mod representation;
 mod retrieval;
 mod selections;
 mod settings;
+mod text;
 mod time;
+mod token_rows;
 mod tokens;
 mod upload;
 mod versions;
@@ -111,10 +113,11 @@ pub fn routes(door: Arc<DataDoor>) -> Routes {
     let read = Router::new()
         .route("/volumes", get(bulk::volumes).post(bulk::volumes))
         .route("/pages", get(bulk::pages).post(bulk::pages))
-        .route("/tokencount", post(tokens::count))
+        .route("/tokencount", get(tokens::count).post(tokens::count))
         .route("/selections", post(selections::create))
         .route("/selections/{selection}", get(selections::send).delete(selections::delete))
         .route("/volumes/", get(listing::list))
+        .route("/volumes/{id}/text", get(text::text))
         .route("/volumes/{id}/versions/", get(versions::list))
         .merge(in_time(door.clone()))
         .with_state(door.clone());

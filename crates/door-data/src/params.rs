@@ -97,6 +97,16 @@ impl Params {
         Ok(())
     }
 
+    /// The names of all parameters.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// All parameters with their values.
+    pub fn pairs(&self) -> impl Iterator<Item = (String, String)> {
+        self.pairs.iter().cloned()
+    }
+
     /// The value of a parameter, which may be empty.
     pub fn given(&self, name: &str) -> Option<&str> {
         self.pairs.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.trim())

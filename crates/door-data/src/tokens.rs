@@ -1,4 +1,5 @@
-//! `POST /tokencount`: how often each word occurs in volumes or on their pages.
+//! `GET|POST /tokencount`: how often each word occurs in volumes or on their pages. By default it
+//! is the original service's ZIP; CSV, JSON and NDJSON have a row for each token.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use hathi::VolumeId;
 use http::{HeaderValue, header};
-use volumes::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
+use volumes::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest, Tokenization};
 
 use crate::DataDoor;
 use crate::archive::ZipName;
@@ -16,7 +17,10 @@ use crate::asking::Asking;
 use crate::errors::{AsText, DoorError};
 use crate::list_request::ListRequest;
 use crate::params::Params;
+use crate::token_rows::{self, RowFormat};
 use crate::waiting::Waiting;
+
+const ZIP: HeaderValue = HeaderValue::from_static("application/zip");
 
 /// The handler.
 pub async fn count(
@@ -24,6 +28,7 @@ pub async fn count(
     Asking(requester): Asking,
     request: Request,
 ) -> Result<Response, AsText> {
+    let accepted = token_rows::accepted(request.headers());
     let volumes = |params: &Params, client: &Waiting| -> Result<BulkRequest, DoorError> {
         let wanted = params.volumes(|| client.lasts())?;
         let as_of = params.as_of()?.map(AsOf::below);
@@ -33,14 +38,30 @@ pub async fn count(
     asked.check_pages(&door).await?;
     let volumes: Vec<VolumeId> = asked.bulk.wanted.iter().map(|wanted| wanted.volume.clone()).collect();
     let (level, order, as_of) = (level(&asked.params), order(&asked.params)?, asked.bulk.as_of);
-    let request = TokenRequest { volumes, level, order, as_of };
+    let format = token_rows::asked(&asked.params)?.unwrap_or(accepted);
+    let tokenization = tokenization(&asked.params)?;
+    let rows = format.map(|format| format.rows(level));
+    let request = TokenRequest { volumes, level, order, tokenization, rows, as_of };
     drop(asked);
     let pieces = door.library.volumes.token_counts(request, requester).await?;
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(ZipName::TokenCount.disposition()));
+    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    headers.insert(header::CONTENT_TYPE, format.map_or(ZIP, RowFormat::content_type));
+    if format.is_none() {
+        headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(ZipName::TokenCount.disposition()));
+    }
     Ok(response)
+}
+
+/// What a token is, by `tokens`.
+fn tokenization(params: &Params) -> Result<Tokenization, DoorError> {
+    let named = params.keyword("tokens", "written or words", |word| match word {
+        "written" => Some(Tokenization::Written),
+        "words" => Some(Tokenization::Words),
+        _ => None,
+    })?;
+    Ok(named.unwrap_or_default())
 }
 
 /// `page`, or anything else for volume, as in the original service.

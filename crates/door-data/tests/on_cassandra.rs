@@ -11,6 +11,8 @@ mod auditing;
 mod bulk;
 #[path = "failing.rs"]
 mod failing;
+#[path = "finding.rs"]
+mod finding;
 #[path = "importing.rs"]
 mod importing;
 #[path = "leaving.rs"]

@@ -12,6 +12,7 @@ use door_data::{DataSettings, segment};
 use http::{Method, StatusCode, header};
 use md5::Md5;
 use sha2::{Digest, Sha256};
+use store::faults::Harm;
 use support::{Fixture, MACMAHON, Reply, SALMON, TAYLOR, cleaned, empty, sample, sample_pages, volume, with_samples};
 
 async fn fixture() -> Fixture {
@@ -174,6 +175,38 @@ async fn the_list_of_pages_matches_mets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_volume_is_its_pages_joined_and_has_ranges() {
+    let fixture = fixture().await;
+    for id in [SALMON, TAYLOR] {
+        let whole: String = sample_pages(id).into_iter().map(|(_, text)| text).collect();
+        let address = format!("{}/text", path(id));
+        let answer = fixture.get(&address).await;
+        assert_eq!((answer.status, answer.text() == whole), (StatusCode::OK, true));
+        assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+        let head = fixture.head(&address).await;
+        assert_eq!(head.header("content-length").unwrap(), whole.len().to_string());
+        let etag = answer.header("etag").unwrap();
+        assert_eq!(head.header("etag"), Some(etag));
+        let known = fixture.ask(Method::GET, &address).header(header::IF_NONE_MATCH, etag).answer().await;
+        assert_eq!(known.status, StatusCode::NOT_MODIFIED);
+        let end = whole.len() - 1;
+        for (from, to) in [(0, 0), (0, 4_999), (5_000, 20_000), (end - 10, end), (end, end), (1, end)] {
+            let range = format!("bytes={from}-{to}");
+            let part = fixture.ask(Method::GET, &address).header(header::RANGE, &range).answer().await;
+            assert_eq!(part.status, StatusCode::PARTIAL_CONTENT, "{range}");
+            assert!(part.body[..] == whole.as_bytes()[from..=to], "{range}");
+        }
+    }
+    assert_eq!(fixture.get("/volumes/none.such/text").await.status, StatusCode::NOT_FOUND);
+    fixture.damage_a_pack(SALMON, Harm::FlippedBit, false).await;
+    let (_, _, body) = fixture.ask(Method::GET, &format!("{}/text", path(SALMON))).sent().await;
+    assert!(axum::body::to_bytes(body, usize::MAX).await.is_err(), "it breaks off");
+    let again = fixture.get(&format!("{}/text", path(SALMON))).await;
+    assert_eq!(again.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(again.text().contains("damaged"), "{}", again.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn mets_and_record_are_returned_as_imported() {
     let fixture = fixture().await;
     let source = sample(SALMON);
@@ -215,7 +248,8 @@ async fn verifying_reports_that_everything_is_sound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_are_listed_in_the_requested_format() {
     let fixture = with_samples(DataSettings::default(), &[SALMON, TAYLOR, MACMAHON]).await;
-    let accepting = |media_type| fixture.ask(Method::GET, "/volumes/").header(header::ACCEPT, media_type).answer();
+    let accepting =
+        |media_type| fixture.ask(Method::GET, "/volumes/?fields=id").header(header::ACCEPT, media_type).answer();
     let text = fixture.get("/volumes/").await;
     assert_eq!(text.header("content-type"), Some("text/plain; charset=utf-8"));
     let listed: Vec<&str> = text.text().lines().collect();
@@ -230,9 +264,9 @@ async fn volumes_are_listed_in_the_requested_format() {
     assert_eq!(parsed, objects);
     let html = accepting("text/html,application/xhtml+xml,*/*;q=0.8").await;
     assert_eq!(html.header("content-type"), Some("text/html; charset=utf-8"));
-    assert!(html.text().contains("<li><a href=\"psia.ark%3A%2F13960%2Ft0ks80527\">psia.ark:/13960/t0ks80527</a>"));
+    assert!(html.text().contains("<tr><td><a href=\"psia.ark%3A%2F13960%2Ft0ks80527\">psia.ark:/13960/t0ks80527</a>"));
     assert_eq!(accepting("image/png").await.status, StatusCode::NOT_ACCEPTABLE);
-    assert_eq!(fixture.get("/data-api/volumes/?format=json").await.json(), json.json());
+    assert_eq!(fixture.get("/data-api/volumes/?format=json&fields=id").await.json(), json.json());
     assert_eq!(fixture.get("/volumes/?format=xml").await.status, StatusCode::BAD_REQUEST);
 }
 

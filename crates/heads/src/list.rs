@@ -10,6 +10,7 @@ use bytes::Bytes;
 use store::{Class, Step, Strength};
 
 use crate::children::{Children, Marked, Name};
+use crate::container_body::shard_of;
 use crate::containment::Parent;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -27,6 +28,18 @@ pub struct ListToken {
     shards: u16,
     shard: u16,
     name: String,
+}
+
+impl ListToken {
+    /// The token of the same listing after another child of it.
+    pub fn moved_to(&self, name: &str) -> Self {
+        Self { shards: self.shards, shard: shard_of(name, self.shards), name: name.to_owned() }
+    }
+
+    /// The token of a listing that begins now, after a child.
+    pub fn of_first(parent: &Parent, name: &str) -> Self {
+        Self { shards: parent.shards(), shard: 0, name: String::new() }.moved_to(name)
+    }
 }
 
 impl fmt::Display for ListToken {

@@ -56,13 +56,20 @@ pub enum Command {
     Import(commands::import::ImportArgs),
     /// Download volumes or pages as a ZIP, resuming broken downloads.
     ///
-    /// With -o FILE the command resumes a broken download by itself, and when you give it again.
+    /// With -o FILE or --unzip DIR it resumes a broken download by itself, and when you give it again.
+    /// It replaces no file that it did not begin.
     /// The ZIP's last entry, ERROR.err, names what is missing or damaged; the exit code is then 1.
     Get(commands::get::GetArgs),
-    /// List the volumes, or the pages of one volume.
+    /// List the volumes, find some of them, or list the pages of one.
     ///
-    /// It prints one volume id per line, in a stable order that is not alphabetical.
+    /// It prints one volume id per line, in a stable order that is not alphabetical. --long, --csv
+    /// and --json print what their records say.
     Ls(commands::ls::LsArgs),
+    /// Count how often each token occurs in volumes, or on their pages.
+    ///
+    /// It prints CSV: volume, sequence of the page, token, count. A row about something that is
+    /// missing or damaged has a problem instead, and the exit code is then 1.
+    Tokens(commands::tokens::TokensArgs),
     /// Show how much is stored, or describe some volumes.
     Stat(commands::stat::StatArgs),
     /// Check stored data against its digests.
@@ -228,6 +235,9 @@ pub struct StoreArgs {
     /// Set any other value of the configuration; may be repeated.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
+    /// Say how the store is reached.
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Parses the name of a table of the store.

@@ -10,7 +10,7 @@
 //! - `settings.rs`, `local.rs`: the effective configuration; a store that this process holds
 //!   itself.
 //! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server.
-//!   `download/`: downloads that resume.
+//!   `download/`: downloads that resume. `wanted.rs`: volumes by conditions.
 //! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
 
 pub mod cli;
@@ -29,6 +29,7 @@ pub mod resources;
 pub mod samples;
 mod served;
 pub mod settings;
+pub mod wanted;
 
 use std::process::ExitCode;
 

@@ -80,7 +80,9 @@ async fn find_by(
         }
         let socket = socket_path(folder);
         if UnixStream::connect(&socket).await.is_ok() {
-            eprintln!("A server holds {}: using its socket.", folder.display());
+            if args.verbose {
+                eprintln!("A server holds {}: using its socket.", folder.display());
+            }
             return Ok(Way::Server(Client::socket(socket)));
         }
         if Instant::now() >= patience {

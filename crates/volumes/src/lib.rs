@@ -7,8 +7,8 @@
 //!   counts as damaged).
 //! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
 //!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs` (with
-//!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes. `versions.rs`:
-//!   earlier versions of one.
+//!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes. `find/`: finds them
+//!   by conditions. `versions.rs`: earlier versions of one.
 //! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
 //! - `bulk/`: plans and streams from lists of ids; selections; token counts.
 
@@ -17,6 +17,7 @@ mod collect;
 pub mod damage;
 mod delete;
 pub mod directory;
+pub mod find;
 pub mod generations;
 mod handle;
 mod import;
@@ -31,7 +32,8 @@ mod versions;
 
 pub use bulk::{
     BulkPlan, BulkRequest, BulkStream, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection,
-    SelectionInfo, SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
+    SelectionInfo, SelectionTerms, SortBy, TokenCount, TokenLevel, TokenOrder, TokenRequest, TokenRows, Tokenization,
+    Wanted,
 };
 pub use collect::{CollectLimits, Collected};
 pub use directory::PageFixity;

@@ -16,6 +16,15 @@ pub struct Listing {
     pub volumes: Vec<VolumeId>,
     /// Where the listing continues; `None` on the last page.
     pub next: Option<ListToken>,
+    /// A place in the same listing; `None` in an empty one.
+    place: Option<ListToken>,
+}
+
+impl Listing {
+    /// Where the listing continues after one of these volumes.
+    pub fn after(&self, id: &VolumeId) -> Option<ListToken> {
+        self.place.as_ref().map(|place| place.moved_to(id.as_str()))
+    }
 }
 
 impl Volumes {
@@ -24,11 +33,13 @@ impl Volumes {
     pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         let (found, next) = self.heads.list_children(&parent, after, max).await?;
+        let place = after.cloned().or_else(|| found.first().map(|found| ListToken::of_first(&parent, &found.name)));
         let id = |found: Found| VolumeId::parse(&found.name);
         let volumes = found.into_iter().map(id).collect::<Result<_, _>>();
         Ok(Listing {
             volumes: volumes.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?,
             next,
+            place,
         })
     }
 

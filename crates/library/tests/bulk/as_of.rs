@@ -11,7 +11,7 @@ use store::faults::Harm;
 use store::{Clock, UnixMillis};
 use volumes::{
     BulkRequest, CollectLimits, Missing, MissingReason, OnDamage, SelectionTerms, TokenLevel, TokenOrder, TokenRequest,
-    Unchanged, Wanted,
+    Tokenization, Unchanged, Wanted,
 };
 
 use crate::bench::{Bench, bench_with, entries, entry, pages, read, request, somebody, whole_volumes};
@@ -209,7 +209,14 @@ async fn single_pages_and_token_counts_can_be_requested_as_of_a_time() {
 
     let counts = async |as_of| {
         let (level, order) = (TokenLevel::Volume, TokenOrder::default());
-        let request = TokenRequest { volumes: vec![a.clone()], level, order, as_of };
+        let request = TokenRequest {
+            volumes: vec![a.clone()],
+            level,
+            order,
+            tokenization: Tokenization::default(),
+            rows: None,
+            as_of,
+        };
         let (archive, error) = read(bench.library.volumes.token_counts(request, somebody()).await.unwrap()).await;
         assert!(error.is_none(), "{error:?}");
         entry(&archive, "t.a.count")

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use hathi::Seq;
 use heads::LibraryOptions;
 use pack::{Layout, Level};
-use volumes::{OnDamage, SelectionTerms, TokenLevel, TokenOrder, TokenRequest};
+use volumes::{OnDamage, SelectionTerms, TokenLevel, TokenOrder, TokenRequest, Tokenization};
 
 use crate::bench::{bench_with, read, request, somebody, until, whole_volumes};
 use crate::support::START;
@@ -129,8 +129,14 @@ async fn requests_may_run_on_any_thread() {
         library.volumes.delete_selection(&selection.info.id).await.unwrap();
         library.volumes.sweep_selections().await.unwrap();
         library.audit.top(START, START.plus(Duration::from_secs(1)), 1).await.unwrap();
-        let counts =
-            TokenRequest { volumes: vec![a], level: TokenLevel::Page, order: TokenOrder::default(), as_of: None };
+        let counts = TokenRequest {
+            volumes: vec![a],
+            level: TokenLevel::Page,
+            order: TokenOrder::default(),
+            tokenization: Tokenization::default(),
+            rows: None,
+            as_of: None,
+        };
         read(library.volumes.token_counts(counts, somebody()).await.unwrap()).await.1
     });
     assert!(done.await.unwrap().is_none());

@@ -2,7 +2,7 @@
 //! left out.
 
 use store::faults::Harm;
-use volumes::{SortBy, TokenLevel, TokenOrder, TokenRequest};
+use volumes::{SortBy, TokenLevel, TokenOrder, TokenRequest, Tokenization};
 
 use crate::bench::{bench, entries, entry, names, read, somebody};
 use crate::support::id;
@@ -11,7 +11,14 @@ use crate::support::id;
 const PAGES: [&str; 2] = ["the cat and the exam-\n", "ple of a cat"];
 
 fn request(ids: &[&str], level: TokenLevel, order: TokenOrder) -> TokenRequest {
-    TokenRequest { volumes: ids.iter().map(|text| id(text)).collect(), level, order, as_of: None }
+    TokenRequest {
+        volumes: ids.iter().map(|text| id(text)).collect(),
+        level,
+        order,
+        tokenization: Tokenization::default(),
+        rows: None,
+        as_of: None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

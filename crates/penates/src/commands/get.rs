@@ -2,18 +2,21 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use hathi::VolumeId;
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{Client, query_value};
-use crate::download::{self, Destination};
+use crate::download::{self, Destination, Downloaded, Patience, Wanted};
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
+use crate::wanted::WhereArgs;
 
 /// Arguments of `penates get`.
 #[derive(Debug, Args)]
@@ -21,14 +24,20 @@ use crate::reach::Reached;
   penates get -o two.zip uc2.ark:/13960/t8ff3zh99 yale.39002015008130
   penates get --ids wanted.txt --layout volumes -o wanted.zip
   penates get --ids wanted.txt --as-of 2025-06-15T15:06:40Z -o then.zip
+  penates get --where 'year<1900 and language=eng' --unzip before-1900
+  penates get yale.39002015008130 --text -o zachary.txt
   penates get --pages 'uc2.ark:/13960/t8ff3zh99[5,6]|yale.39002015008130[1]' > pages.zip
   penates ls | penates get --ids - --mets -o all.zip")]
 pub struct GetArgs {
     /// Which volumes.
     #[command(flatten)]
     volumes: IdArgs,
-    /// Pages, as VOLUME[1,2,4], several volumes separated by `|`; may be repeated.
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["ids", "ids_file"])]
+    /// Which volumes, by their records.
+    #[command(flatten)]
+    which: WhereArgs,
+    /// Pages by their sequence in the volume (1 is the first scan, whatever number is printed on
+    /// it), as VOLUME[1,2,4], several volumes separated by `|`; may be repeated.
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["ids", "ids_file", "where_text"])]
     pages: Vec<String>,
     /// The layout of the ZIP.
     #[arg(long, value_enum, default_value_t)]
@@ -45,9 +54,24 @@ pub struct GetArgs {
     /// The file to write; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+    /// Unpack the ZIP into this folder. Files that are there with other contents are an error.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "force"])]
+    unzip: Option<PathBuf>,
+    /// Download the text of one volume, its pages joined, without a ZIP.
+    #[arg(long, conflicts_with_all = ["pages", "unzip", "mets", "layout", "level", "as_of", "where_text"])]
+    text: bool,
+    /// Replace the file of -o if it exists.
+    #[arg(long)]
+    force: bool,
     /// How often to try without progress.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     tries: u32,
+    /// How long the server may be silent before this counts as a failure.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    stall: Duration,
+    /// How long the download may take in all. What arrived by then is kept for the next run.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    max_time: Option<Duration>,
     /// The form of the output (not on standard output if the ZIP goes there).
     #[command(flatten)]
     form: OutputArgs,
@@ -108,77 +132,153 @@ fn parse_time(text: &str) -> Result<String, String> {
     time.map(|_| text.to_owned()).map_err(|error| format!("must be a time like 2025-06-15T15:06:40Z: {error}"))
 }
 
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if duration.is_zero() => Err("must be longer than that".to_owned()),
+        parsed => parsed.map_err(|error| format!("must be a time like 90s or 5m: {error}")),
+    }
+}
+
+/// The volumes or pages, as a parameter.
+struct Named {
+    route: &'static str,
+    parameter: &'static str,
+    list: String,
+}
+
+impl Named {
+    fn volumes(ids: &[VolumeId]) -> Self {
+        let list = ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|");
+        Self { route: "/volumes", parameter: "volumeIDs", list }
+    }
+}
+
 impl GetArgs {
-    /// The route and the form of the request.
-    fn request(&self) -> anyhow::Result<(&'static str, String)> {
-        let (route, parameter, list) = if self.pages.is_empty() {
-            let ids = self.volumes.volumes()?;
-            ("/volumes", "volumeIDs", ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|"))
-        } else {
-            let list = self.pages.join("|");
-            hathi::parse_page_ids(&list, || true).map_err(|error| CliError::Usage(error.to_string()))?;
-            ("/pages", "pageIDs", list)
-        };
-        let mut form = format!(
-            "{parameter}={}&layout={}&level={}&mets={}",
-            query_value(&list),
-            self.layout.as_str(),
-            self.level,
-            self.mets
-        );
+    /// What is named on the command line; `None` if conditions say it.
+    fn named(&self) -> anyhow::Result<Option<Named>> {
+        self.which.check()?;
+        if self.which.text().is_some() {
+            return match self.volumes.is_empty() {
+                true => Ok(None),
+                false => Err(CliError::Usage("name volumes, or conditions with --where, not both".to_owned()).into()),
+            };
+        }
+        if self.pages.is_empty() {
+            return Ok(Some(Named::volumes(&self.volumes.volumes()?)));
+        }
+        let list = self.pages.join("|");
+        hathi::parse_page_ids(&list, || true).map_err(|error| CliError::Usage(error.to_string()))?;
+        Ok(Some(Named { route: "/pages", parameter: "pageIDs", list }))
+    }
+
+    /// The parameters besides the list.
+    fn form(&self) -> String {
+        let mut form = format!("layout={}&level={}&mets={}", self.layout.as_str(), self.level, self.mets);
         if let Some(time) = &self.as_of {
             form += &format!("&as_of={}", query_value(time));
         }
-        Ok((route, form))
+        form
+    }
+
+    /// The volume of which the text is wanted.
+    fn text_of(&self) -> anyhow::Result<Option<VolumeId>> {
+        if !self.text {
+            return Ok(None);
+        }
+        match <[VolumeId; 1]>::try_from(self.volumes.volumes()?) {
+            Ok([id]) => Ok(Some(id)),
+            Err(_) => {
+                let hint = "several come with --layout volumes --unzip DIR";
+                Err(CliError::Usage(format!("--text takes one volume; {hint}")).into())
+            }
+        }
     }
 
     fn to_stdout(&self) -> bool {
-        self.output == Path::new("-")
+        self.unzip.is_none() && self.output == Path::new("-")
+    }
+
+    fn destination(&self) -> anyhow::Result<Destination<'_>> {
+        match &self.unzip {
+            Some(folder) => Destination::folder(folder),
+            None => Destination::at(&self.output, self.force),
+        }
     }
 }
 
 /// Runs it.
 pub async fn run(args: GetArgs) -> anyhow::Result<()> {
-    if args.to_stdout() && std::io::stdout().is_terminal() {
+    if args.to_stdout() && !args.text && std::io::stdout().is_terminal() {
         return Err(CliError::Usage("refusing to write a ZIP to a terminal: use -o FILE, or a pipe".to_owned()).into());
     }
-    let (route, form) = args.request()?;
-    let target = Destination::at(&args.output)?;
+    if args.unzip.is_some() && matches!(args.level, Level::Number(1..)) {
+        return Err(CliError::Usage("--unzip needs --level auto or 0".to_owned()).into());
+    }
+    let text = args.text_of()?;
+    let named = if text.is_some() { None } else { args.named()? };
+    let target = args.destination()?;
     let reached = Reached::open(&args.reach).await?;
-    let outcome = download(&args, &reached.client, route, &form, target).await;
+    let download = download(&args, &reached.client, text, named, target);
+    let outcome = match args.max_time {
+        Some(max_time) => tokio::time::timeout(max_time, download).await.unwrap_or_else(|_| {
+            let hint = "give the same command again to continue";
+            Err(anyhow::anyhow!("the download took longer than {max_time:?} (--max-time): {hint}"))
+        }),
+        None => download.await,
+    };
     reached.close().await?;
-    let (len_bytes, missing) = outcome?;
-    tell(&args, len_bytes, missing)?;
-    if missing > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+    let downloaded = outcome?;
+    tell(&args, &downloaded)?;
+    if downloaded.missing > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
-/// Returns how many bytes arrived, and how many entries are missing.
 async fn download(
     args: &GetArgs,
     client: &Client,
-    route: &str,
-    form: &str,
+    text: Option<VolumeId>,
+    named: Option<Named>,
     target: Destination<'_>,
-) -> anyhow::Result<(u64, u64)> {
-    if matches!(args.level, Level::Number(1..)) {
-        return download::unresumable(client, route, form, target).await;
+) -> anyhow::Result<Downloaded> {
+    let patience = Patience { tries: args.tries, silence: args.stall };
+    if let Some(id) = text {
+        return download::resumed(client, &Wanted::Text(id), target, patience).await;
     }
-    let selection = download::resumed(client, form, target, args.tries).await?;
-    Ok((selection.len_bytes, selection.missing))
+    let known_by = args.which.text().map(|text| format!("where={}&{}", query_value(text), args.form()));
+    let named = match named {
+        Some(named) => named,
+        None => Named::volumes(&args.which.volumes(client).await?),
+    };
+    let form = format!("{}={}&{}", named.parameter, query_value(&named.list), args.form());
+    if matches!(args.level, Level::Number(1..)) {
+        return download::unresumable(client, named.route, &form, target, patience).await;
+    }
+    // A later command with the same conditions goes on, whatever was imported since.
+    let wanted = Wanted::Zip { key: known_by.unwrap_or_else(|| form.clone()), form };
+    download::resumed(client, &wanted, target, patience).await
 }
 
-fn tell(args: &GetArgs, len_bytes: u64, missing: u64) -> anyhow::Result<()> {
-    if missing > 0 {
+fn tell(args: &GetArgs, downloaded: &Downloaded) -> anyhow::Result<()> {
+    let Downloaded { len_bytes, missing, unpacked } = downloaded;
+    if let Some(errors) = unpacked.as_ref().and_then(|unpacked| unpacked.errors.as_ref()) {
+        errors.lines().for_each(|line| eprintln!("{line}"));
+    } else if *missing > 0 {
         eprintln!("{missing} requested members are missing or damaged: the ZIP's entry ERROR.err names them.");
     }
     if args.to_stdout() {
         return Ok(());
     }
     let mut output = Output::stdout();
-    if args.form.json {
-        output.json(&json!({"file": args.output, "bytes": len_bytes, "missing": missing}))?;
-    } else {
-        output.line(format!("{} ({})", args.output.display(), human_bytes(len_bytes)))?;
+    match (unpacked, &args.unzip, args.form.json) {
+        (Some(unpacked), Some(folder), true) => {
+            let (files, present) = (unpacked.files, unpacked.present);
+            output.json(&json!({"folder": folder, "files": files, "present": present, "missing": missing}))?;
+        }
+        (Some(unpacked), Some(folder), false) => {
+            let files = unpacked.files + unpacked.present;
+            output.line(format!("{} ({files} files, {})", folder.display(), human_bytes(*len_bytes)))?;
+        }
+        (_, _, true) => output.json(&json!({"file": args.output, "bytes": len_bytes, "missing": missing}))?,
+        (_, _, false) => output.line(format!("{} ({})", args.output.display(), human_bytes(*len_bytes)))?,
     }
     output.finish()
 }

@@ -1,26 +1,54 @@
 //! `penates ls`
 
+use std::borrow::Cow;
+
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use futures::StreamExt;
 use hathi::VolumeId;
 use serde_json::Value;
+use volumes::find::Field;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client};
 use crate::exit::CliError;
-use crate::output::{Output, cell};
+use crate::output::{Output, cell, human_bytes};
 use crate::reach::Reached;
+use crate::wanted::{WhereArgs, list_address};
+
+/// The most volumes of a sorted list.
+const SORTED_MAX: u32 = 10_000;
 
 /// Arguments of `penates ls`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates ls
+  penates ls --long --where 'year<1900 and title~salmon'
+  penates ls --csv --sort year > volumes.csv
   penates ls uc2.ark:/13960/t8ff3zh99
   penates ls --json --server http://127.0.0.1:8080")]
 pub struct LsArgs {
     /// List the pages of this volume.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", conflicts_with_all = ["where_text", "sort", "reverse", "limit", "long"])]
     volume: Option<String>,
+    /// Print title, author, year, language, rights, pages and bytes too.
+    #[arg(short, long, conflicts_with_all = ["json", "csv"])]
+    long: bool,
+    /// Which volumes.
+    #[command(flatten)]
+    which: WhereArgs,
+    /// List the first 10,000 volumes by this field.
+    #[arg(long, value_name = "FIELD", value_parser = field())]
+    sort: Option<Field>,
+    /// The greatest first.
+    #[arg(long, requires = "sort")]
+    reverse: bool,
+    /// At most so many volumes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SORTED_MAX as i64))]
+    limit: Option<u32>,
+    /// Print CSV with a line of names.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
@@ -29,39 +57,112 @@ pub struct LsArgs {
     reach: ReachArgs,
 }
 
+fn field() -> impl TypedValueParser<Value = Field> {
+    let named = |name: String| Field::named(&name).ok_or("there is no such field");
+    PossibleValuesParser::new(Field::ALL.map(Field::name)).try_map(named)
+}
+
 /// Runs it.
 pub async fn run(args: LsArgs) -> anyhow::Result<()> {
     let volume = args.volume.as_deref().map(VolumeId::parse).transpose();
     let volume = volume.map_err(|error| CliError::Usage(error.to_string()))?;
+    args.which.check()?;
     let reached = Reached::open(&args.reach).await?;
     let outcome = match volume {
-        Some(id) => pages(&reached.client, &id, args.output).await,
-        None => volumes(&reached.client, args.output).await,
+        Some(id) => pages(&reached.client, &id, &args).await,
+        None => volumes(&reached.client, &args).await,
     };
     reached.close().await?;
     outcome
 }
 
-async fn volumes(client: &Client, form: OutputArgs) -> anyhow::Result<()> {
-    let accept = if form.json { "application/x-ndjson" } else { "text/plain" };
+async fn volumes(client: &Client, args: &LsArgs) -> anyhow::Result<()> {
+    let accept = match args {
+        LsArgs { csv: true, .. } => "text/csv",
+        LsArgs { output: OutputArgs { json: true, .. }, .. } | LsArgs { long: true, .. } => "application/x-ndjson",
+        _ => "text/plain",
+    };
+    let limit = args.limit.or(args.sort.map(|_| SORTED_MAX));
+    let sort = args.sort.map(|field| format!("{}{field}", if args.reverse { "-" } else { "" }));
+    let parameters = [("sort", sort), ("limit", limit.map(|limit| limit.to_string()))];
+    let address = list_address(args.which.text(), parameters);
     let mut output = Output::stdout();
-    let mut lines = std::pin::pin!(client.get_lines("/volumes/", accept).await?);
+    let mut lines = std::pin::pin!(client.get_lines(&address, accept).await?);
+    let mut count = 0;
+    if args.long {
+        output.line(long_line(["ID", "YEAR", "LANG", "RIGHTS", "PAGES", "BYTES", "AUTHOR", "TITLE"]))?;
+    }
     while let Some(line) = lines.next().await {
-        output.line(line?)?;
+        let line = line?;
+        count += 1;
+        match args.long {
+            true => output.line(long(&serde_json::from_str(&line)?))?,
+            false => output.line(line)?,
+        }
+    }
+    if args.limit.is_none() && args.sort.is_some() && count >= SORTED_MAX {
+        eprintln!("These are the first {SORTED_MAX}: conditions (--where) make the list shorter.");
     }
     output.finish()
 }
 
-async fn pages(client: &Client, id: &VolumeId, form: OutputArgs) -> anyhow::Result<()> {
+/// A volume as a line for people.
+fn long(volume: &Value) -> String {
+    let text = |field: Field| cell(&volume[field.name()]);
+    let bytes = volume["bytes"].as_u64().map(human_bytes).unwrap_or_default();
+    long_line([
+        &text(Field::Id),
+        &text(Field::Year),
+        &text(Field::Language),
+        &text(Field::Rights),
+        &text(Field::Pages),
+        &bytes,
+        &cut(&text(Field::Author), 30),
+        &text(Field::Title),
+    ])
+}
+
+fn long_line([id, year, language, rights, pages, bytes, author, title]: [&str; 8]) -> String {
+    let line =
+        format!("{id:<28}  {year:>4}  {language:<4}  {rights:<6}  {pages:>6}  {bytes:>9}  {author:<30}  {title}");
+    // A text from outside must not command the terminal.
+    line.replace(char::is_control, " ").trim_end().to_owned()
+}
+
+/// The beginning of a text.
+fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some(_) => text.chars().take(chars_max - 1).chain(['…']).collect::<String>().into(),
+        None => text.into(),
+    }
+}
+
+async fn pages(client: &Client, id: &VolumeId, args: &LsArgs) -> anyhow::Result<()> {
     let pages: Vec<Value> = client.get_json(&format!("/volumes/{}/pages/", client::segment(id))).await?;
     let mut output = Output::stdout();
-    if form.json {
+    let columns = ["seq", "label", "size_bytes", "features"];
+    let rows = || pages.iter().map(|page| columns.iter().map(|column| cell(&page[column])).collect::<Vec<_>>());
+    if args.output.json {
         pages.iter().try_for_each(|page| output.json(page))?;
+    } else if args.csv {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(columns)?;
+        rows().try_for_each(|row| writer.write_record(row))?;
+        output.bytes(&writer.into_inner()?)?;
     } else {
-        let columns = ["seq", "size_bytes", "label", "features"];
-        let rows: Vec<Vec<String>> =
-            pages.iter().map(|page| columns.iter().map(|column| cell(&page[column])).collect()).collect();
-        output.table(&columns, &rows)?;
+        output.table(&columns, &rows().collect::<Vec<_>>())?;
     }
     output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_cannot_command_the_terminal() {
+        let volume = serde_json::json!({"id": "a.b", "title": "red \u{1b}[31m\u{9b}2J\nend", "bytes": 1_000});
+        let line = long(&volume);
+        assert!(line.starts_with("a.b ") && line.ends_with("red  [31m 2J end"), "{line:?}");
+    }
 }

@@ -33,6 +33,7 @@ pub mod stat;
 pub mod synth;
 pub mod testbed;
 pub mod token;
+pub mod tokens;
 pub mod tree;
 pub mod upgrade;
 pub mod verify;
@@ -54,6 +55,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(args) => import::run(args).await,
         Command::Get(args) => get::run(args).await,
         Command::Ls(args) => ls::run(args).await,
+        Command::Tokens(args) => tokens::run(args).await,
         Command::Stat(args) => stat::run(args).await,
         Command::Verify(args) => verify::run(args).await,
         Command::Fixity(args) => fixity::run(args).await,

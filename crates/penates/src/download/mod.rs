@@ -3,9 +3,13 @@
 //! A request becomes a *selection*: an address whose bytes never change. It is read with `Range`
 //! and `If-Range`. If the connection breaks, the rest is requested. For a file `F`, the bytes are
 //! written to `F.part` first and the selection's address to `F.part.json`, so that the same command
-//! resumes where an earlier run ended.
+//! resumes where an earlier run ended. A file that no such run began is never replaced unless that is
+//! asked for.
+//!
+//! Into a folder the ZIP is downloaded beside its files, and unpacked when it is complete.
 
 mod sink;
+mod unpack;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
+use hathi::VolumeId;
 use http::header::{CONTENT_LENGTH, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -22,15 +27,67 @@ use serde::{Deserialize, Serialize};
 use crate::client::{self, Body, Client, ClientError};
 use crate::exit::{CliError, told};
 use crate::progress;
-use sink::{Part, Sink, beside};
+use sink::{Part, Sink, beside, exists};
 
 pub use sink::Pipe;
+pub use unpack::Unpacked;
 
 /// The first pause before another try; each further one without progress is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The name of a ZIP that is to be unpacked, in its folder.
+const TO_UNPACK: &str = ".penates-get.zip";
+
+/// How long a download tries.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How often to try without progress.
+    pub tries: u32,
+    /// How long the server may be silent.
+    pub silence: Duration,
+}
+
+impl Patience {
+    /// The result of waiting for the server, or the error if it is silent for too long.
+    async fn with<T>(self, waiting: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+        let silent = || ClientError::Broken(format!("the server was silent for {:?}", self.silence).into());
+        tokio::time::timeout(self.silence, waiting).await.unwrap_or_else(|_| Err(silent()))
+    }
+}
+
+/// What to download.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// The ZIP that a form selects. A later command for the same is known by `key`.
+    Zip {
+        /// What was asked for.
+        key: String,
+        /// The form.
+        form: String,
+    },
+    /// The text of a volume.
+    Text(VolumeId),
+}
+
+impl Wanted {
+    fn key(&self) -> String {
+        match self {
+            Self::Zip { key, .. } => key.clone(),
+            Self::Text(id) => format!("text={id}"),
+        }
+    }
+
+    /// Begins it, and retries on a busy server.
+    async fn begin(&self, client: &Client, patience: Patience) -> anyhow::Result<Selection> {
+        match self {
+            Self::Zip { form, .. } => Selection::create(client, form, patience).await,
+            Self::Text(id) => Selection::of_text(client, id, patience).await,
+        }
+    }
+}
 
 /// A selection: the download, as the server describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +100,9 @@ pub struct Selection {
     pub len_bytes: u64,
     /// Number of requested members that are missing or damaged.
     pub missing: u64,
+    /// Whether it is there without this command, and is not to be deleted.
+    #[serde(default)]
+    lasts: bool,
 }
 
 /// The stored state of a download under way.
@@ -54,6 +114,13 @@ struct State {
 }
 
 impl State {
+    /// The state of a download that cannot be resumed: its part is known as one of this command's.
+    fn of_no_selection() -> Self {
+        let selection =
+            Selection { address: String::new(), etag: String::new(), len_bytes: 0, missing: 0, lasts: true };
+        Self { form: String::new(), selection }
+    }
+
     /// Empties the part and then stores the state beside it, so that it is never beside bytes of
     /// another download.
     fn begin(&self, target: &Path) -> anyhow::Result<Part> {
@@ -66,11 +133,33 @@ impl State {
 }
 
 impl Selection {
+    /// The text of a volume, which needs no selection.
+    async fn of_text(client: &Client, id: &VolumeId, patience: Patience) -> anyhow::Result<Self> {
+        let address = format!("/volumes/{}/text", client::segment(id));
+        let head = patience.with(client.ask(&address, Request::builder().method(Method::HEAD), client::empty())).await;
+        let head = match head {
+            Ok(head) => head,
+            // A response to HEAD says no reason.
+            Err(ClientError::Refused { .. }) => {
+                patience.with(client.get(&address, "text/plain")).await?;
+                bail!("the server answers HEAD and GET of {address} differently");
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (etag, len_bytes) = (text(head.headers(), ETAG.as_str()), number(head.headers(), CONTENT_LENGTH.as_str()));
+        let (Some(etag), Some(len_bytes)) = (etag, len_bytes) else {
+            bail!("the server states no length of {address}")
+        };
+        Ok(Self { address, etag, len_bytes, missing: 0, lasts: true })
+    }
+
     /// Creates a selection for `form`. It retries on a busy server, `tries` times in all.
-    async fn create(client: &Client, form: &str, tries: u32) -> anyhow::Result<Self> {
+    async fn create(client: &Client, form: &str, patience: Patience) -> anyhow::Result<Self> {
+        let tries = patience.tries;
         let mut failures = 0;
         let created = loop {
-            let error = match client.post_form("/selections", form.to_owned(), "application/json").await {
+            let posted = client.post_form("/selections", form.to_owned(), "application/json");
+            let error = match patience.with(posted).await {
                 Ok(created) => break created,
                 Err(error) => error,
             };
@@ -86,6 +175,9 @@ impl Selection {
 
     /// Deletes it on the server. A failure does no harm: it ends by itself.
     async fn discard(&self, client: &Client) {
+        if self.lasts {
+            return;
+        }
         let _ = client.ask(&self.address, Request::builder().method(Method::DELETE), client::empty()).await;
     }
 
@@ -94,12 +186,12 @@ impl Selection {
         text(headers, ETAG.as_str()).is_some_and(|etag| etag == self.etag)
     }
 
-    async fn get_from(&self, client: &Client, from: u64) -> Result<Response<Body>, ClientError> {
+    async fn get_from(&self, client: &Client, from: u64, patience: Patience) -> Result<Response<Body>, ClientError> {
         let mut request = Request::builder().method(Method::GET);
         if from > 0 {
             request = request.header(RANGE, format!("bytes={from}-")).header(IF_RANGE, &self.etag);
         }
-        client.ask(&self.address, request, client::empty()).await
+        patience.with(client.ask(&self.address, request, client::empty())).await
     }
 }
 
@@ -116,12 +208,20 @@ pub enum Destination<'a> {
     /// Into a pipe, once.
     Pipe(Pipe),
     /// Into a regular file, which appears when it is complete.
-    File(&'a Path),
+    File {
+        /// Its path.
+        path: &'a Path,
+        /// Whether it replaces a file.
+        replaces: bool,
+    },
+    /// Unpacked into a folder.
+    Folder(&'a Path),
 }
 
 impl<'a> Destination<'a> {
-    /// The sink for `path`; `-` is standard output. A folder is a usage error.
-    pub fn at(path: &'a Path) -> anyhow::Result<Self> {
+    /// The sink for `path`; `-` is standard output. A folder is a usage error, and so is a file that
+    /// it would replace.
+    pub fn at(path: &'a Path, replaces: bool) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Pipe(Pipe::stdout()?));
         }
@@ -130,61 +230,131 @@ impl<'a> Destination<'a> {
                 Err(CliError::Usage(format!("-o {}: this is a folder", path.display())).into())
             }
             Ok(found) if !found.is_file() => Ok(Self::Pipe(Pipe::open(path)?)),
-            _ => Ok(Self::File(path)),
+            Ok(_) if !replaces => Err(exists(path)),
+            _ => {
+                refuse_foreign_part(path, replaces)?;
+                Ok(Self::File { path, replaces })
+            }
         }
     }
-}
 
-/// Downloads what `form` selects, resuming after errors. Returns the selection.
-pub async fn resumed(client: &Client, form: &str, target: Destination<'_>, tries: u32) -> anyhow::Result<Selection> {
-    match target {
-        Destination::Pipe(pipe) => to_pipe(client, form, pipe, tries).await,
-        Destination::File(path) => to_file(client, form, path, tries).await,
+    /// A folder, which is made if it is not there.
+    pub fn folder(path: &'a Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
+        refuse_foreign_part(&path.join(TO_UNPACK), false)?;
+        Ok(Self::Folder(path))
     }
 }
 
-async fn to_pipe(client: &Client, form: &str, mut pipe: Pipe, tries: u32) -> anyhow::Result<Selection> {
-    let selection = Selection::create(client, form, tries).await?;
-    let fetched = fetch(client, &selection, &mut pipe, tries).await;
+/// A part without the state of a download was begun by something else.
+fn refuse_foreign_part(target: &Path, replaces: bool) -> anyhow::Result<()> {
+    match !replaces && Part::begun_bytes(target).is_some() && !state_path(target).exists() {
+        true => Err(exists(&beside(target, ".part"))),
+        false => Ok(()),
+    }
+}
+
+/// The result of a download.
+#[derive(Debug)]
+pub struct Downloaded {
+    /// How many bytes arrived, in this run or before.
+    pub len_bytes: u64,
+    /// How many requested members are missing.
+    pub missing: u64,
+    /// What was unpacked, if it was.
+    pub unpacked: Option<Unpacked>,
+}
+
+/// Downloads something, resuming after errors.
+pub async fn resumed(
+    client: &Client,
+    wanted: &Wanted,
+    target: Destination<'_>,
+    patience: Patience,
+) -> anyhow::Result<Downloaded> {
+    match target {
+        Destination::Pipe(pipe) => {
+            let selection = to_pipe(client, wanted, pipe, patience).await?;
+            Ok(Downloaded { len_bytes: selection.len_bytes, missing: selection.missing, unpacked: None })
+        }
+        Destination::File { path, replaces } => {
+            let (selection, part) = to_part(client, wanted, path, patience).await?;
+            part.finish(path, replaces)?;
+            forget(path)?;
+            selection.discard(client).await;
+            Ok(Downloaded { len_bytes: selection.len_bytes, missing: selection.missing, unpacked: None })
+        }
+        Destination::Folder(folder) => into_folder(client, wanted, folder, patience).await,
+    }
+}
+
+/// Downloads a ZIP into a folder and unpacks it there. The ZIP stays until all of it is unpacked.
+async fn into_folder(
+    client: &Client,
+    wanted: &Wanted,
+    folder: &Path,
+    patience: Patience,
+) -> anyhow::Result<Downloaded> {
+    let target = folder.join(TO_UNPACK);
+    let (selection, part) = to_part(client, wanted, &target, patience).await?;
+    let zip = part.durable()?;
+    let (from, to) = (zip.clone(), folder.to_owned());
+    let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &to)).await.context("unpacking")??;
+    fs::remove_file(&zip).with_context(|| format!("removing {}", zip.display()))?;
+    forget(&target)?;
+    selection.discard(client).await;
+    let (len_bytes, missing) = (selection.len_bytes, selection.missing);
+    Ok(Downloaded { len_bytes, missing, unpacked: Some(unpacked) })
+}
+
+async fn to_pipe(client: &Client, wanted: &Wanted, mut pipe: Pipe, patience: Patience) -> anyhow::Result<Selection> {
+    let selection = wanted.begin(client, patience).await?;
+    let fetched = fetch(client, &selection, &mut pipe, patience).await;
     selection.discard(client).await;
     fetched.map(|()| selection)
 }
 
-/// Resumes where an earlier run ended.
-async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selection> {
-    let (mut selection, mut part) = match resumable(client, form, target).await {
+/// Downloads all of it beside the target. Resumes where an earlier run ended.
+async fn to_part(
+    client: &Client,
+    wanted: &Wanted,
+    target: &Path,
+    patience: Patience,
+) -> anyhow::Result<(Selection, Part)> {
+    let (mut selection, mut part) = match resumable(client, &wanted.key(), target, patience).await {
         Some(selection) => {
             let part = Part::open(target, false)?;
             eprintln!("Resuming {} after {} of {} bytes.", target.display(), part.len_bytes(), selection.len_bytes);
             (selection, part)
         }
-        None => begin(client, form, target, tries).await?,
+        None => begin(client, wanted, target, patience).await?,
     };
-    while let Err(error) = fetch(client, &selection, &mut part, tries).await {
+    while let Err(error) = fetch(client, &selection, &mut part, patience).await {
         let unfinished = || format!("{} is incomplete: give the same command again to continue", target.display());
         if !matches!(error.downcast_ref(), Some(ClientError::Broken(_))) {
             return Err(error.context(unfinished()));
         }
         // It always ends at the same place: there is damage, and a new selection leaves it out.
-        let found = Selection::create(client, form, tries).await?;
+        let Ok(found) = wanted.begin(client, patience).await else { return Err(error.context(unfinished())) };
         found.discard(client).await;
         if found.etag == selection.etag {
             return Err(error.context(unfinished()));
         }
         eprintln!("The selection contains damage: starting again without it.");
         selection.discard(client).await;
-        (selection, part) = begin(client, form, target, tries).await?;
+        (selection, part) = begin(client, wanted, target, patience).await?;
     }
-    part.finish(target)?;
-    let state = state_path(target);
-    fs::remove_file(&state).with_context(|| format!("removing {}", state.display()))?;
-    selection.discard(client).await;
-    Ok(selection)
+    Ok((selection, part))
 }
 
 /// Creates a selection and begins to download it.
-async fn begin(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<(Selection, Part)> {
-    let state = State { form: form.to_owned(), selection: Selection::create(client, form, tries).await? };
+async fn begin(
+    client: &Client,
+    wanted: &Wanted,
+    target: &Path,
+    patience: Patience,
+) -> anyhow::Result<(Selection, Part)> {
+    let state = State { form: wanted.key(), selection: wanted.begin(client, patience).await? };
     match state.begin(target) {
         Ok(part) => Ok((state.selection, part)),
         Err(error) => {
@@ -195,26 +365,34 @@ async fn begin(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow
 }
 
 /// Downloads an archive that has no length and cannot be resumed: after an error it starts again.
-/// Returns how many bytes arrived, and how many requested members are missing.
 pub async fn unresumable(
     client: &Client,
     route: &str,
     form: &str,
     target: Destination<'_>,
-) -> anyhow::Result<(u64, u64)> {
-    let response = client.post_form(route, form.to_owned(), "application/zip").await?;
+    patience: Patience,
+) -> anyhow::Result<Downloaded> {
+    let response = patience.with(client.post_form(route, form.to_owned(), "application/zip")).await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
     match target {
-        Destination::Pipe(mut pipe) => copy(response, &mut pipe, &bar).await?,
-        Destination::File(target) => {
-            let mut part = Part::open(target, true)?;
-            copy(response, &mut part, &bar).await?;
-            part.finish(target)?;
+        Destination::Pipe(mut pipe) => copy(response, &mut pipe, &bar, patience).await?,
+        Destination::File { path, replaces } => {
+            let mut part = State::of_no_selection().begin(path)?;
+            copy(response, &mut part, &bar, patience).await?;
+            part.finish(path, replaces)?;
+            forget(path)?;
         }
+        Destination::Folder(_) => bail!("a ZIP that cannot be resumed is not unpacked"),
     }
     bar.finish_and_clear();
-    Ok((bar.position(), missing))
+    Ok(Downloaded { len_bytes: bar.position(), missing, unpacked: None })
+}
+
+/// Removes the state of a finished download.
+fn forget(target: &Path) -> anyhow::Result<()> {
+    let state = state_path(target);
+    fs::remove_file(&state).with_context(|| format!("removing {}", state.display()))
 }
 
 /// The path of the state of a download under way.
@@ -224,13 +402,14 @@ fn state_path(target: &Path) -> PathBuf {
 
 /// The selection of an earlier run, if that requested the same, has written some of it, and its
 /// selection has not ended.
-async fn resumable(client: &Client, form: &str, target: &Path) -> Option<Selection> {
+async fn resumable(client: &Client, key: &str, target: &Path, patience: Patience) -> Option<Selection> {
     let State { form: begun_with, selection } = serde_json::from_slice(&fs::read(state_path(target)).ok()?).ok()?;
     let begun_bytes = Part::begun_bytes(target)?;
-    if begun_with != form || begun_bytes == 0 || begun_bytes > selection.len_bytes {
+    if begun_with != key || begun_bytes == 0 || begun_bytes > selection.len_bytes {
         return None;
     }
-    match client.ask(&selection.address, Request::builder().method(Method::HEAD), client::empty()).await {
+    let head = Request::builder().method(Method::HEAD);
+    match patience.with(client.ask(&selection.address, head, client::empty())).await {
         Ok(head) => selection.is_in(head.headers()).then_some(selection),
         Err(ClientError::Refused { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => None,
         // Out of reach for now: downloaded bytes are kept.
@@ -245,12 +424,13 @@ fn pause_after(failures: u32, least: Duration) -> Duration {
 }
 
 /// Fetches the missing bytes. `tries` is the number of tries without a single byte of progress.
-async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tries: u32) -> anyhow::Result<()> {
+async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, patience: Patience) -> anyhow::Result<()> {
+    let tries = patience.tries;
     let bar = progress::bytes(Some(selection.len_bytes)).with_position(sink.len_bytes());
     let mut failures = 0;
     while sink.len_bytes() < selection.len_bytes {
         let before = sink.len_bytes();
-        let error = match attempt(client, selection, sink, &bar).await {
+        let error = match attempt(client, selection, sink, &bar, patience).await {
             Ok(()) => continue,
             Err(error) => error,
         };
@@ -272,14 +452,15 @@ async fn attempt(
     selection: &Selection,
     sink: &mut impl Sink,
     bar: &ProgressBar,
+    patience: Patience,
 ) -> anyhow::Result<()> {
     let from = sink.len_bytes();
-    let response = selection.get_from(client, from).await?;
+    let response = selection.get_from(client, from, patience).await?;
     let expected = if from > 0 { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     if response.status() != expected || !selection.is_in(response.headers()) {
         bail!("the server answered {} with other bytes than those begun with", response.status());
     }
-    copy(response, sink, bar).await?;
+    copy(response, sink, bar, patience).await?;
     if sink.len_bytes() != selection.len_bytes {
         return Err(ClientError::Broken("it was shorter than promised".into()).into());
     }
@@ -287,12 +468,17 @@ async fn attempt(
 }
 
 /// Copies the body of a response. Bytes that arrived before an error are kept.
-async fn copy(response: Response<Body>, sink: &mut impl Sink, bar: &ProgressBar) -> anyhow::Result<()> {
+async fn copy(
+    response: Response<Body>,
+    sink: &mut impl Sink,
+    bar: &ProgressBar,
+    patience: Patience,
+) -> anyhow::Result<()> {
     let mut pieces = response.into_body().into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| ClientError::Broken(error.into()))?;
+    loop {
+        let next = async { pieces.next().await.transpose().map_err(|error| ClientError::Broken(error.into())) };
+        let Some(piece) = patience.with(next).await? else { return Ok(()) };
         sink.append(&piece)?;
         bar.inc(piece.len() as u64);
     }
-    Ok(())
 }

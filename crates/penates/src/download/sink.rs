@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::exit::CliError;
 
@@ -74,11 +76,15 @@ impl Part {
         Some(fs::metadata(beside(target, ".part")).ok()?.len())
     }
 
-    /// Makes it durable under its final name.
-    pub(super) fn finish(self, target: &Path) -> anyhow::Result<()> {
+    /// Makes it durable, and returns its path.
+    pub(super) fn durable(self) -> anyhow::Result<PathBuf> {
         self.file.sync_all().with_context(|| format!("writing {}", self.path.display()))?;
-        fs::rename(&self.path, target)
-            .with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
+        Ok(self.path)
+    }
+
+    /// Makes it durable under its final name; `replaces` a file of that name, or refuses to.
+    pub(super) fn finish(self, target: &Path, replaces: bool) -> anyhow::Result<()> {
+        put_in_place(&self.durable()?, target, replaces)
     }
 }
 
@@ -92,6 +98,27 @@ impl Sink for Part {
         self.len_bytes += bytes.len() as u64;
         Ok(())
     }
+}
+
+/// Gives a finished file its name; `replaces` a file of that name, or refuses to.
+pub(super) fn put_in_place(part: &Path, target: &Path, replaces: bool) -> anyhow::Result<()> {
+    let renaming = || format!("renaming {} to {}", part.display(), target.display());
+    if replaces {
+        return fs::rename(part, target).with_context(renaming);
+    }
+    match renameat_with(CWD, part, CWD, target, RenameFlags::NOREPLACE) {
+        // Not every file system can do both at once.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if fs::symlink_metadata(target).is_err() => {
+            fs::rename(part, target).with_context(renaming)
+        }
+        Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Err(exists(target)),
+        renamed => renamed.map_err(std::io::Error::from).with_context(renaming),
+    }
+}
+
+/// The error for a file that is not replaced.
+pub(super) fn exists(target: &Path) -> anyhow::Error {
+    CliError::Usage(format!("{} exists: it is not replaced without --force", target.display())).into()
 }
 
 /// The path of a file beside another: its name with a suffix.

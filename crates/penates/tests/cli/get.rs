@@ -252,6 +252,101 @@ fn volumes_come_as_they_were_at_a_time_and_come_back_though_they_were_replaced_a
     assert!(run(&["get", SMALL, "--as-of", "yesterday"]).ends_with(2).stderr.contains("2025-06-15T15:06:40Z"));
 }
 
+#[test]
+fn what_satisfies_conditions_is_downloaded_and_resumed_whatever_was_imported_since() {
+    let store = TestStore::with(&[OTHER]);
+    let whole = store.run(&["get", OTHER]).ends_with(0).stdout;
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[30_000]);
+    let target = store.beside("out.zip");
+    let conditions = "language=eng and pages>20";
+    let args = ["get", "--server", &proxy.url, "--where", conditions, "--tries", "1", "-o", target.to_str().unwrap()];
+    Ran::of(penates(&args)).ends_with(1);
+    store.run(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+    Ran::of(penates(&args)).ends_with(0);
+    assert_eq!(fs::read(&target).unwrap(), whole);
+    let none = store.run(&["get", "--where", "year<1000"]).ends_with(1);
+    assert!(none.stderr.contains("no volume satisfies the conditions"), "{}", none.stderr);
+    store.run(&["get", SMALL, "--where", "year<1000"]).ends_with(2);
+}
+
+#[test]
+fn a_file_that_no_download_began_is_never_replaced() {
+    let store = TestStore::with(&[SMALL]);
+    let target = store.beside("out.zip");
+    let get = |more: &[&str]| store.run(&[&["get", SMALL, "-o", target.to_str().unwrap()], more].concat());
+    fs::write(&target, "mine").unwrap();
+    for level in ["auto", "6"] {
+        let refused = get(&["--level", level]).ends_with(2);
+        assert!(refused.stderr.contains("not replaced without --force"), "{}", refused.stderr);
+    }
+    assert_eq!(fs::read(&target).unwrap(), b"mine");
+    get(&["--force"]).ends_with(0);
+    assert_eq!(unzip(&fs::read(&target).unwrap()).len(), 24);
+    fs::remove_file(&target).unwrap();
+    fs::write(store.beside("out.zip.part"), "mine too").unwrap();
+    get(&[]).ends_with(2);
+    assert_eq!(fs::read(store.beside("out.zip.part")).unwrap(), b"mine too");
+}
+
+#[test]
+fn a_download_is_unpacked_into_a_folder_and_goes_on_where_it_was_broken() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[30_000]);
+    let folder = store.beside("texts");
+    let get = |ids: &[&str]| {
+        let args = ["get", "--server", &proxy.url, "--tries", "1", "--unzip", folder.to_str().unwrap()];
+        Ran::of(penates(&[&args[..], ids].concat()))
+    };
+    get(&[SMALL, OTHER]).ends_with(1);
+    let done = get(&[SMALL, OTHER, "--json"]).ends_with(0);
+    assert!(done.stderr.contains("Resuming"), "{}", done.stderr);
+    assert_eq!(done.json()["files"], 24 + 92);
+    let mut expected = expected_entries(&sample_folder(SMALL));
+    expected.extend(expected_entries(&sample_folder(OTHER)));
+    for (name, text) in &expected {
+        assert_eq!(&fs::read(folder.join(name)).unwrap(), text, "{name}");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left beside the volumes");
+    assert_eq!(get(&[SMALL, "--json"]).ends_with(0).json()["present"], 24, "it can be repeated");
+    let changed = folder.join("psia.ark+=13960=t0ks80527/00000003.txt");
+    fs::write(&changed, "mine").unwrap();
+    assert!(get(&[SMALL]).ends_with(1).stderr.contains("has other contents"));
+    assert_eq!(fs::read(&changed).unwrap(), b"mine");
+    let missing = Ran::of(store.command(&["get", "no.where", "--unzip", store.beside("n").to_str().unwrap()]));
+    assert!(missing.ends_with(1).stderr.contains("Offending key: no.where"));
+}
+
+#[test]
+fn the_text_of_a_volume_comes_without_a_zip() {
+    let store = TestStore::with(&[SMALL]);
+    let whole: Vec<u8> = expected_entries(&sample_folder(SMALL)).into_values().flatten().collect();
+    assert_eq!(store.run(&["get", "--text", SMALL]).ends_with(0).stdout, whole);
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[9_000]);
+    let target = store.beside("out.txt");
+    let args = ["get", "--server", &proxy.url, "--text", SMALL, "-o", target.to_str().unwrap()];
+    let ran = Ran::of(penates(&args)).ends_with(0);
+    assert!(ran.stderr.contains("Trying again"), "{}", ran.stderr);
+    assert_eq!(fs::read(&target).unwrap(), whole);
+    assert_eq!(proxy.requests("DELETE ").len(), 0);
+    let absent = store.run(&["get", "--text", "no.where"]).ends_with(1);
+    assert!(absent.stderr.contains("no.where is not in the store"), "{}", absent.stderr);
+    assert!(store.run(&["get", "--text", SMALL, OTHER]).ends_with(2).stderr.contains("one volume"));
+}
+
+#[test]
+fn a_silent_server_and_a_long_download_end_at_their_limits() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let stalled = Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "100ms"])).ends_with(1);
+    assert!(stalled.stderr.contains("silent for 100ms"), "{}", stalled.stderr);
+    let long = Ran::of(penates(&["get", "--server", &url, SMALL, "--max-time", "100ms"])).ends_with(1);
+    assert!(long.stderr.contains("longer than 100ms"), "{}", long.stderr);
+    Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "soon"])).ends_with(2);
+}
+
 fn range_of(head: &str) -> Option<String> {
     head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: ").map(str::to_owned))
 }

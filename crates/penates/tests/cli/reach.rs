@@ -7,15 +7,15 @@ use std::process::Command;
 use crate::harness::*;
 
 #[test]
-fn a_command_on_a_store_that_a_server_holds_uses_its_socket_and_says_so() {
+fn a_command_on_a_store_that_a_server_holds_uses_its_socket_and_says_so_if_asked() {
     let store = TestStore::with(&[SMALL]);
     let _served = store.serve(&[]);
     let listed = store.run(&["ls"]).ends_with(0);
-    assert_eq!(listed.text().trim(), SMALL);
+    assert_eq!((listed.text().trim(), listed.stderr.as_str()), (SMALL, ""));
+    let listed = store.run(&["ls", "-v"]).ends_with(0);
     assert!(listed.stderr.contains("using its socket"), "{}", listed.stderr);
     let imported = store.run(&["import", "--json", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
     assert_eq!(imported.json()["new"], 1);
-    assert!(imported.stderr.contains("using its socket"), "{}", imported.stderr);
     assert_eq!(unzip(&store.run(&["get", OTHER]).ends_with(0).stdout), expected_entries(&sample_folder(OTHER)));
     store.run(&["verify"]).ends_with(0);
     store.run(&["token", "create", "somebody"]).ends_with(0);

@@ -240,3 +240,47 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     }
     files
 }
+
+#[test]
+fn ls_finds_sorts_and_describes_volumes() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    assert_eq!(store.run(&["ls", "--where", "title~salmon and year>1970"]).ends_with(0).text().trim(), SMALL);
+    let long = store.run(&["ls", "--long", "--sort", "year"]).ends_with(0);
+    let lines: Vec<&str> = long.text().lines().collect();
+    assert!(lines[0].starts_with("ID ") && lines.len() == 3, "{lines:?}");
+    assert!(lines[1].starts_with(OTHER) && lines[1].contains("1920  eng   pd"), "{lines:?}");
+    assert!(lines[1].contains("MacMahon, Percy Alexander 185…  An introduction"), "{lines:?}");
+    let csv = store.run(&["ls", "--csv", "--sort", "pages", "--reverse", "--limit", "1"]).ends_with(0);
+    let lines: Vec<&str> = csv.text().lines().collect();
+    assert_eq!(lines[0].trim_end(), "id,title,author,year,language,rights,pages,bytes");
+    assert!(lines[1].starts_with(OTHER) && lines.len() == 2, "{lines:?}");
+    let json = store.run(&["ls", "--json", "--where", "author~macmahon"]).ends_with(0).json();
+    assert_eq!((&json["year"], &json["pages"]), (&json!(1920), &json!(92)));
+    let pages = store.run(&["ls", "--csv", SMALL]).ends_with(0);
+    assert!(pages.text().starts_with("seq,label,size_bytes,features\n1,,"), "{}", pages.text());
+}
+
+#[test]
+fn an_error_in_conditions_points_at_its_column() {
+    let store = TestStore::with(&[SMALL]);
+    for command in [&["ls", "--where", "year<abc"][..], &["get", "--where", "year<abc"]] {
+        let wrong = store.run(command).ends_with(2);
+        let told = "--where: column 6: `abc` is no whole number\n  year<abc\n       ^\n";
+        assert!(wrong.stderr.contains(told), "{}", wrong.stderr);
+    }
+}
+
+#[test]
+fn tokens_prints_counts_as_csv_and_json() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let csv = store.run(&["tokens", SMALL, "--words", "--sort", "count", "--desc"]).ends_with(0);
+    let lines: Vec<&str> = csv.text().lines().map(str::trim_end).collect();
+    assert_eq!(lines[0], "volume,token,count,problem");
+    assert!(lines[1].starts_with(&format!("{SMALL},the,")), "{}", lines[1]);
+    let rows = store.run(&["tokens", "--where", "title~salmon", "--json", "--level", "page"]).ends_with(0).json_lines();
+    assert!(rows.iter().all(|row| row["volume"] == SMALL && row["seq"].is_u64() && row["count"].is_u64()));
+    let missing = store.run(&["tokens", SMALL, "no.where"]).ends_with(1);
+    assert!(missing.text().contains("no.where,,,it is not in the store"));
+    store.run(&["tokens"]).ends_with(2);
+    store.run(&["tokens", SMALL, "--where", "year=1"]).ends_with(2);
+}

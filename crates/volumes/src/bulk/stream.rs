@@ -30,6 +30,24 @@ pub struct Download {
 }
 
 impl Download {
+    pub(super) fn plan(&self) -> &BulkPlan {
+        &self.plan
+    }
+
+    pub(super) fn handle(&self) -> &Volumes {
+        &self.handle
+    }
+
+    pub(super) fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    /// The place of the next range: the first one has one already.
+    pub(super) fn admission(&self) -> ObjectsResult<Admission> {
+        let first = self.admission.lock().take();
+        first.map_or_else(|| self.handle.inner.fairness.admit(self.requester.party()), Ok)
+    }
+
     /// Streams a range of the archive. [`pack::WHOLE`] means all of it, and is the only range if
     /// the length is unknown.
     ///
@@ -40,12 +58,11 @@ impl Download {
     /// error is reported, so that the next request gets a whole archive), when the plan expires,
     /// and when the store stays unavailable after several tries.
     pub async fn stream(&self, range: Range<u64>) -> ObjectsResult<BulkStream> {
-        let Self { handle, plan, requester, admission } = self;
+        let Self { handle, plan, requester, .. } = self;
         if range != pack::WHOLE && plan.len_bytes.is_none_or(|len| range.start > range.end || range.end > len) {
             return Err(ObjectsError::Invalid(format!("bytes {range:?} cannot be asked of this archive")));
         }
-        let first = admission.lock().take();
-        let admission = first.map_or_else(|| handle.inner.fairness.admit(requester.party()), Ok)?;
+        let admission = self.admission()?;
         let windows = handle.windows(plan, &range, &requester.party()).await?;
         let (handle, requester) = (handle.clone(), requester.clone());
         let source = Arc::new(PlanSource::for_stream(handle, plan, requester, AuditAction::Accessed, windows));

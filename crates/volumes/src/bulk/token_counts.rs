@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use heads::error::{ObjectsError, ObjectsResult};
+use unicode_segmentation::UnicodeSegmentation;
 
 /// The most bytes of distinct tokens in one count: more than any book needs, but bounded.
 const DISTINCT_BYTES_MAX: usize = 64 << 20;
@@ -31,19 +32,43 @@ pub enum SortBy {
     Count,
 }
 
+/// What a token is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tokenization {
+    /// What white space separates, as it is written: the original service's tokens. A word that is
+    /// broken at the end of a line keeps its hyphen.
+    #[default]
+    Written,
+    /// The words of Unicode Standard Annex #29 that have a letter or a digit, in lower case. A word
+    /// that is broken at the end of a line loses its hyphen.
+    Words,
+}
+
+/// Hyphens that break a word at the end of a line: ASCII's, Unicode's, and the soft one.
+const HYPHENS: [char; 3] = ['-', '\u{2010}', '\u{ad}'];
+
+/// A token with the number of its occurrences.
+pub type TokenCount = (Box<str>, u64);
+
 /// Counts the tokens of texts, line by line.
 ///
 /// White space separates tokens. If a line has at least two tokens and the last ends in `-`, that
 /// token is held back and put before the first token of the next line that has any. Its hyphen
-/// stays. A token alone on its line is not held back.
+/// stays, unless words are counted. A token alone on its line is not held back.
 #[derive(Debug, Default)]
 pub struct TokenCounter {
+    tokenization: Tokenization,
     counts: HashMap<Box<str>, u64>,
     distinct_bytes: usize,
     held_back: Option<String>,
 }
 
 impl TokenCounter {
+    /// Counts tokens of a kind.
+    pub fn new(tokenization: Tokenization) -> Self {
+        Self { tokenization, ..Self::default() }
+    }
+
     /// Counts the tokens of one page. A word that is held back at the end of a page continues on
     /// the next page that is added. Bytes that are not UTF-8 count as replacement characters
     /// (U+FFFD).
@@ -58,17 +83,32 @@ impl TokenCounter {
         let mut tokens = line.split_whitespace().peekable();
         let Some(first) = tokens.next() else { return Ok(()) };
         match self.held_back.take() {
-            Some(begun) => self.count(&(begun + first))?,
-            None => self.count(first)?,
+            Some(begun) => self.add_token(&(begun + first))?,
+            None => self.add_token(first)?,
         }
         while let Some(token) = tokens.next() {
-            if tokens.peek().is_none() && token.ends_with('-') {
-                self.held_back = Some(token.to_owned());
-            } else {
-                self.count(token)?;
+            match self.begun_with(token).filter(|_| tokens.peek().is_none()) {
+                Some(begun) => self.held_back = Some(begun.to_owned()),
+                None => self.add_token(token)?,
             }
         }
         Ok(())
+    }
+
+    /// The beginning of a word in the last token of a line, if the word continues on the next one.
+    fn begun_with<'a>(&self, token: &'a str) -> Option<&'a str> {
+        match self.tokenization {
+            Tokenization::Written => token.ends_with('-').then_some(token),
+            Tokenization::Words => token.strip_suffix(HYPHENS).filter(|begun| begun.ends_with(char::is_alphabetic)),
+        }
+    }
+
+    /// Counts what is between white space.
+    fn add_token(&mut self, token: &str) -> ObjectsResult<()> {
+        match self.tokenization {
+            Tokenization::Written => self.count(token),
+            Tokenization::Words => token.unicode_words().try_for_each(|word| self.count(&word.to_lowercase())),
+        }
     }
 
     fn count(&mut self, token: &str) -> ObjectsResult<()> {
@@ -86,13 +126,22 @@ impl TokenCounter {
         Ok(())
     }
 
-    /// The counts, one `token SPACE count LF` per line. A token that is still held back counts as
-    /// it is.
-    pub fn finish(mut self, order: TokenOrder) -> ObjectsResult<String> {
-        if let Some(token) = self.held_back.take() {
-            self.count(&token)?;
+    /// The counts, one `token SPACE count LF` per line.
+    pub fn finish(self, order: TokenOrder) -> ObjectsResult<String> {
+        let mut text = String::new();
+        for (token, count) in self.counts(order)? {
+            // Writing to a String never fails.
+            let _ = writeln!(text, "{token} {count}");
         }
-        let mut counts: Vec<(Box<str>, u64)> = self.counts.into_iter().collect();
+        Ok(text)
+    }
+
+    /// The counts in an order. A token that is still held back counts as it is.
+    pub fn counts(mut self, order: TokenOrder) -> ObjectsResult<Vec<TokenCount>> {
+        if let Some(token) = self.held_back.take() {
+            self.add_token(&token)?;
+        }
+        let mut counts: Vec<TokenCount> = self.counts.into_iter().collect();
         match order.by {
             SortBy::Token => counts.sort_unstable(),
             SortBy::Count => counts.sort_unstable_by(|(a_token, a), (b_token, b)| {
@@ -103,12 +152,7 @@ impl TokenCounter {
         if order.by == SortBy::Token && order.descending {
             counts.reverse();
         }
-        let mut text = String::new();
-        for (token, count) in counts {
-            // Writing to a String never fails.
-            let _ = writeln!(text, "{token} {count}");
-        }
-        Ok(text)
+        Ok(counts)
     }
 }
 
@@ -146,6 +190,30 @@ mod tests {
             "Zebra 1\na- 1\nexam-ple 1\nlone- 1\nof 1\nthe 2\nword 1\n\u{e9}t\u{e9} 1\n"
         );
         assert_eq!(counted(&PAGES[1..], order), "end- 1\ngain 1\nthe 1\n");
+    }
+
+    fn words(pages: &[&str]) -> String {
+        let mut counter = TokenCounter::new(Tokenization::Words);
+        pages.iter().for_each(|page| counter.add_page(page.as_bytes()).unwrap());
+        counter.finish(TokenOrder::default()).unwrap()
+    }
+
+    #[test]
+    fn words_have_no_punctuation_and_no_case() {
+        assert_eq!(words(&["\"The (salmon)\", the SALMON's -- 1847!"]), "1847 1\nsalmon 1\nsalmon's 1\nthe 2\n");
+        assert_eq!(
+            words(&["\u{c9}T\u{c9} e\u{301}te\u{301}, und-oder"]),
+            "e\u{301}te\u{301} 1\noder 1\nund 1\n\u{e9}t\u{e9} 1\n"
+        );
+        assert_eq!(words(&["... -- * \u{fffd}"]), "");
+    }
+
+    #[test]
+    fn words_broken_at_the_end_of_a_line_are_joined_without_their_hyphen() {
+        assert_eq!(
+            words(&["the exam-\nple of a Wort\u{ad}\nteil\u{2010}\n", "end a\u{2010}\nb 1850-\n51"]),
+            "1850 1\n51 1\na 1\nab 1\nend 1\nexample 1\nof 1\nthe 1\nwortteil 1\n"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Streams token counts: a ZIP with one entry per volume or page, made while it is sent.
+//! Streams token counts, made while they are sent: a ZIP with one entry per volume or page, or rows
+//! in a form of the caller's.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use heads::error::{ObjectsError, ObjectsResult};
 use heads::revision::RevisionId;
 use pack::{FrameError, PageMember, Pass, Source, ZipEntry, ZipEntryError, ZipWriter};
 
-use super::errors::{MissingPart, MissingReason};
+use super::errors::{Missing, MissingPart, MissingReason};
 use super::request::{BulkRequest, OnDamage};
 use super::source::PlanSource;
-use super::token_counts::{TokenCounter, TokenOrder};
+use super::token_counts::{TokenCount, TokenCounter, TokenOrder, Tokenization};
 use super::trail::Windows;
 use crate::bulk::fairness::BulkStream;
 use crate::handle::Volumes;
@@ -33,8 +34,24 @@ pub struct TokenRequest {
     pub level: TokenLevel,
     /// The order in which tokens are listed.
     pub order: TokenOrder,
+    /// What a token is.
+    pub tokenization: Tokenization,
+    /// The form of rows; `None` for a ZIP.
+    pub rows: Option<Arc<dyn TokenRows>>,
     /// The state that is requested, as in [`BulkRequest::as_of`].
     pub as_of: Option<RevisionId>,
+}
+
+/// A form of counts other than a ZIP.
+pub trait TokenRows: std::fmt::Debug + Send + Sync {
+    /// What is before the first row.
+    fn begin(&self) -> Vec<u8>;
+    /// The rows of a volume, or of the page with a sequence.
+    fn counts(&self, volume: &VolumeId, seq: Option<u32>, counts: &[TokenCount]) -> Vec<u8>;
+    /// A row about what is missing or damaged, in place of its counts.
+    fn missing(&self, missing: &Missing) -> Vec<u8>;
+    /// What is behind the last row.
+    fn end(&self) -> Vec<u8>;
 }
 
 /// The unit of a count.
@@ -48,8 +65,8 @@ pub enum TokenLevel {
 }
 
 impl Volumes {
-    /// Counts tokens and streams the counts as a ZIP. Its last entry, `ERROR.err`, lists what is
-    /// missing or damaged. Incomplete counts are left out: that of a volume if one of its pages
+    /// Counts tokens and streams the counts. The last entry of a ZIP, `ERROR.err`, lists what is
+    /// missing or damaged; rows say so in its place. Incomplete counts are left out: that of a volume if one of its pages
     /// cannot be read.
     ///
     /// Audited and refused like [`Volumes::stream`]; fails with [`ObjectsError::OverLimit`] for
@@ -59,7 +76,8 @@ impl Volumes {
         let bulk = BulkRequest { as_of: request.as_of, ..BulkRequest::volumes(request.volumes) };
         let plan = turn.plan(&bulk, OnDamage::Report).await?;
         drop(turn);
-        if request.level == TokenLevel::Page && plan.entries > ENTRIES_MAX {
+        let in_zip = request.rows.is_none();
+        if in_zip && request.level == TokenLevel::Page && plan.entries > ENTRIES_MAX {
             return Err(ObjectsError::OverLimit(format!("{} counts, at most {ENTRIES_MAX} at once", plan.entries)));
         }
         let admission = self.admit_bulk(&plan, &requester).await?;
@@ -72,10 +90,18 @@ impl Volumes {
             source: Arc::new(source),
             level: request.level,
             order: request.order,
-            zip: Some(ZipWriter::new()),
+            tokenization: request.tokenization,
+            out: Some(match request.rows {
+                None => Out::Zip(ZipWriter::new()),
+                Some(rows) => {
+                    let known = plan.missing.iter().map(|missing| rows.missing(missing));
+                    let text = std::iter::once(rows.begin()).chain(known).flatten().collect();
+                    Out::Rows { rows, text }
+                }
+            }),
             group: 0,
             page: 0,
-            counter: TokenCounter::default(),
+            counter: TokenCounter::new(request.tokenization),
         };
         Ok(admission.run_ahead(futures::stream::try_unfold(counting, Counting::next)))
     }
@@ -88,18 +114,74 @@ struct Counting {
     errors: Option<Bytes>,
     level: TokenLevel,
     order: TokenOrder,
-    /// `None` once the archive is finished.
-    zip: Option<ZipWriter>,
+    tokenization: Tokenization,
+    /// `None` once it is finished.
+    out: Option<Out>,
     group: usize,
     page: u32,
     /// The counts of the volume so far; unused where pages are counted.
     counter: TokenCounter,
 }
 
+/// What is sent.
+enum Out {
+    Zip(ZipWriter),
+    Rows { rows: Arc<dyn TokenRows>, text: Vec<u8> },
+}
+
+impl Out {
+    fn add(&mut self, piece: Piece) {
+        match (self, piece) {
+            (Self::Zip(zip), Piece::Entry(entry)) => zip.add(&entry),
+            (Self::Rows { text, .. }, Piece::Rows(rows)) => text.extend(rows),
+            // Pieces are made in the form of what is sent.
+            _ => {}
+        }
+    }
+
+    fn take(&mut self) -> Bytes {
+        match self {
+            Self::Zip(zip) => zip.take(),
+            Self::Rows { text, .. } => std::mem::take(text).into(),
+        }
+    }
+
+    /// How pieces of it are made.
+    fn form(&self) -> Form {
+        match self {
+            Self::Zip(_) => Form(None),
+            Self::Rows { rows, .. } => Form(Some(rows.clone())),
+        }
+    }
+}
+
+/// The counts of a volume or a page, as they are sent.
+enum Piece {
+    Entry(ZipEntry),
+    Rows(Vec<u8>),
+}
+
+/// How counts become pieces.
+struct Form(Option<Arc<dyn TokenRows>>);
+
+impl Form {
+    fn piece(&self, id: &VolumeId, seq: Option<u32>, counter: TokenCounter, order: TokenOrder) -> ObjectsResult<Piece> {
+        let Some(rows) = &self.0 else {
+            let name = match seq {
+                None => format!("{}.count", id.cleaned()),
+                Some(seq) => format!("{}/{seq:08}.count", id.cleaned()),
+            };
+            let entry = ZipEntry::deflated(name, counter.finish(order)?.as_bytes()).map_err(not_an_entry)?;
+            return Ok(Piece::Entry(entry));
+        };
+        Ok(Piece::Rows(rows.counts(id, seq, &counter.counts(order)?)))
+    }
+}
+
 /// The result of counting some pages of a volume.
 struct Counted {
     counter: TokenCounter,
-    entries: Vec<ZipEntry>,
+    pieces: Vec<Piece>,
     /// The number of pages counted.
     pages: u32,
     /// The damage of the page after them.
@@ -109,15 +191,22 @@ struct Counted {
 impl Counting {
     /// Returns the next bytes and the progress after them.
     async fn next(mut self) -> ObjectsResult<Option<(Bytes, Self)>> {
-        while self.zip.is_some() && self.group < self.groups {
+        while self.out.is_some() && self.group < self.groups {
             self.advance().await?;
-            let ready = self.zip.as_mut().map(ZipWriter::take).unwrap_or_default();
+            let ready = self.out.as_mut().map(Out::take).unwrap_or_default();
             if !ready.is_empty() {
                 return Ok(Some((ready, self)));
             }
         }
-        let Some(mut zip) = self.zip.take() else { return Ok(None) };
+        let Some(out) = self.out.take() else { return Ok(None) };
         self.source.mark_noticed().await;
+        let mut zip = match out {
+            Out::Zip(zip) => zip,
+            Out::Rows { rows, mut text } => {
+                text.extend(rows.end());
+                return Ok(Some((text.into(), self)));
+            }
+        };
         if let Some(errors) = self.source.errors_with_left_out().or(self.errors.take()) {
             zip.add(&ZipEntry::deflated("ERROR.err", &errors).map_err(not_an_entry)?);
         }
@@ -127,7 +216,7 @@ impl Counting {
     /// Counts some pages, or finishes a volume.
     async fn advance(&mut self) -> ObjectsResult<()> {
         if self.level == TokenLevel::Volume && self.source.is_partial(self.group) {
-            self.leave_out(MissingReason::Damaged);
+            self.leave_out(MissingReason::Damaged)?;
             return Ok(());
         }
         if self.page == 0 {
@@ -137,10 +226,7 @@ impl Counting {
             return self.end_volume().await;
         }
         match self.count_some().await {
-            Err(error) if error.is_damage() => {
-                self.leave_out(MissingReason::Damaged);
-                Ok(())
-            }
+            Err(error) if error.is_damage() => self.leave_out(MissingReason::Damaged),
             counted => counted,
         }
     }
@@ -150,63 +236,70 @@ impl Counting {
         let members = self.source.members(Pass::Contents, self.group, self.page..end).await?;
         let frames = self.source.frames(self.group, self.page..end, self.source.piece_bytes()).await?;
         let counter = std::mem::take(&mut self.counter);
-        let (level, order) = (self.level, self.order);
-        let folder = self.source.volume_id(self.group)?.cleaned();
+        let (level, order, tokenization) = (self.level, self.order, self.tokenization);
+        let (id, form) = (self.source.volume_id(self.group)?, self.form());
         let counted = self.source.count(move || match level {
             TokenLevel::Volume => count_volume(counter, &members, &frames),
-            TokenLevel::Page => count_pages(folder.as_str(), order, &members, &frames),
+            TokenLevel::Page => count_pages(&id, &form, order, tokenization, &members, &frames),
         });
         let counted = counted.await??;
         self.counter = counted.counter;
         self.page += counted.pages;
-        counted.entries.iter().for_each(|entry| self.add(entry));
+        counted.pieces.into_iter().for_each(|piece| self.add(piece));
         if let Some(damage) = counted.damage {
             self.source.notice(self.group, Some(self.page), &damage);
-            self.leave_out(MissingReason::Damaged);
+            self.leave_out(MissingReason::Damaged)?;
         }
         Ok(())
+    }
+
+    fn form(&self) -> Form {
+        self.out.as_ref().map_or(Form(None), Out::form)
     }
 
     async fn end_volume(&mut self) -> ObjectsResult<()> {
         if self.level == TokenLevel::Volume {
             let counter = std::mem::take(&mut self.counter);
-            let (order, name) = (self.order, format!("{}.count", self.source.volume_id(self.group)?.cleaned()));
-            let entry = self.source.count(move || count_entry(name, counter, order)).await??;
-            self.add(&entry);
+            let (order, id, form) = (self.order, self.source.volume_id(self.group)?, self.form());
+            let piece = self.source.count(move || form.piece(&id, None, counter, order)).await??;
+            self.add(piece);
         }
         self.next_volume();
         Ok(())
     }
 
     /// Skips what cannot be read: the page, or the volume if volumes are counted.
-    fn leave_out(&mut self, reason: MissingReason) {
-        match self.level {
-            TokenLevel::Volume => {
-                self.source.leave_out(self.group, MissingPart::Volume, reason);
-                self.next_volume();
-            }
-            TokenLevel::Page => {
-                self.source.leave_out(self.group, MissingPart::Page(self.source.seq(self.group, self.page)), reason);
-                self.page += 1;
-            }
+    fn leave_out(&mut self, reason: MissingReason) -> ObjectsResult<()> {
+        let part = match self.level {
+            TokenLevel::Volume => MissingPart::Volume,
+            TokenLevel::Page => MissingPart::Page(self.source.seq(self.group, self.page)),
+        };
+        self.source.leave_out(self.group, part, reason);
+        if let Some(Out::Rows { rows, text }) = &mut self.out {
+            text.extend(rows.missing(&Missing { volume: self.source.volume_id(self.group)?, part, reason }));
         }
+        match self.level {
+            TokenLevel::Volume => self.next_volume(),
+            TokenLevel::Page => self.page += 1,
+        }
+        Ok(())
     }
 
     fn next_volume(&mut self) {
-        self.counter = TokenCounter::default();
+        self.counter = TokenCounter::new(self.tokenization);
         self.group += 1;
         self.page = 0;
     }
 
-    fn add(&mut self, entry: &ZipEntry) {
-        if let Some(zip) = &mut self.zip {
-            zip.add(entry);
+    fn add(&mut self, piece: Piece) {
+        if let Some(out) = &mut self.out {
+            out.add(piece);
         }
     }
 }
 
 fn count_volume(counter: TokenCounter, members: &[PageMember], frames: &[Bytes]) -> ObjectsResult<Counted> {
-    let mut counted = Counted { counter, entries: Vec::new(), pages: 0, damage: None };
+    let mut counted = Counted { counter, pieces: Vec::new(), pages: 0, damage: None };
     for (page, frame) in members.iter().zip(frames) {
         match pack::inflate(frame, page.member.size, page.member.crc32) {
             Ok(text) => counted.counter.add_page(&text)?,
@@ -220,15 +313,22 @@ fn count_volume(counter: TokenCounter, members: &[PageMember], frames: &[Bytes])
     Ok(counted)
 }
 
-fn count_pages(folder: &str, order: TokenOrder, members: &[PageMember], frames: &[Bytes]) -> ObjectsResult<Counted> {
-    let mut entries = Vec::with_capacity(frames.len());
+fn count_pages(
+    id: &VolumeId,
+    form: &Form,
+    order: TokenOrder,
+    tokenization: Tokenization,
+    members: &[PageMember],
+    frames: &[Bytes],
+) -> ObjectsResult<Counted> {
+    let mut pieces = Vec::with_capacity(frames.len());
     let mut damage = None;
     for (page, frame) in members.iter().zip(frames) {
         match pack::inflate(frame, page.member.size, page.member.crc32) {
             Ok(text) => {
-                let mut counter = TokenCounter::default();
+                let mut counter = TokenCounter::new(tokenization);
                 counter.add_page(&text)?;
-                entries.push(count_entry(format!("{folder}/{:08}.count", page.seq), counter, order)?);
+                pieces.push(form.piece(id, Some(page.seq), counter, order)?);
             }
             Err(error) => {
                 damage = Some(error);
@@ -236,12 +336,8 @@ fn count_pages(folder: &str, order: TokenOrder, members: &[PageMember], frames: 
             }
         }
     }
-    let pages = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-    Ok(Counted { counter: TokenCounter::default(), entries, pages, damage })
-}
-
-fn count_entry(name: String, counter: TokenCounter, order: TokenOrder) -> ObjectsResult<ZipEntry> {
-    ZipEntry::deflated(name, counter.finish(order)?.as_bytes()).map_err(not_an_entry)
+    let pages = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+    Ok(Counted { counter: TokenCounter::new(tokenization), pieces, pages, damage })
 }
 
 fn not_an_entry(error: ZipEntryError) -> ObjectsError {

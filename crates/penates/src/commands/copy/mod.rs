@@ -112,12 +112,12 @@ impl CopyArgs {
 
     fn source(&self) -> StoreArgs {
         let store = self.server().is_none().then(|| self.from.clone());
-        StoreArgs { store, config: self.config.clone(), set: self.set.clone() }
+        StoreArgs { store, config: self.config.clone(), set: self.set.clone(), verbose: false }
     }
 
     fn target(&self) -> StoreArgs {
         let config = self.to_config.clone().or_else(|| self.config.clone());
-        StoreArgs { store: Some(self.to.clone()), config, set: self.set.clone() }
+        StoreArgs { store: Some(self.to.clone()), config, set: self.set.clone(), verbose: false }
     }
 }
 

@@ -1,0 +1,144 @@
+//! `GET /volumes/`: the volumes that satisfy conditions, or all of them, with fields of their
+//! records.
+//!
+//! A list is streamed in the order of the store, which is stable and not alphabetical. With
+//! `limit=N` (at most 10,000) it is one part of the list. The end of a part names the next (`next`,
+//! and `Link` with `rel="next"`), for `after=`. With `sort=` it is the first volumes by a field.
+//!
+//! Ids alone are read from the listing. Everything else needs heads, which cost more: such a list
+//! takes a place among the bulk requests, a share of memory, and turns at the store. It is read as
+//! fast as its client takes it, and ends when the client leaves.
+
+mod asked;
+mod format;
+mod page;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use hathi::VolumeId;
+use heads::{ListToken, ObjectsResult};
+use http::{HeaderMap, HeaderValue, header};
+use library::Library;
+use volumes::find::{self, Described};
+
+use crate::DataDoor;
+use crate::asking::Asking;
+use crate::errors::{AsProblem, DoorError};
+use crate::params::Params;
+use asked::Asked;
+pub use format::csv_line;
+use format::{End, Format};
+
+/// Volumes read from the store at a time.
+const AT_ONCE: usize = 1_000;
+
+/// A part of a list, made of ids or of heads.
+type Rows = BoxStream<'static, ObjectsResult<Vec<Described>>>;
+
+/// The handler.
+pub async fn list(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, AsProblem> {
+    let asked = Asked::read(&Params::of_query(query.as_deref()), &headers)?;
+    let (library, party) = (&door.library, requester.party());
+    let mut response = match (asked.sort, asked.limit) {
+        (Some(order), limit) => {
+            let limit = limit.unwrap_or(AT_ONCE);
+            let found = library.volumes.find_sorted(asked.finding(), order, limit, party).await?;
+            part(&asked, found.volumes, None, Some(found.total))
+        }
+        (None, Some(limit)) if asked.is_of_ids() => {
+            let (ids, next) = first_ids(library, asked.after.clone(), limit).await?;
+            part(&asked, ids.into_iter().map(Described::named).collect(), next, None)
+        }
+        (None, Some(limit)) => {
+            let pages = std::pin::pin!(library.volumes.find(asked.finding(), party).await?);
+            let (volumes, next) = find::first(pages, limit).await?;
+            part(&asked, volumes, next, None)
+        }
+        (None, None) if asked.is_of_ids() => whole(&asked, ids(library.clone(), asked.after.clone())).await?,
+        (None, None) => {
+            let pages = library.volumes.find(asked.finding(), party).await?;
+            whole(&asked, pages.map_ok(|page| page.volumes).boxed()).await?
+        }
+    };
+    let content_type = asked.format.content_type();
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    if asked.format == Format::Html {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
+    }
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+/// One part, with the start of the next.
+fn part(asked: &Asked, volumes: Vec<Described>, next: Option<ListToken>, total: Option<u64>) -> Response {
+    let item = |(index, volume)| asked.format.item(&asked.fields, volume, index == 0);
+    let items: String = volumes.iter().enumerate().map(item).collect();
+    let address = next.as_ref().map(|next| asked.next(next));
+    let end = End { next: next.map(|next| next.to_string()), address, total };
+    let body = [asked.format.begin(asked), items, asked.format.end(&end)].concat();
+    let mut response = Response::new(Body::from(body));
+    let link = end.address.and_then(|address| HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok());
+    if let Some(link) = link {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    response
+}
+
+/// The whole rest of the list, streamed.
+async fn whole(asked: &Asked, mut rows: Rows) -> Result<Response, DoorError> {
+    // The first volumes are read before the response begins, so that an early error has its status.
+    let first = rows.try_next().await?;
+    let (format, fields) = (asked.format, asked.fields.clone());
+    let mut count = 0_u64;
+    let items = stream::iter(first.map(Ok)).chain(rows).map_ok(move |volumes| {
+        let mut text = String::new();
+        for volume in &volumes {
+            text.push_str(&format.item(&fields, volume, count == 0));
+            count += 1;
+        }
+        Bytes::from(text)
+    });
+    let piece = |text: String| stream::iter([Ok(Bytes::from(text))]);
+    let body = piece(format.begin(asked)).chain(items).chain(piece(format.end(&End::default())));
+    Ok(Response::new(Body::from_stream(body)))
+}
+
+/// The first ids after a place, and where the list goes on.
+async fn first_ids(
+    library: &Library,
+    mut after: Option<ListToken>,
+    limit: usize,
+) -> ObjectsResult<(Vec<VolumeId>, Option<ListToken>)> {
+    let mut ids = Vec::new();
+    while ids.len() < limit {
+        let listing = library.volumes.list(after.as_ref(), limit - ids.len()).await?;
+        ids.extend(listing.volumes);
+        after = listing.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok((ids, after))
+}
+
+/// All ids after a place.
+fn ids(library: Library, after: Option<ListToken>) -> Rows {
+    let read = |(library, after): (Library, Option<Option<ListToken>>)| async move {
+        let Some(after) = after else { return Ok(None) };
+        let listing = library.volumes.list(after.as_ref(), AT_ONCE).await?;
+        let next = listing.next.map(Some);
+        let named = listing.volumes.into_iter().map(Described::named).collect();
+        Ok(Some((named, (library, next))))
+    };
+    stream::try_unfold((library, Some(after)), read).boxed()
+}

@@ -1,0 +1,191 @@
+//! Finds volumes by conditions on what is known of them.
+//!
+//! A search reads the heads of all volumes, some at a time, and holds no more than those. It waits
+//! for its party's turn at the store each time, and goes no further than its reader asks. Names of
+//! authors are not in heads: they are read from the records, and only of volumes that satisfy all
+//! other conditions.
+
+mod conditions;
+mod described;
+mod sorted;
+
+use budget::Party;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::{Stream, TryStream};
+use hathi::{VolumeId, record_names};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::list::ListToken;
+use store::Strength;
+
+use crate::bulk::fairness::Admission;
+use crate::handle::Volumes;
+use crate::list::Listing;
+use crate::read::Volume;
+
+pub use conditions::{Condition, ConditionError, Conditions, Field, Test, Text, parse_range};
+pub use described::Described;
+pub use sorted::{Order, Sorted};
+
+/// Volumes whose heads are read at a time.
+const HEADS_AT_ONCE: usize = 256;
+
+/// Records that are read at the same time.
+const RECORDS_AT_ONCE: usize = 4;
+
+/// Memory of a search, in bytes: the heads that it reads at a time, with titles of a thousand
+/// characters.
+const HEADS_BYTES: u64 = 1 << 20;
+
+/// Memory of records that are read at the same time, in bytes. Few have more than some thousand
+/// bytes, and none more than a MiB.
+const RECORDS_BYTES: u64 = 1 << 20;
+
+/// A search.
+#[derive(Clone, Debug, Default)]
+pub struct Finding {
+    /// What volumes must satisfy.
+    pub conditions: Conditions,
+    /// Whether to read names of authors, which takes a read of its own for each volume that is
+    /// found.
+    pub with_author: bool,
+    /// Where to begin.
+    pub after: Option<ListToken>,
+}
+
+impl Finding {
+    fn reads_records(&self) -> bool {
+        self.with_author || self.conditions.ask(of_record)
+    }
+}
+
+/// Volumes that are found among some hundred, and where the search continues.
+#[derive(Clone, Debug)]
+pub struct FoundPage {
+    /// The volumes.
+    pub volumes: Vec<Described>,
+    listing: Listing,
+}
+
+impl FoundPage {
+    /// Where the search continues; `None` at its end.
+    pub fn next(&self) -> Option<&ListToken> {
+        self.listing.next.as_ref()
+    }
+
+    /// Where the search continues after one of the volumes.
+    pub fn after(&self, id: &VolumeId) -> Option<ListToken> {
+        let is_last = self.listing.next.is_none() && self.listing.volumes.last() == Some(id);
+        if is_last { None } else { self.listing.after(id) }
+    }
+}
+
+/// A search that is under way: its place among the bulk requests, and its memory.
+struct Searching {
+    volumes: Volumes,
+    finding: Finding,
+    party: Party,
+    /// Where the next page begins; `None` at the end.
+    next: Option<Option<ListToken>>,
+    _admission: Admission,
+    _share: budget::Share,
+}
+
+impl Volumes {
+    /// Volumes that satisfy conditions, a page after the other, in the order of listings. It takes a
+    /// place among the bulk requests of its party until it is dropped.
+    pub async fn find(
+        &self,
+        finding: Finding,
+        party: Party,
+    ) -> ObjectsResult<impl Stream<Item = ObjectsResult<FoundPage>> + Send + use<>> {
+        let admission = self.inner.fairness.admit(party.clone())?;
+        let bytes = HEADS_BYTES + if finding.reads_records() { RECORDS_BYTES } else { 0 };
+        let share = self.inner.memory.reserve(&party, bytes).await?;
+        let next = Some(finding.after.clone());
+        let searching = Searching { volumes: self.clone(), finding, party, next, _admission: admission, _share: share };
+        Ok(stream::try_unfold(searching, Searching::next).boxed())
+    }
+}
+
+impl Searching {
+    async fn next(mut self) -> ObjectsResult<Option<(FoundPage, Self)>> {
+        let Some(after) = self.next.take() else { return Ok(None) };
+        let turn = self.volumes.inner.fairness.turn(&self.party).await?;
+        let listing = self.volumes.list(after.as_ref(), HEADS_AT_ONCE).await?;
+        let heads = self.volumes.heads(&listing.volumes, Strength::Usual).await?;
+        let mut found = Vec::new();
+        for (id, head) in listing.volumes.iter().zip(heads) {
+            let head = match head {
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(%id, %error, "a search leaves out a volume whose head cannot be read");
+                    continue;
+                }
+                head => head?,
+            };
+            // A volume that was deleted since it was listed has no contents any more.
+            let Some((revision, body)) =
+                head.as_ref().and_then(|row| Some((row.head.revision, row.head.live_volume()?)))
+            else {
+                continue;
+            };
+            let described = Described::of(id.clone(), body);
+            if self.finding.conditions.hold(&described, |field| !of_record(field)) {
+                found.push((described, Volume { id: id.clone(), revision, body: body.clone() }));
+            }
+        }
+        let volumes = match self.finding.reads_records() {
+            true => self.with_authors(found).await?,
+            false => found.into_iter().map(|(described, _)| described).collect(),
+        };
+        drop(turn);
+        self.next = listing.next.clone().map(Some);
+        Ok(Some((FoundPage { volumes, listing }, self)))
+    }
+
+    /// Adds the names of authors, and leaves out what does not satisfy the conditions on them.
+    async fn with_authors(&self, found: Vec<(Described, Volume)>) -> ObjectsResult<Vec<Described>> {
+        let read = |(described, volume): (Described, Volume)| async {
+            let id = volume.id.clone();
+            let names = match self.volumes.record_of(volume).await {
+                Ok(Some(record)) => record.text().map(|json| record_names(&json)),
+                Ok(None) => Ok(Vec::new()),
+                Err(error) => Err(error),
+            };
+            match names {
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(%id, %error, "a search finds no author, because the record cannot be read");
+                    Ok::<_, ObjectsError>(described)
+                }
+                names => Ok(described.with_names(&names?)),
+            }
+        };
+        let mut described: Vec<Described> =
+            stream::iter(found).map(read).buffered(RECORDS_AT_ONCE).try_collect().await?;
+        described.retain(|described| self.finding.conditions.hold(described, of_record));
+        Ok(described)
+    }
+}
+
+/// Whether a field is only in the record, and not in the head.
+fn of_record(field: Field) -> bool {
+    field == Field::Author
+}
+
+/// The first `limit` volumes of a search, and where it continues.
+pub async fn first<S>(mut pages: S, limit: usize) -> ObjectsResult<(Vec<Described>, Option<ListToken>)>
+where
+    S: TryStream<Ok = FoundPage, Error = ObjectsError> + Unpin,
+{
+    let mut volumes = Vec::new();
+    while let Some(mut page) = pages.try_next().await? {
+        let room = limit - volumes.len();
+        if page.volumes.len() >= room {
+            page.volumes.truncate(room);
+            let next = page.volumes.last().and_then(|last| page.after(&last.id));
+            volumes.append(&mut page.volumes);
+            return Ok((volumes, next));
+        }
+        volumes.append(&mut page.volumes);
+    }
+    Ok((volumes, None))
+}
