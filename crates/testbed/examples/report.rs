@@ -172,6 +172,8 @@ fn program(name: &str, version: &str) -> Program {
 
 fn machine(name: &str, role: &str) -> Machine {
     Machine {
+        id: None,
+        boot_id: None,
         name: name.to_owned(),
         roles: vec![role.to_owned()],
         processor: Some("Example 9000 at 2.4 GHz".to_owned()),

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::arrivals::Shape;
 use crate::inputs::Inputs;
+use crate::reach::Reach;
 use crate::record::{Machine, WorkerRecord};
 use crate::replay::{self, Replay, ReplayError, ReplayRecord};
 use crate::wire::{EVENTS_BYTES, Job, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
@@ -47,8 +48,8 @@ pub enum WorkerPlace {
 pub struct Coordinator<'a> {
     /// The plan with everything that it names.
     pub inputs: &'a Inputs,
-    /// Where the candidate answers.
-    pub url: &'a str,
+    /// How the candidate is reached.
+    pub reach: &'a Reach,
     /// The token of all workers.
     pub token: &'a str,
     /// A folder for the files of events.
@@ -303,7 +304,7 @@ impl Coordinator<'_> {
             scenarios: self.inputs.scenarios.clone(),
             files: self.inputs.files.clone(),
             fill: self.inputs.fill.clone(),
-            url: self.url.to_owned(),
+            reach: self.reach.clone(),
             worker: connected.worker,
         };
         let wire = &mut connected.wire;

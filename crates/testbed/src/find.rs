@@ -1,8 +1,12 @@
 //! The search for the greatest load that a candidate holds: doubles until it does not, then bisects,
 //! then confirms both ends by repeated runs. The answer is a bracket.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
+use crate::inputs::Inputs;
+use crate::plan::Plan;
 use crate::results::Verdict;
 
 /// Loads beyond these factors of the plan's are not tried: the plan is wrong then.
@@ -57,6 +61,97 @@ pub enum WhyEnded {
     NothingHeld,
     /// Many times the plan's load is still held.
     EverythingHeld,
+}
+
+impl fmt::Display for WhyEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Void => "runs are void again and again; the last run's report says why",
+            Self::NothingHeld => "not even a small part of the plan's load is held",
+            Self::EverythingHeld => "many times the plan's load is still held: begin with more",
+        })
+    }
+}
+
+/// A bracket in rates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// What is held, as a factor of the plan's load.
+    pub held_factor: f64,
+    /// What is not.
+    pub not_held_factor: f64,
+    /// Users per second that are held.
+    pub held_users_per_s: f64,
+    /// Users per second that are not.
+    pub not_held_users_per_s: f64,
+    /// Requests per second that are held.
+    pub held_requests_per_s: f64,
+    /// Requests per second that are not.
+    pub not_held_requests_per_s: f64,
+}
+
+/// A search with the load of a plan.
+#[derive(Clone, Debug)]
+pub struct PlanSearch {
+    search: Search,
+    /// Users per second of the plan.
+    users_per_s: f64,
+    requests_per_user: f64,
+}
+
+impl PlanSearch {
+    /// A search that begins with the load of a plan; `None` for a closed loop, which has no rate.
+    pub fn new(plan: &Plan, precision: Precision) -> Option<Self> {
+        let users_per_s = plan.load.mean_rate(plan.workers)?;
+        Some(Self { search: Search::new(precision), users_per_s, requests_per_user: 1.0 })
+    }
+
+    /// What is next.
+    pub fn next(&self) -> Next {
+        self.search.next()
+    }
+
+    /// How many runs there were.
+    pub fn runs(&self) -> usize {
+        self.search.trials().len()
+    }
+
+    /// Users per second at a factor of the plan's load.
+    pub fn users_per_s(&self, factor: f64) -> f64 {
+        self.users_per_s * factor
+    }
+
+    /// The inputs of the next run, with a seed of its own unless it must be that of the plan.
+    pub fn inputs(&self, inputs: &Inputs, factor: f64, is_same_seed: bool) -> Inputs {
+        let mut trial = inputs.clone();
+        trial.plan.load = inputs.plan.load.scaled(factor);
+        if !is_same_seed {
+            trial.plan.seed = inputs.plan.seed + self.runs() as u64;
+        }
+        trial
+    }
+
+    /// Adds what a run has shown, at which so many requests were due per second.
+    pub fn add(&mut self, factor: f64, verdict: Verdict, due_per_s: f64) {
+        if verdict == Verdict::Held {
+            self.requests_per_user = due_per_s / self.users_per_s(factor);
+        }
+        self.search.add(factor, verdict);
+    }
+
+    /// A bracket in rates.
+    pub fn rates(&self, bracket: Bracket) -> Rates {
+        let [held_users_per_s, not_held_users_per_s] =
+            [bracket.held, bracket.not_held].map(|end| self.users_per_s(end));
+        Rates {
+            held_factor: bracket.held,
+            not_held_factor: bracket.not_held,
+            held_users_per_s,
+            not_held_users_per_s,
+            held_requests_per_s: held_users_per_s * self.requests_per_user,
+            not_held_requests_per_s: not_held_users_per_s * self.requests_per_user,
+        }
+    }
 }
 
 /// A search.

@@ -57,6 +57,8 @@ pub struct Inputs {
     pub fill: Option<(String, String)>,
     /// The files of their feeds.
     pub files: Files,
+    /// Where the files are that the plan names.
+    pub folder: PathBuf,
     /// The access log that is replayed. It stays with the coordinator.
     #[serde(skip)]
     pub log: Option<Log>,
@@ -118,7 +120,7 @@ impl Inputs {
         }
         let fill = plan.fill.as_ref().map(|fill| scenario("plan: fill.scenario", &fill.scenario, folder, &mut files));
         let (fill, log) = (fill.transpose()?, log(&plan.load, folder)?);
-        Ok(Self { plan, scenarios, fill, files, log })
+        Ok(Self { plan, scenarios, fill, files, folder: folder.to_owned(), log })
     }
 
     /// The scenarios, ready to run.

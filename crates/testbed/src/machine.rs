@@ -17,6 +17,8 @@ use crate::monitor::CpuTimes;
 use crate::monitor::device::Volume;
 use crate::record::{Machine, Program};
 
+const MACHINE_ID: &str = "/etc/machine-id";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 impl Machine {
@@ -28,6 +30,8 @@ impl Machine {
         let system = rustix::system::uname();
         Self {
             name: system.nodename().to_string_lossy().into_owned(),
+            id: digest_of_id(Path::new(MACHINE_ID)),
+            boot_id: digest_of_id(Path::new(BOOT_ID)),
             roles: Vec::new(),
             processor: CpuInfo::current().ok().as_ref().and_then(processor),
             processors: thread::available_parallelism().map_or(1, usize::from),
@@ -40,6 +44,22 @@ impl Machine {
             busy_before: None,
         }
     }
+
+    /// Whether another description is one of this machine too: nothing that both know differs.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let differ = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
+        self.name == other.name && !differ(&self.id, &other.id) && !differ(&self.boot_id, &other.boot_id)
+    }
+}
+
+/// What is enough of a digest to tell machines apart.
+const ID_CHARS: usize = 16;
+
+/// A digest of the id in a file, for which only the testbed has a use (machine-id(5)).
+fn digest_of_id(file: &Path) -> Option<String> {
+    let id = fs::read_to_string(file).ok()?;
+    let id = Some(id.trim()).filter(|id| !id.is_empty())?;
+    Some(hex::encode(Sha256::digest(format!("penates testbed {id}"))).chars().take(ID_CHARS).collect())
 }
 
 /// Processors of ARM have no names, only numbers.
@@ -130,6 +150,19 @@ mod tests {
         assert_eq!((machine.roles.len(), machine.busy_before), (0, None));
         assert_eq!(Machine::find(None).disk, None);
         assert_eq!(Machine::find(Some(&directory.path().join("absent"))).disk, None);
+    }
+
+    #[test]
+    fn machines_with_one_host_name_are_told_apart_by_their_ids() {
+        let one =
+            Machine { name: "node".into(), id: Some("a".into()), boot_id: Some("b".into()), ..Machine::default() };
+        assert!(one.is_same(&one) && one.is_same(&Machine { name: "node".into(), ..Machine::default() }));
+        assert!(!one.is_same(&Machine { id: Some("c".into()), ..one.clone() }));
+        assert!(!one.is_same(&Machine { boot_id: Some("c".into()), ..one.clone() }));
+        assert!(!one.is_same(&Machine { name: "other".into(), ..one.clone() }));
+        let here = Machine::find(None);
+        assert!(here.boot_id.as_ref().is_some_and(|id| id.len() == 16), "{:?}", here.boot_id);
+        assert_eq!(here.boot_id, Machine::find(None).boot_id);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::beside::events::{self, PlannedEvent};
 use crate::beside::fill::Fill;
 use crate::link::Link;
 use crate::objective::Objective;
+use crate::reach::Fields;
 use crate::scenario::first_double;
+use crate::tls::TlsSpec;
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +23,8 @@ pub struct Plan {
     /// What it is for, in a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Where the candidate answers, such as `http://127.0.0.1:8080` or `redis://127.0.0.1:6379`.
-    /// `--url` on the command line comes first.
+    /// Where the candidate answers, such as `http://127.0.0.1:8080`, `https://localhost:8443` or
+    /// `redis://127.0.0.1:6379`. `--url` on the command line comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// What users do, each with its share of the users.
@@ -41,6 +43,9 @@ pub struct Plan {
     /// How users connect.
     #[serde(default)]
     pub connections: Connections,
+    /// Header fields of all requests over HTTP, by name. A step that has one of its own sends that.
+    #[serde(default, skip_serializing_if = "Fields::is_empty")]
+    pub headers: Fields,
     /// What must be true of the results, such as `p99 < 20ms` or `late share at 10ms < 1%`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<Objective>,
@@ -80,6 +85,9 @@ pub struct Connections {
     pub keep: Keep,
     /// The version of HTTP.
     pub http: Http,
+    /// TLS, if the address begins with `https:`.
+    #[serde(skip_serializing_if = "TlsSpec::is_default")]
+    pub tls: TlsSpec,
     /// How long a request may take.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
@@ -89,7 +97,13 @@ pub struct Connections {
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { keep: Keep::User, http: Http::One, timeout: Duration::from_secs(60), users_max: 20_000 }
+        Self {
+            keep: Keep::User,
+            http: Http::One,
+            tls: TlsSpec::default(),
+            timeout: Duration::from_secs(60),
+            users_max: 20_000,
+        }
     }
 }
 
@@ -111,7 +125,7 @@ pub enum Http {
     /// HTTP/1.1
     #[serde(rename = "1.1")]
     One,
-    /// HTTP/2, without TLS by prior knowledge (RFC 9113, 3.3).
+    /// HTTP/2: by ALPN with TLS, by prior knowledge without (RFC 9113, 3.2 and 3.3).
     #[serde(rename = "2")]
     Two,
 }

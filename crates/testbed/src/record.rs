@@ -108,6 +108,12 @@ pub struct WorkerRecord {
 pub struct Machine {
     /// Its host name.
     pub name: String,
+    /// A digest of its id (`/etc/machine-id`). The id itself is nobody's business.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// A digest of the id that its kernel has since it has started.
+    #[serde(default)]
+    pub boot_id: Option<String>,
     /// What ran there: `coordinator`, `worker 0`, `candidate`.
     pub roles: Vec<String>,
     /// Model of the processor.

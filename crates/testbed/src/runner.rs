@@ -18,8 +18,9 @@ use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::export::{self, svg::DrawError};
 use crate::inputs::Inputs;
 use crate::machine;
-use crate::monitor::{self, MetricsSource, MonitorError, Watch};
+use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, Watch};
 use crate::plan::{PlanError, invalid};
+use crate::reach::Reach;
 use crate::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord};
 use crate::report;
 use crate::results::{Summary, Verdict};
@@ -57,6 +58,8 @@ pub struct Runner<'a> {
     pub archive: &'a Path,
     /// Where a candidate keeps its data, if not in a temporary folder: runs on the disk that matters.
     pub data: Option<&'a Path>,
+    /// The folder of the control group of a server that runs already.
+    pub cgroup: Option<&'a Path>,
     /// Who measures.
     pub who: String,
     /// The program that measures.
@@ -142,7 +145,8 @@ struct Seen {
 struct Work {
     scenarios: Vec<Scenario>,
     fill: Option<Scenario>,
-    url: String,
+    reach: Reach,
+    cgroup: Option<PathBuf>,
     candidate: CandidateRecord,
     candidate_files: Vec<Input>,
     /// It ends before its folder is deleted.
@@ -226,17 +230,18 @@ impl Runner<'_> {
     async fn prepare(&self) -> Result<Work, RunnerError> {
         let (scenarios, fill) = (self.inputs.compiled()?, self.inputs.compiled_fill()?);
         let folder = tempfile::tempdir()?;
-        let (url, candidate, candidate_files, running) = match &self.measured {
+        let (reach, candidate, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
                 if !self.inputs.plan.events.is_empty() {
                     let message = "they are commands of a candidate that the testbed starts; name it by --candidate";
                     return Err(invalid("plan: events", message).into());
                 }
-                let mut record = candidate::found(url).await;
+                let reach = Reach::of_plan(self.inputs, url)?;
+                let mut record = candidate::found(&reach).await;
                 if let Some(id) = id {
                     record.describe_process(*id);
                 }
-                (url.clone(), record, Vec::new(), None)
+                (reach, record, Vec::new(), None)
             }
             Measured::Candidate(candidate) => {
                 candidate.check_events(&self.inputs.plan.events)?;
@@ -245,10 +250,20 @@ impl Runner<'_> {
                     None => folder.path().join("data"),
                 };
                 let running = RunningCandidate::start(candidate, &data, folder.path(), self.program_path).await?;
-                (running.url(), running.record().await?, candidate.digests()?, Some(running))
+                let reach = running.reach().clone().with_plan(self.inputs)?;
+                (reach, running.record().await?, candidate.digests()?, Some(running))
             }
         };
-        Ok(Work { scenarios, fill, url, candidate, candidate_files, running, folder })
+        let (workers, addresses) = (self.inputs.plan.workers as usize, reach.urls.len());
+        if workers < addresses {
+            let message = format!("at least {addresses}: the candidate has {addresses} addresses");
+            return Err(invalid("plan: workers", message).into());
+        }
+        let cgroup = match &running {
+            Some(running) => running.cgroup().await?,
+            None => self.cgroup.map(Path::to_owned),
+        };
+        Ok(Work { scenarios, fill, reach, cgroup, candidate, candidate_files, running, folder })
     }
 
     /// What was made before the load.
@@ -301,7 +316,7 @@ impl Runner<'_> {
         };
         let coordinator = Coordinator {
             inputs: self.inputs,
-            url: &work.url,
+            reach: &work.reach,
             token: self.token,
             folder: work.folder.path(),
             on_progress: self.on_progress,
@@ -357,6 +372,7 @@ impl Runner<'_> {
         monitor::Settings {
             data: Some(self.data_folder(work).to_owned()),
             watches: id.map(|pid| Watch { name: "server".to_owned(), pid }).into_iter().collect(),
+            cgroups: work.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
             metrics: metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
             interval: MONITOR_INTERVAL,
         }
@@ -477,7 +493,7 @@ fn machines(coordinating: Machine, collected: &Collected, is_candidate_here: boo
     }
     for (worker, machine) in collected.machines.iter().enumerate() {
         let role = format!("worker {worker}");
-        match all.iter_mut().find(|known| known.name == machine.name) {
+        match all.iter_mut().find(|known| known.is_same(machine)) {
             Some(known) => known.roles.push(role),
             None => all.push(Machine { roles: vec![role], ..machine.clone() }),
         }

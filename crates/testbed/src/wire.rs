@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use crate::inputs::Files;
+use crate::reach::Reach;
 use crate::record::{Machine, Program};
 
 /// The version of these messages.
@@ -111,8 +112,8 @@ pub struct Job {
     pub files: Files,
     /// The scenario of the fill.
     pub fill: Option<(String, String)>,
-    /// Where the candidate answers.
-    pub url: String,
+    /// How the candidate is reached.
+    pub reach: Reach,
     /// The worker's number, from 0.
     pub worker: u32,
 }

@@ -34,6 +34,7 @@ async fn run(folder: &Path, of_plan: &str, of_candidate: &str) -> Result<Filed, 
         measured: Measured::Candidate(Box::new(Candidate::read(folder).unwrap())),
         archive: &folder.join("archive"),
         data: None,
+        cgroup: None,
         who: "a test".to_owned(),
         program: Program::default(),
         program_path: Path::new("/bin/false"),
@@ -59,9 +60,10 @@ async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
     let plan = "[[events]]\nat = \"300ms\"\nrun = \"add-node\"\narguments = [\"n2\"]\n\
                 [[events]]\nat = \"100ms\"\nrun = \"look\"\n";
     // The log of the candidate has a line for each request.
+    let stop = format!("stop = [\"touch\", \"{}\"]\n", folder.path().join("stopped").display());
     let candidate = "[[marks]]\nlog = '\"GET (\\S+) HTTP'\nwhat = \"read of $1\"\n\
                      [commands]\nlook = [\"test\", \"-d\", \"/proc/${pid}\"]\n";
-    let filed = run(folder.path(), plan, candidate).await.unwrap();
+    let filed = run(folder.path(), plan, &format!("{stop}{candidate}")).await.unwrap();
 
     let [look, add] = filed.record.beside.events.as_slice() else { panic!("{:?}", filed.record.beside) };
     assert_eq!((look.run.as_slice(), look.exit_code, &look.failure), (["look".to_owned()].as_slice(), Some(0), &None));
@@ -73,7 +75,8 @@ async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
     assert!(marks.contains(",read of /\n"), "{marks}");
     let report = fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
     assert!(report.contains("add-node n2: done after"));
-    // What an event has started ends with the candidate.
+    // What an event has started ends with the candidate, which is asked to end first.
+    assert!(folder.path().join("stopped").exists());
     let child = fs::read_to_string(folder.path().join("child")).unwrap();
     support::has_ended(&child).await;
 }

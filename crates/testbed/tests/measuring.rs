@@ -17,6 +17,7 @@ use testbed::coordinator::{Coordinator, WorkerPlace};
 use testbed::event::{Event, EventReader, StepNames};
 use testbed::inputs::Inputs;
 use testbed::plan::Plan;
+use testbed::reach::Reach;
 use testbed::results::Verdict;
 use testbed::tally::Measured;
 use testbed::verdict::judge;
@@ -240,7 +241,7 @@ async fn a_worker_refuses_those_who_do_not_know_its_token() {
     let url = format!("http://{address}");
     let coordinator = Coordinator {
         inputs: &run.inputs,
-        url: &url,
+        reach: &Reach::at(&url),
         token: "guessed",
         folder: run.folder.path(),
         on_progress: &|_, _| {},

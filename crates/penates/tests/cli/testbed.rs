@@ -238,6 +238,58 @@ fn the_greatest_load_is_found_between_one_that_is_held_and_one_that_is_not() {
 }
 
 #[test]
+fn a_study_has_a_row_for_each_candidate_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = "name = \"limit\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                objectives = [\"rate <= 50\"]\nload = { shape = \"constant\", rate = 20, duration = \"1s\" }\n";
+    fs::write(folder.path().join("limit.toml"), plan).unwrap();
+    let study = |candidates: &str| {
+        let text = format!(
+            "name = \"small\"\ncandidates = [{candidates}]\nplans = [{{ plan = \"limit.toml\" }}]\n\
+             precision = 2.1\nconfirmations = 1\n"
+        );
+        fs::write(folder.path().join("small.toml"), text).unwrap();
+        testbed(folder.path(), &["study", "small.toml", "--untraceable", "--busy", "--json"])
+    };
+    let runs = || testbed(folder.path(), &["list", "--json"]).ends_with(0).json_lines().len();
+    assert!(study("\"nobody\"").ends_with(2).stderr.contains("candidate.toml"));
+    let first = study("\"null\", \"trellis\"");
+    // A machine that is busy with other tests may make the generator late again and again.
+    assert!(first.code == 0 || first.code == 1, "{first:?}");
+    let rows = first.json_lines();
+    assert!(rows[1]["found"]["not_run"].as_str().unwrap().contains("Maven Central"), "{rows:?}");
+    let table = fs::read_to_string(folder.path().join("small.results.md")).unwrap();
+    assert!(table.contains("| limit | 1 | trellis |  | not run |"), "{table}");
+    if first.code == 0 {
+        let held = rows[0]["found"]["bracket"]["held_requests_per_s"].as_f64().unwrap();
+        assert!(held > 0.0 && table.contains(&format!("| {held:.1} |")), "{table}");
+        let made = runs();
+        assert_eq!(rows[0]["trials"].as_array().unwrap().len(), made);
+        // Nothing is left to do, except what could not be run.
+        assert_eq!(study("\"null\", \"trellis\"").ends_with(0).json_lines()[0], rows[0]);
+        assert_eq!(runs(), made);
+        // As if it had been interrupted before its last run: that one is made, and no other.
+        let file = folder.path().join("small.results.json");
+        let mut results: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        results["rows"][0]["found"] = Value::Null;
+        results["rows"][0]["trials"].as_array_mut().unwrap().pop();
+        fs::write(&file, results.to_string()).unwrap();
+        study("\"null\"");
+        assert!(runs() > made);
+    }
+}
+
+#[test]
+fn a_candidate_over_https_is_trusted_by_its_own_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_done(&measured(folder.path(), "ingest", 10, "penates-tls"), 20);
+    let run = fs::read_dir(folder.path().join("testbed-runs")).unwrap().next().unwrap().unwrap().path();
+    let record: Value = serde_json::from_slice(&fs::read(run.join("data/record.json")).unwrap()).unwrap();
+    let facts = record["candidate"]["facts"].to_string();
+    assert!(facts.contains("cert.pem (SHA-256 ") && facts.contains("TLSv1_3, TLS13_"), "{facts}");
+}
+
+#[test]
 fn a_run_that_could_not_be_traced_is_refused_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     plan(folder.path(), "get");

@@ -1,5 +1,6 @@
 //! The commands of a candidate.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,6 +18,9 @@ const SERVER_FOLDERS: &str = ":/usr/local/sbin:/usr/sbin:/sbin";
 /// The most bytes of a program's output.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
+/// The places that every candidate has.
+pub const PLACES: [&str; 7] = ["data", "folder", "self", "port", "port2", "port3", "port4"];
+
 /// What commands are filled with.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -27,17 +31,23 @@ pub struct Places {
     /// This program.
     pub program: PathBuf,
     /// Free ports on loopback.
-    pub ports: [u16; 2],
+    pub ports: [u16; 4],
+    /// Folders that the user names, by the names of their places.
+    pub folders: BTreeMap<String, PathBuf>,
 }
 
 impl Places {
     /// A text with the values of its places.
     pub fn fill(&self, text: &str) -> String {
-        text.replace("${data}", &self.data.to_string_lossy())
-            .replace("${folder}", &self.folder.to_string_lossy())
-            .replace("${self}", &self.program.to_string_lossy())
-            .replace("${port}", &self.ports[0].to_string())
-            .replace("${port2}", &self.ports[1].to_string())
+        let of_every = [
+            self.data.to_string_lossy().into_owned(),
+            self.folder.to_string_lossy().into_owned(),
+            self.program.to_string_lossy().into_owned(),
+        ];
+        let of_every = of_every.into_iter().chain(self.ports.map(|port| port.to_string()));
+        let named = self.folders.iter().map(|(name, folder)| (name.as_str(), folder.to_string_lossy().into_owned()));
+        let places = PLACES.into_iter().zip(of_every).chain(named);
+        places.fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), &value))
     }
 
     /// The words of a command.
@@ -98,10 +108,11 @@ mod tests {
             data: "/data".into(),
             folder: "/folder".into(),
             program: "/bin/program".into(),
-            ports: [1_000, 2_000],
+            ports: [1_000, 2_000, 3_000, 4_000],
+            folders: [("jars".to_owned(), "/jars".into())].into(),
         };
-        let filled = places.fill("${self} -d ${data} -f ${folder} ${port} ${port2} ${source:Package}");
-        assert_eq!(filled, "/bin/program -d /data -f /folder 1000 2000 ${source:Package}");
+        let filled = places.fill("${self} -d ${data} -f ${folder} ${port} ${port4} ${jars}/a.jar ${source:Package}");
+        assert_eq!(filled, "/bin/program -d /data -f /folder 1000 4000 /jars/a.jar ${source:Package}");
     }
 
     #[test]

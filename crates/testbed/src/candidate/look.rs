@@ -8,10 +8,14 @@ use http::Uri;
 use http::header::{HOST, SERVER};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::plan::Http;
+use crate::reach::Reach;
 use crate::scenario::Head;
+use crate::tls::{self, Tls};
 use crate::worker::{RespConnection, Target};
 
 /// How long one look may take.
@@ -25,33 +29,50 @@ pub struct Seen {
     pub is_success: bool,
     /// The server and its version, such as `nginx/1.22.1`.
     pub server: Option<String>,
+    /// The version of TLS and its cipher suite.
+    pub tls: Option<String>,
 }
 
 /// Looks at an address: by `GET`, or by `PING` and `INFO`.
-pub async fn look(url: &str) -> Result<Seen, Box<dyn Error + Send + Sync>> {
+pub async fn look(url: &str, reach: &Reach) -> Result<Seen, Box<dyn Error + Send + Sync>> {
     let look = async {
         match url.starts_with("redis:") {
             true => look_by_resp(url).await,
-            false => look_by_http(&url.parse()?).await,
+            false => look_by_http(&url.parse()?, reach).await,
         }
     };
     timeout(LOOK_TIMEOUT, look).await.map_err(|_| "no answer")?
 }
 
-async fn look_by_http(uri: &Uri) -> Result<Seen, Box<dyn Error + Send + Sync>> {
-    let authority = uri.authority().ok_or("no host")?;
-    let stream = TcpStream::connect((authority.host(), authority.port_u16().unwrap_or(80))).await?;
+async fn look_by_http(uri: &Uri, reach: &Reach) -> Result<Seen, Box<dyn Error + Send + Sync>> {
+    let target = Target::of_url(&uri.to_string())?;
+    let stream = TcpStream::connect(target.address).await?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = http::Request::get(path).header(HOST, target.host).body(Empty::<Bytes>::new())?;
+    request.headers_mut().extend(reach.fields()?);
+    match target.tls {
+        None => ask(stream, request).await,
+        Some(server) => {
+            let stream = Tls::new(&reach.trust, server, Http::One)?.begin(stream).await?;
+            let negotiated = tls::negotiated(&stream);
+            Ok(Seen { tls: Some(negotiated), ..ask(stream, request).await? })
+        }
+    }
+}
+
+async fn ask<S>(stream: S, request: http::Request<Empty<Bytes>>) -> Result<Seen, Box<dyn Error + Send + Sync>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let request = http::Request::get(path).header(HOST, authority.as_str());
-    let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
+    let response = sender.send_request(request).await?;
     let server = response.headers().get(SERVER);
     let server = server.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let is_success = response.status().is_success();
     Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await?;
     connection.abort();
-    Ok(Seen { is_success, server })
+    Ok(Seen { is_success, server, tls: None })
 }
 
 async fn look_by_resp(url: &str) -> Result<Seen, Box<dyn Error + Send + Sync>> {
@@ -59,7 +80,7 @@ async fn look_by_resp(url: &str) -> Result<Seen, Box<dyn Error + Send + Sync>> {
     let pong = connection.ask(&["PING"]).await?;
     let info = connection.ask(&["INFO", "server"]).await?;
     let is_success = matches!(pong.head, Head::Done);
-    Ok(Seen { is_success, server: server_of(&String::from_utf8_lossy(&info.body)) })
+    Ok(Seen { is_success, server: server_of(&String::from_utf8_lossy(&info.body)), tls: None })
 }
 
 /// The server and its version, by the answer to `INFO`. Only Redis does not name itself; what others

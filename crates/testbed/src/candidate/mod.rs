@@ -20,10 +20,11 @@ use thiserror::Error;
 
 pub use command::INHERITED;
 pub use running::{RunningCandidate, found};
-pub use spec::CandidateSpec;
+pub use spec::{CandidateSpec, FolderSpec};
 
 use crate::machine::sha256_of_file;
 use crate::plan::{PlanError, invalid};
+use crate::reach::FieldSource;
 use crate::record::Input;
 
 /// A candidate with the files of its folder.
@@ -73,12 +74,14 @@ impl Candidate {
         Ok(Self { spec, files: Files::Folder(folder) })
     }
 
-    /// The digests of the files of its folder, without those of folders in it.
+    /// The digests of the files of its folder, without those of folders in it, and of what it needs in
+    /// folders that the user names. Files with values of header fields are left out: they are secrets.
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn digests(&self) -> Result<Vec<Input>, CandidateError> {
-        let named = |name: &str, sha256| Input { name: format!("candidate's {name}"), sha256 };
+        let in_folder = |name: &str| format!("candidate's {name}");
+        let named = |name: &str, sha256| Input { name: in_folder(name), sha256 };
         let mut digests = match &self.files {
             Files::Shipped(files) => {
                 let digest = |file: &include_dir::File<'_>| {
@@ -100,6 +103,19 @@ impl Candidate {
                 digests
             }
         };
+        let is_secret = |input: &Input| {
+            let sources = self.spec.headers.values();
+            sources.into_iter().any(|source| matches!(source, FieldSource::File(file) if input.name == in_folder(file)))
+        };
+        digests.retain(|input| !is_secret(input));
+        for spec in self.spec.folders.values() {
+            let Some(folder) = spec.folder() else { continue };
+            for file in &spec.files {
+                let path = folder.join(file);
+                let sha256 = sha256_of_file(&path).map_err(|error| CandidateError::Io { path, error })?;
+                digests.push(Input { name: in_folder(file), sha256 });
+            }
+        }
         digests.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(digests)
     }
@@ -152,6 +168,14 @@ pub enum CandidateError {
         programs: Vec<String>,
         /// How they can be had.
         install: Option<String>,
+    },
+    /// Nobody can run it here.
+    #[error("candidate {name} cannot be run: {reason}")]
+    NotRun {
+        /// The candidate.
+        name: String,
+        /// Why.
+        reason: String,
     },
     /// It is not ready in time, or has ended.
     #[error("candidate {name} {message}; its log ends with:\n{log}")]

@@ -12,9 +12,11 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::command::{self, Places, command, command_error, output};
-use super::look::look;
-use super::{Candidate, CandidateError, CandidateSpec};
+use super::look::{Seen, look};
+use super::{Candidate, CandidateError, CandidateSpec, FolderSpec};
 use crate::machine::sha256_of_file;
+use crate::plan::PlanError;
+use crate::reach::{self, Reach};
 use crate::record::{CandidateRecord, Program};
 
 /// The pause between two looks.
@@ -36,6 +38,7 @@ pub struct RunningCandidate {
     /// The groups of what events have left running.
     pub(super) groups: Mutex<Vec<Pid>>,
     log: PathBuf,
+    reach: Reach,
 }
 
 impl RunningCandidate {
@@ -51,7 +54,11 @@ impl RunningCandidate {
         program: &Path,
     ) -> Result<Self, CandidateError> {
         let spec = candidate.spec.clone();
-        let programs = command::missing(&spec.needs);
+        if let Some(reason) = spec.not_run {
+            return Err(CandidateError::NotRun { name: spec.name, reason });
+        }
+        let folders = spec.folders.values().filter_map(FolderSpec::missing);
+        let programs: Vec<_> = command::missing(&spec.needs).into_iter().chain(folders).collect();
         if !programs.is_empty() {
             return Err(CandidateError::Missing { name: spec.name, programs, install: spec.install });
         }
@@ -64,7 +71,10 @@ impl RunningCandidate {
         let ports = free_ports().map_err(failed(work))?;
         // Programs may run in another folder.
         let data = std::path::absolute(data).map_err(failed(data))?;
-        let places = Places { data, folder, program: program.to_owned(), ports };
+        let named =
+            |(name, spec): (&String, &FolderSpec)| Some((name.clone(), std::path::absolute(spec.folder()?).ok()?));
+        let folders = spec.folders.iter().filter_map(named).collect();
+        let places = Places { data, folder, program: program.to_owned(), ports, folders };
         for command in &spec.prepare {
             output(&spec, &places.words(command)).await?;
         }
@@ -80,26 +90,71 @@ impl RunningCandidate {
             .spawn();
         let process = started.map_err(|error| command_error(&spec.name, &words, &error.to_string()))?;
         let group = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let mut running = Self { spec, places, process, group, groups: Mutex::default(), log };
+        let (groups, reach) = (Mutex::default(), Reach::default());
+        let mut running = Self { spec, places, process, group, groups, log, reach };
         running.wait_until_ready().await?;
         Ok(running)
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), CandidateError> {
         let deadline = Instant::now() + self.spec.ready_within;
-        let url = self.address(self.spec.ready.as_deref().unwrap_or_default());
+        let looked_at = self.ready_urls();
         loop {
             if let Ok(Some(status)) = self.process.try_wait() {
                 return Err(self.not_ready(&format!("has ended ({status})")));
             }
-            if timeout_at(deadline, look(&url)).await.is_ok_and(|seen| seen.is_ok_and(|seen| seen.is_success)) {
-                return Ok(());
-            }
+            // The candidate may make its certificate when it starts.
+            let why = match self.reach_of_spec() {
+                Err(error) => error.to_string(),
+                Ok(reach) => match timeout_at(deadline, are_ready(&looked_at, &reach)).await {
+                    Ok(Ok(())) => {
+                        self.reach = reach;
+                        return Ok(());
+                    }
+                    Ok(Err(why)) => why,
+                    Err(_) => "no answer".to_owned(),
+                },
+            };
             if Instant::now() >= deadline {
-                return Err(self.not_ready(&format!("is not ready within {:?}", self.spec.ready_within)));
+                let message = format!("is not ready within {:?} ({why})", self.spec.ready_within);
+                return Err(self.not_ready(&message));
             }
             sleep_until(Instant::now() + LOOK_AGAIN).await;
         }
+    }
+
+    /// The addresses that answer when it is ready.
+    fn ready_urls(&self) -> Vec<String> {
+        let place = self.spec.ready.as_deref().unwrap_or_default();
+        let further = self.spec.further_urls.iter().filter(|_| !place.contains("://"));
+        let further = further.map(|url| format!("{}{place}", self.places.fill(url)));
+        std::iter::once(self.address(place)).chain(further).collect()
+    }
+
+    fn reach_of_spec(&self) -> Result<Reach, PlanError> {
+        let Self { spec, places, .. } = self;
+        let path = |name: &str| places.folder.join(places.fill(name));
+        let urls = std::iter::once(&spec.url).chain(&spec.further_urls).map(|url| places.fill(url));
+        Ok(Reach {
+            urls: urls.collect(),
+            headers: reach::values("candidate: headers", &spec.headers, |name| Ok(path(name)))?,
+            trust: spec.tls.trust("candidate: tls", path)?,
+        })
+    }
+
+    /// How it is reached.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// The folder of its control group.
+    ///
+    /// # Errors
+    /// The command that should print it fails.
+    pub async fn cgroup(&self) -> Result<Option<PathBuf>, CandidateError> {
+        let Some(command) = &self.spec.cgroup else { return Ok(None) };
+        let printed = output(&self.spec, &self.places.words(command)).await?;
+        Ok(Some(printed).filter(|printed| !printed.is_empty()).map(PathBuf::from))
     }
 
     fn not_ready(&self, message: &str) -> CandidateError {
@@ -149,11 +204,15 @@ impl RunningCandidate {
             Ok(Some(printed).filter(|printed| !printed.is_empty()))
         };
         let commit = of(&spec.commit).await?;
+        let seen = look(&self.url(), &self.reach).await.ok();
         let version = match of(&spec.version).await? {
             Some(version) => version,
-            None => look(&self.url()).await.ok().and_then(|seen| seen.server).unwrap_or_default(),
+            None => seen.as_ref().and_then(|seen| seen.server.clone()).unwrap_or_default(),
         };
-        let exe = self.id().map(|id| PathBuf::from(format!("/proc/{id}/exe")));
+        let exe = match &spec.program {
+            Some(program) => Some(PathBuf::from(self.places.fill(program))),
+            None => self.id().map(|id| PathBuf::from(format!("/proc/{id}/exe"))),
+        };
         let program = Program {
             name: spec.name.clone(),
             version,
@@ -167,12 +226,16 @@ impl RunningCandidate {
             url: self.url(),
             command: Some(self.places.words(&spec.start)),
             configuration: of(&spec.configuration).await?,
-            facts: spec.facts.clone().into_iter().chain(environment(spec)).collect(),
+            facts: spec.facts.clone().into_iter().chain(environment(spec)).chain(facts(&self.reach, seen)).collect(),
         })
     }
 
     /// Asks it to end, and waits for it.
     pub async fn end(mut self) {
+        if let Some(stop) = &self.spec.stop {
+            // If that fails, the signal asks again.
+            let _ = timeout(END_MAX, output(&self.spec, &self.places.words(stop))).await;
+        }
         for group in self.groups.get_mut().iter().copied().chain(self.group) {
             // It may have ended by itself.
             let _ = kill_process_group(group, Signal::TERM);
@@ -192,6 +255,18 @@ impl Drop for RunningCandidate {
     }
 }
 
+/// Whether all addresses answer with success; otherwise, which one does not.
+async fn are_ready(urls: &[String], reach: &Reach) -> Result<(), String> {
+    for url in urls {
+        match look(url, reach).await {
+            Ok(seen) if seen.is_success => {}
+            Ok(_) => return Err(format!("{url}: no success")),
+            Err(error) => return Err(format!("{url}: {error}")),
+        }
+    }
+    Ok(())
+}
+
 /// The variables that the candidate's file sets, as facts. Those that look like secrets are hidden.
 fn environment(spec: &CandidateSpec) -> impl Iterator<Item = (String, String)> {
     spec.environment.iter().map(|(name, value)| {
@@ -202,11 +277,19 @@ fn environment(spec: &CandidateSpec) -> impl Iterator<Item = (String, String)> {
 }
 
 /// What is known about a candidate that somebody else has started.
-pub async fn found(url: &str) -> CandidateRecord {
-    let server = look(url).await.ok().and_then(|seen| seen.server).unwrap_or_default();
+pub async fn found(reach: &Reach) -> CandidateRecord {
+    let seen = look(reach.url(), reach).await.ok();
+    let server = seen.as_ref().and_then(|seen| seen.server.clone()).unwrap_or_default();
     let (name, version) = server.split_once('/').unwrap_or((&server, ""));
     let program = Program { name: name.to_owned(), version: version.to_owned(), ..Program::default() };
-    CandidateRecord { program, url: url.to_owned(), ..CandidateRecord::default() }
+    let facts = facts(reach, seen).collect();
+    CandidateRecord { program, url: reach.url().to_owned(), facts, ..CandidateRecord::default() }
+}
+
+/// How it is reached, as facts.
+fn facts(reach: &Reach, seen: Option<Seen>) -> impl Iterator<Item = (String, String)> {
+    let tls = seen.and_then(|seen| seen.tls).map(|tls| ("TLS negotiated".to_owned(), tls));
+    reach.facts().into_iter().chain(tls)
 }
 
 impl CandidateRecord {
@@ -220,9 +303,12 @@ impl CandidateRecord {
     }
 }
 
-/// Two ports that nobody uses now.
-fn free_ports() -> std::io::Result<[u16; 2]> {
-    let listeners = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
-    let [one, two] = listeners.map(|listener| listener.local_addr().map(|address| address.port()));
-    Ok([one?, two?])
+/// Four ports that nobody uses now.
+fn free_ports() -> std::io::Result<[u16; 4]> {
+    let listeners = (0..4).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
+    let mut ports = [0; 4];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
 }

@@ -31,10 +31,13 @@ mod tests {
             let spec = Candidate::shipped(name).unwrap().spec;
             assert_eq!(spec.name, name);
             assert!(!spec.description.is_empty(), "{name}");
+            if spec.not_run.is_some() {
+                continue;
+            }
             assert!(spec.version.is_some() && spec.commit.is_some() && spec.configuration.is_some(), "{name}");
-            assert_eq!(spec.needs.is_empty(), spec.install.is_none(), "{name}");
+            assert_eq!(spec.needs.is_empty() && spec.folders.is_empty(), spec.install.is_none(), "{name}");
         }
         let error = Candidate::shipped("nobody").unwrap_err().to_string();
-        assert!(error.contains("null, penates, penates-records, redis"), "{error}");
+        assert!(error.contains("null") && error.contains("penates-records, "), "{error}");
     }
 }

@@ -1,17 +1,21 @@
 //! A candidate as its author describes it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::CandidateError;
+use super::command::PLACES;
 use crate::beside::marks::{self, MarkSpec};
-use crate::plan::from_toml;
+use crate::plan::{from_toml, invalid};
+use crate::reach::Fields;
+use crate::tls::TlsSpec;
 
-/// A candidate, as its file describes it. In commands, `${data}` is a folder for its data, `${port}`
-/// and `${port2}` are free ports on loopback, `${folder}` is the candidate's own folder, and `${self}` this
-/// program.
+/// A candidate, as its file describes it. In commands, `${data}` is a folder for its data, `${port}` and
+/// `${port2}` to `${port4}` are free ports on loopback, `${folder}` is the candidate's own folder, `${self}`
+/// this program, and `${NAME}` a folder that the user names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CandidateSpec {
@@ -26,17 +30,39 @@ pub struct CandidateSpec {
     /// Programs that must be installed.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// Folders that the user names by variables of the environment, by the names of their places.
+    #[serde(default)]
+    pub folders: BTreeMap<String, FolderSpec>,
+    /// Why it cannot be run, if nobody can run it here.
+    #[serde(default)]
+    pub not_run: Option<String>,
     /// How they can be had, for people: `apt-get install nginx`.
     #[serde(default)]
     pub install: Option<String>,
     /// Where it answers, with the same places as commands. The scheme names the protocol.
     #[serde(default = "http_address")]
     pub url: String,
+    /// Further addresses, if several servers answer for it: workers take all in turn.
+    #[serde(default)]
+    pub further_urls: Vec<String>,
+    /// Header fields of all requests over HTTP.
+    #[serde(default)]
+    pub headers: Fields,
+    /// TLS, if an address begins with `https:`. Its file may be one that the candidate makes.
+    #[serde(default)]
+    pub tls: TlsSpec,
     /// Commands that prepare it, one after the other.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
     /// The command that runs it.
     pub start: Vec<String>,
+    /// The command that asks it to end. Then its processes get SIGTERM.
+    #[serde(default)]
+    pub stop: Option<Vec<String>>,
+    /// The file whose digest is that of the program, if that is not the one that `start` runs: a script
+    /// or an archive of Java.
+    #[serde(default)]
+    pub program: Option<String>,
     /// The path, or a whole address, that answers with 2xx when it is ready. Without it `url` is asked:
     /// for its root, or by `PING`.
     #[serde(default)]
@@ -53,6 +79,9 @@ pub struct CandidateSpec {
     /// The command that prints its configuration in force.
     #[serde(default)]
     pub configuration: Option<Vec<String>>,
+    /// The command that prints the folder of its control group (version 2), which is then watched.
+    #[serde(default)]
+    pub cgroup: Option<Vec<String>>,
     /// The path, or a whole address, of its metrics in Prometheus's text format.
     #[serde(default)]
     pub metrics: Option<String>,
@@ -78,7 +107,40 @@ impl CandidateSpec {
     pub fn parse(text: &str) -> Result<Self, CandidateError> {
         let spec: Self = from_toml("candidate", text)?;
         marks::check(&spec.marks, spec.metrics.is_some())?;
+        if let Some(name) = spec.folders.keys().find(|name| PLACES.contains(&name.as_str())) {
+            return Err(invalid("candidate: folders", format!("`${{{name}}}` is a place of every candidate")).into());
+        }
         Ok(spec)
+    }
+}
+
+/// A folder that the user names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderSpec {
+    /// The variable of the environment with the folder.
+    pub variable: String,
+    /// Files that it must have. Their digests are in the record.
+    #[serde(default)]
+    pub files: Vec<String>,
+}
+
+impl FolderSpec {
+    /// The folder, if the user has named one.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        std::env::var_os(&self.variable).filter(|folder| !folder.is_empty()).map(PathBuf::from)
+    }
+
+    /// What is missing, for people.
+    pub(super) fn missing(&self) -> Option<String> {
+        let Some(folder) = self.folder() else {
+            return Some(match self.files.as_slice() {
+                [] => format!("a folder that {} names", self.variable),
+                files => format!("a folder that {} names, with {}", self.variable, files.join(" and ")),
+            });
+        };
+        let file = self.files.iter().find(|file| !folder.join(file).is_file());
+        file.map(|file| format!("{file} in the folder {} ({})", folder.display(), self.variable))
     }
 }
 

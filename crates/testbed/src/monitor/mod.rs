@@ -17,8 +17,10 @@
 //! | `NAME.cpu`, `NAME.cpu_user`, `NAME.cpu_system` | in processors: 1.5 is one and a half |
 //! | `NAME.memory_bytes`, `NAME.threads`, `NAME.open_files` | sums with all descendants |
 //! | `NAME.read_bytes_per_s`, `NAME.written_bytes_per_s` | from and to disks |
+//! | `NAME.cpu_throttled` | of a control group: processors that it could not use because of its quota |
 //! | `metrics.…` | counters as rates per second, gauges as they are; no buckets of histograms |
 
+mod cgroup;
 mod clock;
 mod cpu;
 pub(crate) mod device;
@@ -49,6 +51,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use cgroup::CgroupWatch;
 use clock::Clock;
 pub(crate) use cpu::CpuTimes;
 pub(crate) use endpoint::Endpoint;
@@ -74,6 +77,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// Processes to watch.
     pub watches: Vec<Watch>,
+    /// Control groups to watch.
+    pub cgroups: Vec<CgroupWatch>,
     /// An endpoint that reports metrics.
     pub metrics: Option<MetricsSource>,
     /// From sample to sample, usually one second. The kernel counts processor time in hundredths
@@ -167,7 +172,7 @@ pub async fn run(
     let mut clock = Clock::new(start, settings.interval)?;
     let mut until = pin!(until);
     let mut scrape = settings.metrics.as_ref().map(Scrape::new).transpose()?;
-    let mut columns: Vec<String> = snapshot::columns(&settings.watches).collect();
+    let mut columns: Vec<String> = snapshot::columns(settings).collect();
     let is_over = tokio::select! {
         biased;
         () = &mut until => true,

@@ -1,7 +1,10 @@
 //! What the machine and the watched processes count at one instant, and the values in between.
 
+use std::path::PathBuf;
+
 use tokio::time::Instant;
 
+use super::cgroup::{self, CgroupWatch};
 use super::cpu::{self, CpuTimes};
 use super::disk::{self, DiskState, Place};
 use super::memory::{self, Memory};
@@ -22,6 +25,7 @@ pub struct Snapshot {
     interfaces: Option<Interfaces>,
     waits: Waits,
     watched: Vec<Option<Usage>>,
+    groups: Vec<cgroup::Counts>,
 }
 
 /// Takes snapshots.
@@ -30,6 +34,7 @@ pub struct Sampler {
     place: Option<Place>,
     roots: Vec<Option<Root>>,
     candidates: Candidates,
+    groups: Vec<PathBuf>,
 }
 
 impl Sampler {
@@ -37,7 +42,8 @@ impl Sampler {
     pub fn new(settings: &Settings) -> Self {
         let place = settings.data.as_deref().map(Place::new);
         let roots = settings.watches.iter().map(|watch| Root::find(watch.pid)).collect();
-        Self { place, roots, candidates: Candidates::default() }
+        let groups = settings.cgroups.iter().map(|group| group.folder.clone()).collect();
+        Self { place, roots, candidates: Candidates::default(), groups }
     }
 
     /// Takes a snapshot now. This reads files of the kernel and may block.
@@ -52,6 +58,7 @@ impl Sampler {
             interfaces: network::read(),
             waits: pressure::read(),
             watched,
+            groups: self.groups.iter().map(|folder| cgroup::Counts::read(folder)).collect(),
         }
     }
 
@@ -67,11 +74,13 @@ impl Sampler {
 }
 
 /// The columns, in the order of [`Snapshot::values_since`].
-pub fn columns(watches: &[Watch]) -> impl Iterator<Item = String> {
+pub fn columns(settings: &Settings) -> impl Iterator<Item = String> {
     let machine = [&cpu::COLUMNS[..], &memory::COLUMNS, &disk::COLUMNS, &network::COLUMNS, &pressure::COLUMNS];
     let machine = machine.into_iter().flatten().map(|column| (*column).to_owned());
     let of_watch = |watch: &Watch| usage::COLUMNS.map(|column| format!("{}.{column}", watch.name));
-    machine.chain(watches.iter().flat_map(of_watch))
+    let of_group = |group: &CgroupWatch| cgroup::COLUMNS.map(|column| format!("{}.{column}", group.name));
+    let groups = settings.cgroups.iter().flat_map(of_group);
+    machine.chain(settings.watches.iter().flat_map(of_watch)).chain(groups)
 }
 
 impl Snapshot {
@@ -86,6 +95,9 @@ impl Snapshot {
         values.extend(pressure::shares(before.waits, self.waits, elapsed_s));
         for (before, now) in before.watched.iter().zip(&self.watched) {
             values.extend(usage::values(before.as_ref(), now.as_ref(), elapsed_s));
+        }
+        for (before, now) in before.groups.iter().zip(&self.groups) {
+            values.extend(cgroup::values(before, now, elapsed_s));
         }
         values
     }

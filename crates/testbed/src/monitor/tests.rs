@@ -69,7 +69,7 @@ impl Drop for Process {
 }
 
 fn settings(watches: Vec<Watch>) -> Settings {
-    Settings { data: None, watches, metrics: None, interval: Duration::from_millis(50) }
+    Settings { data: None, watches, cgroups: Vec::new(), metrics: None, interval: Duration::from_millis(50) }
 }
 
 /// The values of a column.

@@ -3,16 +3,19 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use ::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use http_body_util::Full;
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 
 use super::failure::Failure;
 use super::http::{self, HttpConnection};
 use super::resp::{self, RespConnection};
 use super::target::Target;
-use crate::plan::{Connections, Keep};
+use crate::plan::{Connections, Http, Keep};
 use crate::scenario::{Answer, Outgoing, Protocol};
+use crate::tls::Tls;
 
 /// The most bytes of an answer that is kept in memory.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -20,11 +23,27 @@ pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The connections of a worker.
 pub struct Connector {
     target: Target,
+    tls: Option<Tls>,
+    /// Header fields of all requests.
+    headers: Vec<(HeaderName, HeaderValue)>,
     connections: Connections,
     /// Connections that nobody uses, if users share them. The one that was used last comes first, so
     /// that those in excess grow old.
     idle: RefCell<Vec<Connection>>,
+    /// Is held while a connection is made that all share.
+    making: Mutex<()>,
 }
+
+/// What a request has reached.
+pub enum Reached {
+    /// It is being sent: the connection takes it.
+    Sent,
+    /// The beginning of the answer is there, with the status if the protocol has one.
+    Head(Option<u16>),
+}
+
+/// Is called with what a request has reached.
+pub type OnReached<'a> = &'a mut dyn FnMut(Reached);
 
 /// A connection.
 pub enum Connection {
@@ -44,12 +63,28 @@ pub enum Request {
 
 impl Connector {
     /// Connections to a target.
-    pub fn new(target: Target, connections: Connections) -> Rc<Self> {
-        Rc::new(Self { target, connections, idle: RefCell::default() })
+    pub fn new(
+        target: Target,
+        tls: Option<Tls>,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        connections: Connections,
+    ) -> Rc<Self> {
+        Rc::new(Self { target, tls, headers, connections, idle: RefCell::default(), making: Mutex::default() })
+    }
+
+    /// Connections to the same target, of its own, that users share in another way.
+    pub fn with_keep(&self, keep: Keep) -> Rc<Self> {
+        let connections = Connections { keep, ..self.connections.clone() };
+        Self::new(self.target.clone(), self.tls.clone(), self.headers.clone(), connections)
     }
 
     /// A connection that is free, or a new one. The second is true if it was used before.
     pub async fn connection(&self, own: &mut Option<Connection>) -> Result<(Connection, bool), Failure> {
+        if let Some(shared) = self.shared() {
+            return Ok((shared, true));
+        }
+        // One user makes the connection that all share; the others wait for it.
+        let _making = if self.is_shared() { Some(self.making.lock().await) } else { None };
         if let Some(shared) = self.shared() {
             return Ok((shared, true));
         }
@@ -67,6 +102,20 @@ impl Connector {
         Ok((connection, false))
     }
 
+    /// A connection for a request that another one, which the server had closed, did not take.
+    pub async fn another(&self) -> Result<Connection, Failure> {
+        match self.is_shared() {
+            true => Ok(self.connection(&mut None).await?.0),
+            false => self.connect().await,
+        }
+    }
+
+    /// Whether all users of the worker have one connection, which takes many requests at once.
+    fn is_shared(&self) -> bool {
+        let Connections { keep, http, .. } = self.connections;
+        self.target.protocol == Protocol::Http && keep == Keep::Worker && http == Http::Two
+    }
+
     /// A connection that many requests use at once.
     fn shared(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
@@ -75,12 +124,19 @@ impl Connector {
     }
 
     /// A new connection.
-    pub async fn connect(&self) -> Result<Connection, Failure> {
+    async fn connect(&self) -> Result<Connection, Failure> {
         let stream = TcpStream::connect(self.target.address).await.map_err(Failure::of_connect)?;
         stream.set_nodelay(true).map_err(Failure::of_connect)?;
         match self.target.protocol {
-            Protocol::Http => Ok(Connection::Http(HttpConnection::new(stream, self.connections.http).await?)),
             Protocol::Resp => Ok(Connection::Resp(RespConnection::new(stream))),
+            Protocol::Http => {
+                let version = self.connections.http;
+                let connection = match &self.tls {
+                    Some(tls) => HttpConnection::new(tls.begin(stream).await.map_err(Failure::of_tls)?, version).await,
+                    None => HttpConnection::new(stream, version).await,
+                };
+                Ok(Connection::Http(connection?))
+            }
         }
     }
 
@@ -108,7 +164,8 @@ impl Connector {
         match outgoing {
             Outgoing::Http(request) => {
                 let path = http::path(&request.path, base)?;
-                let request = http::request(request, &path, self.connections.http, &self.target.host)?;
+                let version = self.connections.http;
+                let request = http::request(request, &path, version, &self.target, &self.headers)?;
                 Ok(Request::Http(Box::new(request)))
             }
             Outgoing::Command(words) => Ok(Request::Resp(resp::request(words)?)),
@@ -132,19 +189,11 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and receives its answer to the end. `on_head` is called when its beginning is
-    /// there, with the status if the protocol has one.
-    pub async fn exchange(
-        &mut self,
-        request: Request,
-        keeps_body: bool,
-        on_head: &mut dyn FnMut(Option<u16>),
-    ) -> Result<Answer, Failure> {
+    /// Sends a request, and receives its answer to the end.
+    pub async fn exchange(&mut self, request: Request, keeps_body: bool, on: OnReached<'_>) -> Result<Answer, Failure> {
         match (self, request) {
-            (Self::Http(connection), Request::Http(request)) => {
-                connection.exchange(*request, keeps_body, on_head).await
-            }
-            (Self::Resp(connection), Request::Resp(command)) => connection.exchange(&command, on_head).await,
+            (Self::Http(connection), Request::Http(request)) => connection.exchange(*request, keeps_body, on).await,
+            (Self::Resp(connection), Request::Resp(command)) => connection.exchange(&command, on).await,
             // The steps and the address of a job were compared before it began.
             _ => Err(Failure::Other("a request of another protocol".to_owned())),
         }

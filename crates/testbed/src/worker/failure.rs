@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::event::{OF_GENERATOR, Outcome};
+use crate::tls;
 
 /// How a request failed.
 #[derive(Debug, Error)]
@@ -32,6 +33,14 @@ impl Failure {
                 Some(own) => own,
                 None => Self::Other(format!("connect: {}", error.kind())),
             },
+        }
+    }
+
+    /// TLS did not begin.
+    pub fn of_tls(error: io::Error) -> Self {
+        match tls::failure(&error) {
+            Some(kind) => Self::Other(kind.to_owned()),
+            None => Self::of_io(error),
         }
     }
 

@@ -1,18 +1,25 @@
 //! Requests over HTTP.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+
 use bytes::Bytes;
 use http::header::HOST;
-use http::{HeaderValue, Request, Uri};
+use http::{HeaderName, HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
 use oxiri::Iri;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_local;
 
-use super::connection::ANSWER_BYTES_MAX;
+use super::connection::{ANSWER_BYTES_MAX, OnReached, Reached};
 use super::failure::Failure;
+use super::slots::Slots;
+use super::target::Target;
 use crate::plan::Http;
 use crate::scenario::{Answer, Head, HttpRequest};
 
@@ -20,8 +27,8 @@ use crate::scenario::{Answer, Head, HttpRequest};
 pub enum HttpConnection {
     /// HTTP/1.1
     One(http1::SendRequest<Full<Bytes>>),
-    /// HTTP/2
-    Two(http2::SendRequest<Full<Bytes>>),
+    /// HTTP/2, with its places for requests.
+    Two(http2::SendRequest<Full<Bytes>>, Slots),
 }
 
 /// The path and the query of a request. A relative reference begins at the path of the request before
@@ -39,26 +46,32 @@ pub fn path(reference: &str, base: &str) -> Result<String, Failure> {
     Ok(uri.path_and_query().map_or("/", |path| path.as_str()).to_owned())
 }
 
-/// A request in the form of the protocol.
+/// A request in the form of the protocol. `common` are header fields of all requests.
 pub fn request(
     request: &HttpRequest<'_>,
     path: &str,
     version: Http,
-    host: &HeaderValue,
+    target: &Target,
+    common: &[(HeaderName, HeaderValue)],
 ) -> Result<Request<Full<Bytes>>, Failure> {
     let not_sendable = || Failure::Other("a request that cannot be sent".to_owned());
+    let scheme = if target.tls.is_some() { "https" } else { "http" };
     let uri = match version {
         Http::One => path.to_owned(),
-        Http::Two => format!("http://{}{path}", String::from_utf8_lossy(host.as_bytes())),
+        Http::Two => format!("{scheme}://{}{path}", String::from_utf8_lossy(target.host.as_bytes())),
     };
     let mut built = Request::builder().method(request.method).uri(uri);
-    if let (Http::One, Some(headers)) = (version, built.headers_mut()) {
-        headers.insert(HOST, host.clone());
-    }
     if let Some(headers) = built.headers_mut() {
+        if version == Http::One {
+            headers.insert(HOST, target.host.clone());
+        }
         for (name, value) in &request.headers {
             let value = HeaderValue::from_str(value).map_err(|_| not_sendable())?;
             headers.append(name.clone(), value);
+        }
+        for (name, value) in common {
+            // A step may have one of its own.
+            headers.entry(name).or_insert_with(|| value.clone());
         }
     }
     built.body(Full::new(request.body.clone())).map_err(|_| not_sendable())
@@ -66,7 +79,10 @@ pub fn request(
 
 impl HttpConnection {
     /// Begins HTTP on a connection.
-    pub async fn new(stream: TcpStream, version: Http) -> Result<Self, Failure> {
+    pub async fn new<S>(stream: S, version: Http) -> Result<Self, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
         let io = TokioIo::new(stream);
         match version {
             Http::One => {
@@ -77,8 +93,13 @@ impl HttpConnection {
             }
             Http::Two => {
                 let (sender, connection) = http2::handshake(LocalExecutor, io).await.map_err(Failure::of_http)?;
-                spawn_local(async move { drop(connection.await) });
-                Ok(Self::Two(sender))
+                let connection = Rc::new(RefCell::new(connection));
+                let allowed = connection.clone();
+                let slots = Slots::new(move || allowed.borrow().current_max_send_streams());
+                spawn_local(async move {
+                    drop(poll_fn(|context| Future::poll(Pin::new(&mut *connection.borrow_mut()), context)).await);
+                });
+                Ok(Self::Two(sender, slots))
             }
         }
     }
@@ -87,7 +108,7 @@ impl HttpConnection {
     pub fn share(&self) -> Option<Self> {
         match self {
             Self::One(_) => None,
-            Self::Two(sender) => Some(Self::Two(sender.clone())),
+            Self::Two(sender, slots) => Some(Self::Two(sender.clone(), slots.clone())),
         }
     }
 
@@ -95,21 +116,24 @@ impl HttpConnection {
     pub fn is_open(&self) -> bool {
         match self {
             Self::One(sender) => !sender.is_closed(),
-            Self::Two(sender) => !sender.is_closed(),
+            Self::Two(sender, _) => !sender.is_closed(),
         }
     }
 
-    /// Sends a request, and receives its response to the end. `on_head` is called with the status when
-    /// the head of the response is there.
+    /// Sends a request, and receives its response to the end.
     pub async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         keeps_body: bool,
-        on_head: &mut dyn FnMut(Option<u16>),
+        on: OnReached<'_>,
     ) -> Result<Answer, Failure> {
-        let response = self.send(request).await.map_err(Failure::of_http)?;
+        let _slot = match self {
+            Self::One(_) => None,
+            Self::Two(_, slots) => Some(slots.clone().take().await),
+        };
+        let response = self.send(request, on).await.map_err(Failure::of_http)?;
         let (head, mut incoming) = response.into_parts();
-        on_head(Some(head.status.as_u16()));
+        on(Reached::Head(Some(head.status.as_u16())));
         let (mut body, mut body_bytes) = (Vec::new(), 0);
         while let Some(frame) = incoming.frame().await {
             let Ok(piece) = frame.map_err(Failure::of_http)?.into_data() else { continue };
@@ -124,14 +148,20 @@ impl HttpConnection {
         Ok(Answer { head: Head::Http(head.status, head.headers), body: body.into(), body_bytes })
     }
 
-    async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<hyper::Response<Incoming>, hyper::Error> {
+    async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        on: OnReached<'_>,
+    ) -> Result<hyper::Response<Incoming>, hyper::Error> {
         match self {
             Self::One(sender) => {
                 sender.ready().await?;
+                on(Reached::Sent);
                 sender.send_request(request).await
             }
-            Self::Two(sender) => {
+            Self::Two(sender, _) => {
                 sender.ready().await?;
+                on(Reached::Sent);
                 sender.send_request(request).await
             }
         }

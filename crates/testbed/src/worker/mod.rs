@@ -3,8 +3,8 @@
 //!
 //! - `generator.rs` sends users on their way, by `alarm.rs`; `user.rs`: what one user does.
 //! - `fill.rs`: users that make units before the load.
-//! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` or
-//!   `resp.rs`; `failure.rs`: how a request fails.
+//! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` (with
+//!   `slots.rs` for HTTP/2) or `resp.rs`; `failure.rs`: how a request fails.
 //! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing.
 
 pub mod alarm;
@@ -15,6 +15,7 @@ mod generator;
 mod http;
 mod log;
 mod resp;
+mod slots;
 mod stall;
 mod target;
 mod user;
@@ -37,9 +38,11 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::event::EventError;
 use crate::inputs::Inputs;
 use crate::link::ProxyThread;
-use crate::plan::{Connections, Keep, Plan, PlanError};
+use crate::plan::{Keep, Plan, PlanError};
 use crate::record::{Machine, Program};
 use crate::replay;
+use crate::scenario::Protocol;
+use crate::tls::Tls;
 use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, WireError};
 use connection::Connector;
 use fill::Filling;
@@ -193,7 +196,7 @@ impl Worker {
 struct Prepared {
     inputs: Inputs,
     worker: u32,
-    target: Target,
+    connector: Rc<Connector>,
     scenarios: Vec<crate::scenario::Scenario>,
     /// The scheme and the host of the candidate.
     origin: String,
@@ -206,19 +209,32 @@ struct Prepared {
 impl Prepared {
     fn new(job: Job) -> Result<Self, WorkerError> {
         let plan = Plan::parse(&job.plan)?;
-        let inputs = Inputs { plan, scenarios: job.scenarios, fill: job.fill, files: job.files, log: None };
+        let (scenarios, fill, files) = (job.scenarios, job.fill, job.files);
+        let inputs = Inputs { plan, scenarios, fill, files, folder: PathBuf::new(), log: None };
         let scenarios = inputs.compiled()?;
-        let mut target = Target::of_url(&job.url)?;
+        let url = job.reach.url_of(job.worker);
+        let mut target = Target::of_url(url)?;
         for scenario in &scenarios {
-            target.check(&job.url, scenario.protocol)?;
+            target.check(url, scenario.protocol)?;
         }
+        let refuse = |message: String| WorkerError::Address { url: url.to_owned(), message };
+        let headers = job.reach.fields()?;
+        if target.protocol == Protocol::Resp && !headers.is_empty() {
+            return Err(refuse(
+                "the plan or the candidate has header fields, which the Redis protocol has not".to_owned(),
+            ));
+        }
+        let tls = target.tls.clone().map(|server| Tls::new(&job.reach.trust, server, inputs.plan.connections.http));
+        let tls = tls.transpose().map_err(|error| refuse(error.to_string()))?;
         raise_open_files()?;
         let link = inputs.plan.link.map(|link| ProxyThread::start(link, target.address)).transpose()?;
         if let Some(link) = &link {
             target.address = link.address();
         }
-        let origin = origin(&job.url);
-        Ok(Self { inputs, worker: job.worker, target, scenarios, origin, folder: tempfile::tempdir()?, _link: link })
+        let origin = origin(url);
+        let connector = Connector::new(target, tls, headers, inputs.plan.connections.clone());
+        let folder = tempfile::tempdir()?;
+        Ok(Self { inputs, worker: job.worker, connector, scenarios, origin, folder, _link: link })
     }
 
     /// Where its part of an access log is.
@@ -246,10 +262,9 @@ impl Prepared {
         let file = self.folder.path().join("fill.csv.gz");
         let names = vec![scenario.names()];
         // Users follow each other at once: they share connections, as one client would.
-        let connections = Connections { keep: Keep::Worker, ..plan.connections.clone() };
         let shared = Rc::new(Shared {
             scenarios: vec![scenario],
-            connector: Connector::new(self.target.clone(), connections),
+            connector: self.connector.with_keep(Keep::Worker),
             log: Log::create(&file, names)?,
             timeout: plan.connections.timeout,
             start: begun,
@@ -289,7 +304,7 @@ impl Prepared {
         };
         let shared = Rc::new(Shared {
             scenarios: self.scenarios,
-            connector: Connector::new(self.target, plan.connections.clone()),
+            connector: self.connector,
             log: Log::create(&file, names)?,
             timeout: plan.connections.timeout,
             start: begin + plan.warm_up,

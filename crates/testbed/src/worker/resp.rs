@@ -10,7 +10,7 @@ use redis_protocol::resp2::types::{BorrowedFrame, BytesFrame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::connection::ANSWER_BYTES_MAX;
+use super::connection::{ANSWER_BYTES_MAX, OnReached, Reached};
 use super::failure::Failure;
 use crate::scenario::{Answer, Head};
 
@@ -56,8 +56,9 @@ impl RespConnection {
         self.exchange(&request(&words)?, &mut |_| {}).await
     }
 
-    /// Sends a command, and receives its answer. `on_head` is called when its first bytes are there.
-    pub async fn exchange(&mut self, command: &[u8], on_head: &mut dyn FnMut(Option<u16>)) -> Result<Answer, Failure> {
+    /// Sends a command, and receives its answer.
+    pub async fn exchange(&mut self, command: &[u8], on: OnReached<'_>) -> Result<Answer, Failure> {
+        on(Reached::Sent);
         self.stream.write_all(command).await.map_err(Failure::of_io)?;
         let (mut is_first, mut extent) = (true, Extent::default());
         loop {
@@ -67,7 +68,7 @@ impl RespConnection {
                 return Err(Failure::of_io(ErrorKind::UnexpectedEof.into()));
             }
             if std::mem::take(&mut is_first) {
-                on_head(None);
+                on(Reached::Head(None));
             }
             let no_resp = || Failure::Other("no RESP".to_owned());
             if !extent.is_whole(&self.received).ok_or_else(no_resp)? {

@@ -4,12 +4,15 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use http::{HeaderValue, Uri};
+use rustls_pki_types::ServerName;
 
 use super::WorkerError;
 use crate::scenario::Protocol;
 
 /// The port of HTTP where an address names none.
 const HTTP_PORT: u16 = 80;
+/// The port of HTTP over TLS where an address names none.
+const HTTPS_PORT: u16 = 443;
 /// The port of the Redis protocol where an address names none.
 const RESP_PORT: u16 = 6379;
 
@@ -25,6 +28,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// The host and the port, as requests over HTTP name them.
     pub host: HeaderValue,
+    /// The name that the server's certificate must have, if it speaks TLS.
+    pub tls: Option<ServerName<'static>>,
 }
 
 impl Target {
@@ -34,8 +39,11 @@ impl Target {
         let uri: Uri = url.parse().map_err(|_| refuse("no address; write for example http://127.0.0.1:8080"))?;
         let (protocol, port) = match uri.scheme_str() {
             Some("http") => (Protocol::Http, HTTP_PORT),
+            Some("https") => (Protocol::Http, HTTPS_PORT),
             Some("redis") => (Protocol::Resp, RESP_PORT),
-            _ => return Err(refuse("the testbed speaks plain HTTP (http://…) and the Redis protocol (redis://…)")),
+            _ => {
+                return Err(refuse("the testbed speaks HTTP (http://…, https://…) and the Redis protocol (redis://…)"));
+            }
         };
         let authority = uri.authority().ok_or_else(|| refuse("it names no host"))?;
         if authority.as_str().contains('@') {
@@ -44,8 +52,8 @@ impl Target {
         if protocol == Protocol::Resp && !matches!(uri.path(), "" | "/") {
             return Err(refuse("only redis://HOST:PORT; SELECT is a step of a scenario"));
         }
-        let host = authority.host().trim_matches(['[', ']']);
-        let resolved = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
+        let name = authority.host().trim_matches(['[', ']']);
+        let resolved = (name, authority.port_u16().unwrap_or(port)).to_socket_addrs();
         let resolved: Vec<_> = resolved?.collect();
         // A name such as `localhost` has several addresses, and the candidate listens on some of them.
         let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
@@ -55,7 +63,10 @@ impl Target {
         };
         let address = address.ok_or_else(|| refuse("its host has no address"))?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| refuse("its host is no header value"))?;
-        Ok(Self { protocol, address, host })
+        let is_secure = uri.scheme_str() == Some("https");
+        let name = || ServerName::try_from(name.to_owned()).map_err(|_| refuse("its host is no name of a server"));
+        let tls = is_secure.then(name).transpose()?;
+        Ok(Self { protocol, address, host, tls })
     }
 
     /// Whether steps of this protocol can be sent there.
@@ -78,10 +89,11 @@ mod tests {
     fn the_scheme_chooses_the_protocol_and_its_port() {
         let target = |url: &str| Target::of_url(url).map(|target| (target.protocol, target.address.to_string()));
         assert_eq!(target("http://127.0.0.1").unwrap(), (Protocol::Http, "127.0.0.1:80".to_owned()));
+        assert_eq!(target("https://127.0.0.1").unwrap(), (Protocol::Http, "127.0.0.1:443".to_owned()));
         assert_eq!(target("redis://127.0.0.1").unwrap(), (Protocol::Resp, "127.0.0.1:6379".to_owned()));
         assert_eq!(target("redis://[::1]:7000/").unwrap(), (Protocol::Resp, "[::1]:7000".to_owned()));
         for refused in [
-            "https://127.0.0.1",
+            "ftp://127.0.0.1",
             "127.0.0.1:80",
             "redis://user:word@127.0.0.1",
             "http://user:word@127.0.0.1",

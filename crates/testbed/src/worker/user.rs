@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
-use super::connection::{Connection, Connector};
+use super::connection::{Connection, Connector, Reached};
 use super::failure::Failure;
 use super::log::Log;
 use crate::event::{Event, Outcome};
@@ -147,18 +147,19 @@ impl User {
         event.sent_bytes = outgoing.bytes();
         let request = shared.connector.request(&outgoing, &self.base)?;
         let (mut connection, was_used) = shared.connector.connection(&mut self.connection).await?;
-        let mut on_head = |status| {
-            event.first_byte_us = Some(shared.micros(Instant::now()));
-            event.status = status;
+        let mut on = |reached| {
+            let now_us = Some(shared.micros(Instant::now()));
+            match reached {
+                Reached::Sent => event.sent_us = now_us,
+                Reached::Head(status) => (event.first_byte_us, event.status) = (now_us, status),
+            }
         };
-        event.sent_us = Some(shared.micros(Instant::now()));
-        let answer = match connection.exchange(request, step.keeps_body, &mut on_head).await {
+        let answer = match connection.exchange(request, step.keeps_body, &mut on).await {
             // Every client sends such a request again.
             Err(Failure::Unseen) if was_used => {
-                connection = shared.connector.connect().await?;
-                event.sent_us = Some(shared.micros(Instant::now()));
+                connection = shared.connector.another().await?;
                 let again = shared.connector.request(&outgoing, &self.base)?;
-                connection.exchange(again, step.keeps_body, &mut on_head).await?
+                connection.exchange(again, step.keeps_body, &mut on).await?
             }
             answer => answer?,
         };

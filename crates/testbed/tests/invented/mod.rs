@@ -190,6 +190,8 @@ impl Invented {
             program: testbed.clone(),
         };
         let machine = Machine {
+            id: None,
+            boot_id: None,
             name: format!("node-{}", self.nodes),
             roles: ["coordinator", "candidate", "worker 0"].map(str::to_owned).to_vec(),
             processor: Some("Example 9000 at 2.4 GHz".to_owned()),

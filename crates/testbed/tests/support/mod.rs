@@ -16,6 +16,7 @@ use testbed::coordinator::{Collected, Coordinator, WorkerPlace};
 use testbed::event::StepNames;
 use testbed::inputs::Inputs;
 use testbed::plan::Plan;
+use testbed::reach::Reach;
 use testbed::record::{Machine, Program};
 use testbed::results::Judgement;
 use testbed::scenario::{Protocol, Scenario};
@@ -64,7 +65,7 @@ impl Run {
         let url = format!("{scheme}://{address}");
         let coordinator = Coordinator {
             inputs: &self.inputs,
-            url: &url,
+            reach: &Reach::at(&url),
             token: TOKEN,
             folder: self.folder.path(),
             on_progress: &|_, _| {},

@@ -2,9 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use testbed::find::{Bracket, Next, Precision, Search, WhyEnded};
-use testbed::inputs::Inputs;
-use testbed::results::Verdict;
+use testbed::find::{Next, PlanSearch, Precision, WhyEnded};
+use testbed::runner::Filed;
 
 use super::measure::MeasureArgs;
 use super::run::word;
@@ -42,75 +41,75 @@ pub async fn run(args: FindArgs) -> anyhow::Result<()> {
         return Err(CliError::Usage("--precision is a ratio above 1, for example 1.1".to_owned()).into());
     }
     let inputs = args.measure.inputs()?;
-    let users = inputs.plan.load.mean_rate(inputs.plan.workers);
-    let Some(users) = users else {
-        return Err(CliError::Usage("a closed loop has no rate to be found; use another shape".to_owned()).into());
+    let precision = Precision { ratio: args.precision, confirmations: args.confirmations };
+    let Some(mut search) = PlanSearch::new(&inputs.plan, precision) else {
+        return Err(
+            CliError::Usage("a closed loop or a replay has no rate to be found; use another shape".to_owned()).into()
+        );
     };
-    let mut search = Search::new(Precision { ratio: args.precision, confirmations: args.confirmations });
     let mut output = Output::stdout();
-    let mut requests_per_user = 1.0;
     let bracket = loop {
         let factor = match search.next() {
             Next::Try(factor) => factor,
             Next::Found(bracket) => break bracket,
             Next::Ended(why) => return Err(ended(why)),
         };
-        let seed = if args.same_seed { 0 } else { search.trials().len() as u64 };
-        let trial = trial_inputs(&inputs, factor, seed);
-        let filed = args.measure.measure(&trial).await?;
-        let (all, judgement) = (&filed.outcome.summary.all, &filed.outcome.judgement);
-        if judgement.verdict == Verdict::Held {
-            requests_per_user = all.due as f64 / filed.outcome.summary.duration_s / (users * factor);
-        }
-        search.add(factor, judgement.verdict);
+        let filed = args.measure.measure(&search.inputs(&inputs, factor, args.same_seed)).await?;
+        add(&mut search, factor, &filed);
         if args.output.json {
+            let (all, judgement) = (&filed.outcome.summary.all, &filed.outcome.judgement);
             output.json(&json!({
                 "id": filed.record.id,
                 "factor": factor,
-                "users_per_s": users * factor,
+                "users_per_s": search.users_per_s(factor),
                 "verdict": judgement.verdict,
                 "reasons": judgement.reasons,
                 "p99_ms": all.response.p99_ms,
             }))?;
         } else {
-            let reason = judgement.reasons.first().map(|reason| format!("  {reason}")).unwrap_or_default();
-            let (rate, p99_ms, word) = (users * factor, all.response.p99_ms, word(judgement.verdict));
-            output.line(format!("{rate:>10.1} users/s  {word:<9}  p99 {p99_ms:>8.2} ms{reason}"))?;
+            output.line(shown(&search, factor, &filed))?;
         }
         output.flush()?;
     };
-    let Bracket { held, not_held } = bracket;
+    let rates = search.rates(bracket);
     if args.output.json {
         output.json(&json!({
-            "held_users_per_s": users * held,
-            "not_held_users_per_s": users * not_held,
-            "held_requests_per_s": users * held * requests_per_user,
-            "not_held_requests_per_s": users * not_held * requests_per_user,
-            "runs": search.trials().len(),
+            "held_users_per_s": rates.held_users_per_s,
+            "not_held_users_per_s": rates.not_held_users_per_s,
+            "held_requests_per_s": rates.held_requests_per_s,
+            "not_held_requests_per_s": rates.not_held_requests_per_s,
+            "runs": search.runs(),
         }))?;
     } else {
-        let [held, not_held] = [held, not_held].map(|end| users * end * requests_per_user);
-        let runs = search.trials().len();
+        let (held, not_held) = (rates.held_requests_per_s, rates.not_held_requests_per_s);
+        let runs = search.runs();
         output.line(format!("\n{held:.1} requests per second held, {not_held:.1} not ({runs} runs)"))?;
     }
     output.finish()
 }
 
-/// The inputs of a run of the search, with a seed that is so far from the plan's.
-fn trial_inputs(inputs: &Inputs, factor: f64, seed: u64) -> Inputs {
-    let mut trial = inputs.clone();
-    trial.plan.load = inputs.plan.load.scaled(factor);
-    trial.plan.seed = inputs.plan.seed + seed;
-    trial
+/// Adds what a run has shown. Returns how many requests were due per second.
+pub fn add(search: &mut PlanSearch, factor: f64, filed: &Filed) -> f64 {
+    let summary = &filed.outcome.summary;
+    let due_per_s = summary.all.due as f64 / summary.duration_s;
+    search.add(factor, filed.outcome.judgement.verdict, due_per_s);
+    due_per_s
+}
+
+/// A line about a run.
+pub fn shown(search: &PlanSearch, factor: f64, filed: &Filed) -> String {
+    let (all, judgement) = (&filed.outcome.summary.all, &filed.outcome.judgement);
+    let reason = judgement.reasons.first().map(|reason| format!("  {reason}")).unwrap_or_default();
+    let (rate, p99_ms, word) = (search.users_per_s(factor), all.response.p99_ms, word(judgement.verdict));
+    format!("{rate:>10.1} users/s  {word:<9}  p99 {p99_ms:>8.2} ms{reason}")
 }
 
 fn ended(why: WhyEnded) -> anyhow::Error {
     match why {
         WhyEnded::Void => {
-            eprintln!("penates: runs are void again and again; the last run's report says why");
+            eprintln!("penates: {why}");
             CliError::Void.into()
         }
-        WhyEnded::NothingHeld => anyhow::anyhow!("not even a small part of the plan's load is held"),
-        WhyEnded::EverythingHeld => anyhow::anyhow!("many times the plan's load is still held: begin with more"),
+        WhyEnded::NothingHeld | WhyEnded::EverythingHeld => anyhow::anyhow!("{why}"),
     }
 }

@@ -39,23 +39,34 @@ pub struct MeasureArgs {
     /// The process of that server, if it is on this machine: it is watched and recorded.
     #[arg(long, value_name = "PID", requires = "url")]
     pid: Option<u32>,
+    /// The folder of that server's control group (version 2), such as that of a container: it is watched.
+    #[arg(long, value_name = "DIR", requires = "url")]
+    cgroup: Option<PathBuf>,
     /// Where the candidate keeps its data, instead of a temporary folder. It stays, so that one run can
     /// read what another has written.
     #[arg(long, value_name = "DIR", requires = "candidate")]
     data: Option<PathBuf>,
     /// The number of workers instead of the plan's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "worker")]
     workers: Option<u32>,
+    /// The seed instead of the plan's.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How runs are made and kept.
+    #[command(flatten)]
+    runs: RunsArgs,
+}
+
+/// How runs are made and kept.
+#[derive(Debug, Args)]
+pub struct RunsArgs {
     /// A worker that runs elsewhere (`penates testbed worker`); may be repeated. Workers are then
     /// these only.
-    #[arg(long, value_name = "ADDRESS", requires = "token_file", conflicts_with = "workers")]
+    #[arg(long, value_name = "ADDRESS", requires = "token_file")]
     worker: Vec<String>,
     /// The file with the token of these workers.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The seed instead of the plan's.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
     /// Run even if the record has gaps. The run is marked on every page.
     #[arg(long)]
     untraceable: bool,
@@ -83,10 +94,7 @@ impl MeasureArgs {
     pub fn inputs(&self) -> anyhow::Result<Inputs> {
         let mut inputs = Inputs::read(&self.plan).map_err(|error| CliError::Usage(error.to_string()))?;
         let plan = &mut inputs.plan;
-        plan.workers = match self.worker.len() {
-            0 => self.workers.unwrap_or(plan.workers),
-            elsewhere => u32::try_from(elsewhere)?,
-        };
+        plan.workers = self.runs.workers()?.or(self.workers).unwrap_or(plan.workers);
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.url = self.url.clone().or(plan.url.take());
         plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
@@ -95,15 +103,54 @@ impl MeasureArgs {
 
     /// Makes one run.
     pub async fn measure(&self, inputs: &Inputs) -> anyhow::Result<Filed> {
+        let measured = self.measured(inputs.plan.url.as_deref())?;
+        self.runs.measure(inputs, measured, self.data.as_deref(), self.cgroup.as_deref()).await
+    }
+
+    fn measured(&self, url: Option<&str>) -> anyhow::Result<Measured> {
+        match (&self.candidate, url) {
+            (Some(name), _) => Ok(Measured::Candidate(Box::new(candidate(Path::new(name))?))),
+            (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),
+            (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),
+        }
+    }
+}
+
+/// The candidate of a folder, or one that comes with the program.
+pub fn candidate(name: &Path) -> anyhow::Result<Candidate> {
+    let candidate = match name.join("candidate.toml").exists() {
+        // Its programs may run in another folder.
+        true => Candidate::read(&name.canonicalize()?),
+        false => Candidate::shipped(&name.to_string_lossy()),
+    };
+    candidate.map_err(|error| CliError::Usage(error.to_string()).into())
+}
+
+impl RunsArgs {
+    /// The number of workers, if they are named.
+    pub fn workers(&self) -> anyhow::Result<Option<u32>> {
+        Ok(Some(u32::try_from(self.worker.len())?).filter(|workers| *workers > 0))
+    }
+
+    /// Makes one run. `data` is the candidate's folder, if not a temporary one, and `cgroup` the control
+    /// group of a server that runs already.
+    pub async fn measure(
+        &self,
+        inputs: &Inputs,
+        measured: Measured,
+        data: Option<&Path>,
+        cgroup: Option<&Path>,
+    ) -> anyhow::Result<Filed> {
         inputs.plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
         let token = self.token()?;
         let itself = std::env::current_exe().context("finding the program")?;
         let bars = Bars::new(inputs);
         let runner = Runner {
             inputs,
-            measured: self.measured(inputs.plan.url.as_deref())?,
+            measured,
             archive: &self.archive.archive,
-            data: self.data.as_deref(),
+            data,
+            cgroup,
             who: self.who.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default(),
             program: program()?,
             program_path: &itself,
@@ -141,24 +188,6 @@ impl MeasureArgs {
             WorkerPlace::Here(command)
         };
         (0..workers).map(here).collect()
-    }
-
-    fn measured(&self, url: Option<&str>) -> anyhow::Result<Measured> {
-        match (&self.candidate, url) {
-            (Some(name), _) => {
-                let folder = PathBuf::from(name);
-                let is_folder = folder.join("candidate.toml").exists();
-                let candidate = match is_folder {
-                    // Its programs may run in another folder.
-                    true => Candidate::read(&folder.canonicalize()?),
-                    false => Candidate::shipped(name),
-                };
-                let candidate = candidate.map_err(|error| CliError::Usage(error.to_string()))?;
-                Ok(Measured::Candidate(Box::new(candidate)))
-            }
-            (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),
-            (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),
-        }
     }
 }
 

@@ -9,6 +9,7 @@ mod plans;
 mod publish;
 mod run;
 mod serve;
+mod study;
 mod worker;
 
 use std::path::PathBuf;
@@ -36,6 +37,11 @@ enum Action {
     /// It doubles the load of a plan until a run does not hold it, then bisects, and confirms both
     /// ends by repeated runs. Each run starts the candidate again.
     Find(find::FindArgs),
+    /// Find the greatest loads of several candidates, one after the other.
+    ///
+    /// The result is a table: a row for each candidate, plan and number of workers. What cannot be run
+    /// has a row with the reason. A study that was interrupted goes on where it was.
+    Study(study::StudyArgs),
     /// List the plans that come with the program, or print one with its scenarios.
     Plans(plans::PlansArgs),
     /// List the runs of an archive, the newest first.
@@ -75,6 +81,7 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Run(args) => run::run(args).await,
         Action::Find(args) => find::run(args).await,
+        Action::Study(args) => study::run(args).await,
         Action::Plans(args) => plans::run(&args),
         Action::List(args) => list::run(&args),
         Action::File(args) => file::run(args).await,

@@ -1,0 +1,238 @@
+//! `penates testbed study`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use testbed::candidate::Candidate;
+use testbed::find::{Next, PlanSearch, Precision};
+use testbed::inputs::Inputs;
+use testbed::results::Verdict;
+use testbed::runner::{Filed, Measured, RunnerError};
+use testbed::study::{Found, RowTrial, Study, StudySpec, digest, replace};
+
+use super::find::{add, shown};
+use super::measure::{RunsArgs, candidate};
+use crate::cli::OutputArgs;
+use crate::exit::CliError;
+use crate::output::Output;
+
+/// Arguments of `penates testbed study`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates testbed study repositories.toml --archive /srv/runs --data /mnt/disk/study")]
+pub struct StudyArgs {
+    /// The file that names candidates and plans (TOML). The table is written beside it:
+    /// NAME.results.json and NAME.results.md.
+    #[arg(value_name = "FILE")]
+    study: PathBuf,
+    /// Where candidates keep their data, instead of temporary folders.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How runs are made and kept.
+    #[command(flatten)]
+    runs: RunsArgs,
+    /// The form of the output.
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A search that is to be made.
+struct Cell<'a> {
+    name: &'a str,
+    candidate: Candidate,
+    inputs: Inputs,
+    /// What writes the data that it reads.
+    fill: Option<Inputs>,
+    digest: String,
+}
+
+/// Makes the searches that have no answer yet, and prints the table.
+pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(&args.study).with_context(|| format!("reading {}", args.study.display()))?;
+    let spec = StudySpec::parse(&text).map_err(|error| CliError::Usage(error.to_string()))?;
+    let cells = cells(&args, &spec)?;
+    let results = args.study.with_extension("results.json");
+    let mut study = Study::read(&results).with_context(|| format!("reading {}", results.display()))?;
+    study.name.clone_from(&spec.name);
+    let is_of_study = |row: &testbed::study::Row| {
+        let is = |cell: &Cell<'_>| {
+            (cell.name, &cell.inputs.plan.name, cell.inputs.plan.workers) == (&row.candidate, &row.plan, row.workers)
+        };
+        cells.iter().any(is)
+    };
+    study.rows.retain(is_of_study);
+    let mut output = Output::stdout();
+    for cell in &cells {
+        let plan = &cell.inputs.plan;
+        let index = study.row(cell.name, &plan.name, plan.workers, &cell.digest);
+        if study.rows[index].found.is_none() {
+            if !args.output.json {
+                output.line(format!("{} with {}, {} workers", plan.name, cell.name, plan.workers))?;
+                output.flush()?;
+            }
+            search(&args, &spec, cell, &mut study, index, &results, &mut output).await?;
+        }
+        if args.output.json {
+            output.json(&study.rows[index])?;
+            output.flush()?;
+        }
+    }
+    if !args.output.json {
+        output.line(format!("\n{}", study.to_markdown().trim_end()))?;
+    }
+    output.finish()?;
+    let is_answered = |row: &testbed::study::Row| !matches!(row.found, None | Some(Found::NoAnswer(_)));
+    if study.rows.iter().all(is_answered) { Ok(()) } else { Err(CliError::Incomplete.into()) }
+}
+
+/// All searches of the study, with everything that they name.
+fn cells<'a>(args: &StudyArgs, spec: &'a StudySpec) -> anyhow::Result<Vec<Cell<'a>>> {
+    let folder = args.study.parent().unwrap_or(Path::new(""));
+    let inputs_of = |name: &str, workers: Option<u32>| -> anyhow::Result<Inputs> {
+        let mut inputs = Inputs::read(&beside(folder, name)).map_err(|error| CliError::Usage(error.to_string()))?;
+        inputs.plan.workers = args.runs.workers()?.or(workers).unwrap_or(inputs.plan.workers);
+        Ok(inputs)
+    };
+    let mut cells = Vec::new();
+    for (name, plan, workers) in spec.rows() {
+        let candidate = candidate(&beside(folder, name))?;
+        let inputs = inputs_of(&plan.plan, workers)?;
+        let fill = plan.fill.as_deref().map(|fill| inputs_of(fill, workers)).transpose()?;
+        // What is not there yet has no digest, and changes the inputs when it comes.
+        let mut digests = candidate.digests().unwrap_or_default();
+        digests.extend(inputs.digests());
+        digests.extend(fill.iter().flat_map(Inputs::digests));
+        let digest = digest(&digests, spec);
+        cells.push(Cell { name, candidate, inputs, fill, digest });
+    }
+    Ok(cells)
+}
+
+/// A file or folder beside the study; otherwise the name of something that comes with the program.
+fn beside(folder: &Path, name: &str) -> PathBuf {
+    let path = folder.join(name);
+    if path.exists() { path } else { PathBuf::from(name) }
+}
+
+/// Searches from where the row is to its end, and keeps the row after each run.
+async fn search(
+    args: &StudyArgs,
+    spec: &StudySpec,
+    cell: &Cell<'_>,
+    study: &mut Study,
+    index: usize,
+    results: &Path,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let precision = Precision { ratio: spec.precision, confirmations: spec.confirmations };
+    let Some(mut search) = PlanSearch::new(&cell.inputs.plan, precision) else {
+        let message = format!("{}: a closed loop or a replay has no rate to be found", cell.inputs.plan.name);
+        return Err(CliError::Usage(message).into());
+    };
+    for trial in &study.rows[index].trials {
+        search.add(trial.factor, trial.verdict, trial.due_per_s);
+    }
+    // A search that was interrupted fills a folder again.
+    let mut folder = None;
+    let found = loop {
+        let factor = match search.next() {
+            Next::Try(factor) => factor,
+            Next::Found(bracket) => break Found::Bracket(search.rates(bracket)),
+            Next::Ended(why) => break why.into(),
+        };
+        let made = match filled(args, cell, &mut folder).await {
+            Ok(()) => {
+                let inputs = search.inputs(&cell.inputs, factor, cell.fill.is_some());
+                measure(args, cell, &inputs, &folder).await
+            }
+            Err(error) => Err(error),
+        };
+        let filed = match made {
+            Ok(filed) => filed,
+            Err(error) => match reason(&error) {
+                Some(reason) => break Found::NotRun(reason),
+                None => return Err(error),
+            },
+        };
+        let due_per_s = add(&mut search, factor, &filed);
+        if !args.output.json {
+            output.line(shown(&search, factor, &filed))?;
+            output.flush()?;
+        }
+        let row = &mut study.rows[index];
+        row.version.clone_from(&filed.record.candidate.program.version);
+        row.trials.push(RowTrial {
+            run: filed.record.id,
+            factor,
+            due_per_s,
+            verdict: filed.outcome.judgement.verdict,
+            reason: filed.outcome.judgement.reasons.into_iter().next(),
+            p99_ms: filed.outcome.summary.all.response.p99_ms,
+        });
+        keep(study, results)?;
+    };
+    study.rows[index].found = Some(found);
+    keep(study, results)
+}
+
+fn keep(study: &Study, results: &Path) -> anyhow::Result<()> {
+    let kept = study.write(results);
+    let kept = kept.and_then(|()| replace(&results.with_extension("md"), study.to_markdown().as_bytes()));
+    kept.with_context(|| format!("writing {}", results.display()))
+}
+
+/// Fills a folder with what the runs of a row read, unless that is done.
+async fn filled(args: &StudyArgs, cell: &Cell<'_>, folder: &mut Option<tempfile::TempDir>) -> anyhow::Result<()> {
+    let (Some(fill), None) = (&cell.fill, &*folder) else { return Ok(()) };
+    let new = temporary(args)?;
+    let measured = Measured::Candidate(Box::new(cell.candidate.clone()));
+    let filed = args.runs.measure(fill, measured, Some(&new.path().join("data")), None).await?;
+    let judgement = filed.outcome.judgement;
+    if judgement.verdict == Verdict::Failed {
+        let reason = judgement.reasons.into_iter().next().unwrap_or_default();
+        return Err(NotFilled(format!("the data could not be written: {reason}")).into());
+    }
+    *folder = Some(new);
+    Ok(())
+}
+
+async fn measure(
+    args: &StudyArgs,
+    cell: &Cell<'_>,
+    inputs: &Inputs,
+    folder: &Option<tempfile::TempDir>,
+) -> anyhow::Result<Filed> {
+    let measured = Measured::Candidate(Box::new(cell.candidate.clone()));
+    let own = match (folder, &args.data) {
+        (None, Some(_)) => Some(temporary(args)?),
+        _ => None,
+    };
+    let data = folder.as_ref().or(own.as_ref()).map(|folder| folder.path().join("data"));
+    args.runs.measure(inputs, measured, data.as_deref(), None).await
+}
+
+/// A folder that goes with its value, on the disk that matters.
+fn temporary(args: &StudyArgs) -> anyhow::Result<tempfile::TempDir> {
+    let made = match &args.data {
+        Some(data) => std::fs::create_dir_all(data).and_then(|()| tempfile::tempdir_in(data)),
+        None => tempfile::tempdir(),
+    };
+    made.context("making a folder for the candidate's data")
+}
+
+/// What a row reads could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotFilled(String);
+
+/// Why a candidate was not run, if it is about this candidate and this plan alone.
+fn reason(error: &anyhow::Error) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<NotFilled>() {
+        return Some(error.to_string());
+    }
+    match error.downcast_ref::<RunnerError>()? {
+        error @ (RunnerError::Candidate(_) | RunnerError::Plan(_) | RunnerError::Run(_)) => Some(error.to_string()),
+        _ => None,
+    }
+}

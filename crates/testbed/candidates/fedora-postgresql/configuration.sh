@@ -1,0 +1,1 @@
+../fedora/configuration.sh

@@ -1,0 +1,1 @@
+../fedora/start.sh

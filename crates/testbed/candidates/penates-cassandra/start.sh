@@ -1,0 +1,33 @@
+#!/bin/sh
+# Starts a cluster of Cassandra, and servers in front of it: start.sh PROGRAM DATA NODES PORT…
+# All of them get the signal that ends this script, and the script waits for them.
+set -eu
+program=$1 data=$2 nodes=$3
+shift 3
+trap : TERM INT
+
+"$program" cluster up --folder "$data/cassandra" --nodes "$nodes" --json > "$data/nodes.new" &
+cluster=$!
+until [ "$(grep -c '"cql"' "$data/nodes.new")" -ge "$nodes" ]; do
+    kill -0 "$cluster"
+    sleep 0.2
+done
+mv "$data/nodes.new" "$data/nodes"
+
+addresses=$(sed -n 's/.*"cql":"\([^"]*\)".*/\1/p' "$data/nodes" | paste -s -d , -)
+store=cassandra://$addresses/testbed
+copies=$nodes
+[ "$copies" -le 3 ] || copies=3
+[ -e "$data/is-initialized" ] || "$program" init --store "$store" --replication "dc1=$copies"
+: > "$data/is-initialized"
+echo "$store" > "$data/store"
+
+for port; do
+    "$program" serve --store "$store" --listen "127.0.0.1:$port" --tls-listen off --set auth.write=open &
+done
+# A signal ends `wait`, and not what it waits for.
+while :; do
+    status=0
+    wait || status=$?
+    [ "$status" -gt 128 ] || exit "$status"
+done
