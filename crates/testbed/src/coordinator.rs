@@ -399,7 +399,7 @@ async fn start(mut command: Command) -> std::io::Result<(Child, String)> {
     }
 }
 
-async fn ask(wire: &mut Wire, question: &ToWorker) -> Result<ToCoordinator, String> {
+pub(crate) async fn ask(wire: &mut Wire, question: &ToWorker) -> Result<ToCoordinator, String> {
     wire.send(question).await.map_err(|error| error.to_string())?;
     match wire.receive().await.map_err(|error| error.to_string())? {
         ToCoordinator::Refused(why) => Err(why),
@@ -409,7 +409,7 @@ async fn ask(wire: &mut Wire, question: &ToWorker) -> Result<ToCoordinator, Stri
 
 /// How far a worker's clock is ahead of this one, and how wrong that may be, in microseconds: it was
 /// read between the question and the answer.
-async fn compare_clocks(wire: &mut Wire) -> Result<(i64, u64), String> {
+pub(crate) async fn compare_clocks(wire: &mut Wire) -> Result<(i64, u64), String> {
     let mut best = (0, u64::MAX);
     for _ in 0..CLOCK_LOOKS {
         let asked_us = Timestamp::now().as_microsecond();

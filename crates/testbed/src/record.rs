@@ -43,7 +43,7 @@ pub struct RunRecord {
 }
 
 /// A program.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     /// Its name.
     pub name: String,
@@ -99,6 +99,21 @@ pub struct WorkerRecord {
     /// The longest time in which the thread of the load did nothing, in milliseconds.
     #[serde(default)]
     pub longest_stall_ms: f64,
+    /// Its program.
+    pub program: Program,
+}
+
+/// A monitor on another machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MonitorRecord {
+    /// Its address.
+    pub address: String,
+    /// The host name of its machine.
+    pub machine: String,
+    /// How far its clock is ahead of the coordinator's, in microseconds.
+    pub clock_offset_us: i64,
+    /// How wrong that may be, in microseconds.
+    pub clock_error_us: u64,
     /// Its program.
     pub program: Program,
 }

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::export::{self, svg::DrawError};
 use crate::inputs::Inputs;
 use crate::machine;
-use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, Watch};
+use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, Watch, Watcher};
 use crate::plan::{PlanError, invalid};
 use crate::reach::Reach;
 use crate::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord};
@@ -68,6 +69,8 @@ pub struct Runner<'a> {
     pub program_path: &'a Path,
     /// The token of the workers.
     pub token: &'a str,
+    /// The addresses of monitors on other machines of the candidate.
+    pub monitors: &'a [String],
     /// A run whose record has gaps is made all the same.
     pub is_untraceable: bool,
     /// A run on a busy machine is not void for that.
@@ -105,6 +108,14 @@ pub enum RunnerError {
     /// The workers cannot begin.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A monitor on another machine cannot be used.
+    #[error("monitor {address}: {message}")]
+    Monitor {
+        /// Its address.
+        address: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The events cannot be counted.
     #[error(transparent)]
     Tally(#[from] TallyError),
@@ -130,13 +141,24 @@ pub enum RunnerError {
 
 /// What the monitor has sampled, as it is kept and as it is shown.
 struct Sampled {
+    /// The name of its file, without the ending.
+    name: String,
     csv: Vec<u8>,
     samples: Samples,
+}
+
+impl Sampled {
+    fn new(name: String, csv: Vec<u8>) -> Result<Self, MonitorError> {
+        Ok(Self { samples: monitor::read(&name, csv.as_slice())?, name, csv })
+    }
 }
 
 /// What was seen beside the load.
 struct Seen {
     sampled: Result<Sampled, MonitorError>,
+    /// By the monitors on other machines.
+    elsewhere: Vec<Result<Sampled, String>>,
+    watchers: Vec<Watcher>,
     events: Vec<EventRecord>,
     marks: Vec<Marked>,
 }
@@ -181,8 +203,16 @@ impl Runner<'_> {
             }
         };
         let fill = self.count_fill(&collected, &work)?;
+        let (mut elsewhere, mut lost) = (Vec::new(), Vec::new());
+        for (sampled, address) in seen.elsewhere.into_iter().zip(self.monitors) {
+            match sampled {
+                Ok(sampled) => elsewhere.push(sampled),
+                Err(why) => lost.push(format!("The monitor {address} was lost: {why}.")),
+            }
+        }
         let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
         void.extend(collected.lost.iter().cloned());
+        void.extend(lost);
         void.extend(seen.events.iter().filter_map(EventRecord::void));
         let sampled = match seen.sampled {
             Ok(sampled) => Some(sampled),
@@ -214,12 +244,18 @@ impl Runner<'_> {
             inputs: [self.inputs.digests(), work.candidate_files.clone()].concat(),
             seed: plan.seed,
             workers: collected.workers.clone(),
-            machines: machines(coordinating, &collected, work.running.is_some()),
+            machines: machines(coordinating, &collected, &seen.watchers, work.running.is_some()),
             preparation: plan.preparation.clone(),
             missing,
-            beside: Beside { events: seen.events, fill, replay: collected.replay.clone(), link: plan.link },
+            beside: Beside {
+                events: seen.events,
+                fill,
+                replay: collected.replay.clone(),
+                monitors: seen.watchers.into_iter().map(|watcher| watcher.record).collect(),
+                link: plan.link,
+            },
         };
-        let filed = self.file(run, &work, record, &collected, (sampled, seen.marks), void);
+        let filed = self.file(run, &work, record, &collected, (sampled, elsewhere, seen.marks), void);
         if let Some(running) = work.running {
             running.end().await;
         }
@@ -310,6 +346,12 @@ impl Runner<'_> {
         let (start, mut started) = watch::channel(None);
         let (end, mut ended) = watch::channel(false);
         let (mut also_started, is_over) = (started.clone(), ended.clone());
+        let (started_there, ended_there) = (started.clone(), ended.clone());
+        let connecting = self.monitors.iter().map(|address| async move {
+            let connected = Watcher::connect(address, self.token).await;
+            connected.map_err(|message| RunnerError::Monitor { address: address.clone(), message })
+        });
+        let mut watchers = try_join_all(connecting).await?;
         let on_start = |at: Timestamp| {
             let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             start.send_replace(Some(Instant::now() + left));
@@ -331,8 +373,19 @@ impl Runner<'_> {
                 let _ = ended.wait_for(|is_over| *is_over).await;
             };
             let run = monitor::run(&settings, start.unwrap_or_else(Instant::now), &mut csv, until).await;
-            run.and_then(|_| Ok(Sampled { samples: monitor::read("candidate", csv.as_slice())?, csv }))
+            run.and_then(|_| Sampled::new("candidate".to_owned(), csv))
         };
+        let (also_start, is_over_there) = (started_there.clone(), ended_there.clone());
+        let watching = watchers.iter_mut().enumerate().map(|(number, watcher)| {
+            let (mut start, is_over) = (also_start.clone(), is_over_there.clone());
+            async move {
+                let start = start.wait_for(Option::is_some).await.ok().and_then(|start| *start);
+                let csv = watcher.watch(start.unwrap_or_else(Instant::now), is_over).await?;
+                let name = format!("{number}-{}", plain(&watcher.machine.name));
+                Sampled::new(name, csv).map_err(|error| error.to_string())
+            }
+        });
+        let watching = join_all(watching);
         let running = async {
             let collected = coordinator.run(places).await;
             end.send_replace(true);
@@ -349,8 +402,8 @@ impl Runner<'_> {
             let events = beside::events::run(events, candidate, start, work.folder.path(), &is_over);
             tokio::join!(events, beside::watch(candidate, start, is_over.clone()))
         };
-        let (collected, sampled, (events, marks)) = tokio::join!(running, monitoring, beside);
-        Ok((collected?, Seen { sampled, events, marks }))
+        let (collected, sampled, elsewhere, (events, marks)) = tokio::join!(running, monitoring, watching, beside);
+        Ok((collected?, Seen { sampled, elsewhere, watchers, events, marks }))
     }
 
     /// Where the candidate keeps its data, as far as is known.
@@ -385,7 +438,7 @@ impl Runner<'_> {
         work: &Work,
         record: RunRecord,
         collected: &Collected,
-        (sampled, mut marks): (Option<Sampled>, Vec<Marked>),
+        (sampled, elsewhere, mut marks): (Option<Sampled>, Vec<Sampled>, Vec<Marked>),
         void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
@@ -437,8 +490,8 @@ impl Runner<'_> {
         for (worker, path) in events.iter().enumerate() {
             run.add_copy(&format!("events/worker-{worker:03}.csv.gz"), path)?;
         }
-        if let Some(sampled) = &sampled {
-            run.add("monitor/candidate.csv", &sampled.csv)?;
+        for sampled in sampled.iter().chain(&elsewhere) {
+            run.add(&format!("monitor/{}.csv", sampled.name), &sampled.csv)?;
         }
         if !marks.is_empty() {
             run.add("marks.csv", &marks_csv(&marks))?;
@@ -455,7 +508,7 @@ impl Runner<'_> {
             judgement: &outcome.judgement,
             summary: &outcome.summary,
             seconds: &measured.seconds,
-            monitors: &sampled.into_iter().map(|sampled| sampled.samples).collect::<Vec<_>>(),
+            monitors: &sampled.into_iter().chain(elsewhere).map(|sampled| sampled.samples).collect::<Vec<_>>(),
             events: &marks,
             plan_toml: &plan.to_toml(),
         });
@@ -486,19 +539,31 @@ fn saturated(samples: &Samples, record: &RunRecord, summary: &Summary) -> Vec<St
 }
 
 /// All machines of a run, each once, with what ran there.
-fn machines(coordinating: Machine, collected: &Collected, is_candidate_here: bool) -> Vec<Machine> {
+fn machines(
+    coordinating: Machine,
+    collected: &Collected,
+    watchers: &[Watcher],
+    is_candidate_here: bool,
+) -> Vec<Machine> {
     let mut all = vec![coordinating];
     if is_candidate_here {
         all[0].roles.push("candidate".to_owned());
     }
-    for (worker, machine) in collected.machines.iter().enumerate() {
-        let role = format!("worker {worker}");
+    let workers = collected.machines.iter().enumerate().map(|(worker, machine)| (format!("worker {worker}"), machine));
+    let monitors = watchers.iter().map(|watcher| (format!("monitor {}", watcher.record.address), &watcher.machine));
+    for (role, machine) in workers.chain(monitors) {
         match all.iter_mut().find(|known| known.is_same(machine)) {
             Some(known) => known.roles.push(role),
             None => all.push(Machine { roles: vec![role], ..machine.clone() }),
         }
     }
     all
+}
+
+/// A name of a machine as a part of the name of a file: what a stranger calls itself may be anything.
+fn plain(name: &str) -> String {
+    let is_plain = |char: &char| char.is_ascii_alphanumeric() || *char == '-';
+    name.chars().filter(is_plain).take(60).collect()
 }
 
 /// The end of a log, as a file.

@@ -1,4 +1,4 @@
-//! What a coordinator and a worker say to each other: messages with their length before them
+//! What a coordinator and a worker or a monitor say to each other: messages with their length before them
 //! (four bytes), in postcard. Both are the same program.
 
 use std::io;
@@ -52,6 +52,13 @@ pub enum ToWorker {
     Fill,
     /// Make no more units: one of another worker has failed.
     StopFill,
+    /// To a monitor: sample from this instant of its own clock on, in microseconds since 1970.
+    Watch {
+        /// The instant.
+        unix_us: i64,
+    },
+    /// To a monitor: the load has ended; send what was sampled.
+    EndWatch,
     /// Begin the load, with its warm-up, at this instant of the worker's own clock, in microseconds
     /// since 1970.
     Start {

@@ -6,18 +6,32 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use support::{TOKEN, is_installed, worker};
 use testbed::candidate::Candidate;
 use testbed::inputs::Inputs;
+use testbed::monitor::{RemoteMonitor, Settings};
 use testbed::plan::Plan;
-use testbed::record::Program;
+use testbed::record::{Machine, Program};
 use testbed::results::Verdict;
 use testbed::runner::{Filed, Measured, Runner, RunnerError};
+use testbed::wire::Progress;
 
 /// Makes a whole run of a plan for `get`, with further keys, on a candidate of Python whose file has
 /// further keys.
 async fn run(folder: &Path, of_plan: &str, of_candidate: &str) -> Result<Filed, RunnerError> {
+    run_with(folder, of_plan, of_candidate, &[], &|_, _| {}).await
+}
+
+/// The same, with monitors on other machines.
+async fn run_with(
+    folder: &Path,
+    of_plan: &str,
+    of_candidate: &str,
+    monitors: &[String],
+    on_progress: &(dyn Fn(u32, Progress) + Sync),
+) -> Result<Filed, RunnerError> {
     let candidate = format!(
         "name = \"files\"\nversion = [\"echo\", \"1\"]\n\
          start = [\"python3\", \"-u\", \"-m\", \"http.server\", \"--bind\", \"127.0.0.1\", \"--directory\", \"${{data}}\", \
@@ -39,9 +53,10 @@ async fn run(folder: &Path, of_plan: &str, of_candidate: &str) -> Result<Filed, 
         program: Program::default(),
         program_path: Path::new("/bin/false"),
         token: TOKEN,
+        monitors,
         is_untraceable: true,
         may_be_busy: true,
-        on_progress: &|_, _| {},
+        on_progress,
     };
     runner.run(vec![worker()]).await
 }
@@ -74,7 +89,7 @@ async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
     assert!(marks.contains("add-node n2\n") && marks.contains("add-node n2: done after"), "{marks}");
     assert!(marks.contains(",read of /\n"), "{marks}");
     let report = fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
-    assert!(report.contains("add-node n2: done after"));
+    assert!(report.contains("add-node n2: done after") && report.contains("Beside the load"));
     // What an event has started ends with the candidate, which is asked to end first.
     assert!(folder.path().join("stopped").exists());
     let child = fs::read_to_string(folder.path().join("child")).unwrap();
@@ -136,4 +151,53 @@ async fn a_fill_is_recorded_apart_and_one_that_fails_makes_the_run_void() {
         "{reasons}"
     );
     assert!(testbed::archive::ArchivedRun::at(&void.folder).outcome().is_ok(), "it is read again");
+}
+
+/// A monitor, and its address.
+async fn monitor(token: &str) -> (tokio::task::JoinHandle<()>, String) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let monitor = RemoteMonitor {
+        token: token.to_owned(),
+        program: Program::default(),
+        machine: Machine { name: "node-2/../x".to_owned(), ..Machine::find(None) },
+        settings: Settings {
+            data: None,
+            watches: Vec::new(),
+            cgroups: Vec::new(),
+            metrics: None,
+            interval: Duration::from_millis(100),
+        },
+    };
+    (tokio::spawn(async move { match monitor.serve(listener, |_| {}).await {} }), address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_the_run_void() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (_kept, address) = monitor(TOKEN).await;
+    let filed = run_with(folder.path(), "", "", std::slice::from_ref(&address), &|_, _| {}).await.unwrap();
+    let watched = &filed.record.beside.monitors[0];
+    assert_eq!((watched.address.as_str(), watched.machine.as_str()), (address.as_str(), "node-2/../x"));
+    assert!(filed.record.machines.iter().any(|machine| machine.roles == [format!("monitor {address}")]));
+    let csv = fs::read(filed.folder.join("data/monitor/0-node-2x.csv")).unwrap();
+    let samples = testbed::monitor::read("x", csv.as_slice()).unwrap();
+    // Two clocks that are one: a sample is a tenth of a second after the start instant or the one before.
+    assert!(samples.rows.len() >= 2 && samples.rows[0].0 > -1.0, "{:?}", samples.rows.len());
+    assert!(fs::read_to_string(filed.folder.join("data/report.html")).unwrap().contains("Monitor 0-node-2x"));
+
+    // It dies while the load runs.
+    let (mortal, address) = monitor(TOKEN).await;
+    let void = run_with(folder.path(), "", "", std::slice::from_ref(&address), &|_, _| mortal.abort()).await.unwrap();
+    assert_eq!(void.outcome.judgement.verdict, Verdict::Void);
+    let reasons = void.outcome.judgement.reasons.join("\n");
+    assert!(reasons.contains(&format!("The monitor {address} was lost: ")), "{reasons}");
+
+    let (_kept, stranger) = monitor("another token").await;
+    let refused = run_with(folder.path(), "", "", &[stranger], &|_, _| {}).await;
+    let Err(error) = refused else { panic!("a stranger is let in") };
+    assert!(error.to_string().ends_with("the token is wrong"), "{error}");
 }

@@ -15,6 +15,7 @@ mod watch;
 use serde::{Deserialize, Serialize};
 
 use crate::link::Link;
+use crate::record::MonitorRecord;
 use crate::replay::ReplayRecord;
 
 pub use events::{EventRecord, PlannedEvent};
@@ -35,7 +36,47 @@ pub struct Beside {
     /// What was replayed of an access log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
+    /// The monitors on other machines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub monitors: Vec<MonitorRecord>,
     /// The link between each worker and the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+}
+
+impl Beside {
+    /// What it says, for people: names and facts.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        if let Some(FillRecord { scenario, units, seconds, summary }) = &self.fill {
+            let rate = *units as f64 / seconds.max(1e-3);
+            let failed = summary.all.failed + summary.all.refused;
+            let fact = format!("{units} units of {scenario} in {seconds:.1} s ({rate:.0}/s), {failed} requests failed");
+            facts.push(("fill".to_owned(), fact));
+        }
+        if let Some(replay) = &self.replay {
+            let wrong = replay.first_unreadable.as_ref().map(|first| format!(" ({first})")).unwrap_or_default();
+            let cut = if replay.is_cut { "; the log goes on" } else { "" };
+            let fact = format!(
+                "{} requests of {} lines; {} lines unreadable{wrong}, {} with other methods, {} out of order{cut}",
+                replay.requests, replay.lines, replay.unreadable, replay.other_methods, replay.out_of_order
+            );
+            facts.push(("access log".to_owned(), fact));
+        }
+        facts.extend(self.link.map(|link| ("link".to_owned(), link.to_string())));
+        facts.extend(self.monitors.iter().map(|monitor| {
+            let (offset_ms, error_ms) = (monitor.clock_offset_us as f64 / 1e3, monitor.clock_error_us as f64 / 1e3);
+            let fact = format!("{}; its clock is ahead by {offset_ms:.3} ms, ± {error_ms:.3} ms", monitor.machine);
+            (format!("monitor {}", monitor.address), fact)
+        }));
+        facts.extend(self.events.iter().map(|event| {
+            let fact = match (&event.failure, event.begun_s.zip(event.ended_s)) {
+                (Some(failure), _) => format!("failed: {failure}"),
+                (None, Some((begun_s, ended_s))) => format!("from {begun_s:.1} s to {ended_s:.1} s"),
+                (None, None) => String::new(),
+            };
+            (format!("event `{}`", event.run.join(" ")), fact)
+        }));
+        facts
+    }
 }

@@ -97,6 +97,10 @@ pub(super) fn record(inputs: &Inputs<'_>) -> Markup {
             (facts("The run", &run_facts(record)))
             (programs(record))
             (facts("The candidate", &candidate_facts(record)))
+            @let beside = record.beside.facts();
+            @if !beside.is_empty() {
+                (facts("Beside the load", &beside.into_iter().map(|(name, fact)| (name, Some(fact))).collect::<Vec<_>>()))
+            }
             @if let Some(configuration) = &record.candidate.configuration {
                 (text("Configuration of the candidate, as read back from it", configuration))
             }

@@ -64,7 +64,10 @@ pub struct RunsArgs {
     /// these only.
     #[arg(long, value_name = "ADDRESS", requires = "token_file")]
     worker: Vec<String>,
-    /// The file with the token of these workers.
+    /// A monitor that runs on another machine of the candidate (`penates testbed monitor`); may be repeated.
+    #[arg(long, value_name = "ADDRESS", requires = "token_file")]
+    monitor: Vec<String>,
+    /// The file with the token of these workers and monitors.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Run even if the record has gaps. The run is marked on every page.
@@ -155,6 +158,7 @@ impl RunsArgs {
             program: program()?,
             program_path: &itself,
             token: &token,
+            monitors: &self.monitor,
             is_untraceable: self.untraceable,
             may_be_busy: self.busy,
             on_progress: &|worker, progress| bars.show(worker, progress),
@@ -207,8 +211,9 @@ impl Bars {
     fn show(&self, worker: u32, progress: Progress) {
         let Some(bar) = self.bars.get(worker as usize) else { return };
         bar.set_position(bar.elapsed().as_secs());
+        let phase = if progress.is_fill { "fill: " } else { "" };
         bar.set_message(format!(
-            "{} due  {} done  {} refused  {} failed  {} users",
+            "{phase}{} due  {} done  {} refused  {} failed  {} users",
             progress.due, progress.done, progress.refused, progress.failed, progress.users
         ));
     }

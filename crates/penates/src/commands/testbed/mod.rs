@@ -4,6 +4,7 @@ mod file;
 mod find;
 mod list;
 mod measure;
+mod monitor;
 mod null;
 mod plans;
 mod publish;
@@ -64,6 +65,11 @@ enum Action {
     /// The token is in the file that --token-file names, and coordinators must show it. Whoever knows
     /// it can make this machine send requests to any address.
     Worker(worker::WorkerArgs),
+    /// Watch this machine for a coordinator on another one.
+    ///
+    /// It samples the machine and the processes that it is told of, once a second while a load runs.
+    /// Coordinators must show the token.
+    Monitor(monitor::MonitorArgs),
     /// Serve the same bytes to every request, as fast as possible.
     Null(null::NullArgs),
 }
@@ -88,6 +94,7 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
         Action::Publish(args) => publish::run(&args),
         Action::Serve(args) => serve::run(args).await,
         Action::Worker(args) => worker::run(args),
+        Action::Monitor(args) => monitor::run(args).await,
         Action::Null(args) => null::run(args).await,
     }
 }

@@ -63,6 +63,9 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
     let rate = outcome.summary.done_per_s;
     output.line(format!("\nVerdict: {} ({rate:.1} requests per second)", word(outcome.judgement.verdict)))?;
     outcome.judgement.reasons.iter().try_for_each(|reason| output.line(format!("- {reason}")))?;
+    for (name, fact) in record.beside.facts() {
+        output.line(format!("{name}: {fact}"))?;
+    }
     if !record.missing.is_empty() {
         output.line(format!("Untraceable: it is not known {}.", record.missing.join(", ")))?;
     }

@@ -1,0 +1,209 @@
+//! Monitors on other machines: what a coordinator and a monitor say to each other. Samples stay on the
+//! monitor's machine until the load has ended.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use subtle::ConstantTimeEq;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::{MonitorError, Settings, run};
+use crate::coordinator::{ask, compare_clocks};
+use crate::record::{Machine, MonitorRecord, Program};
+use crate::wire::{EVENTS_BYTES, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+
+/// How long a stranger may take to show its token, and a monitor to be there.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a coordinator may be silent before the load: workers make a fill meanwhile.
+const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+/// A monitor says something each second. After this long without a word it is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long it waits if no coordinator can be accepted.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// A monitor that waits for coordinators.
+pub struct RemoteMonitor {
+    /// Coordinators must show this.
+    pub token: String,
+    /// Its program, for the record.
+    pub program: Program,
+    /// Its machine, for the record.
+    pub machine: Machine,
+    /// What it samples.
+    pub settings: Settings,
+}
+
+/// Why a monitor has not served a coordinator.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// It cannot talk to it.
+    #[error("coordinator: {0}")]
+    Wire(#[from] WireError),
+    /// The coordinator does not keep to the protocol, or has another version of it.
+    #[error("coordinator: {0}")]
+    Protocol(&'static str),
+    /// The coordinator does not know the token.
+    #[error("the token is wrong")]
+    Token,
+    /// It cannot sample.
+    #[error(transparent)]
+    Monitor(#[from] MonitorError),
+    /// The operating system refuses something.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl RemoteMonitor {
+    /// Serves coordinators, one after the other.
+    pub async fn serve(&self, listener: TcpListener, mut report: impl FnMut(&RemoteError)) -> std::convert::Infallible {
+        loop {
+            let served = match listener.accept().await {
+                Ok((stream, _)) => self.serve_one(stream).await,
+                Err(error) => {
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    Err(error.into())
+                }
+            };
+            if let Err(error) = &served {
+                report(error);
+            }
+        }
+    }
+
+    async fn serve_one(&self, stream: TcpStream) -> Result<(), RemoteError> {
+        let mut wire = Wire::new(stream)?;
+        let watched = self.watch(&mut wire).await;
+        if let Err(error) = &watched {
+            // It may have gone: that is why, then.
+            let _ = wire.send(&ToCoordinator::Refused(error.to_string())).await;
+        }
+        watched
+    }
+
+    async fn watch(&self, wire: &mut Wire) -> Result<(), RemoteError> {
+        let hello = timeout(HELLO_TIMEOUT, wire.receive()).await.map_err(|_| RemoteError::Protocol("it is silent"))?;
+        let ToWorker::Hello { version, token } = hello? else { return Err(RemoteError::Protocol("no hello")) };
+        if !bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
+            return Err(RemoteError::Token);
+        }
+        if version != VERSION {
+            return Err(RemoteError::Protocol("it is of another version than the monitor"));
+        }
+        let (program, machine) = (self.program.clone(), Box::new(self.machine.clone()));
+        wire.send(&ToCoordinator::Welcome { program, machine }).await?;
+        let start = loop {
+            let said = timeout(PATIENCE, wire.receive()).await.map_err(|_| RemoteError::Protocol("it is silent"))?;
+            match said? {
+                ToWorker::Clock => {
+                    let unix_us = Timestamp::now().as_microsecond();
+                    wire.send(&ToCoordinator::Clock { unix_us }).await?;
+                }
+                ToWorker::Watch { unix_us } => break instant(unix_us),
+                _ => return Err(RemoteError::Protocol("a monitor makes no load")),
+            }
+        };
+        let (end, ended) = oneshot::channel::<()>();
+        let mut csv = Vec::new();
+        let sampling = async {
+            let until = async {
+                // If the sender has gone, it is over too.
+                let _ = ended.await;
+            };
+            Ok::<_, RemoteError>(run(&self.settings, start, &mut csv, until).await?)
+        };
+        let talking = async {
+            let mut ticks = interval(Duration::from_secs(1));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => wire.send(&ToCoordinator::Progress(Progress::default())).await?,
+                    said = wire.receive() => match said? {
+                        ToWorker::EndWatch => break,
+                        _ => return Err(RemoteError::Protocol("it speaks while the load runs")),
+                    },
+                }
+            }
+            // It waits for this.
+            let _ = end.send(());
+            Ok(())
+        };
+        // Whatever fails first ends the other.
+        tokio::try_join!(sampling, talking)?;
+        for piece in csv.chunks(EVENTS_BYTES) {
+            wire.send(&ToCoordinator::Events(bytes::Bytes::copy_from_slice(piece))).await?;
+        }
+        Ok(wire.send(&ToCoordinator::End).await?)
+    }
+}
+
+/// An instant of the clock on the wall as one of the clock that never jumps.
+fn instant(unix_us: i64) -> Instant {
+    let (now, left_us) = (Instant::now(), unix_us - Timestamp::now().as_microsecond());
+    let time = Duration::from_micros(left_us.unsigned_abs());
+    match left_us >= 0 {
+        true => now + time,
+        false => now.checked_sub(time).unwrap_or(now),
+    }
+}
+
+/// A monitor on another machine, as the coordinator sees it.
+pub(crate) struct Watcher {
+    wire: Wire,
+    /// For the record.
+    pub record: MonitorRecord,
+    /// Its machine.
+    pub machine: Machine,
+}
+
+impl Watcher {
+    /// Connects to a monitor.
+    pub async fn connect(address: &str, token: &str) -> Result<Self, String> {
+        let connecting = async {
+            let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+            let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
+            wire.trust();
+            let hello = ToWorker::Hello { version: VERSION, token: token.to_owned() };
+            let ToCoordinator::Welcome { program, machine } = ask(&mut wire, &hello).await? else {
+                return Err("it does not welcome us".to_owned());
+            };
+            let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
+            let name = machine.name.clone();
+            let record =
+                MonitorRecord { address: address.to_owned(), machine: name, clock_offset_us, clock_error_us, program };
+            Ok(Self { wire, record, machine: *machine })
+        };
+        timeout(HELLO_TIMEOUT, connecting).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))
+    }
+
+    /// Lets it sample from an instant on until `is_over` becomes true. Returns its samples as CSV.
+    pub async fn watch(&mut self, start: Instant, mut is_over: watch::Receiver<bool>) -> Result<Vec<u8>, String> {
+        let told = |error: WireError| error.to_string();
+        // Clocks drift while a fill is made.
+        let compared = timeout(SILENCE_MAX, compare_clocks(&mut self.wire)).await;
+        (self.record.clock_offset_us, self.record.clock_error_us) =
+            compared.map_err(|_| "it is silent".to_owned())??;
+        let left_us = start.saturating_duration_since(Instant::now()).as_micros() as i64;
+        let unix_us = Timestamp::now().as_microsecond() + left_us + self.record.clock_offset_us;
+        self.wire.send(&ToWorker::Watch { unix_us }).await.map_err(told)?;
+        let (mut csv, mut is_ended) = (Vec::new(), false);
+        loop {
+            let said = tokio::select! {
+                said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
+                _ = is_over.wait_for(|is_over| *is_over), if !is_ended => {
+                    is_ended = true;
+                    self.wire.send(&ToWorker::EndWatch).await.map_err(told)?;
+                    continue;
+                }
+            };
+            match said.map_err(told)? {
+                ToCoordinator::Progress(_) => {}
+                ToCoordinator::Events(piece) => csv.extend_from_slice(&piece),
+                ToCoordinator::End => return Ok(csv),
+                ToCoordinator::Refused(why) => return Err(why),
+                _ => return Err("it does not keep to the protocol".to_owned()),
+            }
+        }
+    }
+}
