@@ -1,8 +1,11 @@
 //! Runs a plan with its workers: gives all of them the same start instant, and collects what they
-//! have measured. If a worker is lost, the run is void, and not smaller.
+//! have measured. If a worker is lost, the run is void, and not smaller. `before.rs` has what comes
+//! before the load.
+
+mod before;
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,15 +17,13 @@ use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::arrivals::Shape;
 use crate::inputs::Inputs;
 use crate::reach::Reach;
 use crate::record::{Machine, WorkerRecord};
-use crate::replay::{self, Replay, ReplayError, ReplayRecord};
-use crate::wire::{EVENTS_BYTES, Job, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+use crate::replay::{ReplayError, ReplayRecord};
+use crate::wire::{Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
 
 /// A worker says something each second. After this long without a word it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -222,49 +223,6 @@ impl Coordinator<'_> {
         Ok(Collected { started_at, ended_at, workers, machines, events, users, fill, replay, lost })
     }
 
-    /// Writes the parts of an access log, if the plan replays one.
-    async fn split_log(&self, workers: usize) -> Result<(Option<ReplayRecord>, Vec<PathBuf>), RunError> {
-        let (Shape::Replay { format, keys, speed, methods, duration, .. }, Some(log)) =
-            (&self.inputs.plan.load, &self.inputs.log)
-        else {
-            return Ok((None, Vec::new()));
-        };
-        let replay = Replay {
-            path: log.path.clone(),
-            format: *format,
-            keys: keys.clone(),
-            speed: *speed,
-            seconds: duration.as_secs_f64(),
-            methods: methods.clone(),
-        };
-        let parts: Vec<_> = (0..workers).map(|worker| self.folder.join(format!("part-{worker:03}"))).collect();
-        let into = parts.clone();
-        let split = tokio::task::spawn_blocking(move || replay::split(&replay, &into)).await;
-        Ok((Some(split.map_err(std::io::Error::other)??), parts))
-    }
-
-    /// Lets the workers make the fill of the plan. The second is true if a unit has failed.
-    async fn fill(&self, all: &mut [Connected]) -> Result<(Option<Filled>, bool), RunError> {
-        if self.inputs.plan.fill.is_none() {
-            return Ok((None, false));
-        }
-        let begun_at = Timestamp::now();
-        let events: Vec<_> =
-            all.iter().map(|connected| self.folder.join(format!("fill-{:03}.csv.gz", connected.worker))).collect();
-        let (failure, _) = watch::channel(false);
-        let failure = &failure;
-        let filling = all.iter_mut().zip(&events).map(|(connected, file)| async move {
-            let worker = connected.worker;
-            let filled = connected.fill(file, failure, |progress| (self.on_progress)(worker, progress)).await;
-            filled.map_err(|message| RunError::Worker { worker, message: format!("in the fill: {message}") })
-        });
-        let filled: Vec<(f64, Progress)> = try_join_all(filling).await?;
-        let seconds = filled.iter().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
-        let units = filled.iter().map(|(_, progress)| progress.due).sum();
-        let has_failed = filled.iter().any(|(_, progress)| progress.failed + progress.refused > 0);
-        Ok((Some(Filled { begun_at, seconds, units, events }), has_failed))
-    }
-
     fn file(&self, worker: u32) -> PathBuf {
         self.folder.join(format!("worker-{worker:03}.csv.gz"))
     }
@@ -296,77 +254,9 @@ impl Coordinator<'_> {
         };
         Ok(Connected { worker, wire, record, machine: *machine, _process: process })
     }
-
-    /// Gives a worker its job, with its part of an access log.
-    async fn prepare(&self, connected: &mut Connected, part: Option<&PathBuf>) -> Result<(), String> {
-        let job = Job {
-            plan: self.inputs.plan.to_toml(),
-            scenarios: self.inputs.scenarios.clone(),
-            files: self.inputs.files.clone(),
-            fill: self.inputs.fill.clone(),
-            reach: self.reach.clone(),
-            worker: connected.worker,
-        };
-        let wire = &mut connected.wire;
-        let mut question = ToWorker::Prepare(Box::new(job));
-        if let Some(path) = part {
-            wire.send(&question).await.map_err(|error| error.to_string())?;
-            let mut part = File::open(path).map_err(|error| error.to_string())?;
-            loop {
-                let mut piece = Vec::with_capacity(EVENTS_BYTES);
-                let read = (&mut part).take(EVENTS_BYTES as u64).read_to_end(&mut piece);
-                if read.map_err(|error| error.to_string())? == 0 {
-                    break;
-                }
-                wire.send(&ToWorker::Part(piece.into())).await.map_err(|error| error.to_string())?;
-            }
-            // The worker has it now.
-            std::fs::remove_file(path).map_err(|error| error.to_string())?;
-            question = ToWorker::PartEnd;
-        }
-        match ask(wire, &question).await? {
-            ToCoordinator::Ready => Ok(()),
-            _ => Err("it does not get ready".to_owned()),
-        }
-    }
 }
 
 impl Connected {
-    /// Lets the worker make its part of the fill. Returns how long that took, and what it has done. If a
-    /// unit of any worker fails, `failure` becomes true, and all end.
-    async fn fill(
-        &mut self,
-        file: &Path,
-        failure: &watch::Sender<bool>,
-        on_progress: impl Fn(Progress),
-    ) -> Result<(f64, Progress), String> {
-        let mut file = File::create(file).map_err(|error| error.to_string())?;
-        self.wire.send(&ToWorker::Fill).await.map_err(|error| error.to_string())?;
-        let (mut failed, mut is_stopped) = (failure.subscribe(), false);
-        loop {
-            let said = tokio::select! {
-                said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
-                _ = failed.wait_for(|has_failed| *has_failed), if !is_stopped => {
-                    is_stopped = true;
-                    self.wire.send(&ToWorker::StopFill).await.map_err(|error| error.to_string())?;
-                    continue;
-                }
-            };
-            if let Ok(ToCoordinator::Progress(progress) | ToCoordinator::Filled { progress, .. }) = &said
-                && progress.failed + progress.refused > 0
-            {
-                failure.send_replace(true);
-            }
-            match said.map_err(|error: WireError| error.to_string())? {
-                ToCoordinator::Progress(progress) => on_progress(progress),
-                ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
-                ToCoordinator::Filled { seconds, progress } => return Ok((seconds, progress)),
-                ToCoordinator::Refused(why) => return Err(why),
-                _ => return Err("it does not keep to the protocol".to_owned()),
-            }
-        }
-    }
-
     /// Receives everything.
     async fn collect(mut self, mut file: File, on_progress: impl Fn(Progress)) -> Result<Finished, String> {
         let mut finished = Finished::default();

@@ -15,8 +15,10 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 const LINES_MAX: u64 = 10_000_000_000;
 /// If none of so many first lines makes sense, it is no log.
 const LOOKED_AT: u64 = 1_000;
-/// The most requests that a log may have in one second: they are held in memory.
+/// The most requests that a log may have in one second, and the most bytes of their paths: they are held
+/// in memory.
 const OF_A_SECOND_MAX: usize = 200_000;
+const OF_A_SECOND_BYTES_MAX: usize = 64 << 20;
 
 /// Writes the parts of a log.
 pub(crate) fn split(replay: &Replay, parts: &[impl AsRef<Path>]) -> Result<ReplayRecord, ReplayError> {
@@ -45,11 +47,20 @@ struct Splitting<'a, W: Write> {
     /// The instant of the requests that are held.
     at_us: i64,
     held: Vec<(&'static str, String)>,
+    held_bytes: usize,
 }
 
 impl<'a, W: Write> Splitting<'a, W> {
     fn new(replay: &'a Replay, parts: Vec<W>) -> Self {
-        Self { replay, parts, record: ReplayRecord::default(), first_us: None, at_us: i64::MIN, held: Vec::new() }
+        Self {
+            replay,
+            parts,
+            record: ReplayRecord::default(),
+            first_us: None,
+            at_us: i64::MIN,
+            held: Vec::new(),
+            held_bytes: 0,
+        }
     }
 
     fn wrong(&self, message: impl Into<String>) -> ReplayError {
@@ -117,10 +128,12 @@ impl<'a, W: Write> Splitting<'a, W> {
             self.record.other_methods += 1;
             return Ok(true);
         };
-        if self.held.len() == OF_A_SECOND_MAX {
-            return Err(
-                self.wrong(format!("line {}: more than {OF_A_SECOND_MAX} requests of one instant", self.record.lines))
-            );
+        self.held_bytes += line.target.len();
+        if self.held.len() == OF_A_SECOND_MAX || self.held_bytes > OF_A_SECOND_BYTES_MAX {
+            return Err(self.wrong(format!(
+                "line {}: more than {OF_A_SECOND_MAX} requests of one instant, or more than 64 MiB",
+                self.record.lines
+            )));
         }
         self.held.push((method, line.target));
         Ok(true)
@@ -129,6 +142,7 @@ impl<'a, W: Write> Splitting<'a, W> {
     /// Writes the requests of one instant. Those of one second are spread over it evenly.
     fn write(&mut self) -> Result<(), ReplayError> {
         let held = std::mem::take(&mut self.held);
+        self.held_bytes = 0;
         if held.is_empty() {
             return Ok(());
         }
@@ -237,5 +251,8 @@ mod tests {
         let log: Vec<u8> = line.iter().copied().cycle().take(line.len() * (OF_A_SECOND_MAX + 1)).collect();
         let Err(error) = parts(&replay(1.0, 5.0), log.as_slice()) else { panic!("it is read") };
         assert!(error.to_string().contains("of one instant"), "{error}");
+        let long = self::line(10, &format!("GET /{}", "a".repeat(8_000))).into_bytes();
+        let log: Vec<u8> = long.iter().copied().cycle().take(long.len() * 9_000).collect();
+        assert!(parts(&replay(1.0, 5.0), log.as_slice()).is_err());
     }
 }
