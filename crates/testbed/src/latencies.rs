@@ -1,15 +1,35 @@
 //! Reads a log of HdrHistogram (V2) back: the response times of each second.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
 
+/// The first bytes of a histogram that is compressed.
+const COMPRESSED: [u8; 4] = 0x1c84_9314_u32.to_be_bytes();
+/// Bytes before the counts of a histogram: the first bytes, the length of the counts, the offset, the
+/// digits, the lowest and the highest value, and the ratio.
+const HEADER_BYTES: usize = 40;
+/// The most bytes of a histogram when it is no longer compressed. One of three digits has 54,272 counts
+/// of nine bytes at most.
+const HISTOGRAM_BYTES_MAX: u64 = 1 << 20;
+/// The digits of the values that a run keeps. Each further one takes ten times the memory.
+const DIGITS_MAX: u32 = 3;
+/// The most bytes of the histograms of all seconds.
+const MEMORY_BYTES_MAX: usize = 2 << 30;
+
 /// The histograms of each second since the start, in microseconds, of all tags together.
 pub(crate) fn read(log: &[u8]) -> Result<Vec<(i64, Histogram<u64>)>, String> {
+    read_within(log, MEMORY_BYTES_MAX)
+}
+
+fn read_within(log: &[u8], bytes_max: usize) -> Result<Vec<(i64, Histogram<u64>)>, String> {
+    let mut bytes = 0;
     let mut deserializer = Deserializer::new();
     let (mut start, mut base) = (Duration::ZERO, Duration::ZERO);
     let mut seconds: BTreeMap<i64, Histogram<u64>> = BTreeMap::new();
@@ -22,8 +42,18 @@ pub(crate) fn read(log: &[u8]) -> Result<Vec<(i64, Histogram<u64>)>, String> {
                 let at_s = (base.as_secs_f64() - start.as_secs_f64() + since_base_s).round() as i64;
                 let histogram = histogram(&mut deserializer, &interval)?;
                 match seconds.get_mut(&at_s) {
-                    Some(known) => known.add(&histogram).map_err(|error| error.to_string())?,
-                    None => drop(seconds.insert(at_s, histogram)),
+                    Some(known) => {
+                        let before = bytes_of(known);
+                        known.add(&histogram).map_err(|error| error.to_string())?;
+                        bytes += bytes_of(known) - before;
+                    }
+                    None => {
+                        bytes += bytes_of(&histogram);
+                        seconds.insert(at_s, histogram);
+                    }
+                }
+                if bytes > bytes_max {
+                    return Err(format!("the histograms of all seconds have more than {} MiB", bytes_max >> 20));
                 }
             }
         }
@@ -32,10 +62,110 @@ pub(crate) fn read(log: &[u8]) -> Result<Vec<(i64, Histogram<u64>)>, String> {
 }
 
 fn histogram(deserializer: &mut Deserializer, interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String> {
-    let bytes = BASE64_STANDARD.decode(interval.encoded_histogram()).map_err(|error| error.to_string())?;
+    let bytes = inflated(&BASE64_STANDARD.decode(interval.encoded_histogram()).map_err(|error| error.to_string())?)?;
+    // The deserializer believes the header: it would allocate whatever that says.
+    let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (Some(counts_bytes), Some(digits)) = (number(4), number(12)) else {
+        return Err("a histogram without a header".to_owned());
+    };
+    if HEADER_BYTES + counts_bytes as usize > bytes.len() {
+        return Err("a histogram that is shorter than it says".to_owned());
+    }
+    if digits > DIGITS_MAX {
+        return Err(format!("a histogram of {digits} digits; a run has {DIGITS_MAX}"));
+    }
     let mut histogram: Histogram<u64> =
         deserializer.deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
     // What is added to it may be longer.
     histogram.auto(true);
     Ok(histogram)
+}
+
+/// Bytes that a histogram has in memory.
+fn bytes_of(histogram: &Histogram<u64>) -> usize {
+    histogram.distinct_values() * size_of::<u64>()
+}
+
+/// A histogram that is not compressed.
+fn inflated(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    if !bytes.starts_with(&COMPRESSED) {
+        return Ok(bytes.to_vec());
+    }
+    let mut inflated = Vec::new();
+    // Its length comes first.
+    let compressed = bytes.get(8..).unwrap_or_default();
+    let read = ZlibDecoder::new(compressed).take(HISTOGRAM_BYTES_MAX + 1).read_to_end(&mut inflated);
+    read.map_err(|error| error.to_string())?;
+    match inflated.len() as u64 <= HISTOGRAM_BYTES_MAX {
+        true => Ok(inflated),
+        false => Err("a histogram of more than 1 MiB".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer, V2Serializer};
+
+    use super::*;
+
+    fn histogram_of(values: &[u64], digits: u8) -> Histogram<u64> {
+        let mut histogram = Histogram::new(digits).unwrap();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        histogram
+    }
+
+    /// A log with a histogram in each of these seconds.
+    fn log(histograms: &[(u32, Vec<u8>)]) -> String {
+        let line = |(at_s, bytes): &(u32, Vec<u8>)| format!("{at_s}.0,1.0,1.0,{}\n", BASE64_STANDARD.encode(bytes));
+        let head = "#[StartTime: 0.0 (seconds since epoch)]\n#[BaseTime: 0.0 (seconds since epoch)]\n";
+        head.to_owned() + &histograms.iter().map(line).collect::<String>()
+    }
+
+    /// A histogram as a run keeps it.
+    fn kept(histogram: &Histogram<u64>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(histogram, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        let bytes = encoder.finish().unwrap();
+        [&COMPRESSED[..], &(bytes.len() as u32).to_be_bytes(), &bytes].concat()
+    }
+
+    #[test]
+    fn histograms_of_a_second_are_read_together() {
+        let (one, two) = (histogram_of(&[5, 1_000_000], 3), histogram_of(&[u64::from(u32::MAX)], 3));
+        let mut plain = Vec::new();
+        V2Serializer::new().serialize(&two, &mut plain).unwrap();
+        let text = log(&[(3, kept(&one)), (3, plain), (4, kept(&two))]);
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(3, 3), (4, 1)]);
+    }
+
+    #[test]
+    fn a_log_that_would_take_all_memory_is_refused() {
+        let refused = |bytes: Vec<u8>| read(log(&[(0, bytes)]).as_bytes()).unwrap_err();
+        assert!(refused(kept(&histogram_of(&[5], 5))).contains("5 digits"));
+        assert_eq!(refused(compressed(&vec![0; 64 << 20])), "a histogram of more than 1 MiB");
+        let mut plain = Vec::new();
+        V2Serializer::new().serialize(&histogram_of(&[5], 3), &mut plain).unwrap();
+        plain[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
+        for bytes in [plain.clone(), compressed(&plain)] {
+            assert_eq!(refused(bytes), "a histogram that is shorter than it says");
+        }
+        assert_eq!(refused(vec![1, 2]), "a histogram without a header");
+
+        let one = kept(&histogram_of(&[u64::MAX / 2], 3));
+        let many: Vec<_> = (0..8).map(|at_s| (at_s, one.clone())).collect();
+        assert!(read_within(log(&many).as_bytes(), 8 << 20).is_ok());
+        assert!(read_within(log(&many).as_bytes(), 1 << 20).unwrap_err().contains("more than 1 MiB"));
+    }
 }

@@ -152,8 +152,9 @@ async fn a_candidate_of_two_servers_with_a_secret_is_ready_when_both_are_and_is_
                 cgroup = [\"echo\", \"/sys/fs/cgroup/two\"]\n";
     std::fs::write(folder.path().join("candidate.toml"), spec).unwrap();
     let candidate = Candidate::read(folder.path()).unwrap();
-    let data = folder.path().join("data");
-    let running = RunningCandidate::start(&candidate, &data, folder.path(), Path::new("")).await.unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let data = work.path().join("data");
+    let running = RunningCandidate::start(&candidate, &data, work.path(), Path::new("")).await.unwrap();
     let reach = running.reach().clone();
     for worker in 0..2 {
         let address = reach.url_of(worker).strip_prefix("http://").unwrap().to_owned();

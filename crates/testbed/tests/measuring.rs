@@ -233,6 +233,35 @@ async fn nobody_answers_is_an_error_of_every_request_and_too_many_users_are_drop
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_body_is_checked_like_a_small_one_and_gives_what_later_steps_use() {
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let seen = paths.clone();
+    let address = serve(move |request| {
+        seen.lock().push(request.uri().path().to_owned());
+        let body = format!("{}end:42", "x".repeat(300 << 10));
+        std::future::ready(http::Response::new(http_body_util::Full::new(Bytes::from(body))))
+    })
+    .await;
+    let plan = "name = \"large\"\nscenarios = [{ scenario = \"large.toml\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 10, duration = \"500ms\" }\n";
+    let scenario = r#"
+        [[steps]]
+        name = "first"
+        path = "/"
+        check = { contains = "xend:" }
+        save = { n = { regex = 'end:(\d+)' } }
+        [[steps]]
+        name = "second"
+        path = "/${n}"
+        check = { sha256 = "00" }
+    "#;
+    let (measured, _) = Run::new(plan, &[("large", scenario)]).measure(address).await;
+    let errors: Vec<_> = measured.summary.errors.iter().map(|error| (error.kind.as_str(), error.count)).collect();
+    assert_eq!((measured.summary.all.done, errors), (5, vec![("check: sha256", 5)]));
+    assert_eq!(paths.lock().iter().filter(|path| *path == "/42").count(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_refuses_those_who_do_not_know_its_token() {
     let address = serve(async |_| ok()).await;
     let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\

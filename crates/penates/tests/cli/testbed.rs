@@ -301,8 +301,13 @@ fn a_run_that_could_not_be_traced_is_refused_before_it_begins() {
 
 /// The answer to a request, with its head.
 fn answer(served: &Served, method: &str, path: &str) -> String {
+    answer_for("localhost", served, method, path)
+}
+
+/// The answer to a request for a host.
+fn answer_for(host: &str, served: &Served, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(served.url.strip_prefix("http://").unwrap()).unwrap();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     String::from_utf8_lossy(&answer).into_owned()
@@ -313,7 +318,7 @@ fn the_pages_of_an_archive_are_served_for_reading_and_follow_it() {
     let folder = tempfile::tempdir().unwrap();
     let archive = folder.path().join("testbed-runs");
     fs::create_dir(&archive).unwrap();
-    let mut command = penates(&["testbed", "serve", "--listen", "127.0.0.1:0"]);
+    let mut command = penates(&["testbed", "serve", "--listen", "127.0.0.1:0", "--host", "runs.example"]);
     command.current_dir(folder.path());
     let served = Served::start(command);
 
@@ -328,6 +333,14 @@ fn the_pages_of_an_archive_are_served_for_reading_and_follow_it() {
         assert!(answer(&served, "GET", path).starts_with("HTTP/1.1 404"), "{path}");
     }
     assert!(answer(&served, "GET", "/runs/x/report.html").contains("sandbox allow-scripts"));
+
+    for host in ["127.0.0.1:8091", "[::1]", "LOCALHOST:1", "runs.example:80"] {
+        assert!(answer_for(host, &served, "GET", "/").starts_with("HTTP/1.1 200"), "{host}");
+    }
+    // A page of somebody else whose name has got this address.
+    for host in ["evil.example", "evil.example:8091", "localhost.evil.example", "1.evil.example", "a b", ""] {
+        assert!(answer_for(host, &served, "GET", "/runs.json").starts_with("HTTP/1.1 421"), "{host}");
+    }
 
     fs::create_dir(archive.join("notes")).unwrap();
     wait_until(|| answer(&served, "GET", "/").contains("notes</th>"));

@@ -2,7 +2,7 @@
 //! publication wrote it. Files and folders of runs are replaced as a whole.
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -26,20 +26,23 @@ pub(super) struct Folder {
     place: PathBuf,
     /// Where it is written, if there is none yet.
     new: Option<TempDir>,
+    /// Nobody else writes a folder that is there already as long as this is open.
+    _lock: Option<File>,
 }
 
 impl Folder {
     /// Opens the folder of a portal, or begins one if it is missing or empty.
     ///
     /// # Errors
-    /// It holds something else than a portal, or cannot be read or written.
+    /// It holds something else than a portal, somebody else writes it, or it cannot be read or written.
     pub(super) fn open(place: &Path) -> Result<Self, PortalError> {
+        let lock = lock(place)?;
         let names = names(place)?;
         if names.is_empty() {
             let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             fs::create_dir_all(parent).map_err(failed(parent))?;
             let new = unfinished().permissions(Permissions::from_mode(0o755)).tempdir_in(parent);
-            let folder = Self { place: place.to_owned(), new: Some(new.map_err(failed(parent))?) };
+            let folder = Self { place: place.to_owned(), new: Some(new.map_err(failed(parent))?), _lock: lock };
             folder.create_runs()?;
             return Ok(folder);
         }
@@ -50,7 +53,7 @@ impl Folder {
         if let Some(other) = names.iter().find(|name| !is_marked || !is_own(name)) {
             return Err(PortalError::Foreign { folder: place.to_owned(), name: other.clone() });
         }
-        let folder = Self { place: place.to_owned(), new: None };
+        let folder = Self { place: place.to_owned(), new: None, _lock: lock };
         for name in names.iter().filter(|name| name.starts_with(UNFINISHED)) {
             let path = place.join(name);
             fs::remove_file(&path).map_err(failed(&path))?;
@@ -115,10 +118,27 @@ impl Folder {
     pub(super) fn finish(self) -> Result<(), PortalError> {
         self.write(MARK, FORM.as_bytes())?;
         let Some(new) = self.new else { return Ok(()) };
-        fs::rename(new.path(), &self.place).map_err(failed(&self.place))?;
+        fs::rename(new.path(), &self.place).map_err(|error| match error.kind() {
+            // Another publication has begun later and was ready earlier.
+            ErrorKind::DirectoryNotEmpty => PortalError::Busy(self.place.clone()),
+            _ => failed(&self.place)(error),
+        })?;
         // It has moved: there is nothing to delete.
         let _ = new.keep();
         Ok(())
+    }
+}
+
+/// Keeps others from writing a folder; `None` if it is missing.
+fn lock(place: &Path) -> Result<Option<File>, PortalError> {
+    let folder = match File::open(place) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        folder => folder.map_err(failed(place))?,
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::WouldBlock) => Err(PortalError::Busy(place.to_owned())),
+        Err(TryLockError::Error(error)) => Err(failed(place)(error)),
     }
 }
 
@@ -147,4 +167,29 @@ fn remove(folder: &Path) -> Result<(), PortalError> {
 
 pub(super) fn failed(path: &Path) -> impl FnOnce(io::Error) -> PortalError {
     |error| PortalError::Io { path: path.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn one_publication_at_a_time_writes_a_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = parent.path().join("portal");
+        // Two begin a new folder: the first that is ready has it.
+        let (one, two) = (Folder::open(&place).unwrap(), Folder::open(&place).unwrap());
+        one.finish().unwrap();
+        assert!(matches!(two.finish(), Err(PortalError::Busy(folder)) if folder == place));
+        // Two go on with one that is there.
+        let one = Folder::open(&place).unwrap();
+        let run = one.begin_run().unwrap();
+        assert!(matches!(Folder::open(&place), Err(PortalError::Busy(_))));
+        assert!(run.path().exists());
+        drop(run);
+        one.finish().unwrap();
+        Folder::open(&place).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
 }

@@ -64,6 +64,9 @@ pub enum PortalError {
         /// What it holds.
         name: String,
     },
+    /// Another publication writes the folder.
+    #[error("{}: another publication writes this folder; try again when it is done", .0.display())]
+    Busy(PathBuf),
     /// A file of the portal cannot be written.
     #[error("{}: {error}", path.display())]
     Io {
@@ -82,7 +85,8 @@ pub enum PortalError {
 /// that is none, is listed on the page.
 ///
 /// # Errors
-/// The archive cannot be read, `out` holds something else than a portal, or cannot be written.
+/// The archive cannot be read, `out` holds something else than a portal, another publication writes it,
+/// or it cannot be written.
 pub fn publish(archive: &Path, out: &Path) -> Result<Published, PortalError> {
     let folder = Folder::open(out)?;
     let (runs, mut refused) = source::runs(archive)?;

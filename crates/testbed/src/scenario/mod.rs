@@ -60,7 +60,7 @@ pub struct Scenario {
 }
 
 /// The values of a user, and its bodies.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UserValues {
     values: Vec<String>,
     bodies: Vec<Option<Bytes>>,

@@ -25,6 +25,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -263,7 +264,7 @@ impl Prepared {
         let names = vec![scenario.names()];
         // Users follow each other at once: they share connections, as one client would.
         let shared = Rc::new(Shared {
-            scenarios: vec![scenario],
+            scenarios: Arc::new(vec![scenario]),
             connector: self.connector.with_keep(Keep::Worker),
             log: Log::create(&file, names)?,
             timeout: plan.connections.timeout,
@@ -303,7 +304,7 @@ impl Prepared {
             false => Box::new(plan.load.arrivals(self.worker, plan.workers, plan.seed).map(|after| Ok((after, None)))),
         };
         let shared = Rc::new(Shared {
-            scenarios: self.scenarios,
+            scenarios: Arc::new(self.scenarios),
             connector: self.connector,
             log: Log::create(&file, names)?,
             timeout: plan.connections.timeout,

@@ -1,6 +1,7 @@
 //! What one user does: the steps of a scenario, one after the other.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -12,15 +13,19 @@ use super::log::Log;
 use crate::event::{Event, Outcome};
 use crate::graph::Comparison;
 use crate::replay::Entry;
-use crate::scenario::{Scenario, Step, UserValues};
+use crate::scenario::{Answer, Scenario, UserValues};
 
 /// Timers of tokio count milliseconds and are late by one at most: that is no wait of a request.
 const TIMER_GRAIN: Duration = Duration::from_millis(2);
 
+/// Bodies of this size and more are checked on another thread: a digest of them takes a tenth of a
+/// millisecond or more.
+const LARGE_BYTES: usize = 128 << 10;
+
 /// What all users of a worker share.
 pub struct Shared {
     /// The scenarios of the plan.
-    pub scenarios: Vec<Scenario>,
+    pub scenarios: Arc<Vec<Scenario>>,
     /// The connections.
     pub connector: Rc<Connector>,
     /// Where events go.
@@ -112,7 +117,7 @@ impl User {
                     sent_bytes: 0,
                     received_bytes: 0,
                 };
-                let exchange = self.exchange(step, &mut values, &mut event);
+                let exchange = self.exchange(index, &mut values, &mut event);
                 let ended = match timeout_at((begun + shared.timeout).into(), exchange).await {
                     Ok(Ok(outcome)) => outcome,
                     Ok(Err(failure)) => failure.outcome(),
@@ -141,8 +146,9 @@ impl User {
     }
 
     /// Sends the request of a step, and looks at the answer.
-    async fn exchange(&mut self, step: &Step, values: &mut UserValues, event: &mut Event) -> Result<Outcome, Failure> {
+    async fn exchange(&mut self, index: usize, values: &mut UserValues, event: &mut Event) -> Result<Outcome, Failure> {
         let shared = self.shared.clone();
+        let step = &shared.scenarios[self.scenario].steps[index];
         let outgoing = values.request(step);
         event.sent_bytes = outgoing.bytes();
         let request = shared.connector.request(&outgoing, &self.base)?;
@@ -170,7 +176,14 @@ impl User {
         }
         drop(outgoing);
         shared.connector.give_back(connection, &mut self.connection);
-        Ok(match values.take(step, &answer) {
+        let (answer, taken) = match answer.body.len() >= LARGE_BYTES {
+            true => self.take_elsewhere(index, values, answer).await?,
+            false => {
+                let taken = values.take(step, &answer);
+                (answer, taken)
+            }
+        };
+        Ok(match taken {
             Ok(()) => {
                 self.comparison = values.comparison(step, &answer, || format!("{}{}", shared.origin, self.base));
                 Outcome::Done
@@ -178,6 +191,26 @@ impl User {
             Err(_) if answer.is_refusal() => Outcome::Refused,
             Err(kind) => Outcome::Failed(kind),
         })
+    }
+
+    /// Looks at an answer on another thread, so that other users are not late meanwhile. Gives it
+    /// back.
+    async fn take_elsewhere(
+        &self,
+        index: usize,
+        values: &mut UserValues,
+        answer: Answer,
+    ) -> Result<(Answer, Result<(), String>), Failure> {
+        let (scenarios, scenario) = (self.shared.scenarios.clone(), self.scenario);
+        let mut moved = std::mem::take(values);
+        let look = move || {
+            let taken = moved.take(&scenarios[scenario].steps[index], &answer);
+            (moved, answer, taken)
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        let (moved, answer, taken) = looked.map_err(|_| Failure::Other("a check that broke off".to_owned()))?;
+        *values = moved;
+        Ok((answer, taken))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,10 +12,11 @@ use anyhow::Context;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use clap::Args;
-use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::uri::Authority;
+use http::{HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -47,6 +48,10 @@ pub struct ServeArgs {
     /// Address of HTTP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8091")]
     listen: SocketAddr,
+    /// A name under which browsers reach it, besides localhost and addresses; may be repeated. Requests
+    /// for other names are refused: a page elsewhere could give its name this address.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
 }
 
 /// Serves until it is killed.
@@ -57,6 +62,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         pages: folder.path().join("portal"),
         seen: Mutex::new(Seen { archive: stamp(&archive).with_context(|| reading(&archive))?, at: Instant::now() }),
         archive,
+        hosts: args.host,
     });
     portal.publish().await?;
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
@@ -70,6 +76,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 struct Portal {
     archive: PathBuf,
     pages: PathBuf,
+    /// The names under which browsers reach it.
+    hosts: Vec<String>,
     seen: Mutex<Seen>,
 }
 
@@ -115,7 +123,21 @@ impl Portal {
     }
 }
 
+/// Whether a host is this server's: an address, `localhost`, or a name that it was given. A name that
+/// somebody else has given to its address is not (DNS rebinding).
+fn is_known(host: &str, names: &[String]) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_matches(['[', ']']);
+    let is = |known: &str| known.eq_ignore_ascii_case(name);
+    name.parse::<IpAddr>().is_ok() || is("localhost") || names.iter().any(|known| is(known))
+}
+
 async fn answer(State(portal): State<Arc<Portal>>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    if !host.is_some_and(|host| is_known(host, &portal.hosts)) {
+        let told = "This host is not served here. Name it by --host.\n";
+        return (StatusCode::MISDIRECTED_REQUEST, told).into_response();
+    }
     let path = request.uri().path();
     // The pages of the portal itself, by the names that it gives them; all else is of some run.
     let is_portal = ["/", "/index.html"].contains(&path);
