@@ -330,6 +330,16 @@ mod tests {
     }
 
     #[test]
+    fn the_study_of_repositories_names_candidates_and_plans_that_there_are() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/repositories.toml");
+        let spec = StudySpec::parse(&fs::read_to_string(&file).unwrap()).unwrap();
+        for (candidate, plan, _) in spec.rows() {
+            crate::candidate::Candidate::shipped(candidate).unwrap();
+            crate::inputs::Inputs::read(&file.with_file_name(&plan.plan)).unwrap().compiled().unwrap();
+        }
+    }
+
+    #[test]
     fn a_study_goes_on_where_it_was_unless_its_inputs_have_changed() {
         let mut study = Study::default();
         let index = study.row("null", "get", 1, "a");
