@@ -13,10 +13,10 @@
 //! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
 //!   `wire.rs`; `worker/` makes the load, and `beside/` has what happens meanwhile. `monitor/`
 //!   watches the candidate, and `machine.rs` describes where all this happens.
-//! - `graph/`: whether an answer is the graph that is wanted. `event.rs`: one line for each request;
-//!   `tally.rs` counts them; `verdict.rs` judges, and `saturation.rs` names what was the limit.
-//!   `find.rs` searches the greatest load that is held, and `study.rs` keeps the answers of many
-//!   searches.
+//! - `graph/`: whether an answer is the graph that is wanted. `event.rs`: one line for each
+//!   request; `tally.rs` counts them; `verdict.rs` judges, and `saturation.rs` names what was the
+//!   limit. `find.rs` searches the greatest load that is held, and `study.rs` keeps the answers of
+//!   many searches.
 //! - `results.rs`, `samples.rs` and `record.rs` are what a run has to show; `archive.rs` keeps it
 //!   (`latencies.rs` reads histograms back), and `export/` writes it in the forms of other tools.
 //!   `report/` shows a run, and `portal/` all of them; their pages have `page/` in common.

@@ -23,7 +23,8 @@ copies=$nodes
 echo "$store" > "$data/store"
 
 for port; do
-    "$program" serve --store "$store" --listen "127.0.0.1:$port" --tls-listen off --set auth.write=open &
+    "$program" serve --store "$store" --listen "127.0.0.1:$port" --tls-listen off --set auth.write=open \
+        --set limits.drain=0s &
 done
 # A signal ends `wait`, and not what it waits for.
 while :; do
