@@ -30,6 +30,7 @@ pub(super) async fn run(
     let settings = Settings {
         data: Some(watched.data.to_owned()),
         watches: vec![Watch { name: "node".to_owned(), pid: watched.pid }],
+        cgroups: Vec::new(),
         metrics: None,
         interval: INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10)),
     };
