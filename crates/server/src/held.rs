@@ -157,13 +157,31 @@ async fn why_read_only(State(keeper): State<Gatekeeper>) -> Result<Json<ReadOnly
     Ok(Json(ReadOnly { reason }))
 }
 
-/// The query of `PUT /admin/read-only`: the new reason and, to renew a lease, the one that must be
-/// there now.
+/// The query of `PUT /admin/read-only`: the new reason and, for a copy, the one that must be stored
+/// now. If that is empty, none may hold.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReasonQuery {
     reason: String,
     instead_of: Option<String>,
+}
+
+/// The query of `DELETE /admin/read-only`: the reason that must be stored now, if it matters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InsteadOf {
+    instead_of: Option<String>,
+}
+
+/// Refuses a change of the reason unless the expected one is stored.
+async fn expect_reason(library: &Library, expected: Option<String>) -> Result<(), Response> {
+    let Some(expected) = expected else { return Ok(()) };
+    let stored = read_only::reason(library.store().as_ref()).await.map_err(refused)?;
+    if read_only::is_as_expected(stored.as_deref(), &expected, library.heads.now()) {
+        return Ok(());
+    }
+    let detail = "somebody else has changed whether the store is read-only";
+    Err(problem::respond(Reason::CHANGED_MEANWHILE, detail))
 }
 
 /// `PUT /admin/read-only`: once this has returned, the server changes nothing but the audit.
@@ -172,18 +190,18 @@ async fn make_read_only(
     Query(ReasonQuery { reason, instead_of }): Query<ReasonQuery>,
 ) -> Result<Json<ReadOnly>, Response> {
     let _turn = keeper.turn.lock().await;
-    let store = keeper.library.store().as_ref();
-    if instead_of.is_some() && instead_of != read_only::reason(store).await.map_err(refused)? {
-        let detail = "somebody else has changed whether the store is read-only";
-        return Err(problem::respond(Reason::CHANGED_MEANWHILE, detail));
-    }
-    read_only::set(store, Some(&reason)).await.map_err(refused)?;
+    expect_reason(&keeper.library, instead_of).await?;
+    read_only::set(keeper.library.store().as_ref(), Some(&reason)).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: Some(reason) }))
 }
 
 /// `DELETE /admin/read-only`: makes the store writable again.
-async fn take_changes(State(keeper): State<Gatekeeper>) -> Result<Json<ReadOnly>, Response> {
+async fn take_changes(
+    State(keeper): State<Gatekeeper>,
+    Query(InsteadOf { instead_of }): Query<InsteadOf>,
+) -> Result<Json<ReadOnly>, Response> {
     let _turn = keeper.turn.lock().await;
+    expect_reason(&keeper.library, instead_of).await?;
     read_only::set(keeper.library.store().as_ref(), None).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: None }))
 }

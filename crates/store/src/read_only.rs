@@ -58,6 +58,12 @@ fn holds_at(reason: &str, now: UnixMillis) -> bool {
     lease_of(reason).1.is_none_or(|until| now < until)
 }
 
+/// Whether the stored reason is the one that whoever replaces or removes it expects. An empty text
+/// expects none that holds at `now`.
+pub fn is_as_expected(stored: Option<&str>, expected: &str, now: UnixMillis) -> bool {
+    if expected.is_empty() { stored.is_none_or(|stored| !holds_at(stored, now)) } else { stored == Some(expected) }
+}
+
 /// Why the store is read-only at a time; `None` if it is not. A lease that has ended counts no more.
 pub async fn reason_at(store: &dyn Store, now: UnixMillis) -> StoreResult<Option<String>> {
     Ok(reason(store).await?.filter(|reason| holds_at(reason, now)))
@@ -125,10 +131,13 @@ impl ReadOnlyGate {
     }
 
     /// Refuses changes until the next look finds the store writable: until then its state is
-    /// unknown.
+    /// unknown. That is so for a lease too, since nobody knows what is stored when it ends.
     pub async fn close_until_known(&self) {
         let _none_is_under_way = self.under_way.write().await;
-        self.closed.lock().get_or_insert_with(|| "it is not known whether it takes changes".to_owned());
+        let mut closed = self.closed.lock();
+        if closed.as_ref().is_none_or(|reason| lease_of(reason).1.is_some()) {
+            *closed = Some("it is not known whether it takes changes".to_owned());
+        }
     }
 
     async fn change<T>(&self, change: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {

@@ -139,6 +139,36 @@ fn a_copy_ends_with_an_error_once_somebody_lets_its_source_take_changes() {
 }
 
 #[test]
+fn a_copy_neither_replaces_nor_removes_the_reason_of_an_operator() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let _server = from.serve(&[]);
+    let (child, _stdout) = piped(copy(text(&from.path()), text(&to.path()), &["--rate", "30KiB"]));
+    // The source is open then.
+    wait_until(|| to.path().join("db").exists());
+    from.run(&["read-only", "on", "--reason", "the disk is being replaced"]).ends_with(0);
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && said.contains("read-only"), "{said}");
+    let state = || from.run(&["read-only", "--json"]).ends_with(0).json();
+    assert_eq!(state(), json!({"reason": "the disk is being replaced"}));
+
+    let socket = from.path().join("penates.sock");
+    let ask = |method: &str, query: &str| {
+        let url = format!("http://localhost/admin/read-only?{query}");
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", text(&socket), "-X", method]);
+        String::from_utf8(curl.arg(url).output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(ask("PUT", "reason=mine&instead_of="), "409", "another reason holds");
+    assert_eq!(ask("DELETE", "instead_of=mine"), "409");
+    assert_eq!(state(), json!({"reason": "the disk is being replaced"}));
+    assert_eq!(ask("PUT", "reason=mine&instead_of=the%20disk%20is%20being%20replaced"), "200");
+    assert_eq!(ask("DELETE", "instead_of=mine"), "200");
+    assert_eq!(ask("PUT", "reason=past%20(lease%20until%202020-01-01T00:00:00Z)&instead_of="), "200");
+    assert_eq!(ask("PUT", "reason=mine&instead_of="), "200", "a lease that has ended does not count");
+}
+
+#[test]
 fn an_unfinished_copy_is_neither_served_nor_shown_nor_copied() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
     let name = from.path().canonicalize().unwrap().display().to_string();

@@ -381,6 +381,7 @@ macro_rules! read_only_suite {
                 a_change_that_is_under_way_is_waited_for
                 a_look_that_finds_nothing_new_waits_for_no_change
                 a_lease_ends_by_itself_unless_it_is_renewed
+                a_store_whose_state_is_unknown_refuses_changes_even_after_a_lease
             }
         }
     };

@@ -130,3 +130,23 @@ pub async fn a_lease_ends_by_itself_unless_it_is_renewed(subject: &mut impl Subj
     let next = ReadOnlyGate::with_clock(subject.store(), clock.clone()).await.unwrap();
     next.check_home().unwrap();
 }
+
+/// A lease that is known says nothing about what is stored after it.
+pub async fn a_store_whose_state_is_unknown_refuses_changes_even_after_a_lease(subject: &mut impl Subject) {
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+    let gate = ReadOnlyGate::with_clock(subject.store(), clock.clone()).await.unwrap();
+    let (ends, later) = (UnixMillis(1_060_000), UnixMillis(1_120_000));
+    for closed_at in [UnixMillis(1_030_000), ends] {
+        read_only::set(&gate, Some(&read_only::leased("it moves", ends))).await.unwrap();
+        clock.set(closed_at);
+        gate.close_until_known().await;
+        clock.set(later);
+        let refused = gate.run(call(), vec![put("p", vec![row("a", "v")])]).await;
+        assert!(matches!(&refused, Err(StoreError::ReadOnly(why)) if why.contains("not known")), "{refused:?}");
+        gate.look().await.unwrap();
+        gate.check_home().unwrap();
+    }
+    read_only::set(&gate, Some("it moves")).await.unwrap();
+    gate.close_until_known().await;
+    assert!(is_refused(&gate).await, "what is known is kept");
+}

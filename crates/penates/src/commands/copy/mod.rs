@@ -155,7 +155,7 @@ async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>
         Either::Right(_) => Err(CliError::Interrupted.into()),
     };
     if copied.is_err() || args.keep_source {
-        source.leave_as_found(&read_only_reason(args)).await?;
+        source.leave_as_found().await?;
     }
     copied
 }

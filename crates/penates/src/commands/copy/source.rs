@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::Value;
 use store::{Clock, Store, SystemClock, UnixMillis, copying, read_only};
 
@@ -34,6 +35,9 @@ pub(super) struct Source {
     /// Why it was read-only when it was opened, if it was. A lease of this copy, which was killed,
     /// does not count.
     read_only_before: Option<String>,
+    /// The reasons that this copy may have stored: the last one, and one whose writing has not
+    /// ended. No other is removed.
+    written: Mutex<Vec<String>>,
     /// The greatest difference between the clocks of those who decide when a lease ends.
     clock_skew_max: Duration,
     /// How long other processes may take to learn that it is read-only.
@@ -92,10 +96,14 @@ impl Source {
         let is_seen_by_others = matches!(holder, Holder::This) && store.capabilities().is_shared;
         let others_learn_within = if is_seen_by_others { local::OTHERS_LEARN_WITHIN } else { Duration::ZERO };
         let clock_skew_max = if is_seen_by_others { settings.server.store.clock_skew_max } else { Duration::ZERO };
-        Ok(Self { store, name, holder, read_only_before, clock_skew_max, others_learn_within })
+        // An earlier run of this copy was killed after it had made the source read-only for good.
+        let of_earlier_run = read_only_before.iter().filter(|before| *before == reason_of_copy);
+        let written = Mutex::new(of_earlier_run.cloned().collect());
+        Ok(Self { store, name, holder, read_only_before, written, clock_skew_max, others_learn_within })
     }
 
-    /// Makes it read-only for as long as the lease is renewed, unless it is read-only already.
+    /// Makes it read-only for as long as the lease is renewed, unless it was read-only already.
+    /// Fails if somebody else has made it read-only meanwhile.
     pub(super) async fn hold(&self, reason: &str, lease: Duration) -> anyhow::Result<Hold<'_>> {
         let (reason, text) = match &self.read_only_before {
             Some(before) => (before.clone(), before.clone()),
@@ -103,44 +111,74 @@ impl Source {
         };
         let mut hold = Hold { source: self, reason, text, lease, ends: UnixMillis(u64::MAX) };
         if self.read_only_before.is_none() {
-            hold.replace_by_lease(None).await?;
+            let found = self.lease_of_killed_run(&hold.reason).await?;
+            hold.replace_by_lease(&found).await?;
         }
         Ok(hold)
     }
 
-    /// Stores a reason. `instead_of`: only if this one is stored now.
-    async fn make_read_only(&self, reason: &str, instead_of: Option<&str>) -> anyhow::Result<()> {
+    /// The lease of an earlier run of this copy that still holds; empty if nothing makes the source
+    /// read-only.
+    async fn lease_of_killed_run(&self, reason: &str) -> anyhow::Result<String> {
+        match read_only::reason_at(self.store.as_ref(), SystemClock.now()).await? {
+            None => Ok(String::new()),
+            Some(text) if matches!(read_only::lease_of(&text), (of, Some(_)) if of == reason) => Ok(text),
+            Some(text) => anyhow::bail!("{} was made read-only while it was copied: {text}", self.name),
+        }
+    }
+
+    /// Stores a reason if `expected` is stored now; if that is empty: if none holds.
+    async fn make_read_only(&self, reason: &str, expected: &str) -> anyhow::Result<()> {
+        self.written.lock().push(reason.to_owned());
         match &self.holder {
             Holder::Server(server) => {
-                let only_if = instead_of.map(|text| format!("&instead_of={}", query_value(text))).unwrap_or_default();
-                let path = format!("/admin/read-only?reason={}{only_if}", query_value(reason));
+                let (reason, expected) = (query_value(reason), query_value(expected));
+                let path = format!("/admin/read-only?reason={reason}&instead_of={expected}");
                 server.ask_json::<Value>(Method::PUT, &path).await?;
             }
             Holder::This => {
-                if instead_of.is_some() && instead_of != read_only::reason(self.store.as_ref()).await?.as_deref() {
-                    anyhow::bail!("somebody else has changed whether {} is read-only", self.name);
-                }
+                self.expect_reason(expected).await?;
                 read_only::set(self.store.as_ref(), Some(reason)).await?;
             }
             // It was read-only before.
             Holder::Elsewhere => {}
         }
+        self.written.lock().retain(|written| written == reason);
         Ok(())
     }
 
-    /// Makes it writable again, unless it was read-only before for another reason than this copy,
-    /// which may have been killed.
-    pub(super) async fn leave_as_found(&self, reason_of_copy: &str) -> anyhow::Result<()> {
-        match &self.read_only_before {
-            Some(before) if before != reason_of_copy => Ok(()),
-            _ => self.take_changes().await,
+    async fn expect_reason(&self, expected: &str) -> anyhow::Result<()> {
+        let stored = read_only::reason(self.store.as_ref()).await?;
+        let is_as_expected = read_only::is_as_expected(stored.as_deref(), expected, SystemClock.now());
+        anyhow::ensure!(is_as_expected, "somebody else has changed whether {} is read-only", self.name);
+        Ok(())
+    }
+
+    /// Makes it writable again if this copy, or an earlier run of it, made it read-only. What
+    /// somebody else has stored stays.
+    pub(super) async fn leave_as_found(&self) -> anyhow::Result<()> {
+        let written = self.written.lock().clone();
+        if written.is_empty() {
+            return Ok(());
+        }
+        let stored = read_only::reason(self.store.as_ref()).await?;
+        match stored.filter(|stored| written.contains(stored)) {
+            Some(of_this_copy) => self.take_changes(&of_this_copy).await,
+            None => Ok(()),
         }
     }
 
-    async fn take_changes(&self) -> anyhow::Result<()> {
+    /// Removes the reason, if it is the expected one.
+    async fn take_changes(&self, expected: &str) -> anyhow::Result<()> {
         match &self.holder {
-            Holder::Server(server) => drop(server.ask_json::<Value>(Method::DELETE, "/admin/read-only").await?),
-            Holder::This => read_only::set(self.store.as_ref(), None).await?,
+            Holder::Server(server) => {
+                let path = format!("/admin/read-only?instead_of={}", query_value(expected));
+                server.ask_json::<Value>(Method::DELETE, &path).await?;
+            }
+            Holder::This => {
+                self.expect_reason(expected).await?;
+                read_only::set(self.store.as_ref(), None).await?;
+            }
             Holder::Elsewhere => {}
         }
         Ok(())
@@ -180,7 +218,8 @@ impl Hold<'_> {
             anyhow::ensure!(now.as_ref() == Some(&self.text), "{} takes changes again", self.source.name);
             return Ok(());
         }
-        self.replace_by_lease(Some(self.text.clone())).await
+        let text = self.text.clone();
+        self.replace_by_lease(&text).await
     }
 
     /// Makes it read-only for good, because the target replaces it.
@@ -188,16 +227,25 @@ impl Hold<'_> {
         self.renew().await?;
         match &self.source.read_only_before {
             Some(_) => Ok(()),
-            None => self.source.make_read_only(&self.reason, Some(&self.text)).await,
+            None => {
+                self.source.make_read_only(&self.reason, &self.text).await?;
+                self.check_lease()
+            }
         }
     }
 
-    async fn replace_by_lease(&mut self, before: Option<String>) -> anyhow::Result<()> {
-        let ends = SystemClock.now().plus(self.lease);
-        let text = read_only::leased(&self.reason, ends.plus(self.source.clock_skew_max));
-        self.source.make_read_only(&text, before.as_deref()).await?;
+    /// Fails if the lease may have ended before it was replaced: changes may have been taken then.
+    fn check_lease(&self) -> anyhow::Result<()> {
         let name = &self.source.name;
         anyhow::ensure!(SystemClock.now() < self.ends, "{name} was not kept read-only: its lease ended meanwhile");
+        Ok(())
+    }
+
+    async fn replace_by_lease(&mut self, expected: &str) -> anyhow::Result<()> {
+        let ends = SystemClock.now().plus(self.lease);
+        let text = read_only::leased(&self.reason, ends.plus(self.source.clock_skew_max));
+        self.source.make_read_only(&text, expected).await?;
+        self.check_lease()?;
         (self.text, self.ends) = (text, ends);
         Ok(())
     }
