@@ -136,9 +136,9 @@ impl Reached {
     }
 
     /// Opens a way to the data for its administrator: to the store itself, or through the socket of
-    /// the server that holds it.
-    pub async fn open_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
-        Self::by(find_local(args, if_vacant).await?).await
+    /// the server that holds it. Makes no store.
+    pub async fn open_local(args: &StoreArgs) -> anyhow::Result<Self> {
+        Self::by(find_local(args, IfVacant::Refuse).await?).await
     }
 
     async fn by(way: Way) -> anyhow::Result<Self> {

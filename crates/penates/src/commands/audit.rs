@@ -13,7 +13,7 @@ use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{Client, query_value};
 use crate::exit::CliError;
 use crate::output::Output;
-use crate::reach::{IfVacant, Reached};
+use crate::reach::Reached;
 
 /// Arguments of `penates audit`.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl AuditArgs {
 
 /// Runs it.
 pub async fn run(args: AuditArgs) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let outcome = tell(&args, &reached.client).await;
     reached.close().await?;
     outcome

@@ -8,7 +8,7 @@ use store::read_only;
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::query_value;
 use crate::output::Output;
-use crate::reach::{IfVacant, Reached};
+use crate::reach::Reached;
 
 /// Arguments of `penates read-only`.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ enum To {
 
 /// Runs it.
 pub async fn run(args: ReadOnlyArgs) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let (method, path) = match args.to {
         None => (Method::GET, "/admin/read-only".to_owned()),
         Some(To::On) => (Method::PUT, format!("/admin/read-only?reason={}", query_value(&args.reason))),

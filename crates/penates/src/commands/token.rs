@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{self, query_value};
 use crate::output::{Output, cell};
-use crate::reach::{IfVacant, Reached};
+use crate::reach::Reached;
 
 /// Arguments of `penates token`.
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ pub async fn run(args: TokenArgs) -> anyhow::Result<()> {
 async fn create(args: NamedToken) -> anyhow::Result<()> {
     let expires = args.expires.map(|time| Timestamp::now().checked_add(time)).transpose();
     let expires = expires.context("`--expires` is too far in the future")?;
-    let reached = Reached::open_local(&args.store, IfVacant::Create).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let mut path = format!("/admin/tokens?name={}", query_value(&args.name));
     if !args.scopes.is_empty() {
         path += &format!("&scope={}", query_value(&args.scopes.join(" ")));
@@ -121,7 +121,7 @@ async fn create(args: NamedToken) -> anyhow::Result<()> {
 }
 
 async fn list(args: ListTokens) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let tokens = reached.client.get_json::<Vec<Value>>("/admin/tokens").await;
     reached.close().await?;
     let tokens = tokens?;
@@ -138,7 +138,7 @@ async fn list(args: ListTokens) -> anyhow::Result<()> {
 }
 
 async fn revoke(args: RevokedToken) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let request = http::Request::builder().method(Method::DELETE);
     let path = format!("/admin/tokens/{}", query_value(&args.name));
     let revoked = reached.client.ask(&path, request, client::empty()).await;

@@ -8,7 +8,7 @@ use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::query_value;
 use crate::exit::CliError;
 use crate::output::{Output, cell};
-use crate::reach::{IfVacant, Reached};
+use crate::reach::Reached;
 
 /// Arguments of `penates webhooks`.
 #[derive(Debug, Args)]
@@ -90,14 +90,14 @@ pub async fn run(args: WebhooksArgs) -> anyhow::Result<()> {
 }
 
 async fn list(args: ListArgs) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let webhooks = reached.client.get_json::<Vec<Value>>("/admin/webhooks").await;
     reached.close().await?;
     show(&webhooks?, &args.output)
 }
 
 async fn test(args: TestArgs) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let path = format!("/admin/webhooks/{}/test", query_value(&args.name));
     let tested = reached.client.ask_json::<Value>(Method::POST, &path).await;
     reached.close().await?;
@@ -115,7 +115,7 @@ async fn test(args: TestArgs) -> anyhow::Result<()> {
 }
 
 async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
-    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let reached = Reached::open_local(&args.store).await?;
     let from = args.from.as_deref().map(|from| format!("?from={}", query_value(from)));
     let query = from.unwrap_or_else(|| if args.skip { "?skip=true".to_owned() } else { String::new() });
     let path = format!("/admin/webhooks/{}/resume{query}", query_value(&args.name));

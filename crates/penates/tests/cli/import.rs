@@ -69,6 +69,9 @@ fn force_imports_stored_volumes_again() {
 #[test]
 fn a_served_store_accepts_volumes_from_clients_with_a_token() {
     let store = TestStore::vacant();
+    let unmade = store.run(&["token", "create", "importer"]).ends_with(3);
+    assert!(unmade.stderr.contains("there is no store") && !store.path().exists(), "{}", unmade.stderr);
+    store.run(&["init"]).ends_with(0);
     let token = store.run(&["token", "create", "importer"]).ends_with(0).text().trim().to_owned();
     let served = store.serve(&[]);
     let folder = sample_folder(SMALL);
