@@ -193,10 +193,11 @@ impl App {
         &self.warming
     }
 
-    /// The records door, if the configuration names an address for the Redis protocol.
+    /// The records door, if the Redis protocol is spoken: the configuration names an address for it,
+    /// or the service manager has given a socket.
     ///
     /// Errors: the store cannot do what the configuration asks for, or its records have another mode.
-    pub(crate) fn records_door(&self) -> BoxFuture<'_, Result<Option<Arc<Door>>, ServerError>> {
+    pub(crate) fn records_door(&self, is_given: bool) -> BoxFuture<'_, Result<Option<Arc<Door>>, ServerError>> {
         async move {
             let refuse = |reason| Err(ServerError::Door { door: "the records door", reason });
             let RecordsConfig { listen, mode, .. } = self.config.records;
@@ -205,14 +206,15 @@ impl App {
                               (Apache Cassandra by its `commitlog_sync`)";
                 return refuse(reason.to_owned());
             }
-            if listen.is_none() && mode == Mode::Atomic {
+            let is_served = is_given || listen.is_some();
+            if !is_served && mode == Mode::Atomic {
                 return Ok(None);
             }
             if !Table::Records.is_in(self.store.level()) {
                 return refuse("the store has no table of records yet: run `penates upgrade`".to_owned());
             }
             match self.records.check_mode(Deadline::within(self.config.store.call_timeout)).await {
-                Ok(()) => Ok(listen.map(|_| self.records.clone())),
+                Ok(()) => Ok(is_served.then(|| self.records.clone())),
                 Err(RecordsError::Store(error)) => Err(error.into()),
                 Err(error) => refuse(error.to_string()),
             }
@@ -491,14 +493,24 @@ mod tests {
         {
             let config = Config { records: records(durability), ..Config::default() };
             let (app, faults, _folder) = app_with(config.clone()).await;
-            assert!(app.records_door().await.is_ok(), "{durability:?} in a data folder");
+            assert!(app.records_door(false).await.is_ok(), "{durability:?} in a data folder");
             let elsewhere = App::open(config, Arc::new(SyncsItself(faults))).await.unwrap();
-            let door = elsewhere.records_door().await.map(|_| ());
+            let door = elsewhere.records_door(false).await.map(|_| ());
             assert_eq!(door.is_err(), is_refused, "{durability:?}");
             if let Err(error) = door {
                 assert!(error.to_string().contains("records.durability has to be `sync`"), "{error}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn records_are_served_at_an_address_or_at_a_given_socket() {
+        let (app, _faults, _folder) = app().await;
+        assert!(app.records_door(false).await.unwrap().is_none());
+        assert!(app.records_door(true).await.unwrap().is_some());
+        let records = RecordsConfig { listen: Some("127.0.0.1:0".parse().unwrap()), ..RecordsConfig::default() };
+        let (app, _faults, _folder) = app_with(Config { records, ..Config::default() }).await;
+        assert!(app.records_door(false).await.unwrap().is_some());
     }
 
     #[tokio::test]

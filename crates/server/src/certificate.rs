@@ -148,8 +148,8 @@ mod tests {
         fn read(&self, chain: &str, key: &str, day: &str) -> Result<Vec<String>, String> {
             let now = format!("2026-{day}T00:00:00Z").parse().unwrap();
             let read = super::read(&self.file("cert.pem", chain), &self.file("key.pem", key), now);
-            let told = |finding: Finding| format!("{}: {}", finding.is_fault, finding.what);
-            read.map(|read| read.findings.into_iter().map(told).collect()).map_err(|error| error.to_string())
+            let shown = |finding: Finding| format!("{}: {}", finding.is_fault, finding.what);
+            read.map(|read| read.findings.into_iter().map(shown).collect()).map_err(|error| error.to_string())
         }
     }
 

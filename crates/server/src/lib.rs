@@ -63,5 +63,5 @@ pub use error::ServerError;
 pub use listen::{Addresses, SOCKET_NAME};
 pub use logging::{Logging, init_logging};
 pub use private::keep_files_private;
-pub use reload::{ReadAgain, Reloaded, Reread};
+pub use reload::{HangUps, ReadAgain, Reload, Reloaded, Reread};
 pub use serve::{serve, serve_reloading};

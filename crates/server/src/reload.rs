@@ -1,6 +1,7 @@
 //! Reads the configuration again while the server runs, on SIGHUP or for the administrator. Some
 //! settings take effect at once; those that need a restart are named.
 
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::State;
@@ -10,27 +11,32 @@ use axum::{Json, Router};
 use door_http::Reason;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::Mutex;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::Config;
+use crate::config::{Config, LimitsConfig};
 use crate::live::Live;
 use crate::systemd::{self, State as Phase};
 use crate::{logging, problem};
 
 /// The settings that take effect at once. Limits count for connections and bodies that begin
-/// afterwards.
+/// afterwards. See [`How::is_live`] for exceptions.
 const LIVE: [&str; 10] = [
-    "listen.tls_cert",
-    "listen.tls_key",
+    CERTIFICATE[0],
+    CERTIFICATE[1],
     "log.level",
     "limits.http2_streams",
     "limits.header_time",
     "limits.body_pause",
     "limits.body_rate",
-    "limits.stall",
+    STALL,
     "limits.drain",
     "limits.shutdown_time",
 ];
+
+const CERTIFICATE: [&str; 2] = ["listen.tls_cert", "listen.tls_key"];
+const STALL: &str = "limits.stall";
 
 /// A configuration that was read again.
 #[derive(Clone, Debug)]
@@ -43,6 +49,39 @@ pub struct Reread {
 
 /// Reads the configuration again; an error says what is wrong with it.
 pub type ReadAgain = Box<dyn Fn() -> Result<Reread, String> + Send + Sync>;
+
+/// The hang-up signals (SIGHUP) of this process. They no longer kill it, unless it belongs to a
+/// terminal: one that is closed sends such a signal too.
+#[derive(Debug)]
+pub struct HangUps(Option<Signal>);
+
+impl HangUps {
+    /// Catches them from now on. What is caught before a server runs is not lost.
+    pub fn catch() -> io::Result<Self> {
+        let is_in_terminal = io::stdin().is_terminal();
+        Ok(Self(if is_in_terminal { None } else { Some(signal(SignalKind::hangup())?) }))
+    }
+
+    async fn next(&mut self) {
+        let caught = match &mut self.0 {
+            Some(signal) => signal.recv().await,
+            None => None,
+        };
+        if caught.is_none() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// When and how a server reads its configuration again.
+pub struct Reload {
+    /// The signals to do so.
+    pub hang_ups: HangUps,
+    /// The values with which the server starts.
+    pub values: Map<String, Value>,
+    /// Reads it.
+    pub read: ReadAgain,
+}
 
 /// What a reload did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,34 +97,56 @@ pub struct Reloaded {
 /// Reloads the configuration of a server.
 pub(crate) struct Reloading {
     live: Arc<Live>,
-    read: OnceLock<ReadAgain>,
+    how: OnceLock<How>,
     /// The values in force; one reload at a time.
-    known: Mutex<Known>,
+    known: Arc<Mutex<Known>>,
+}
+
+struct How {
+    read: ReadAgain,
+    /// Whether the Redis protocol is spoken.
+    serves_records: bool,
 }
 
 struct Known {
     config: Config,
-    values: Option<Map<String, Value>>,
+    values: Map<String, Value>,
 }
 
 impl Reloading {
     pub(crate) fn new(config: &Config, live: Arc<Live>) -> Arc<Self> {
-        let known = Mutex::new(Known { config: config.clone(), values: None });
-        Arc::new(Self { live, read: OnceLock::new(), known })
+        let known = Arc::new(Mutex::new(Known { config: config.clone(), values: Map::new() }));
+        Arc::new(Self { live, how: OnceLock::new(), known })
     }
 
-    /// Says how the configuration is read again.
-    pub(crate) async fn read_by(&self, read: ReadAgain) {
-        self.known.lock().await.values = read().ok().map(|first| first.values);
-        let _ = self.read.set(read);
+    /// Reloads at each hang-up signal until the handle is dropped, and from now on for the
+    /// administrator.
+    pub(crate) async fn start(self: &Arc<Self>, reload: Reload, serves_records: bool) -> AbortOnDropHandle<()> {
+        let Reload { mut hang_ups, values, read } = reload;
+        self.known.lock().await.values = values;
+        let _ = self.how.set(How { read, serves_records });
+        let reloading = self.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                hang_ups.next().await;
+                // What it did is logged.
+                let _ = reloading.reload().await;
+            }
+        }))
     }
 
     /// Reloads. Either all that can change does, or nothing.
-    pub(crate) async fn reload(&self) -> Result<Reloaded, String> {
-        let mut known = self.known.lock().await;
-        let Some(read) = self.read.get() else { return Err("this process has no configuration to read".to_owned()) };
+    pub(crate) async fn reload(self: &Arc<Self>) -> Result<Reloaded, String> {
+        let (reloading, known) = (self.clone(), self.known.clone().lock_owned().await);
+        // Files may be on a slow disk.
+        let reloaded = tokio::task::spawn_blocking(move || reloading.reload_blocking(known)).await;
+        reloaded.unwrap_or_else(|panicked| Err(panicked.to_string()))
+    }
+
+    fn reload_blocking(&self, mut known: OwnedMutexGuard<Known>) -> Result<Reloaded, String> {
+        let Some(how) = self.how.get() else { return Err("this process has no configuration to read".to_owned()) };
         systemd::tell(Phase::Reloading);
-        let reloaded = self.change(&mut known, read);
+        let reloaded = self.change(&mut known, how);
         systemd::tell(Phase::Ready);
         match &reloaded {
             Ok(Reloaded { changed, restart, certificate }) => {
@@ -96,8 +157,8 @@ impl Reloading {
         reloaded
     }
 
-    fn change(&self, known: &mut Known, read: &ReadAgain) -> Result<Reloaded, String> {
-        let Reread { config, values } = read()?;
+    fn change(&self, known: &mut Known, how: &How) -> Result<Reloaded, String> {
+        let Reread { config, values } = (how.read)()?;
         config.check().map_err(|error| error.to_string())?;
         let certificate = self.live.certificate();
         if let Some(served) = &certificate {
@@ -106,14 +167,23 @@ impl Reloading {
         logging::set_level(&config.log).map_err(|error| error.to_string())?;
         let limits = &config.limits;
         let (connections, memory) = (known.config.limits.connections, known.config.limits.memory);
-        self.live.set_limits(crate::config::LimitsConfig { connections, memory, ..limits.clone() });
-        let differing = known.values.as_ref().map_or_else(Vec::new, |before| differing(before, &values));
-        let (changed, restart) = differing.into_iter().partition(|key| LIVE.contains(&key.as_str()));
+        self.live.set_limits(LimitsConfig { connections, memory, ..limits.clone() });
+        let differing = differing(&known.values, &values);
+        let (changed, restart): (Vec<_>, Vec<_>) = differing.into_iter().partition(|key| how.is_live(key, &config));
         // What needs a restart is named again until it was restarted.
-        if let Some(before) = &mut known.values {
-            take(before, &values, &LIVE);
-        }
+        take(&mut known.values, &values, &changed);
         Ok(Reloaded { changed, restart, certificate: certificate.is_some() })
+    }
+}
+
+impl How {
+    /// Whether a setting takes effect at once.
+    fn is_live(&self, key: &str, config: &Config) -> bool {
+        // The Redis protocol has the limit of the start. A server that is left without a
+        // certificate keeps the one that it has.
+        let needs_restart =
+            key == STALL && self.serves_records || CERTIFICATE.contains(&key) && config.listen.tls_cert.is_none();
+        LIVE.contains(&key) && !needs_restart
     }
 }
 
@@ -128,7 +198,7 @@ fn differing(before: &Map<String, Value>, now: &Map<String, Value>) -> Vec<Strin
 }
 
 /// Takes over the values with these names.
-fn take(before: &mut Map<String, Value>, now: &Map<String, Value>, keys: &[&str]) {
+fn take(before: &mut Map<String, Value>, now: &Map<String, Value>, keys: &[String]) {
     for (section, name) in keys.iter().filter_map(|key| key.split_once('.')) {
         let new = now.get(section).and_then(|values| values.get(name));
         if let (Some(new), Some(values)) = (new, before.get_mut(section).and_then(Value::as_object_mut)) {
@@ -144,4 +214,50 @@ pub(crate) fn routes(reloading: Arc<Reloading>) -> Router {
 /// `POST /admin/reload`
 async fn reload(State(reloading): State<Arc<Reloading>>) -> Result<Json<Reloaded>, Response> {
     reloading.reload().await.map(Json).map_err(|error| problem::respond(Reason::CONFLICT, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn reread(config: Config) -> Reread {
+        let Value::Object(values) = serde_json::to_value(&config).unwrap() else { panic!("no sections") };
+        Reread { config, values }
+    }
+
+    /// What two reloads do if the configuration changes from one to another before them.
+    async fn reloaded(before: Config, after: Config, serves_records: bool) -> [Reloaded; 2] {
+        let reloading = Reloading::new(&before, Live::new(&before.limits));
+        let (values, read) = (reread(before).values, Box::new(move || Ok(reread(after.clone()))));
+        let started = reloading.start(Reload { hang_ups: HangUps(None), values, read }, serves_records).await;
+        let reloaded = [reloading.reload().await.unwrap(), reloading.reload().await.unwrap()];
+        drop(started);
+        reloaded
+    }
+
+    #[tokio::test]
+    async fn the_limit_of_stalls_needs_a_restart_where_records_are_served() {
+        let mut after = Config::default();
+        after.limits.stall = Duration::from_secs(77);
+        let [first, second] = reloaded(Config::default(), after.clone(), false).await;
+        assert_eq!((first.changed, first.restart), (vec![STALL.to_owned()], Vec::new()));
+        assert_eq!((second.changed, second.restart), (Vec::new(), Vec::new()));
+        for reloaded in reloaded(Config::default(), after, true).await {
+            assert_eq!((reloaded.changed, reloaded.restart), (Vec::new(), vec![STALL.to_owned()]));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_is_no_longer_configured_is_kept_until_a_restart() {
+        let mut before = Config::default();
+        before.listen.tls_cert = Some(PathBuf::from("cert.pem"));
+        before.listen.tls_key = Some(PathBuf::from("key.pem"));
+        for reloaded in reloaded(before, Config::default(), false).await {
+            assert_eq!((reloaded.changed, reloaded.restart), (Vec::new(), CERTIFICATE.map(str::to_owned).to_vec()));
+        }
+    }
 }

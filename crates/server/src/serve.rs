@@ -1,7 +1,6 @@
 //! Runs a server from start to stop.
 
 use std::future::Future;
-use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use crate::app::App;
 use crate::background;
 use crate::config::Config;
 use crate::error::ServerError;
-use crate::listen::{Addresses, Listeners};
-use crate::reload::{ReadAgain, Reloading};
+use crate::listen::{Addresses, Given, Listeners};
+use crate::reload::Reload;
 use crate::systemd;
 
 /// How long a stop waits for webhooks to be given back to other servers.
@@ -36,28 +35,28 @@ pub fn serve(
     serve_until(config, store, None, Box::new(ready), shutdown.boxed())
 }
 
-/// The same, for a server whose configuration can be read again: on SIGHUP, which no longer kills
-/// the process unless it belongs to a terminal, and for the administrator.
+/// The same, for a server whose configuration can be read again: on SIGHUP, and for the
+/// administrator.
 pub fn serve_reloading(
     config: Config,
     store: Arc<dyn Store>,
-    read: ReadAgain,
+    reload: Reload,
     ready: impl FnOnce(Addresses) + Send + 'static,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> BoxFuture<'static, Result<(), ServerError>> {
-    serve_until(config, store, Some(read), Box::new(ready), shutdown.boxed())
+    serve_until(config, store, Some(reload), Box::new(ready), shutdown.boxed())
 }
 
 fn serve_until(
     config: Config,
     store: Arc<dyn Store>,
-    read: Option<ReadAgain>,
+    reload: Option<Reload>,
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> BoxFuture<'static, Result<(), ServerError>> {
     async move {
         let served = match App::open(config, store.clone()).await {
-            Ok(app) => serve_app(&app, store.capabilities().folder, read, ready, shutdown).await,
+            Ok(app) => serve_app(&app, store.capabilities().folder, reload, ready, shutdown).await,
             Err(error) => Err(error),
         };
         let closed = store.close().await;
@@ -69,15 +68,17 @@ fn serve_until(
 async fn serve_app(
     app: &App,
     folder: Option<PathBuf>,
-    read: Option<ReadAgain>,
+    reload: Option<Reload>,
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
-    let door = app.records_door().await?;
-    let listeners = Listeners::bind(app.config(), folder.as_deref(), app.live().clone())?;
-    let hung_up = match read {
-        Some(read) => reload_when_hung_up(app.reloading(), read).await?,
-        None => std::future::pending().boxed(),
+    let given = Given::by_the_service_manager()?;
+    let door = app.records_door(given.has_records()).await?;
+    let listeners = Listeners::bind(app.config(), given, folder.as_deref(), app.live().clone())?;
+    let serves_records = listeners.addresses().records.is_some();
+    let _reloading = match reload {
+        Some(reload) => Some(app.reloading().start(reload, serves_records).await),
+        None => None,
     };
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
@@ -108,7 +109,6 @@ async fn serve_app(
     let shutdown = async {
         tokio::select! {
             () = shutdown => {}
-            () = hung_up => {}
             () = systemd::keep_alive() => {}
         }
     };
@@ -129,29 +129,4 @@ async fn asked_again() {
         },
         _ => std::future::pending().await,
     }
-}
-
-/// Reloads at each SIGHUP, for ever. A terminal that is closed sends one too: then the process
-/// ends.
-async fn reload_when_hung_up(
-    reloading: &Arc<Reloading>,
-    read: ReadAgain,
-) -> Result<BoxFuture<'static, ()>, ServerError> {
-    reloading.read_by(read).await;
-    if io::stdin().is_terminal() {
-        return Ok(std::future::pending().boxed());
-    }
-    let caught = signal(SignalKind::hangup());
-    let mut hangups = caught.map_err(|error| ServerError::Telemetry(format!("catching SIGHUP: {error}")))?;
-    let reloading = reloading.clone();
-    Ok(async move {
-        loop {
-            match hangups.recv().await {
-                // What it did is logged.
-                Some(()) => drop(reloading.reload().await),
-                None => return std::future::pending().await,
-            }
-        }
-    }
-    .boxed())
 }

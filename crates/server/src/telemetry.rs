@@ -1,6 +1,7 @@
 //! Logs and metrics of each request. No label and no log line contains a secret. No label contains
 //! an address or an id, so that the number of labels is bounded.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
@@ -63,6 +64,9 @@ const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
 /// Characters of a path in the log.
 const PATH_CHARS_MAX: usize = 1_024;
 
+/// Characters of a method in the log. A client may send one of any length.
+const METHOD_CHARS_MAX: usize = 32;
+
 /// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
@@ -89,7 +93,10 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(OPEN, "Open connections");
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended early");
-    describe_counter!(DROPPED_LINES, "Lines of the log that were dropped, because nobody read those before them");
+    describe_counter!(
+        DROPPED_LINES,
+        "Lines of the log that were dropped, because nobody read those before them or writing failed"
+    );
     describe_gauge!(CERTIFICATE_ENDS, "When the certificate of HTTPS expires, in seconds since 1970");
     describe_counter!(FAILED_RECORDS, "Records that a background pass could not process, counted each time");
     describe_gauge!(AUDIT_LAG, "Age of the oldest unacknowledged audit record");
@@ -214,7 +221,7 @@ impl Observed {
         let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
         Self {
             method: request.method().clone(),
-            path: cut(request.uri().path()),
+            path: cut(request.uri().path(), PATH_CHARS_MAX).into_owned(),
             route: route.to_owned(),
             request_id: request.extensions().get::<RequestId>().cloned(),
             trace: TraceParent::of(request.headers()),
@@ -259,7 +266,7 @@ impl Drop for Observed {
             request_id = self.request_id.as_ref().map_or("", RequestId::as_str),
             trace_id = self.trace.as_ref().map(|trace| &trace.trace_id),
             parent_id = self.trace.as_ref().map(|trace| &trace.parent_id),
-            method = %self.method,
+            method = %cut(self.method.as_str(), METHOD_CHARS_MAX),
             path = self.path,
             status = self.status.map(|status| status.as_u16()),
             bytes = self.bytes_sent,
@@ -271,11 +278,11 @@ impl Drop for Observed {
     }
 }
 
-/// A path for the log. A long one is cut: lines that wait take memory.
-fn cut(path: &str) -> String {
-    match path.char_indices().nth(PATH_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &path[..end]),
-        None => path.to_owned(),
+/// A text of a client for the log. A long one is cut: lines that wait take memory.
+fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -434,6 +441,17 @@ mod tests {
         assert!(!line.to_string().contains("secret"), "{line}");
         let untraced = logged(|| drop(Observed::begin(&Request::new(Body::empty()))));
         assert!(!untraced.contains("trace_id"), "{untraced}");
+    }
+
+    #[test]
+    fn a_line_of_a_request_is_bounded_whatever_the_client_sends() {
+        let line = logged(|| {
+            let request =
+                Request::builder().method("M".repeat(100_000).as_str()).uri(format!("/{}", "p".repeat(60_000)));
+            drop(Observed::begin(&request.body(Body::empty()).unwrap()));
+        });
+        assert!(line.len() < 2 * PATH_CHARS_MAX, "{} bytes", line.len());
+        assert!(line.contains(&format!("\"{}…\"", "M".repeat(METHOD_CHARS_MAX))), "{line}");
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use server::config::ListenConfig;
-use server::{Addresses, Reread, ServerError};
+use server::{Addresses, HangUps, Reload, Reread, ServerError};
 
 use crate::cli::StoreArgs;
 use crate::settings::{self, Flags};
@@ -73,6 +73,8 @@ impl ListenArgs {
 
 /// Runs it.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    // First of all: opening a large store takes a while, and a signal must not kill the server then.
+    let hang_ups = HangUps::catch()?;
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let settings = settings::load(&args.store, flags.clone())?.settings;
@@ -87,8 +89,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         let settings = settings::load(&args.store, flags.clone()).map_err(|error| error.to_string())?.settings;
         Ok(Reread { values: settings.values(), config: settings.server })
     };
+    let reload = Reload { hang_ups, values: settings.values(), read: Box::new(again) };
     let ended = interrupt::asked_to_end()?;
-    let served = server::serve_reloading(settings.server, store, Box::new(again), tell, ended).await;
+    let served = server::serve_reloading(settings.server, store, reload, tell, ended).await;
     served.map_err(|error| cannot_serve(error, &listen))
 }
 

@@ -30,9 +30,12 @@ fn write_certificate(cert: &Path, key: &Path) -> String {
 #[test]
 fn a_server_whose_log_nobody_reads_goes_on_and_counts_the_lines_that_it_drops() {
     let store = TestStore::with(&[SMALL]);
-    let mut command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut unread = BufReader::new(child.stderr.take().unwrap());
+    let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    // Both outputs are one pipe, as service managers and `2>&1` have it.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(serve.get_program()).args(serve.get_args());
+    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut unread = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.contains("http://") {
         line.clear();
@@ -165,11 +168,11 @@ fn a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_o
     let (cert, key, file) = (store.beside("cert.pem"), store.beside("key.pem"), store.beside("penates.toml"));
     write_certificate(&cert, &key);
     fs::write(&file, "[log]\nlevel = \"info\"\n[data]\nmax_volumes = 5\n").unwrap();
-    let told = UnixDatagram::bind(store.beside("notify")).unwrap();
-    told.set_read_timeout(Some(PATIENCE)).unwrap();
+    let manager = UnixDatagram::bind(store.beside("notify")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let state = || {
         let mut message = [0; 256];
-        let len = told.recv(&mut message).unwrap();
+        let len = manager.recv(&mut message).unwrap();
         String::from_utf8(message[..len].to_vec()).unwrap()
     };
     let mut command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
@@ -218,17 +221,47 @@ fn a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_o
 #[test]
 fn a_server_takes_the_sockets_that_the_service_manager_has_opened() {
     let store = TestStore::with(&[SMALL]);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    // The service manager gives the descriptors from 3 on, and the process that it has started.
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=http exec \"$0\" \"$@\""]);
-    let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
-    shell.arg(serve.get_program()).args(serve.get_args()).stdin(Stdio::from(OwnedFd::from(listener)));
-    let server = Served::start(shell);
+    let start = |name: &str| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        // The service manager gives the descriptors from 3 on, and the process that it has started.
+        let given = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"";
+        let mut shell = Command::new("sh");
+        let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+        shell.args(["-c", given]).arg(serve.get_program()).args(serve.get_args());
+        shell.env("LISTEN_FDNAMES", name).stdin(Stdio::from(OwnedFd::from(listener)));
+        (Served::start(shell), address)
+    };
+    let (server, address) = start("http");
     assert_eq!(server.url, format!("http://{address}"));
     assert!(curl(&[&format!("{}/healthz", server.url)]).is_some());
     assert_eq!(server.stop("TERM").0, 0);
+
+    // No address of the Redis protocol is configured.
+    let (server, address) = start("records");
+    assert_eq!(server.records_address(), address);
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    connection.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    connection.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    drop(connection);
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+#[test]
+fn a_hang_up_while_the_store_is_opened_does_not_kill_the_server() {
+    // A node that never answers.
+    let node = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("cassandra://{}/books", node.local_addr().unwrap());
+    let mut serve = penates(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--store", &store]);
+    let mut child = serve.stderr(Stdio::null()).spawn().unwrap();
+    let (connection, _) = node.accept().unwrap();
+    signal(&child, "HUP");
+    drop((connection, node));
+    wait_until(|| child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(3), "it ends because of the store");
 }
 
 /// nginx in front of servers. Dropping it ends it.
@@ -375,9 +408,12 @@ fn the_files_for_containers_name_settings_and_commands_that_there_are() {
     let all = [variables(&image, '='), variables(&compose, ':')].concat();
     assert!(all.len() >= 5, "{all:?}");
     config.envs(all);
-    let told = Ran::of(config).ends_with(0);
-    assert!(told.text().contains("cassandra://cassandra1,cassandra2,cassandra3/penates"), "{}", told.text());
+    let shown = Ran::of(config).ends_with(0);
+    assert!(shown.text().contains("cassandra://cassandra1,cassandra2,cassandra3/penates"), "{}", shown.text());
     assert!(image.lines().any(|line| line == "FROM scratch") && image.contains("USER 65532"));
+    // A new volume has the owner of the folder in the image.
+    assert!(image.contains("COPY --chown=65532:65532 data /data\n"));
+    assert!(fs::read_to_string(packaged("prepare")).unwrap().contains("\"$to/data\""));
     for line in compose.lines().filter_map(|line| line.trim().strip_prefix("command: ")) {
         let words: Vec<String> = serde_json::from_str(line).unwrap();
         Ran::of(penates(&[&words[..], &["--help".to_owned()]].concat())).ends_with(0);
@@ -398,5 +434,6 @@ fn every_file_of_the_debian_package_is_there_or_made_by_prepare() {
             None => assert!(manifest.join(source.trim_end_matches("*.md")).exists(), "{source}"),
         }
     }
-    assert!(packaged("postinst").exists());
+    let postinst = fs::read_to_string(packaged("postinst")).unwrap();
+    assert!(postinst.find("systemd-sysusers penates.conf") < postinst.find("systemd-tmpfiles --create penates.conf"));
 }

@@ -2,6 +2,7 @@
 //! say what is spoken there: `http`, `tls` or `records`. The configured address of the same kind is
 //! then not used.
 
+use std::io;
 use std::net::SocketAddr;
 
 use listenfd::ListenFd;
@@ -19,26 +20,43 @@ const NAMES_VARIABLE: &str = "LISTEN_FDNAMES";
 
 /// Listeners by name.
 #[derive(Debug, Default)]
-pub(super) struct Given(Vec<(String, std::net::TcpListener)>);
+pub(crate) struct Given(Vec<(String, std::net::TcpListener)>);
 
 impl Given {
     /// Those that this process was given.
-    pub(super) fn by_the_service_manager() -> Result<Self, ServerError> {
+    pub(crate) fn by_the_service_manager() -> Result<Self, ServerError> {
         let mut sockets = ListenFd::from_env();
         let names = std::env::var(NAMES_VARIABLE).unwrap_or_default();
         let mut names = names.split(':');
-        let mut given = Vec::new();
+        let mut given = Self::default();
         for index in 0..sockets.len() {
             let name = names.next().unwrap_or_default().to_owned();
-            let refused = |source| ServerError::Bind { address: format!("the given socket `{name}`"), source };
-            let Some(listener) = sockets.take_tcp_listener(index).map_err(refused)? else { continue };
-            if ![HTTP, TLS, RECORDS].contains(&name.as_str()) {
-                let reason = format!("name it `{HTTP}`, `{TLS}` or `{RECORDS}` (FileDescriptorName=)");
-                return Err(refused(std::io::Error::new(std::io::ErrorKind::InvalidInput, reason)));
-            }
-            given.push((name, listener));
+            let taken = sockets.take_tcp_listener(index);
+            let Some(listener) = taken.map_err(|source| refused(&name, source))? else { continue };
+            given.add(name, listener)?;
         }
-        Ok(Self(given))
+        Ok(given)
+    }
+
+    fn add(&mut self, name: String, listener: std::net::TcpListener) -> Result<(), ServerError> {
+        let invalid = |reason| Err(refused(&name, io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        if ![HTTP, TLS, RECORDS].contains(&name.as_str()) {
+            return invalid(format!("name it `{HTTP}`, `{TLS}` or `{RECORDS}` (FileDescriptorName=)"));
+        }
+        if self.has(&name) {
+            return invalid("two sockets have this name, and only one of each name is served".to_owned());
+        }
+        self.0.push((name, listener));
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(given, _)| given == name)
+    }
+
+    /// Whether there is one for the Redis protocol.
+    pub(crate) fn has_records(&self) -> bool {
+        self.has(RECORDS)
     }
 
     /// The addresses of those that speak HTTP.
@@ -52,6 +70,30 @@ impl Given {
         let Some(index) = self.0.iter().position(|(given, _)| given == name) else { return Ok(None) };
         let (name, listener) = self.0.swap_remove(index);
         let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
-        listener.map(Some).map_err(|source| ServerError::Bind { address: format!("the given socket `{name}`"), source })
+        listener.map(Some).map_err(|source| refused(&name, source))
+    }
+}
+
+fn refused(name: &str, source: io::Error) -> ServerError {
+    ServerError::Bind { address: format!("the given socket `{name}`"), source }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_second_socket_of_a_name_and_an_unknown_name_are_refused() {
+        let listener = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut given = Given::default();
+        given.add(HTTP.to_owned(), listener()).unwrap();
+        assert!(!given.has_records());
+        given.add(RECORDS.to_owned(), listener()).unwrap();
+        assert!(given.has_records());
+        let mut refusal = |name: &str| given.add(name.to_owned(), listener()).unwrap_err().to_string();
+        let second = refusal(HTTP);
+        assert!(second.contains("`http`: two sockets have this name"), "{second}");
+        assert!(refusal("ftp").contains("name it `http`, `tls` or `records`"));
     }
 }

@@ -28,7 +28,8 @@ use crate::tls::{self, Identity};
 
 use accept::{Acceptor, Listener, local_address};
 use connection::Http;
-use given::{Given, HTTP, RECORDS, TLS};
+pub(crate) use given::Given;
+use given::{HTTP, RECORDS, TLS};
 use records::Resp;
 
 /// The name of the administrator's socket in the data folder. Any process that may open it is the
@@ -64,10 +65,14 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds all of them or none. This process must hold `folder`, the data folder, if there is
-    /// one: an old socket in it is replaced.
-    pub(crate) fn bind(config: &Config, folder: Option<&Path>, live: Arc<Live>) -> Result<Self, ServerError> {
-        let mut given = Given::by_the_service_manager()?;
+    /// Binds all of them or none, besides those that were given. This process must hold `folder`,
+    /// the data folder, if there is one: an old socket in it is replaced.
+    pub(crate) fn bind(
+        config: &Config,
+        mut given: Given,
+        folder: Option<&Path>,
+        live: Arc<Live>,
+    ) -> Result<Self, ServerError> {
         let given_addresses = given.addresses();
         config.check_addresses(given_addresses.into_iter())?;
         let (http_given, tls_given, records_given) = (given.take(HTTP)?, given.take(TLS)?, given.take(RECORDS)?);

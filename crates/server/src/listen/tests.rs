@@ -60,7 +60,8 @@ impl Running {
         config.listen.http = Some("127.0.0.1:0".parse().unwrap());
         config.listen.tls = Some("127.0.0.1:0".parse().unwrap());
         change(&mut config);
-        let listeners = Listeners::bind(&config, Some(folder.path()), Live::new(&config.limits)).unwrap();
+        let listeners =
+            Listeners::bind(&config, Given::default(), Some(folder.path()), Live::new(&config.limits)).unwrap();
         let addresses = listeners.addresses().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let admin = router.clone().route("/who", get(async || "admin"));
@@ -261,7 +262,8 @@ async fn an_address_in_use_is_named() {
     let running = Running::start(router, |_| {}).await;
     let mut config = Config::default();
     config.listen.http = running.addresses.http;
-    let message = Listeners::bind(&config, None, Live::new(&config.limits)).err().unwrap().to_string();
+    let message =
+        Listeners::bind(&config, Given::default(), None, Live::new(&config.limits)).err().unwrap().to_string();
     assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");
 }
 
@@ -274,7 +276,8 @@ async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
     (config.listen.http, config.listen.tls) = (None, None);
     let folder = folder.path().join("x".repeat(fill));
     fs::create_dir(&folder).unwrap();
-    let message = Listeners::bind(&config, Some(&folder), Live::new(&config.limits)).err().unwrap().to_string();
+    let message =
+        Listeners::bind(&config, Given::default(), Some(&folder), Live::new(&config.limits)).err().unwrap().to_string();
     assert!(message.contains(SOCKET_NAME), "{message}");
 }
 
