@@ -193,8 +193,8 @@ impl App {
         &self.warming
     }
 
-    /// The records door, if the Redis protocol is spoken: the configuration names an address for it,
-    /// or the service manager has given a socket.
+    /// The records door, if the Redis protocol is spoken: the configuration names an address for
+    /// it, or the service manager has given a socket.
     ///
     /// Errors: the store cannot do what the configuration asks for, or its records have another mode.
     pub(crate) fn records_door(&self, is_given: bool) -> BoxFuture<'_, Result<Option<Arc<Door>>, ServerError>> {

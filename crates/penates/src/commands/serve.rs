@@ -73,7 +73,8 @@ impl ListenArgs {
 
 /// Runs it.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
-    // First of all: opening a large store takes a while, and a signal must not kill the server then.
+    // First of all: opening a large store takes a while, and a signal must not kill the server
+    // then.
     let hang_ups = HangUps::catch()?;
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
