@@ -19,8 +19,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates lab apply --folder compaction --workload writes --cql 127.0.0.1:9042 --jmx 127.0.0.1:7199
-  penates lab apply --folder compaction --workload writes --cql 127.0.0.1:9042 --jmx 127.0.0.1:7199 \\
-    --table shop.orders")]
+  penates lab apply --workload writes --cql 127.0.0.1:9042 --jmx 127.0.0.1:7199 --table shop.orders")]
 pub struct ApplyArgs {
     #[command(flatten)]
     folder: FolderArgs,

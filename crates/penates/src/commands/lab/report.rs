@@ -10,6 +10,9 @@ use crate::output::Output;
 
 /// Arguments of `penates lab report`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates lab report --folder compaction
+  penates lab report --folder compaction --json")]
 pub struct ReportArgs {
     #[command(flatten)]
     folder: FolderArgs,

@@ -41,6 +41,8 @@ pub struct RunArgs {
 
 /// Arguments of `penates lab resume`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates lab resume --folder compaction")]
 pub struct ResumeArgs {
     #[command(flatten)]
     folder: FolderArgs,
