@@ -7,11 +7,13 @@
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
 //!   can require a right for each. The requester is a request extension, [`audit::Requester`].
 //! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request,
-//!   named in `policy.rs`), `as_of.rs` (the time), `list_request.rs` (all together), `retrieval.rs` (volumes or pages),
-//!   `waiting.rs` (work that ends when the client leaves), `asking.rs` (requester and path).
+//!   named in `policy.rs`), `as_of.rs` (the time), `list_request.rs` (all together), `retrieval.rs`
+//!   (volumes or pages), `waiting.rs` (work that ends when the client leaves), `asking.rs`
+//!   (requester and path).
 //! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
-//!   `tokens.rs` (`token_rows.rs`: CSV and JSON), `listing/`, `text.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`. Earlier versions:
-//!   `in_time.rs` (how they are addressed and negotiated), `versions.rs` (their list).
+//!   `tokens.rs` (`token_rows.rs`: CSV and JSON), `listing/`, `text.rs`, `volume.rs`, `page.rs`,
+//!   `upload.rs`, `replace.rs`. Earlier versions: `in_time.rs` (how they are addressed and
+//!   negotiated), `versions.rs` (their list).
 //! - HTTP for all of them: `digest.rs`, `representation.rs` (and the crate `door-http`).
 //!   `damage.rs` marks damage. `audit.rs` records requests that stream nothing.
 //! - `errors.rs`: each reason and its status, in one match.

@@ -140,6 +140,7 @@ async fn what_a_list_does_not_understand_is_refused() {
         ("year=..", "year"),
         ("sort=size", "sort"),
         ("fields=id,size", "fields"),
+        ("format=json&fields=id,year,id", "each once"),
         ("format=text&fields=title", "fields"),
         ("where=year%3Cabc", "column 6"),
         ("where=%FF", "column 1"),
@@ -149,6 +150,23 @@ async fn what_a_list_does_not_understand_is_refused() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
         let detail = answer.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(reason), "{query}: {detail}");
+    }
+    let many = |count| format!("/volumes/?format=text&{}", vec!["title=a"; count].join("&"));
+    assert_eq!(fixture.get(&many(32)).await.status, StatusCode::OK);
+    let too_many = fixture.get(&many(33)).await;
+    assert_eq!(too_many.status, StatusCode::BAD_REQUEST);
+    assert!(too_many.json()["detail"].as_str().unwrap().contains("at most 32 conditions"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_holds_its_memory_until_it_is_sent() {
+    let fixture = samples().await;
+    let memory = &fixture.library.memory;
+    for query in ["limit=2", "sort=year"] {
+        let answer = fixture.ask(Method::GET, &format!("/volumes/?format=csv&{query}")).sent().await;
+        assert!(memory.taken_bytes() > 0, "{query}");
+        drop(answer);
+        assert_eq!(memory.taken_bytes(), 0, "{query}");
     }
 }
 

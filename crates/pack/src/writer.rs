@@ -32,6 +32,11 @@ pub struct ZipEntry {
 }
 
 impl ZipEntry {
+    /// Bytes of its compressed content.
+    pub fn len_bytes(&self) -> usize {
+        self.content.len()
+    }
+
     /// An entry of a text, compressed now.
     pub fn deflated(name: impl Into<Box<str>>, text: &[u8]) -> Result<Self, ZipEntryError> {
         if text.len() > MAX_TEXT_BYTES as usize {

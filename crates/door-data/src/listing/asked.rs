@@ -143,9 +143,20 @@ fn order(value: &str) -> Result<Order, DoorError> {
 }
 
 fn fields(params: &Params, format: Format) -> Result<Vec<Field>, DoorError> {
-    let expected = "names of fields, separated by commas";
+    let expected = "names of fields, each once, separated by commas";
     let malformed = |value: &str| DoorError::MalformedParameter { name: "fields", value: value.to_owned(), expected };
     let named = |name: &str| Field::named(name.trim()).ok_or_else(|| malformed(name));
+    // Each field once: a name costs little in the address and much in every row.
+    let named_once = |value: &str| {
+        value.split(',').try_fold(Vec::new(), |mut fields, name| {
+            let field = named(name)?;
+            if fields.contains(&field) {
+                return Err(malformed(name));
+            }
+            fields.push(field);
+            Ok(fields)
+        })
+    };
     match (format, params.value("fields")) {
         (Format::Text, None) => Ok(vec![Field::Id]),
         (Format::Text, Some(value)) => Err(DoorError::MalformedParameter {
@@ -154,7 +165,7 @@ fn fields(params: &Params, format: Format) -> Result<Vec<Field>, DoorError> {
             expected: "nothing, because a text has ids",
         }),
         (_, None) => Ok(Field::ALL.to_vec()),
-        (_, Some(value)) => value.split(',').map(named).collect(),
+        (_, Some(value)) => named_once(value),
     }
 }
 
@@ -172,6 +183,7 @@ fn conditions(params: &Params) -> Result<Conditions, DoorError> {
         } else if let Some(field) = Field::named(&name) {
             conditions.0.push(Condition { field, test: test(field, value)? });
         }
+        conditions.check_count().map_err(DoorError::Conditions)?;
     }
     Ok(conditions)
 }

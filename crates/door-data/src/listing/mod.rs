@@ -13,6 +13,7 @@ mod asked;
 mod format;
 mod page;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -24,7 +25,7 @@ use hathi::VolumeId;
 use heads::{ListToken, ObjectsResult};
 use http::{HeaderMap, HeaderValue, header};
 use library::Library;
-use volumes::find::{self, Described};
+use volumes::find::{Described, Found};
 
 use crate::DataDoor;
 use crate::asking::Asking;
@@ -36,6 +37,9 @@ use format::{End, Format};
 
 /// Volumes read from the store at a time.
 const AT_ONCE: usize = 1_000;
+
+/// Bytes of a part that are sent at a time.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// A part of a list, made of ids or of heads.
 type Rows = BoxStream<'static, ObjectsResult<Vec<Described>>>;
@@ -52,18 +56,13 @@ pub async fn list(
     let mut response = match (asked.sort, asked.limit) {
         (Some(order), limit) => {
             let limit = limit.unwrap_or(AT_ONCE);
-            let found = library.volumes.find_sorted(asked.finding(), order, limit, party).await?;
-            part(&asked, found.volumes, None, Some(found.total))
+            of_found(&asked, library.volumes.find_sorted(asked.finding(), order, limit, party).await?)?
         }
         (None, Some(limit)) if asked.is_of_ids() => {
             let (ids, next) = first_ids(library, asked.after.clone(), limit).await?;
-            part(&asked, ids.into_iter().map(Described::named).collect(), next, None)
+            part(&asked, &ids.into_iter().map(Described::named).collect::<Vec<_>>(), next, None).map(Body::from)
         }
-        (None, Some(limit)) => {
-            let pages = std::pin::pin!(library.volumes.find(asked.finding(), party).await?);
-            let (volumes, next) = find::first(pages, limit).await?;
-            part(&asked, volumes, next, None)
-        }
+        (None, Some(limit)) => of_found(&asked, library.volumes.find_first(asked.finding(), limit, party).await?)?,
         (None, None) if asked.is_of_ids() => whole(&asked, ids(library.clone(), asked.after.clone())).await?,
         (None, None) => {
             let pages = library.volumes.find(asked.finding(), party).await?;
@@ -79,14 +78,30 @@ pub async fn list(
     Ok(response)
 }
 
+/// One part of what was found. Its place and its memory are held until it is sent.
+fn of_found(asked: &Asked, found: Found) -> Result<Response, DoorError> {
+    let Found { volumes, next, total, mut held } = found;
+    let (parts, body) = part(asked, &volumes, next, total).into_parts();
+    drop(volumes);
+    held.resize(body.len() as u64)?;
+    let length = body.len().into();
+    let pieces = stream::unfold((Bytes::from(body), held), async |(mut rest, held)| {
+        let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+        (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (rest, held)))
+    });
+    let mut response = Response::from_parts(parts, Body::from_stream(pieces));
+    response.headers_mut().insert(header::CONTENT_LENGTH, length);
+    Ok(response)
+}
+
 /// One part, with the start of the next.
-fn part(asked: &Asked, volumes: Vec<Described>, next: Option<ListToken>, total: Option<u64>) -> Response {
+fn part(asked: &Asked, volumes: &[Described], next: Option<ListToken>, total: Option<u64>) -> http::Response<String> {
     let item = |(index, volume)| asked.format.item(&asked.fields, volume, index == 0);
     let items: String = volumes.iter().enumerate().map(item).collect();
     let address = next.as_ref().map(|next| asked.next(next));
     let end = End { next: next.map(|next| next.to_string()), address, total };
     let body = [asked.format.begin(asked), items, asked.format.end(&end)].concat();
-    let mut response = Response::new(Body::from(body));
+    let mut response = http::Response::new(body);
     let link = end.address.and_then(|address| HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok());
     if let Some(link) = link {
         response.headers_mut().insert(header::LINK, link);

@@ -323,7 +323,7 @@ impl PlanSource {
     }
 
     /// The index in METS order of a page of a group.
-    fn member(&self, group: usize, page: u32) -> u32 {
+    pub(super) fn member(&self, group: usize, page: u32) -> u32 {
         self.volumes[group].pages.get(page as usize).map_or(page, |planned| planned.index)
     }
 

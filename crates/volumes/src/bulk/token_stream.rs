@@ -66,8 +66,8 @@ pub enum TokenLevel {
 
 impl Volumes {
     /// Counts tokens and streams the counts. The last entry of a ZIP, `ERROR.err`, lists what is
-    /// missing or damaged; rows say so in its place. Incomplete counts are left out: that of a volume if one of its pages
-    /// cannot be read.
+    /// missing or damaged; rows say so in its place. Incomplete counts are left out: that of a
+    /// volume if one of its pages cannot be read.
     ///
     /// Audited and refused like [`Volumes::stream`]; fails with [`ObjectsError::OverLimit`] for
     /// more than 500,000 counts.
@@ -94,7 +94,7 @@ impl Volumes {
             out: Some(match request.rows {
                 None => Out::Zip(ZipWriter::new()),
                 Some(rows) => {
-                    let known = plan.missing.iter().map(|missing| rows.missing(missing));
+                    let known = known(&plan.missing, request.level).into_iter().map(|missing| rows.missing(&missing));
                     let text = std::iter::once(rows.begin()).chain(known).flatten().collect();
                     Out::Rows { rows, text }
                 }
@@ -105,6 +105,17 @@ impl Volumes {
         };
         Ok(admission.run_ahead(futures::stream::try_unfold(counting, Counting::next)))
     }
+}
+
+/// What is missing before anything is counted: of a volume that is counted as a whole, one part
+/// says it.
+fn known(missing: &[Missing], level: TokenLevel) -> Vec<Missing> {
+    let mut known = missing.to_vec();
+    if level == TokenLevel::Volume {
+        known.iter_mut().for_each(|missing| missing.part = MissingPart::Volume);
+        known.dedup_by(|a, b| a.volume == b.volume);
+    }
+    known
 }
 
 /// The progress of counting.
@@ -159,6 +170,16 @@ impl Out {
 enum Piece {
     Entry(ZipEntry),
     Rows(Vec<u8>),
+}
+
+impl Piece {
+    /// Its bytes.
+    fn len(&self) -> usize {
+        match self {
+            Self::Entry(entry) => entry.len_bytes(),
+            Self::Rows(rows) => rows.len(),
+        }
+    }
 }
 
 /// How counts become pieces.
@@ -216,7 +237,9 @@ impl Counting {
     /// Counts some pages, or finishes a volume.
     async fn advance(&mut self) -> ObjectsResult<()> {
         if self.level == TokenLevel::Volume && self.source.is_partial(self.group) {
-            self.leave_out(MissingReason::Damaged)?;
+            // Its row is among the first.
+            self.source.leave_out(self.group, MissingPart::Volume, MissingReason::Damaged);
+            self.next_volume();
             return Ok(());
         }
         if self.page == 0 {
@@ -234,13 +257,14 @@ impl Counting {
     async fn count_some(&mut self) -> ObjectsResult<()> {
         let end = self.source.page_count(self.group).min(self.page + PAGES_AT_ONCE);
         let members = self.source.members(Pass::Contents, self.group, self.page..end).await?;
-        let frames = self.source.frames(self.group, self.page..end, self.source.piece_bytes()).await?;
+        let piece_bytes = self.source.piece_bytes();
+        let frames = self.source.frames(self.group, self.page..end, piece_bytes).await?;
         let counter = std::mem::take(&mut self.counter);
         let (level, order, tokenization) = (self.level, self.order, self.tokenization);
         let (id, form) = (self.source.volume_id(self.group)?, self.form());
         let counted = self.source.count(move || match level {
             TokenLevel::Volume => count_volume(counter, &members, &frames),
-            TokenLevel::Page => count_pages(&id, &form, order, tokenization, &members, &frames),
+            TokenLevel::Page => count_pages(&id, &form, (order, tokenization), &members, &frames, piece_bytes),
         });
         let counted = counted.await??;
         self.counter = counted.counter;
@@ -313,22 +337,28 @@ fn count_volume(counter: TokenCounter, members: &[PageMember], frames: &[Bytes])
     Ok(counted)
 }
 
+/// Counts pages, until what is sent of them has `max_bytes`.
 fn count_pages(
     id: &VolumeId,
     form: &Form,
-    order: TokenOrder,
-    tokenization: Tokenization,
+    (order, tokenization): (TokenOrder, Tokenization),
     members: &[PageMember],
     frames: &[Bytes],
+    max_bytes: usize,
 ) -> ObjectsResult<Counted> {
     let mut pieces = Vec::with_capacity(frames.len());
-    let mut damage = None;
+    let (mut damage, mut bytes) = (None, 0);
     for (page, frame) in members.iter().zip(frames) {
+        if bytes >= max_bytes {
+            break;
+        }
         match pack::inflate(frame, page.member.size, page.member.crc32) {
             Ok(text) => {
                 let mut counter = TokenCounter::new(tokenization);
                 counter.add_page(&text)?;
-                pieces.push(form.piece(id, Some(page.seq), counter, order)?);
+                let piece = form.piece(id, Some(page.seq), counter, order)?;
+                bytes += piece.len();
+                pieces.push(piece);
             }
             Err(error) => {
                 damage = Some(error);
@@ -342,4 +372,21 @@ fn count_pages(
 
 fn not_an_entry(error: ZipEntryError) -> ObjectsError {
     ObjectsError::OverLimit(format!("a count cannot be an entry of a ZIP: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_volume_that_is_counted_as_a_whole_is_missing_once() {
+        let missing =
+            |id: &str, part| Missing { volume: VolumeId::parse(id).unwrap(), part, reason: MissingReason::Damaged };
+        let (one, two) = (MissingPart::Page(1), MissingPart::Page(2));
+        let all = [missing("a.a", one), missing("a.a", two), missing("a.b", one)];
+        let whole = MissingPart::Volume;
+        assert_eq!(known(&all, TokenLevel::Volume), [missing("a.a", whole), missing("a.b", whole)]);
+        assert_eq!(known(&all, TokenLevel::Page), all);
+    }
 }

@@ -105,15 +105,13 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether a volume satisfies it.
-    pub fn holds(&self, volume: &Described) -> bool {
-        let number = volume.number(self.field);
-        let text = || volume.text(self.field).map(str::to_lowercase);
+    /// Whether a volume with this number or lower-case text in its field satisfies it.
+    fn holds(&self, number: Option<i64>, text: Option<&str>) -> bool {
         match &self.test {
-            Test::Contains(Text(part)) => text().is_some_and(|text| text.contains(part)),
-            Test::Begins(Text(start)) => text().is_some_and(|text| text.starts_with(start)),
-            Test::Is(Text(whole)) => text().is_some_and(|text| text == *whole),
-            Test::IsNot(Text(whole)) => text().is_none_or(|text| text != *whole),
+            Test::Contains(Text(part)) => text.is_some_and(|text| text.contains(part)),
+            Test::Begins(Text(start)) => text.is_some_and(|text| text.starts_with(start)),
+            Test::Is(Text(whole)) => text.is_some_and(|text| text == whole),
+            Test::IsNot(Text(whole)) => text.is_none_or(|text| text != whole),
             Test::Within(least, most) => number.is_some_and(|number| (*least..=*most).contains(&number)),
             Test::Outside(least, most) => number.is_none_or(|number| !(*least..=*most).contains(&number)),
         }
@@ -127,7 +125,21 @@ pub struct Conditions(pub Vec<Condition>);
 impl Conditions {
     /// Whether a volume satisfies those that `of` selects by their field.
     pub fn hold(&self, volume: &Described, of: impl Fn(Field) -> bool) -> bool {
-        self.0.iter().filter(|condition| of(condition.field)).all(|condition| condition.holds(volume))
+        // Each field is made lower-case once, however many conditions there are on it.
+        let mut lower: [Option<Option<String>>; Field::ALL.len()] = Default::default();
+        self.0.iter().filter(|condition| of(condition.field)).all(|condition| {
+            let field = condition.field;
+            let text = lower[field as usize].get_or_insert_with(|| volume.text(field).map(str::to_lowercase));
+            condition.holds(volume.number(field), text.as_deref())
+        })
+    }
+
+    /// Fails for more conditions than a request may have.
+    pub fn check_count(&self) -> Result<(), ConditionError> {
+        if self.0.len() <= CONDITIONS_MAX {
+            return Ok(());
+        }
+        Err(ConditionError { column: 1, problem: format!("a request has at most {CONDITIONS_MAX} conditions") })
     }
 
     /// Whether there is one on a field.
@@ -148,6 +160,9 @@ pub struct ConditionError {
 
 /// Texts longer than this are refused, in bytes: conditions are compared with every volume.
 const CONDITIONS_BYTES_MAX: usize = 4_096;
+
+/// The most conditions of a request: each is compared with every volume.
+const CONDITIONS_MAX: usize = 32;
 
 impl FromStr for Conditions {
     type Err = ConditionError;
@@ -170,7 +185,10 @@ impl FromStr for Conditions {
             let test = operator.test(value).map_err(|expected| error(value.column, &expected))?;
             conditions.push(Condition { field, test });
             match words.next() {
-                None => return Ok(Self(conditions)),
+                None => {
+                    let conditions = Self(conditions);
+                    return conditions.check_count().map(|()| conditions);
+                }
                 Some(word) if word.plain().eq_ignore_ascii_case("and") => {}
                 Some(word) => return Err(error(word.column, "expected `and` or the end; quote a value with spaces")),
             }
@@ -387,6 +405,9 @@ mod tests {
             assert!(error.column == column && error.problem.contains(part), "{text}: {error}");
         }
         assert!("x".repeat(CONDITIONS_BYTES_MAX + 1).parse::<Conditions>().is_err());
+        let many = |count| vec!["year>1"; count].join(" and ").parse::<Conditions>();
+        assert!(many(CONDITIONS_MAX).is_ok());
+        assert!(many(CONDITIONS_MAX + 1).unwrap_err().problem.contains("at most 32"));
     }
 
     #[test]

@@ -7,24 +7,25 @@
 
 mod conditions;
 mod described;
+mod first;
 mod sorted;
 
 use budget::Party;
+use futures::Stream;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use futures::{Stream, TryStream};
 use hathi::{VolumeId, record_names};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::list::ListToken;
 use store::Strength;
 
-use crate::bulk::fairness::Admission;
 use crate::handle::Volumes;
 use crate::list::Listing;
 use crate::read::Volume;
 
 pub use conditions::{Condition, ConditionError, Conditions, Field, Test, Text, parse_range};
 pub use described::Described;
-pub use sorted::{Order, Sorted};
+pub use first::{Found, Held};
+pub use sorted::Order;
 
 /// Volumes whose heads are read at a time.
 const HEADS_AT_ONCE: usize = 256;
@@ -86,8 +87,7 @@ struct Searching {
     party: Party,
     /// Where the next page begins; `None` at the end.
     next: Option<Option<ListToken>>,
-    _admission: Admission,
-    _share: budget::Share,
+    held: Held,
 }
 
 impl Volumes {
@@ -98,20 +98,33 @@ impl Volumes {
         finding: Finding,
         party: Party,
     ) -> ObjectsResult<impl Stream<Item = ObjectsResult<FoundPage>> + Send + use<>> {
+        let searching = self.searching(finding, party).await?;
+        let next = |mut searching: Searching| async move {
+            let page = searching.page(usize::MAX).await?;
+            Ok(page.map(|page| (page, searching)))
+        };
+        Ok(stream::try_unfold(searching, next).boxed())
+    }
+
+    /// Begins a search.
+    async fn searching(&self, finding: Finding, party: Party) -> ObjectsResult<Searching> {
         let admission = self.inner.fairness.admit(party.clone())?;
         let bytes = HEADS_BYTES + if finding.reads_records() { RECORDS_BYTES } else { 0 };
         let share = self.inner.memory.reserve(&party, bytes).await?;
         let next = Some(finding.after.clone());
-        let searching = Searching { volumes: self.clone(), finding, party, next, _admission: admission, _share: share };
-        Ok(stream::try_unfold(searching, Searching::next).boxed())
+        Ok(Searching { volumes: self.clone(), finding, party, next, held: Held { _admission: admission, share } })
     }
 }
 
 impl Searching {
-    async fn next(mut self) -> ObjectsResult<Option<(FoundPage, Self)>> {
+    /// The next volumes that are found, at most `room`; `None` at the end. If there are as many, the
+    /// search has not looked at all those after them.
+    async fn page(&mut self, room: usize) -> ObjectsResult<Option<FoundPage>> {
         let Some(after) = self.next.take() else { return Ok(None) };
         let turn = self.volumes.inner.fairness.turn(&self.party).await?;
-        let listing = self.volumes.list(after.as_ref(), HEADS_AT_ONCE).await?;
+        let finds_all = self.finding.conditions.0.is_empty();
+        let heads_at_once = if finds_all { HEADS_AT_ONCE.min(room) } else { HEADS_AT_ONCE };
+        let listing = self.volumes.list(after.as_ref(), heads_at_once).await?;
         let heads = self.volumes.heads(&listing.volumes, Strength::Usual).await?;
         let mut found = Vec::new();
         for (id, head) in listing.volumes.iter().zip(heads) {
@@ -134,16 +147,17 @@ impl Searching {
             }
         }
         let volumes = match self.finding.reads_records() {
-            true => self.with_authors(found).await?,
-            false => found.into_iter().map(|(described, _)| described).collect(),
+            true => self.with_authors(found, room).await?,
+            false => found.into_iter().map(|(described, _)| described).take(room).collect(),
         };
         drop(turn);
         self.next = listing.next.clone().map(Some);
-        Ok(Some((FoundPage { volumes, listing }, self)))
+        Ok(Some(FoundPage { volumes, listing }))
     }
 
-    /// Adds the names of authors, and leaves out what does not satisfy the conditions on them.
-    async fn with_authors(&self, found: Vec<(Described, Volume)>) -> ObjectsResult<Vec<Described>> {
+    /// Adds the names of authors, and leaves out what does not satisfy the conditions on them. Once
+    /// there are `room`, no more records are read.
+    async fn with_authors(&self, found: Vec<(Described, Volume)>, room: usize) -> ObjectsResult<Vec<Described>> {
         let read = |(described, volume): (Described, Volume)| async {
             let id = volume.id.clone();
             let names = match self.volumes.record_of(volume).await {
@@ -159,33 +173,13 @@ impl Searching {
                 names => Ok(described.with_names(&names?)),
             }
         };
-        let mut described: Vec<Described> =
-            stream::iter(found).map(read).buffered(RECORDS_AT_ONCE).try_collect().await?;
-        described.retain(|described| self.finding.conditions.hold(described, of_record));
-        Ok(described)
+        let satisfies = |described: &Described| std::future::ready(self.finding.conditions.hold(described, of_record));
+        let at_once = RECORDS_AT_ONCE.min(room);
+        stream::iter(found).map(read).buffered(at_once).try_filter(satisfies).take(room).try_collect().await
     }
 }
 
 /// Whether a field is only in the record, and not in the head.
 fn of_record(field: Field) -> bool {
     field == Field::Author
-}
-
-/// The first `limit` volumes of a search, and where it continues.
-pub async fn first<S>(mut pages: S, limit: usize) -> ObjectsResult<(Vec<Described>, Option<ListToken>)>
-where
-    S: TryStream<Ok = FoundPage, Error = ObjectsError> + Unpin,
-{
-    let mut volumes = Vec::new();
-    while let Some(mut page) = pages.try_next().await? {
-        let room = limit - volumes.len();
-        if page.volumes.len() >= room {
-            page.volumes.truncate(room);
-            let next = page.volumes.last().and_then(|last| page.after(&last.id));
-            volumes.append(&mut page.volumes);
-            return Ok((volumes, next));
-        }
-        volumes.append(&mut page.volumes);
-    }
-    Ok((volumes, None))
 }

@@ -1,11 +1,11 @@
 //! The first volumes of a search by some order. The search ends before they are known.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use budget::Party;
-use futures::TryStreamExt;
 use heads::error::ObjectsResult;
 
+use super::first::{Found, memory_bytes};
 use super::{Described, Field, Finding};
 use crate::handle::Volumes;
 
@@ -19,30 +19,36 @@ pub struct Order {
 }
 
 impl Order {
-    fn compare(self, a: &Described, b: &Described) -> Ordering {
-        let by_value = match self.by.is_number() {
-            true => self.directed(a.number(self.by), b.number(self.by)),
-            false => {
-                let text = |volume: &Described| volume.text(self.by).map(str::to_lowercase);
-                self.directed(text(a), text(b))
-            }
+    /// Sorts volumes. The value of each is made once.
+    fn sort(self, volumes: &mut [Described]) {
+        // The second sort keeps this order of equal values.
+        volumes.sort_unstable_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+        let keyed = |volume: &Described| {
+            let value = self.value(volume);
+            (value.is_none(), value)
         };
-        by_value.then_with(|| a.id.as_str().cmp(b.id.as_str()))
+        match self.descending {
+            false => volumes.sort_by_cached_key(keyed),
+            true => volumes.sort_by_cached_key(|volume| {
+                let (is_none, value) = keyed(volume);
+                (is_none, Reverse(value))
+            }),
+        }
     }
 
-    fn directed<T: Ord>(self, a: Option<T>, b: Option<T>) -> Ordering {
-        let missing = a.is_none().cmp(&b.is_none());
-        missing.then_with(|| if self.descending { Reverse(a).cmp(&Reverse(b)) } else { a.cmp(&b) })
+    fn value(self, volume: &Described) -> Option<Value> {
+        match self.by.is_number() {
+            true => volume.number(self.by).map(Value::Number),
+            false => volume.text(self.by).map(|text| Value::Text(text.to_lowercase())),
+        }
     }
 }
 
-/// The first volumes of a search.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sorted {
-    /// The volumes, in order.
-    pub volumes: Vec<Described>,
-    /// How many there are in all.
-    pub total: u64,
+/// What volumes are sorted by.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Number(i64),
+    Text(String),
 }
 
 impl Volumes {
@@ -54,11 +60,11 @@ impl Volumes {
         order: Order,
         limit: usize,
         party: Party,
-    ) -> ObjectsResult<Sorted> {
-        let mut share = self.inner.memory.reserve(&party, 0).await?;
-        let mut pages = std::pin::pin!(self.find(finding, party).await?);
+    ) -> ObjectsResult<Found> {
+        let mut searching = self.searching(finding, party).await?;
+        let of_search = searching.held.bytes();
         let (mut volumes, mut total, mut bytes): (Vec<Described>, u64, u64) = (Vec::new(), 0, 0);
-        while let Some(page) = pages.try_next().await? {
+        while let Some(page) = searching.page(usize::MAX).await? {
             total += page.volumes.len() as u64;
             bytes += memory_bytes(&page.volumes);
             volumes.extend(page.volumes);
@@ -66,18 +72,14 @@ impl Volumes {
                 keep_first(&mut volumes, order, limit);
                 bytes = memory_bytes(&volumes);
             }
-            share.resize(bytes)?;
+            searching.held.resize(of_search + bytes)?;
         }
         keep_first(&mut volumes, order, limit);
-        Ok(Sorted { volumes, total })
+        Ok(Found { volumes, next: None, total: Some(total), held: searching.held })
     }
 }
 
-fn memory_bytes(volumes: &[Described]) -> u64 {
-    volumes.iter().map(Described::memory_bytes).sum()
-}
-
 fn keep_first(volumes: &mut Vec<Described>, order: Order, limit: usize) {
-    volumes.sort_unstable_by(|a, b| order.compare(a, b));
+    order.sort(volumes);
     volumes.truncate(limit);
 }
