@@ -6,7 +6,8 @@ use futures::StreamExt;
 use hathi::VolumeId;
 use volumes::find::{ConditionError, Conditions};
 
-use crate::client::{Client, query_value};
+use crate::client::{Client, ClientError, query_value};
+use crate::download::Patience;
 use crate::exit::CliError;
 
 /// Conditions on volumes.
@@ -35,19 +36,27 @@ impl WhereArgs {
         Ok(text.parse::<Conditions>().map(drop).map_err(pointing)?)
     }
 
-    /// The ids of the volumes that satisfy them.
-    pub async fn volumes(&self, client: &Client) -> anyhow::Result<Vec<VolumeId>> {
+    /// The ids of the volumes that satisfy them. It retries on a busy server.
+    pub async fn volumes(&self, client: &Client, patience: Patience) -> anyhow::Result<Vec<VolumeId>> {
         let address = list_address(self.text(), []);
-        let mut lines = std::pin::pin!(client.get_lines(&address, "text/plain").await?);
-        let mut ids = Vec::new();
-        while let Some(line) = lines.next().await {
-            ids.push(VolumeId::parse(&line?).context("reading the list of volumes")?);
-        }
+        let lines = patience.retried(|| lines(client, &address, patience)).await?;
+        let ids: Result<Vec<_>, _> = lines.iter().map(|line| VolumeId::parse(line)).collect();
+        let ids = ids.context("reading the list of volumes")?;
         match ids.is_empty() {
             true => Err(anyhow::anyhow!("no volume satisfies the conditions")),
             false => Ok(ids),
         }
     }
+}
+
+/// The lines of a list.
+async fn lines(client: &Client, address: &str, patience: Patience) -> Result<Vec<String>, ClientError> {
+    let mut lines = std::pin::pin!(patience.with(client.get_lines(address, "text/plain")).await?);
+    let mut all = Vec::new();
+    while let Some(line) = patience.with(async { lines.next().await.transpose() }).await? {
+        all.push(line);
+    }
+    Ok(all)
 }
 
 /// The address of the list of volumes with conditions and further parameters.

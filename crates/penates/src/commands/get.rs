@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{Client, query_value};
-use crate::download::{self, Destination, Downloaded, Patience, Wanted};
+use crate::download::{self, Destination, Downloaded, PatienceArgs, Wanted, parse_duration};
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::{Output, human_bytes};
@@ -63,12 +63,9 @@ pub struct GetArgs {
     /// Replace the file of -o if it exists.
     #[arg(long)]
     force: bool,
-    /// How often to try without progress.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    tries: u32,
-    /// How long the server may be silent before this counts as a failure.
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
-    stall: Duration,
+    /// How long it tries.
+    #[command(flatten)]
+    patience: PatienceArgs,
     /// How long the download may take in all. What arrived by then is kept for the next run.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     max_time: Option<Duration>,
@@ -132,13 +129,6 @@ fn parse_time(text: &str) -> Result<String, String> {
     time.map(|_| text.to_owned()).map_err(|error| format!("must be a time like 2025-06-15T15:06:40Z: {error}"))
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(duration) if duration.is_zero() => Err("must be longer than that".to_owned()),
-        parsed => parsed.map_err(|error| format!("must be a time like 90s or 5m: {error}")),
-    }
-}
-
 /// The volumes or pages, as a parameter.
 struct Named {
     route: &'static str,
@@ -148,8 +138,7 @@ struct Named {
 
 impl Named {
     fn volumes(ids: &[VolumeId]) -> Self {
-        let list = ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|");
-        Self { route: "/volumes", parameter: "volumeIDs", list }
+        Self { route: "/volumes", parameter: "volumeIDs", list: download::joined(ids) }
     }
 }
 
@@ -239,22 +228,24 @@ async fn download(
     named: Option<Named>,
     target: Destination<'_>,
 ) -> anyhow::Result<Downloaded> {
-    let patience = Patience { tries: args.tries, silence: args.stall };
+    let patience = args.patience.patience();
     if let Some(id) = text {
         return download::resumed(client, &Wanted::Text(id), target, patience).await;
     }
-    let known_by = args.which.text().map(|text| format!("where={}&{}", query_value(text), args.form()));
+    let is_resumable = !matches!(args.level, Level::Number(1..));
     let named = match named {
         Some(named) => named,
-        None => Named::volumes(&args.which.volumes(client).await?),
+        None if is_resumable => {
+            let wanted = Wanted::Found { which: args.which.clone(), rest: args.form() };
+            return download::resumed(client, &wanted, target, patience).await;
+        }
+        None => Named::volumes(&args.which.volumes(client, patience).await?),
     };
     let form = format!("{}={}&{}", named.parameter, query_value(&named.list), args.form());
-    if matches!(args.level, Level::Number(1..)) {
+    if !is_resumable {
         return download::unresumable(client, named.route, &form, target, patience).await;
     }
-    // A later command with the same conditions goes on, whatever was imported since.
-    let wanted = Wanted::Zip { key: known_by.unwrap_or_else(|| form.clone()), form };
-    download::resumed(client, &wanted, target, patience).await
+    download::resumed(client, &Wanted::Zip { form }, target, patience).await
 }
 
 fn tell(args: &GetArgs, downloaded: &Downloaded) -> anyhow::Result<()> {

@@ -130,7 +130,7 @@ impl ModelArgs {
         if let Some(named_by) = &self.named_by {
             text += &statement("insertedContentRelation", iri(named_by)?);
         }
-        Ok(Some(format!("\n{text}")))
+        Ok(Some(text))
     }
 }
 
@@ -213,7 +213,8 @@ fn with_way_out(error: ClientError) -> anyhow::Error {
     }
 }
 
-/// The content of a file, and statements after it.
+/// Statements, and the content of a file after them: a base in the file would change what the
+/// statements are about.
 async fn read(file: &Path, statements: Option<String>) -> anyhow::Result<Body> {
     if file == Path::new("-") {
         let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
@@ -229,7 +230,7 @@ async fn read(file: &Path, statements: Option<String>) -> anyhow::Result<Body> {
 
 fn stream_of(file: File, statements: Option<String>) -> Body {
     let statements = futures::stream::iter(statements.map(|text| Ok(Bytes::from(text))));
-    client::stream(ReaderStream::new(file).chain(statements))
+    client::stream(statements.chain(ReaderStream::new(file)))
 }
 
 /// The media type for the extension of a name; unknown bytes have one too.
@@ -254,7 +255,20 @@ pub(super) fn media_type_of(file: &Path) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http_body_util::BodyExt;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_base_in_a_file_comes_after_the_statements_about_the_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.ttl");
+        std::fs::write(&path, "@base <http://a.example/> .").unwrap();
+        let body = read(&path, Some("<> <b:c> <d:e> .\n".to_owned())).await.unwrap();
+        let text = body.collect().await.unwrap().to_bytes();
+        assert_eq!(text, "<> <b:c> <d:e> .\n@base <http://a.example/> .");
+    }
 
     #[test]
     fn a_resource_refers_to_another_by_the_way_between_them() {

@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 
 use crate::cli::ReachArgs;
 use crate::client::{Client, ClientError, query_value};
+use crate::download::{PatienceArgs, joined};
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::Output;
@@ -40,6 +41,9 @@ pub struct TokensArgs {
     /// Print an object of JSON per line, instead of CSV.
     #[arg(long)]
     json: bool,
+    /// How long it tries.
+    #[command(flatten)]
+    patience: PatienceArgs,
     /// Where from.
     #[command(flatten)]
     reach: ReachArgs,
@@ -79,25 +83,28 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
 }
 
 async fn print(args: &TokensArgs, named: Option<Vec<hathi::VolumeId>>, client: &Client) -> anyhow::Result<()> {
+    let patience = args.patience.patience();
     let ids = match named {
         Some(ids) => ids,
-        None => args.which.volumes(client).await?,
+        None => args.which.volumes(client, patience).await?,
     };
-    let list = ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|");
     let form = format!(
         "volumeIDs={}&level={}&sortBy={}&sortOrder={}&tokens={}",
-        query_value(&list),
+        query_value(&joined(&ids)),
         if args.level == Level::Page { "page" } else { "volume" },
         if args.sort == Sort::Count { "count" } else { "token" },
         if args.desc { "desc" } else { "asc" },
         if args.words { "words" } else { "written" },
     );
     let accept = if args.json { "application/x-ndjson" } else { "text/csv" };
-    let mut body = client.post_form("/tokencount", form, accept).await?.into_body();
+    let post = || client.post_form("/tokencount", form.clone(), accept);
+    let mut body = patience.retried(post).await?.into_body();
     let mut output = Output::stdout();
     let (mut is_incomplete, mut line) = (false, Vec::new());
-    while let Some(frame) = body.frame().await {
-        let Ok(piece) = frame.map_err(|error| ClientError::Broken(error.into()))?.into_data() else { continue };
+    loop {
+        let next = async { body.frame().await.transpose().map_err(|error| ClientError::Broken(error.into())) };
+        let Some(frame) = patience.with(next).await? else { break };
+        let Ok(piece) = frame.into_data() else { continue };
         output.bytes(&piece)?;
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(part);

@@ -8,12 +8,12 @@
 //!
 //! Into a folder the ZIP is downloaded beside its files, and unpacked when it is complete.
 
+mod patience;
 mod sink;
 mod unpack;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
@@ -27,46 +27,32 @@ use serde::{Deserialize, Serialize};
 use crate::client::{self, Body, Client, ClientError};
 use crate::exit::{CliError, told};
 use crate::progress;
+use crate::wanted::WhereArgs;
+use patience::pause_after;
 use sink::{Part, Sink, beside, exists};
 
+pub use patience::{Patience, PatienceArgs, parse_duration};
 pub use sink::Pipe;
 pub use unpack::Unpacked;
-
-/// The first pause before another try; each further one without progress is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-
-/// The longest pause before another try.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The name of a ZIP that is to be unpacked, in its folder.
 const TO_UNPACK: &str = ".penates-get.zip";
 
-/// How long a download tries.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// How often to try without progress.
-    pub tries: u32,
-    /// How long the server may be silent.
-    pub silence: Duration,
-}
-
-impl Patience {
-    /// The result of waiting for the server, or the error if it is silent for too long.
-    async fn with<T>(self, waiting: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let silent = || ClientError::Broken(format!("the server was silent for {:?}", self.silence).into());
-        tokio::time::timeout(self.silence, waiting).await.unwrap_or_else(|_| Err(silent()))
-    }
-}
-
 /// What to download.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// The ZIP that a form selects. A later command for the same is known by `key`.
+    /// The ZIP that a form selects.
     Zip {
-        /// What was asked for.
-        key: String,
         /// The form.
         form: String,
+    },
+    /// The ZIP of the volumes that satisfy conditions when it is begun. A later command with the
+    /// same conditions goes on, whatever was imported since.
+    Found {
+        /// The conditions.
+        which: WhereArgs,
+        /// The rest of the form.
+        rest: String,
     },
     /// The text of a volume.
     Text(VolumeId),
@@ -75,7 +61,10 @@ pub enum Wanted {
 impl Wanted {
     fn key(&self) -> String {
         match self {
-            Self::Zip { key, .. } => key.clone(),
+            Self::Zip { form } => form.clone(),
+            Self::Found { which, rest } => {
+                format!("where={}&{rest}", client::query_value(which.text().unwrap_or_default()))
+            }
             Self::Text(id) => format!("text={id}"),
         }
     }
@@ -83,10 +72,20 @@ impl Wanted {
     /// Begins it, and retries on a busy server.
     async fn begin(&self, client: &Client, patience: Patience) -> anyhow::Result<Selection> {
         match self {
-            Self::Zip { form, .. } => Selection::create(client, form, patience).await,
+            Self::Zip { form } => Selection::create(client, form, patience).await,
+            Self::Found { which, rest } => {
+                let ids = which.volumes(client, patience).await?;
+                let form = format!("volumeIDs={}&{rest}", client::query_value(&joined(&ids)));
+                Selection::create(client, &form, patience).await
+            }
             Self::Text(id) => Selection::of_text(client, id, patience).await,
         }
     }
+}
+
+/// Ids as the value of a parameter.
+pub fn joined(ids: &[VolumeId]) -> String {
+    ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|")
 }
 
 /// A selection: the download, as the server describes it.
@@ -136,11 +135,12 @@ impl Selection {
     /// The text of a volume, which needs no selection.
     async fn of_text(client: &Client, id: &VolumeId, patience: Patience) -> anyhow::Result<Self> {
         let address = format!("/volumes/{}/text", client::segment(id));
-        let head = patience.with(client.ask(&address, Request::builder().method(Method::HEAD), client::empty())).await;
-        let head = match head {
+        let head = || Request::builder().method(Method::HEAD);
+        let asked = patience.retried(|| patience.with(client.ask(&address, head(), client::empty()))).await;
+        let head = match asked {
             Ok(head) => head,
             // A response to HEAD says no reason.
-            Err(ClientError::Refused { .. }) => {
+            Err(error @ ClientError::Refused { .. }) if error.passing_after().is_none() => {
                 patience.with(client.get(&address, "text/plain")).await?;
                 bail!("the server answers HEAD and GET of {address} differently");
             }
@@ -153,24 +153,12 @@ impl Selection {
         Ok(Self { address, etag, len_bytes, missing: 0, lasts: true })
     }
 
-    /// Creates a selection for `form`. It retries on a busy server, `tries` times in all.
+    /// Creates a selection for `form`, and retries on a busy server. While it plans, the server is
+    /// silent for as long as that takes.
     async fn create(client: &Client, form: &str, patience: Patience) -> anyhow::Result<Self> {
-        let tries = patience.tries;
-        let mut failures = 0;
-        let created = loop {
-            let posted = client.post_form("/selections", form.to_owned(), "application/json");
-            let error = match patience.with(posted).await {
-                Ok(created) => break created,
-                Err(error) => error,
-            };
-            failures += 1;
-            let refused = error.status().and(error.passing_after());
-            let Some(least) = refused.filter(|_| failures < tries) else { return Err(error.into()) };
-            eprintln!("Not started yet: {error}. Trying again.");
-            tokio::time::sleep(pause_after(failures, least)).await;
-        };
-        let told: Self = client::json(created).await?;
-        Ok(Self { address: client.relative(&told.address).to_owned(), ..told })
+        let post = || client.post_form("/selections", form.to_owned(), "application/json");
+        let created: Self = client::json(patience.retried(post).await?).await?;
+        Ok(Self { address: client.relative(&created.address).to_owned(), ..created })
     }
 
     /// Deletes it on the server. A failure does no harm: it ends by itself.
@@ -232,7 +220,9 @@ impl<'a> Destination<'a> {
             Ok(found) if !found.is_file() => Ok(Self::Pipe(Pipe::open(path)?)),
             Ok(_) if !replaces => Err(exists(path)),
             _ => {
-                refuse_foreign_part(path, replaces)?;
+                if !replaces && is_foreign_part(path) {
+                    return Err(exists(&beside(path, ".part")));
+                }
                 Ok(Self::File { path, replaces })
             }
         }
@@ -241,17 +231,21 @@ impl<'a> Destination<'a> {
     /// A folder, which is made if it is not there.
     pub fn folder(path: &'a Path) -> anyhow::Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
-        refuse_foreign_part(&path.join(TO_UNPACK), false)?;
-        Ok(Self::Folder(path))
+        let zip = path.join(TO_UNPACK);
+        match is_foreign_part(&zip) {
+            true => {
+                let part = beside(&zip, ".part");
+                Err(CliError::Usage(format!("{} is of no earlier run: remove it first", part.display())).into())
+            }
+            false => Ok(Self::Folder(path)),
+        }
     }
 }
 
-/// A part without the state of a download was begun by something else.
-fn refuse_foreign_part(target: &Path, replaces: bool) -> anyhow::Result<()> {
-    match !replaces && Part::begun_bytes(target).is_some() && !state_path(target).exists() {
-        true => Err(exists(&beside(target, ".part"))),
-        false => Ok(()),
-    }
+/// Whether there is a part without the state of a download: something else began it. A run that was
+/// killed before it stored the state leaves an empty part.
+fn is_foreign_part(target: &Path) -> bool {
+    Part::begun_bytes(target).is_some_and(|bytes| bytes > 0) && !state_path(target).exists()
 }
 
 /// The result of a download.
@@ -372,7 +366,8 @@ pub async fn unresumable(
     target: Destination<'_>,
     patience: Patience,
 ) -> anyhow::Result<Downloaded> {
-    let response = patience.with(client.post_form(route, form.to_owned(), "application/zip")).await?;
+    let post = || client.post_form(route, form.to_owned(), "application/zip");
+    let response = patience.retried(post).await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
     match target {
@@ -415,12 +410,6 @@ async fn resumable(client: &Client, key: &str, target: &Path, patience: Patience
         // Out of reach for now: downloaded bytes are kept.
         Err(_) => Some(selection),
     }
-}
-
-/// The pause after a number of failures without progress. The last one asked for at least `least`.
-fn pause_after(failures: u32, least: Duration) -> Duration {
-    let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
-    pause.max(least).min(PAUSE_MAX)
 }
 
 /// Fetches the missing bytes. `tries` is the number of tries without a single byte of progress.

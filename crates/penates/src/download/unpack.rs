@@ -1,7 +1,8 @@
 //! Unpacks a downloaded ZIP into a folder, and never over a file that has other contents.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufReader, Read, Seek, Write};
+use std::io::{BufReader, Read, Seek};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -52,9 +53,16 @@ pub fn unpack(zip: &Path, folder: &Path) -> anyhow::Result<Unpacked> {
             Ok(_) => bail!("{} exists and has other contents: it is not replaced", target.display()),
         }
     }
+    let mut folders = BTreeSet::new();
     for (index, target) in missing {
         write(&mut archive, index, &target)?;
         unpacked.files += 1;
+        folders.extend(target.ancestors().skip(1).take_while(|path| path.starts_with(folder)).map(Path::to_owned));
+    }
+    // The ZIP is deleted next, so the names have to last too.
+    for folder in folders {
+        let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+        synced.with_context(|| format!("writing {}", folder.display()))?;
     }
     Ok(unpacked)
 }
@@ -66,9 +74,13 @@ fn write<R: Read + Seek>(archive: &mut ZipArchive<R>, index: usize, target: &Pat
     }
     let part = beside(target, ".penates-part");
     let mut entry = archive.by_index(index).context("reading the ZIP")?;
-    let mut file = File::create(&part).with_context(writing)?;
+    // The rest of a run that was killed. Anything else of this name is not replaced, nor followed.
+    if fs::symlink_metadata(&part).is_ok_and(|found| found.is_file()) {
+        fs::remove_file(&part).with_context(writing)?;
+    }
+    let mut file = File::create_new(&part).with_context(writing)?;
     std::io::copy(&mut entry, &mut file).with_context(writing)?;
-    file.flush().with_context(writing)?;
+    file.sync_all().with_context(writing)?;
     put_in_place(&part, target, false)
 }
 
@@ -115,6 +127,8 @@ fn has_contents(path: &Path, len_bytes: u64, crc32: u32) -> anyhow::Result<bool>
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::io::Write;
+
     use zip::ZipWriter;
     use zip::write::SimpleFileOptions;
 
@@ -169,5 +183,12 @@ mod tests {
         let zip = zip_of(folder.path(), &[("v/1.txt", "one")]);
         assert!(unpack(&zip, &target).is_err());
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+        fs::remove_file(target.join("v")).unwrap();
+        fs::create_dir(target.join("v")).unwrap();
+        let mine = folder.path().join("mine");
+        fs::write(&mine, "mine").unwrap();
+        std::os::unix::fs::symlink(&mine, target.join("v/1.txt.penates-part")).unwrap();
+        assert!(unpack(&zip, &target).is_err());
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
     }
 }

@@ -109,6 +109,11 @@ fn an_overloaded_server_is_asked_again() {
     let given_up = Ran::of(penates(&["get", "--server", &proxy.url, "--tries", "2", SMALL])).ends_with(1);
     assert!(given_up.stderr.contains("503"), "{}", given_up.stderr);
     assert_eq!(proxy.requests("POST ").len(), 2);
+    for args in [&["get", "--text", SMALL][..], &["get", "--where", "year>1"], &["tokens", "--where", "year>1"]] {
+        let proxy = Proxy::refusing(&served.url, 2);
+        let ran = Ran::of(penates(&[args, &["--server", &proxy.url]].concat())).ends_with(0);
+        assert_eq!(ran.stderr.matches("Trying again").count(), 2, "{args:?}: {}", ran.stderr);
+    }
 }
 
 #[test]
@@ -263,8 +268,10 @@ fn what_satisfies_conditions_is_downloaded_and_resumed_whatever_was_imported_sin
     let args = ["get", "--server", &proxy.url, "--where", conditions, "--tries", "1", "-o", target.to_str().unwrap()];
     Ran::of(penates(&args)).ends_with(1);
     store.run(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+    let listed = proxy.requests("GET /volumes/?").len();
     Ran::of(penates(&args)).ends_with(0);
     assert_eq!(fs::read(&target).unwrap(), whole);
+    assert_eq!(proxy.requests("GET /volumes/?").len(), listed, "nothing is listed for what goes on");
     let none = store.run(&["get", "--where", "year<1000"]).ends_with(1);
     assert!(none.stderr.contains("no volume satisfies the conditions"), "{}", none.stderr);
     store.run(&["get", SMALL, "--where", "year<1000"]).ends_with(2);
@@ -287,6 +294,14 @@ fn a_file_that_no_download_began_is_never_replaced() {
     fs::write(store.beside("out.zip.part"), "mine too").unwrap();
     get(&[]).ends_with(2);
     assert_eq!(fs::read(store.beside("out.zip.part")).unwrap(), b"mine too");
+    // A run that was killed before it stored its state.
+    fs::write(store.beside("out.zip.part"), "").unwrap();
+    get(&[]).ends_with(0);
+    let folder = store.beside("texts");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join(".penates-get.zip.part"), "mine").unwrap();
+    let refused = store.run(&["get", SMALL, "--unzip", folder.to_str().unwrap()]).ends_with(2).stderr;
+    assert!(refused.contains("remove it first") && !refused.contains("--force"), "{refused}");
 }
 
 #[test]
@@ -340,8 +355,14 @@ fn the_text_of_a_volume_comes_without_a_zip() {
 fn a_silent_server_and_a_long_download_end_at_their_limits() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let stalled = Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "100ms"])).ends_with(1);
-    assert!(stalled.stderr.contains("silent for 100ms"), "{}", stalled.stderr);
+    for which in [&["--text", SMALL][..], &["--where", "year>1"]] {
+        let args = [&["get", "--server", &url, "--stall", "100ms"], which].concat();
+        let stalled = Ran::of(penates(&args)).ends_with(1);
+        assert!(stalled.stderr.contains("silent for 100ms"), "{}", stalled.stderr);
+    }
+    let planning = Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "100ms", "--max-time", "1s"]));
+    let told = planning.ends_with(1).stderr;
+    assert!(told.contains("longer than 1s") && !told.contains("silent"), "{told}");
     let long = Ran::of(penates(&["get", "--server", &url, SMALL, "--max-time", "100ms"])).ends_with(1);
     assert!(long.stderr.contains("longer than 100ms"), "{}", long.stderr);
     Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "soon"])).ends_with(2);

@@ -17,7 +17,7 @@ pub struct Proxy {
 struct State {
     /// After how many bytes of GET responses the next connections are cut, in this order.
     cuts: Mutex<VecDeque<usize>>,
-    /// The number of POST requests to refuse before the server sees one.
+    /// The number of requests to refuse before the server sees one.
     refusals: Mutex<usize>,
     /// The heads of all requests.
     requests: Mutex<Vec<String>>,
@@ -29,7 +29,7 @@ impl Proxy {
         Self::with(server_url, State { cuts: Mutex::new(cuts.iter().copied().collect()), ..State::default() })
     }
 
-    /// Responds to the first POSTs like an overloaded server.
+    /// Responds to the first requests like an overloaded server.
     pub fn refusing(server_url: &str, refusals: usize) -> Self {
         Self::with(server_url, State { refusals: Mutex::new(refusals), ..State::default() })
     }
@@ -77,9 +77,8 @@ impl State {
                 while let Ok(read @ 1..) = from_client.read(&mut buffer) {
                     if let Some(head) = request_head(&buffer[..read]) {
                         *get.lock().unwrap() = head.starts_with("GET ");
-                        let is_post = head.starts_with("POST ");
                         self.requests.lock().unwrap().push(head);
-                        if is_post && self.refuses() {
+                        if self.refuses() {
                             let _ =
                                 from_client.write_all(OVERLOADED).and_then(|()| from_client.shutdown(Shutdown::Write));
                             while let Ok(1..) = from_client.read(&mut buffer) {}
