@@ -10,8 +10,8 @@ use crate::value;
 /// Files of earlier tables that may be left: Cassandra keeps a few small ones.
 const LEFT_BYTES_MAX: u64 = 1 << 20;
 
-/// A load that sends this late measures itself.
-const LATENESS_MAX_MS: f64 = 100.0;
+/// A load of which less was done was another load.
+const DONE_SHARE_MIN: f64 = 0.99;
 
 /// So long a limit of compactions may be used in advance.
 const BURST_S: f64 = 1.0;
@@ -91,10 +91,13 @@ pub fn counters_possible(
 }
 
 /// A load that was not the one that was asked for.
-pub fn load_made(loaded: &Loaded) -> Vec<String> {
+pub fn load_made(plan: &Plan, loaded: &Loaded) -> Vec<String> {
     let mut wrong = Vec::new();
-    if loaded.lateness_p99_ms > LATENESS_MAX_MS {
+    if loaded.lateness_p99_ms > plan.lateness_max.as_secs_f64() * 1e3 {
         wrong.push(format!("the load was sent {:.0} ms late (p99): this machine is busy", loaded.lateness_p99_ms));
+    }
+    if (loaded.done as f64) < DONE_SHARE_MIN * loaded.due as f64 {
+        wrong.push(format!("{} of {} operations were not done", loaded.due - loaded.done, loaded.due));
     }
     if loaded.due == 0 {
         wrong.push("no operation was due".to_owned());

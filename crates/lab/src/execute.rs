@@ -51,12 +51,25 @@ pub enum ExecuteError {
     /// What is measured has changed since the study began.
     #[error("the study was begun on something else: {}", .0.join("; "))]
     OtherFacts(Vec<String>),
+    /// The study has a run that its plan does not have.
+    #[error("the study was begun with another plan: run {0} is none of this one")]
+    OtherPlan(u32),
 }
 
 /// All runs of a plan that are known with these results.
 pub fn known_runs(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
-    let mut all = schedule::first_stage(plan);
-    if all.iter().all(|planned| is_done(planned, lines)) {
+    with_second_stage(plan, schedule::first_stage(plan), lines)
+}
+
+/// The known runs that are not done.
+pub fn runs_left(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
+    let done = done(lines);
+    known_runs(plan, lines).into_iter().filter(|planned| !is_done(planned, &done)).collect()
+}
+
+fn with_second_stage(plan: &Plan, mut all: Vec<Planned>, lines: &[Line]) -> Vec<Planned> {
+    let done = done(lines);
+    if all.iter().all(|planned| is_done(planned, &done)) {
         let unions = analysis::unions(plan, lines);
         let number = all.len() as u32 + 1;
         all.extend(schedule::second_stage(plan, &unions, number));
@@ -64,10 +77,21 @@ pub fn known_runs(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
     all
 }
 
-/// Whether a run counts, or was made so often that it never will.
-fn is_done(planned: &Planned, lines: &[Line]) -> bool {
-    let mut attempts = lines.iter().filter(|line| line.planned.number == planned.number);
-    attempts.any(|line| line.is_valid() || line.attempt >= ATTEMPTS_MAX)
+/// By number, the runs that count, or were made so often that they never will.
+fn done(lines: &[Line]) -> BTreeMap<u32, &Planned> {
+    let done = lines.iter().filter(|line| line.is_valid() || line.attempt >= ATTEMPTS_MAX);
+    done.map(|line| (line.planned.number, &line.planned)).collect()
+}
+
+fn is_done(planned: &Planned, done: &BTreeMap<u32, &Planned>) -> bool {
+    done.get(&planned.number) == Some(&planned)
+}
+
+/// A run that was made, and is none of those that are known.
+fn stranger(known: &[Planned], lines: &[Line]) -> Option<u32> {
+    let known: BTreeMap<_, _> = known.iter().map(|planned| (planned.number, planned)).collect();
+    let numbers = lines.iter().map(|line| (line.planned.number, &line.planned));
+    numbers.filter(|(number, planned)| known.get(number) != Some(planned)).map(|(number, _)| number).next()
 }
 
 /// Makes all runs that are not done.
@@ -81,14 +105,19 @@ pub async fn execute<R: Rig + ?Sized>(
 ) -> Result<(), ExecuteError> {
     let differs = study.set_facts(&rig.facts().await?)?;
     if !differs.is_empty() {
-        let told = differs.into_iter().map(|(fact, before, now)| format!("{fact} was {before}, is {now}"));
-        return Err(ExecuteError::OtherFacts(told.collect()));
+        let all = differs.into_iter().map(|(fact, before, now)| format!("{fact} was {before}, is {now}"));
+        return Err(ExecuteError::OtherFacts(all.collect()));
     }
     let plan = study.study().plan().clone();
+    let first = schedule::first_stage(&plan);
+    if let Some(number) = stranger(&known_runs(&plan, study.study().lines()), study.study().lines()) {
+        return Err(ExecuteError::OtherPlan(number));
+    }
     loop {
         let lines = study.study().lines();
-        let all = known_runs(&plan, lines);
-        let left: Vec<_> = all.iter().filter(|planned| !is_done(planned, lines)).collect();
+        let all = with_second_stage(&plan, first.clone(), lines);
+        let done = done(lines);
+        let left: Vec<_> = all.iter().filter(|planned| !is_done(planned, &done)).collect();
         let progress = Progress {
             done: all.len() - left.len(),
             all: all.len(),

@@ -1,6 +1,7 @@
 //! The plan of a study, as a TOML file says it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -9,6 +10,16 @@ use crate::design::Design;
 use crate::factor::Factor;
 use crate::metric;
 use crate::workload::{Data, Workload};
+
+/// What a name is made of.
+pub(crate) const NAME_RULE: &str = "a name of at most 64 small letters, digits and hyphens";
+const NAME_BYTES_MAX: usize = 64;
+
+/// The most runs of a study: more would be a mistake.
+const RUNS_MAX: usize = 100_000;
+
+/// How late a load may be sent, if the plan does not say it.
+pub const LATENESS_MAX: Duration = Duration::from_millis(10);
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +50,10 @@ pub struct Plan {
     /// The node.
     #[serde(default)]
     pub node: Node,
+    /// A run whose load was sent later than this (the 99th percentile) does not count: the machine
+    /// was busy with something else.
+    #[serde(default = "lateness", with = "humantime_serde")]
+    pub lateness_max: Duration,
     /// The loads.
     pub workloads: Vec<Workload>,
     /// What is varied.
@@ -95,6 +110,16 @@ fn five() -> u32 {
     5
 }
 
+fn lateness() -> Duration {
+    LATENESS_MAX
+}
+
+/// Whether a name is of small letters, digits and hyphens: it is a part of names of files.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_good)
+}
+
 fn p99() -> String {
     "p99_ms".to_owned()
 }
@@ -131,12 +156,8 @@ impl Plan {
     /// What does not.
     pub fn check(&self) -> Result<(), PlanError> {
         let wrong = |at: &str, what: String| Err(PlanError::Invalid { at: at.to_owned(), what });
-        let is_name = |name: &str| {
-            let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-            !name.is_empty() && name.bytes().all(is_good)
-        };
         if !is_name(&self.name) {
-            return wrong("name", "small letters, digits and hyphens".to_owned());
+            return wrong("name", NAME_RULE.to_owned());
         }
         if !(1..=1_000).contains(&self.repeats) {
             return wrong("repeats", "1 to 1,000".to_owned());
@@ -161,7 +182,12 @@ impl Plan {
         if let Some(name) = twice(names.collect()).or_else(|| twice(factors.collect())) {
             return wrong(&name, "a name is there once".to_owned());
         }
-        self.design.check(self)
+        self.design.check(self)?;
+        let settings = self.design.settings(&self.factors, self.seed).len();
+        if settings * self.workloads.len() * self.repeats as usize > RUNS_MAX {
+            return wrong("repeats", format!("at most {RUNS_MAX} runs: settings times workloads times repeats"));
+        }
+        Ok(())
     }
 
     /// The workload of a name.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::design::Design;
 use crate::factor::Factor;
-use crate::plan::{Node, Plan};
+use crate::plan::{LATENESS_MAX, Node, Plan};
 use crate::workload::{Data, Keys, Mix, Workload};
 
 /// The names of the presets.
@@ -76,6 +76,7 @@ fn thesis(scale: Scale) -> Plan {
         design,
         data: Data { records: (1e6 * scale.scale).max(RECORDS_MIN) as u64, ..Data::default() },
         node: Node { heap_mib: Some(HEAP_MIB), ..Node::default() },
+        lateness_max: LATENESS_MAX,
         workloads,
         factors: vec![
             factor("memtable_heap_space", heap(2), [3, 4, 5, 6, 8].map(heap).to_vec()),

@@ -7,6 +7,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::checks;
+use crate::factor::Setting;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::rig::{Rig, RigError};
@@ -15,7 +16,8 @@ use crate::schedule::Planned;
 /// Makes a run. `defaults` has what the node had by itself, by factor.
 ///
 /// # Errors
-/// Nothing can be measured here. A setting that does not run is no error: its run is void.
+/// Nothing can be measured here. A setting that does not run is no error: its run is void. But if
+/// the default does not run then either, it is not the setting: the attempt is not used up.
 pub async fn make<R: Rig + ?Sized>(
     rig: &mut R,
     plan: &Plan,
@@ -37,11 +39,24 @@ pub async fn make<R: Rig + ?Sized>(
         notes: Vec::new(),
     };
     match steps(rig, plan, &mut line, defaults, folder).await {
-        Err(RigError::Run(why)) => line.void.push(why),
+        Err(RigError::Run(why)) => {
+            runs_with_default(rig, &why).await?;
+            line.void.push(why);
+        }
         other => other?,
     }
     line.took_s = begun.elapsed().as_secs_f64();
     Ok(line)
+}
+
+/// Fails if the node does not run with its default.
+async fn runs_with_default<R: Rig + ?Sized>(rig: &mut R, why: &str) -> Result<(), RigError> {
+    match rig.apply(&Setting::default()).await {
+        Err(RigError::Run(also)) => {
+            Err(RigError::Fatal(format!("{why}; and the node does not run with its default: {also}")))
+        }
+        other => other.map(drop),
+    }
 }
 
 async fn steps<R: Rig + ?Sized>(
@@ -69,7 +84,7 @@ async fn steps<R: Rig + ?Sized>(
     let after = rig.counters().await?;
     let state = rig.drain().await?;
     let drained = rig.counters().await?;
-    line.void.extend(checks::load_made(&loaded));
+    line.void.extend(checks::load_made(plan, &loaded));
     line.void.extend(checks::counters_possible(&before, &after, &drained, &loaded, &line.read_back));
     line.notes = checks::notes(&loaded);
     line.metrics = loaded.metrics;

@@ -63,6 +63,10 @@ pub enum Fault {
     LateLoad,
     /// One run in three fails.
     FailsSometimes,
+    /// The node ends in its fifth run and does not start again.
+    Ends,
+    /// Two operations of a hundred are not done.
+    LosesOperations,
 }
 
 /// A simulated node.
@@ -114,6 +118,9 @@ impl Rig for Simulated {
         self.runs += 1;
         if self.fault == Fault::FailsSometimes && self.runs.is_multiple_of(3) {
             return Err(RigError::Run("the node did not start".to_owned()));
+        }
+        if self.fault == Fault::Ends && self.runs > 4 {
+            return Err(RigError::Run("no space is left".to_owned()));
         }
         let needs_restart = |setting: &Setting| -> BTreeMap<String, String> {
             let is_so = |name: &String| self.plan.factor(name).is_some_and(|factor| factor.applied().needs_restart());
@@ -192,7 +199,7 @@ impl Rig for Simulated {
         ];
         Ok(Loaded {
             due,
-            done: due,
+            done: if self.fault == Fault::LosesOperations { due * 98 / 100 } else { due },
             lateness_p99_ms,
             writes: sent(count - reads),
             reads: sent(reads),

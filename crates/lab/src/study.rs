@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::line::Line;
@@ -203,16 +204,19 @@ impl OpenStudy {
         Ok(())
     }
 
-    /// Keeps what is measured, on what. If the study has facts already, they stay, and what differs
+    /// Keeps what is measured, on what, and the digest of the plan. If the study has facts already, they stay, and what differs
     /// is returned: (fact, before, now).
     ///
     /// # Errors
     /// They cannot be written.
     pub fn set_facts(&self, facts: &Facts) -> Result<Vec<(String, String, String)>, StudyError> {
+        let mut facts = facts.clone();
+        let plan = self.study.folder.join(PLAN);
+        facts.facts.insert(PLAN.to_owned(), digest(&io_at(&plan, fs::read(&plan))?));
         let path = self.study.folder.join(FACTS);
         let known = self.study.facts();
         if known.facts.is_empty() {
-            let text = io_at(&path, serde_json::to_vec_pretty(facts).map_err(io::Error::from))?;
+            let text = io_at(&path, serde_json::to_vec_pretty(&facts).map_err(io::Error::from))?;
             io_at(&path, write_whole(&path, &text))?;
             return Ok(Vec::new());
         }
@@ -223,6 +227,12 @@ impl OpenStudy {
         });
         Ok(differs.collect())
     }
+}
+
+/// SHA-256 in hexadecimal digits.
+fn digest(bytes: &[u8]) -> String {
+    let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
 }
 
 fn lock(folder: &Path) -> Result<File, StudyError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::PlanError;
+use crate::plan::{self, PlanError};
 
 /// Shares of the operations. Only their ratio counts: 90 and 10 are 0.9 and 0.1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,6 +79,9 @@ pub enum Keys {
     },
 }
 
+/// The longest duration and warm-up.
+const DURATION_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// A load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +107,9 @@ impl Workload {
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let wrong =
             |what: &str| Err(PlanError::Invalid { at: format!("workloads: {}", self.name), what: what.to_owned() });
+        if !plan::is_name(&self.name) {
+            return wrong(plan::NAME_RULE);
+        }
         let shares = [self.mix.write, self.mix.read, self.mix.delete];
         if shares.iter().any(|share| !share.is_finite() || *share < 0.0) || shares.iter().sum::<f64>() <= 0.0 {
             return wrong("shares of the mix are at least 0, and one is above");
@@ -111,8 +117,8 @@ impl Workload {
         if !(self.rate.is_finite() && (0.1..=1e6).contains(&self.rate)) {
             return wrong("a rate from 0.1 to 1,000,000 operations per second");
         }
-        if self.duration.is_zero() {
-            return wrong("a duration above 0");
+        if self.duration.is_zero() || self.duration.max(self.warm_up) > DURATION_MAX {
+            return wrong("a duration above 0, and at most a day of it and of the warm-up");
         }
         if let Keys::Zipf { exponent } = self.keys
             && !(exponent.is_finite() && exponent > 0.0)

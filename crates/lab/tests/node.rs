@@ -1,4 +1,5 @@
-//! A whole study on a real node: two factors, two mixes, three short repeats.
+//! A whole study on a real node: two factors, one load, two short repeats. It asks nothing of the
+//! speed of the machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,12 +20,12 @@ use lab::study::OpenStudy;
 /// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
 fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
-    let told = format!("the lab with a real node: {error}");
-    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
-    eprintln!("not run: {told}");
+    let missing = format!("the lab with a real node: {error}");
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {missing}");
+    eprintln!("not run: {missing}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(list, "{told}").unwrap();
+        writeln!(list, "{missing}").unwrap();
     }
     false
 }
@@ -32,16 +33,16 @@ fn can_run() -> bool {
 /// One factor of a running node and one of the table, so that the node starts once.
 const PLAN: &str = r#"
     name = "small"
-    repeats = 3
+    repeats = 2
     control_every = 0
     objective = "p99_ms"
     beside = ["disk_bytes"]
     design = { kind = "one-at-a-time" }
     data = { records = 500, compressible = true }
     node = { heap_mib = 512 }
+    lateness_max = "1h"
     workloads = [
-        { name = "writes", mix = { write = 90, read = 10 }, rate = 200, duration = "500ms" },
-        { name = "reads", mix = { write = 40, read = 50, delete = 10 }, rate = 200, duration = "500ms" },
+        { name = "even", mix = { write = 50, read = 40, delete = 10 }, rate = 100, duration = "500ms" },
     ]
     [[factors]]
     name = "compaction_throughput"
@@ -76,7 +77,7 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     let study = study.study();
     assert_eq!(study.facts().facts["cassandra"], cluster::CASSANDRA_VERSION);
     let valid: Vec<_> = study.lines().iter().filter(|line| line.is_valid()).collect();
-    assert_eq!(valid.len(), 3 * 3 * 2, "{:?}", study.lines().iter().map(|line| &line.void).collect::<Vec<_>>());
+    assert_eq!(valid.len(), 3 * 2, "{:?}", study.lines().iter().map(|line| &line.void).collect::<Vec<_>>());
     // What was asked for was in force, and the other runs had what the node has by itself.
     for line in &valid {
         let of = |factor: &str| line.planned.setting.get(factor).is_some();
@@ -88,18 +89,34 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     // Nobody can know the latencies here. But records of four different bytes are smaller
     // compressed.
     let analysis = analyse(&plan, study.lines());
-    let disk = analysis.tables.iter().find(|table| table.metric == "disk_bytes" && table.workload == "writes");
+    let disk = analysis.tables.iter().find(|table| table.metric == "disk_bytes");
     let rows = &disk.unwrap().rows;
     let plain = rows.iter().find(|row| row.setting.get("compression").is_some()).unwrap();
     let difference = plain.difference.as_ref().unwrap();
-    assert!(difference.relative > 0.2 && difference.p_corrected.unwrap() < 0.05, "{difference:?}");
-    assert_eq!(recommend(&plan, study.lines(), &analysis).len(), 2);
+    assert!(difference.relative > 0.2 && difference.blocks == 2, "{difference:?}");
+    assert_eq!(recommend(&plan, study.lines(), &analysis).len(), 1);
     let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
     for file in ["monitor.csv", "seconds.csv", "latencies.hlog"] {
         assert!(run.join(file).exists(), "{file}");
     }
     a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
     what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
+    a_node_that_has_ended_is_started_again(&mut node, folder.path()).await;
+}
+
+async fn a_node_that_has_ended_is_started_again(node: &mut Node, folder: &Path) {
+    let folder = folder.to_str().unwrap();
+    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains(folder) && line.contains("CassandraDaemon")
+    });
+    for process in pids {
+        let killed = std::process::Command::new("kill").arg("-KILL").arg(process.file_name()).status();
+        assert!(killed.unwrap().success());
+    }
+    assert!(node.apply(&Setting::default()).await.unwrap(), "it was started");
+    assert_eq!(node.read_back().await.unwrap()["compaction_throughput"], "64MiB/s");
 }
 
 /// On the node that runs already.

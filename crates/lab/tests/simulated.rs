@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::time::Duration;
 
 use lab::analysis::{Analysis, analyse, unions};
 use lab::design::Design;
-use lab::execute::{ATTEMPTS_MAX, execute, known_runs};
+use lab::execute::{ATTEMPTS_MAX, ExecuteError, execute, known_runs, runs_left};
 use lab::factor::Setting;
 use lab::line::Line;
 use lab::plan::Plan;
 use lab::recommend::{Change, Finding, recommend};
-use lab::rig::RigError;
 use lab::simulated::{Fault, Simulated, Surface, level};
 use lab::study::{OpenStudy, Study, StudyError};
 
@@ -249,6 +249,20 @@ async fn a_machine_that_is_too_busy_for_the_load_is_caught() {
 }
 
 #[tokio::test]
+async fn a_load_of_which_less_was_done_does_not_count() {
+    let (reasons, valid) = void(Fault::LosesOperations).await;
+    assert!(reasons.iter().all(|reason| reason.contains("were not done")) && valid == 0, "{reasons:?}");
+}
+
+#[tokio::test]
+async fn how_late_a_load_may_be_sent_is_said_by_the_plan() {
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    (plan.repeats, plan.lateness_max) = (1, Duration::from_millis(300));
+    let (lines, _) = measured(&plan, surface(), Fault::LateLoad).await;
+    assert!(lines.iter().all(Line::is_valid));
+}
+
+#[tokio::test]
 async fn drift_is_caught_and_then_nothing_is_recommended() {
     let drifting = Surface { drift_per_run: 0.01, ..surface() };
     let finding = recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), drifting).await;
@@ -279,14 +293,17 @@ async fn a_study_goes_on_where_it_ended_and_loses_no_run() {
     let planned = |lines: &[Line]| lines.iter().map(|line| line.planned.clone()).collect::<Vec<_>>();
     assert_eq!(planned(Study::read(folder.path()).unwrap().lines()), planned(&whole[..10]));
     let mut study = OpenStudy::open(folder.path()).unwrap();
-    let mut told = Vec::new();
+    assert_eq!(runs_left(&plan, study.study().lines()).len(), whole.len() - 10);
+    let mut shown = Vec::new();
     let mut node = Simulated::new(&plan, surface(), Fault::None);
-    execute(&mut study, &mut node, |progress| told.push((progress.done, progress.left.as_secs()))).await.unwrap();
+    execute(&mut study, &mut node, |progress| shown.push((progress.done, progress.left.as_secs()))).await.unwrap();
     drop(study);
     let resumed = Study::read(folder.path()).unwrap();
     assert_eq!(planned(resumed.lines()), planned(&whole));
-    assert_eq!((told[0].0, told.last().unwrap()), (10, &(whole.len(), 0)));
-    assert!(told.iter().is_sorted_by_key(|(_, left_s)| std::cmp::Reverse(*left_s)), "{told:?}");
+    // Times are those of this machine, but each further run takes its load's ten seconds away.
+    assert_eq!((shown[0].0, shown.last().unwrap()), (10, &(whole.len(), 0)));
+    assert!(shown.iter().is_sorted_by_key(|(_, left_s)| std::cmp::Reverse(*left_s)), "{shown:?}");
+    assert!(runs_left(&plan, resumed.lines()).is_empty());
 }
 
 #[tokio::test]
@@ -305,13 +322,48 @@ async fn a_folder_has_one_study_and_one_process_that_adds_to_it() {
 async fn a_study_does_not_go_on_on_another_machine() {
     let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
     let folder = tempfile::tempdir().unwrap();
-    let study = OpenStudy::create(folder.path(), &plan).unwrap();
+    let mut study = OpenStudy::create(folder.path(), &plan).unwrap();
     let facts = |machine: &str| lab::rig::Facts { facts: [("machine".to_owned(), machine.to_owned())].into() };
     assert!(study.set_facts(&facts("one")).unwrap().is_empty());
-    let differs = study.set_facts(&facts("other")).unwrap();
-    assert_eq!(differs, [("machine".to_owned(), "one".to_owned(), "other".to_owned())]);
-    let error = RigError::Fatal("gone".to_owned());
-    assert_eq!(error.to_string(), "gone");
+    let mut node = Simulated::new(&plan, surface(), Fault::None);
+    let error = execute(&mut study, &mut node, |_| ()).await.unwrap_err();
+    assert!(error.to_string().contains("machine was one, is simulated"), "{error}");
+    assert!(study.study().lines().is_empty());
+}
+
+#[tokio::test]
+async fn a_study_does_not_go_on_with_another_plan() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let folder = tempfile::tempdir().unwrap();
+    let whole = study_of(folder.path(), &plan, surface(), Fault::None).await;
+    let resumed = async || {
+        let mut study = OpenStudy::open(folder.path()).unwrap();
+        let plan = study.study().plan().clone();
+        execute(&mut study, &mut Simulated::new(&plan, surface(), Fault::None), |_| ()).await.unwrap_err()
+    };
+    let path = folder.path().join("plan.toml");
+    let changed = std::fs::read_to_string(&path).unwrap().replace("rate = 1000.0", "rate = 900.0");
+    std::fs::write(&path, changed).unwrap();
+    let error = resumed().await;
+    assert!(error.to_string().contains("plan.toml was sha256:"), "{error}");
+    // Without the facts of its beginning too, runs of another order are no runs of this plan.
+    std::fs::remove_file(folder.path().join("facts.json")).unwrap();
+    std::fs::write(&path, Plan { seed: 2, ..plan }.to_toml()).unwrap();
+    assert!(matches!(resumed().await, ExecuteError::OtherPlan(1)));
+    assert_eq!(Study::read(folder.path()).unwrap().lines().len(), whole.len());
+}
+
+#[tokio::test]
+async fn a_node_that_ends_stops_the_study_and_uses_up_no_run() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = OpenStudy::create(folder.path(), &plan).unwrap();
+    let ends = &mut Simulated::new(&plan, surface(), Fault::Ends);
+    let error = execute(&mut study, ends, |_| ()).await.unwrap_err();
+    assert!(error.to_string().contains("does not run with its default"), "{error}");
+    assert!(study.study().lines().len() == 4 && study.study().lines().iter().all(Line::is_valid));
+    execute(&mut study, &mut Simulated::new(&plan, surface(), Fault::None), |_| ()).await.unwrap();
+    assert!(study.study().lines().iter().all(|line| line.is_valid() && line.attempt == 1));
 }
 
 #[test]
@@ -322,12 +374,22 @@ fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
         ("p99_ms", "p98_ms", "known metrics are"),
         ("name = \"trickle_fsync\"", "name = \"no_such_setting\"", "say how it is applied"),
         ("name = \"reads\"", "name = \"writes\"", "a name is there once"),
+        ("name = \"reads\"", "name = \"10/90\"", "small letters, digits and hyphens"),
+        ("duration = \"10s\"", "duration = \"2days\"", "at most a day"),
         ("kind = \"one-at-a-time\"", "kind = \"fractional\"\nresolution = 9", "resolution from 3 to 6"),
         ("values = [\"2\"]", "values = [\"2\", \"2\"]", "is there twice"),
     ] {
         assert!(good.contains(from), "{from}: {good}");
         let text = good.replace("union = false\n", "").replacen(from, to, 1);
-        let told = Plan::parse(&text).unwrap_err().to_string();
-        assert!(told.contains(expected), "{to}: {told}");
+        let error = Plan::parse(&text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_plan_of_too_many_runs_is_refused() {
+    let many = (1..=60).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let text = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml().replace("repeats = 4", "repeats = 1000");
+    let error = Plan::parse(&text.replace("[\"2\"]", &format!("[{many}]"))).unwrap_err().to_string();
+    assert!(error.contains("at most 100000 runs"), "{error}");
 }

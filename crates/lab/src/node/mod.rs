@@ -134,6 +134,24 @@ impl Node {
         Ok(())
     }
 
+    /// Whether the process that was started still runs.
+    fn is_alive(&self) -> bool {
+        let pid = self.cluster.status().first().and_then(|status| status.pid);
+        self.running.as_ref().is_some_and(|running| pid == Some(running.pid))
+    }
+
+    /// Fails if a running node does not take a value.
+    fn can_be_set(&self, setting: &Setting) -> Result<(), RigError> {
+        let live = self.plan.factors.iter().filter(|factor| factor.applied() == Applied::Live);
+        for factor in live {
+            let Some(asked) = setting.value(factor) else { continue };
+            if catalogue::for_nodetool(&factor.name, asked).is_none() {
+                return Err(failed(format!("{} cannot be set to {asked} at run time", factor.name)));
+            }
+        }
+        Ok(())
+    }
+
     /// Gives a running node the values of live factors.
     async fn set_live(&self, setting: &Setting) -> Result<(), RigError> {
         let running = self.running()?;
@@ -184,10 +202,10 @@ impl Node {
 }
 
 /// Why a node did not start, without the many lines of its log: the first line, and the last cause.
-fn in_short(told: &str) -> String {
-    let first = told.lines().next().unwrap_or_default();
-    let cause = told.lines().rev().find_map(|line| line.trim().strip_prefix("Caused by: "));
-    cause.map_or_else(|| told.to_owned(), |cause| format!("{first} {cause}"))
+fn in_short(log: &str) -> String {
+    let first = log.lines().next().unwrap_or_default();
+    let cause = log.lines().rev().find_map(|line| line.trim().strip_prefix("Caused by: "));
+    cause.map_or_else(|| log.to_owned(), |cause| format!("{first} {cause}"))
 }
 
 /// The words of a process's command line; none if it has ended.
@@ -220,15 +238,21 @@ impl Rig for Node {
     }
 
     async fn apply(&mut self, setting: &Setting) -> Result<bool, RigError> {
+        self.can_be_set(setting)?;
         let settings = config::settings(&self.plan, setting);
-        let is_new = self.running.as_ref().is_none_or(|running| running.started != settings);
-        if is_new {
-            let started = self.start(settings).await;
-            // Without the default there is nothing to compare with.
-            started.map_err(|error| if setting.is_default() { fatal(error) } else { error })?;
+        let is_same = self.running.as_ref().is_some_and(|running| running.started == settings);
+        // A node that has ended or does not answer is started again, whatever it was started with.
+        if is_same && self.is_alive() && self.set_live(setting).await.is_ok() {
+            return Ok(false);
         }
-        self.set_live(setting).await?;
-        Ok(is_new)
+        let started = self.start(settings).await;
+        // Without the default there is nothing to compare with.
+        started.map_err(|error| if setting.is_default() { fatal(error) } else { error })?;
+        let set = self.set_live(setting).await;
+        if set.is_err() {
+            self.running = None;
+        }
+        set.map(|()| true)
     }
 
     async fn recreate(&mut self, setting: &Setting) -> Result<Baseline, RigError> {
@@ -302,9 +326,9 @@ mod tests {
 
     #[test]
     fn of_a_long_log_the_last_cause_is_kept() {
-        let told =
+        let log =
             "it ended; its log ends:\n\tat a.b\nCaused by: one\n\tat c.d\nCaused by: Invalid duration: x\n... 27 more";
-        assert_eq!(in_short(told), "it ended; its log ends: Invalid duration: x");
+        assert_eq!(in_short(log), "it ended; its log ends: Invalid duration: x");
         assert_eq!(in_short("no memory\nis left"), "no memory\nis left");
     }
 }

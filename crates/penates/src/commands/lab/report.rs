@@ -29,10 +29,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
 /// The same for a study that is at hand.
 pub fn show(study: &Study, form: OutputArgs) -> anyhow::Result<()> {
     let report = Report::of(study);
-    let page = report.write(study.folder())?;
     let mut output = Output::stdout();
     if form.json {
         output.json(&report.json())?;
+        report.write(study.folder())?;
         return output.finish();
     }
     for section in sections(&report) {
@@ -43,6 +43,8 @@ pub fn show(study: &Study, form: OutputArgs) -> anyhow::Result<()> {
     for recommendation in &report.recommendations {
         finding(recommendation).iter().try_for_each(|line| output.line(line))?;
     }
+    // What was found is printed even where the files cannot be written.
+    let page = report.write(study.folder())?;
     output.line(format!("Page: {}", page.display()))?;
     output.finish()
 }
