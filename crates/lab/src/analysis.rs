@@ -1,6 +1,6 @@
 //! What the runs of a study say: differences to the default, effects, interactions, drift, fronts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -9,7 +9,8 @@ use crate::factor::Setting;
 use crate::line::Line;
 use crate::metric::{self, Metric};
 use crate::plan::Plan;
-use crate::stats::{self, Contrast, Difference, Drift, Observation, Summary};
+use crate::schedule::Planned;
+use crate::stats::{self, Contrast, Difference, Drift, Observation, Pair, Pooled, Summary};
 
 /// A metric under one workload.
 #[derive(Clone, Debug, Serialize)]
@@ -18,10 +19,12 @@ pub struct Table {
     pub workload: String,
     /// The metric.
     pub metric: String,
-    /// The default first, then the other settings, the best first.
+    /// The default first, then the other settings, the best first by its difference to the default.
     pub rows: Vec<Row>,
     /// Effects and interactions; empty if the design has none.
     pub contrasts: Vec<Contrast>,
+    /// Blocks that the contrasts leave out, because not all of their runs count.
+    pub left_out: usize,
     /// How the default changed from the first run to the last; `None` with fewer than three.
     pub drift: Option<Drift>,
 }
@@ -48,6 +51,21 @@ pub struct Front {
     pub points: Vec<(Setting, f64, f64, bool)>,
 }
 
+/// A run that does not count.
+#[derive(Clone, Debug, Serialize)]
+pub struct Void {
+    /// Its number.
+    pub number: u32,
+    /// Its attempt.
+    pub attempt: u32,
+    /// Its workload.
+    pub workload: String,
+    /// Its setting.
+    pub setting: Setting,
+    /// Why it does not count.
+    pub why: Vec<String>,
+}
+
 /// What a study says.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
@@ -55,8 +73,10 @@ pub struct Analysis {
     pub tables: Vec<Table>,
     /// For the objective and the first metric beside it, for each workload.
     pub fronts: Vec<Front>,
-    /// Runs that do not count: number, attempt and why.
-    pub void: Vec<(u32, u32, Vec<String>)>,
+    /// Runs that do not count.
+    pub void: Vec<Void>,
+    /// Settings under workloads of which no run counts.
+    pub missing: Vec<(Setting, String)>,
     /// What else should be known: number of the run and the note.
     pub notes: Vec<(u32, String)>,
     /// Interactions that a fractional design cannot tell from others.
@@ -85,13 +105,29 @@ pub fn analyse(plan: &Plan, lines: &[Line]) -> Analysis {
     Analysis {
         tables,
         fronts,
-        void: void.map(|line| (line.planned.number, line.attempt, line.void.clone())).collect(),
+        void: void.map(of_void).collect(),
+        missing: missing(lines),
         notes: valid
             .iter()
             .flat_map(|line| line.notes.iter().map(|note| (line.planned.number, note.clone())))
             .collect(),
         aliases: aliases(plan),
     }
+}
+
+fn of_void(line: &Line) -> Void {
+    let planned = line.planned.clone();
+    let Planned { number, workload, setting, .. } = planned;
+    Void { number, attempt: line.attempt, workload, setting, why: line.void.clone() }
+}
+
+fn missing(lines: &[Line]) -> Vec<(Setting, String)> {
+    let of = |is_valid: bool| -> BTreeSet<_> {
+        let chosen = lines.iter().filter(|line| line.is_valid() == is_valid);
+        chosen.map(|line| (&line.planned.setting, &line.planned.workload)).collect()
+    };
+    let missing = &of(false) - &of(true);
+    missing.into_iter().map(|(setting, workload)| (setting.clone(), workload.clone())).collect()
 }
 
 /// The values of a metric under a workload by setting, each with its run.
@@ -112,26 +148,38 @@ fn mean(values: &[(&Line, f64)]) -> f64 {
 fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Option<Table> {
     let settings = by_setting(valid, workload, metric.name);
     let defaults = settings.get(&Setting::default()).cloned().unwrap_or_default();
+    let pooled = pooled(&settings);
     let mut rows: Vec<Row> = settings
         .iter()
         .filter_map(|(setting, values)| {
             let all: Vec<_> = values.iter().map(|(_, value)| *value).collect();
-            let difference = (!setting.is_default()).then(|| stats::paired(&pairs(&defaults, values))).flatten();
+            let difference =
+                (!setting.is_default()).then(|| stats::paired(&pairs(&defaults, values), pooled)).flatten();
             Some(Row { setting: (*setting).clone(), summary: Summary::of(&all)?, difference })
         })
         .collect();
     rows.sort_by(|one, other| {
-        let by_mean = one.summary.mean.total_cmp(&other.summary.mean);
+        // Means of settings that miss a block may be of other blocks than those of the default.
+        let difference = |row: &Row| row.difference.as_ref().map(|difference| difference.mean);
+        let by_mean = match (difference(one), difference(other)) {
+            (Some(one), Some(other)) => one.total_cmp(&other),
+            _ => one.summary.mean.total_cmp(&other.summary.mean),
+        };
         let by_worth = if metric.is_less_better { by_mean } else { by_mean.reverse() };
         other.setting.is_default().cmp(&one.setting.is_default()).then(by_worth)
     });
-    let observed: Vec<_> = settings
+    let mut observed: Vec<_> = settings
         .values()
         .flatten()
         .filter(|(line, _)| line.planned.stage == 1 && !line.planned.is_control)
         .map(|(line, value)| Observation { setting: &line.planned.setting, block: line.planned.block, value: *value })
         .collect();
-    let contrasts = if plan.design.is_balanced() { stats::contrasts(&plan.factors, &observed) } else { Vec::new() };
+    let is_two_level = plan.factors.iter().all(|factor| factor.values.len() == 1);
+    let (mut contrasts, mut left_out) = (Vec::new(), 0);
+    if plan.design.is_balanced() && is_two_level {
+        left_out = keep_whole_blocks(&mut observed, plan.design.settings(&plan.factors, plan.seed).len());
+        contrasts = stats::contrasts(&plan.factors, &observed);
+    }
     let mut series: Vec<_> = defaults.iter().map(|(line, value)| (f64::from(line.planned.number), *value)).collect();
     series.sort_by(|one, other| one.0.total_cmp(&other.0));
     let drift = stats::drift(&series);
@@ -140,33 +188,69 @@ fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Optio
         metric: metric.name.to_owned(),
         rows,
         contrasts,
+        left_out,
         drift,
     })
 }
 
+/// Leaves out blocks that have not all settings: there the factors are not balanced. Returns how
+/// many.
+fn keep_whole_blocks(observed: &mut Vec<Observation<'_>>, settings: usize) -> usize {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for run in observed.iter() {
+        *counts.entry(run.block).or_default() += 1;
+    }
+    observed.retain(|run| counts.get(&run.block) == Some(&settings));
+    counts.values().filter(|count| **count != settings).count()
+}
+
+/// The error of all runs under a workload together.
+fn pooled(settings: &BTreeMap<&Setting, Vec<(&Line, f64)>>) -> Option<Pooled> {
+    let mut blocks = BTreeMap::new();
+    let mut runs = Vec::new();
+    for (number, values) in settings.values().enumerate() {
+        for (line, value) in values {
+            let next = blocks.len();
+            let block = *blocks.entry((line.planned.stage, line.planned.block)).or_insert(next);
+            runs.push((number, block, *value));
+        }
+    }
+    Pooled::of(&runs)
+}
+
 /// For each block that has both, the means of the default and of a setting. Stages have blocks of
 /// their own.
-fn pairs(defaults: &[(&Line, f64)], values: &[(&Line, f64)]) -> Vec<(f64, f64)> {
-    let blocks = |values: &[(&Line, f64)]| {
+fn pairs(defaults: &[(&Line, f64)], values: &[(&Line, f64)]) -> Vec<Pair> {
+    let blocks = |values: &[(&Line, f64)]| -> BTreeMap<_, (f64, f64)> {
         let mut all: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for (line, value) in values {
             all.entry((line.planned.stage, line.planned.block)).or_default().push(*value);
         }
-        all.into_iter().map(|(block, all)| (block, all.iter().sum::<f64>() / all.len() as f64)).collect()
+        let mean = |all: Vec<f64>| (all.iter().sum::<f64>() / all.len() as f64, 1.0 / all.len() as f64);
+        all.into_iter().map(|(block, all)| (block, mean(all))).collect()
     };
-    let (defaults, values): (BTreeMap<_, f64>, BTreeMap<_, f64>) = (blocks(defaults), blocks(values));
-    values.iter().filter_map(|(block, value)| Some((*defaults.get(block)?, *value))).collect()
+    let defaults = blocks(defaults);
+    let pair = |(block, (setting, scatter)): (_, (f64, f64))| {
+        let (default, of_default) = defaults.get(&block)?;
+        Some(Pair { default: *default, setting, scatter: scatter + of_default })
+    };
+    blocks(values).into_iter().filter_map(pair).collect()
 }
 
-/// Corrects the probabilities of all comparisons of a metric for their number.
+/// Corrects the probabilities of all comparisons of a metric for their number, and those of all its
+/// contrasts.
 fn correct(tables: &mut [Table], metric: &str) {
-    let tables = tables.iter_mut().filter(|table| table.metric == metric);
-    let mut differences: Vec<_> =
-        tables.flat_map(|table| &mut table.rows).filter_map(|row| row.difference.as_mut()).collect();
-    differences.retain(|difference| difference.p.is_some());
-    let probabilities: Vec<_> = differences.iter().filter_map(|difference| difference.p).collect();
-    for (difference, corrected) in differences.into_iter().zip(stats::holm(&probabilities)) {
-        difference.p_corrected = Some(corrected);
+    let (mut differences, mut contrasts) = (Vec::new(), Vec::new());
+    for table in tables.iter_mut().filter(|table| table.metric == metric) {
+        let found = table.rows.iter_mut().filter_map(|row| row.difference.as_mut());
+        differences.extend(found.filter_map(|found| Some((found.p?, &mut found.p_corrected))));
+        contrasts.extend(table.contrasts.iter_mut().filter_map(|found| Some((found.p?, &mut found.p_corrected))));
+    }
+    for family in [differences, contrasts] {
+        let probabilities: Vec<_> = family.iter().map(|(p, _)| *p).collect();
+        for ((_, place), corrected) in family.into_iter().zip(stats::holm(&probabilities)) {
+            *place = Some(corrected);
+        }
     }
 }
 
@@ -190,7 +274,7 @@ fn aliases(plan: &Plan) -> Vec<String> {
     all.iter()
         .map(|((one, other), with)| {
             let with: Vec<_> = with.iter().map(|numbers| of(numbers)).collect();
-            format!("{} is not told from {}", of(&[*one, *other]), with.join(", "))
+            format!("{} cannot be distinguished from {}", of(&[*one, *other]), with.join(", "))
         })
         .collect()
 }

@@ -32,8 +32,11 @@ pub struct Recommendation {
 pub enum Finding {
     /// No setting is better than the default, as far as can be seen.
     NoDifference {
-        /// Differences of this share and more would probably have been seen; `None` of one block.
+        /// A true difference of this share would be found in four of five such studies; `None`
+        /// where nothing is known of the error.
         visible: Option<f64>,
+        /// Effects and interactions that are sure all the same.
+        effects: Vec<String>,
     },
     /// The default itself changed while it was measured: differences say nothing.
     Drift {
@@ -53,8 +56,10 @@ pub struct Change {
     pub setting: Setting,
     /// The mean change of the objective by that of the default: −0.2 is a fifth less.
     pub gain: f64,
-    /// Its 95 % interval.
+    /// Its interval, so wide that those of all comparisons of the metric hold together with 95 %.
     pub gain_interval: Option<(f64, f64)>,
+    /// How many comparisons of the metric there are.
+    pub comparisons: usize,
     /// The probability of such a difference where there is none, corrected for all comparisons.
     pub p_corrected: Option<f64>,
     /// Lines of a difference (`diff -u`) of `cassandra.yaml`.
@@ -93,19 +98,19 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
     if let Some(drift) = table.drift.as_ref().filter(|drift| drift.is_drifting) {
         return Finding::Drift { relative: drift.relative };
     }
+    let comparisons = comparisons(analysis, objective);
     // Rows are in order: the first that is sure is the best.
     let Some(best) = compared.iter().find(|row| is_sure(row) && is_better(row, objective)) else {
-        let halves = compared.iter().filter_map(|row| row.difference.as_ref()?.relative_interval);
-        let widest = halves.map(|(low, high)| (high - low).abs() / 2.0).max_by(f64::total_cmp);
-        return Finding::NoDifference { visible: widest };
+        let visible = compared.iter().filter_map(|row| row.difference.as_ref()?.visible_among(comparisons));
+        return Finding::NoDifference { visible: visible.max_by(f64::total_cmp), effects: effects(table) };
     };
     let Some(difference) = &best.difference else { return Finding::Nothing };
     let defaults = defaults(plan, lines);
-    let interval = difference.relative_interval;
     let mut change = Change {
         setting: best.setting.clone(),
         gain: difference.relative,
-        gain_interval: interval.map(|(one, other)| (one.min(other), one.max(other))),
+        gain_interval: difference.interval_among(comparisons),
+        comparisons,
         p_corrected: difference.p_corrected,
         yaml: Vec::new(),
         alter_table: None,
@@ -115,6 +120,19 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
     };
     write_out(plan, &mut change, &defaults);
     Finding::Better(Box::new(change))
+}
+
+/// How many comparisons of a metric have a probability.
+fn comparisons(analysis: &Analysis, metric: &Metric) -> usize {
+    let tables = analysis.tables.iter().filter(|table| table.metric == metric.name);
+    let differences = tables.flat_map(|table| &table.rows).filter_map(|row| row.difference.as_ref());
+    differences.filter(|difference| difference.p.is_some()).count()
+}
+
+/// The effects and interactions that are sure.
+fn effects(table: &Table) -> Vec<String> {
+    let is_sure = |contrast: &&crate::stats::Contrast| contrast.p_corrected.is_some_and(|p| p <= P_MAX);
+    table.contrasts.iter().filter(is_sure).map(|contrast| contrast.factors.join(" × ")).collect()
 }
 
 fn is_sure(row: &Row) -> bool {

@@ -164,7 +164,7 @@ async fn a_latin_hypercube_finds_a_setting_near_the_optimum() {
 async fn where_nothing_matters_no_difference_is_found() {
     let flat = Surface { base_ms: 20.0, noise: 0.05, ..Surface::default() };
     let finding = recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), flat).await;
-    let Finding::NoDifference { visible: Some(visible) } = finding else { panic!("{finding:?}") };
+    let Finding::NoDifference { visible: Some(visible), .. } = finding else { panic!("{finding:?}") };
     assert!((0.01..0.5).contains(&visible), "{visible}");
 }
 
@@ -194,8 +194,30 @@ async fn void(fault: Fault) -> (Vec<String>, usize) {
     let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
     plan.repeats = 1;
     let (lines, analysis) = measured(&plan, surface(), fault).await;
-    let reasons = analysis.void.into_iter().flat_map(|(_, _, reasons)| reasons).collect();
+    let reasons = analysis.void.into_iter().flat_map(|void| void.why).collect();
     (reasons, lines.iter().filter(|line| line.is_valid()).count())
+}
+
+#[tokio::test]
+async fn effects_are_of_whole_blocks_and_a_setting_without_a_run_is_shown() {
+    let plan = plan(r#"{ kind = "factorial" }"#, TWO);
+    let (mut lines, whole) = measured(&plan, surface(), Fault::None).await;
+    let contrasts = |analysis: &Analysis| (analysis.tables[0].contrasts.len(), analysis.tables[0].left_out);
+    assert_eq!(contrasts(&whole), (6, 0));
+    let lost = setting(&[("trickle_fsync", "2")]);
+    let is_lost = |line: &&mut Line| line.planned.setting == lost && line.planned.workload == "writes";
+    lines.iter_mut().find(is_lost).unwrap().void.push("lost".to_owned());
+    let analysis = analyse(&plan, &lines);
+    assert_eq!((contrasts(&analysis), analysis.missing.len()), ((6, 1), 0));
+    lines.iter_mut().filter(is_lost).for_each(|line| line.void.push("lost".to_owned()));
+    let analysis = analyse(&plan, &lines);
+    assert_eq!((contrasts(&analysis), analysis.missing), ((0, 4), vec![(lost, "writes".to_owned())]));
+}
+
+#[tokio::test]
+async fn factors_of_more_than_two_levels_have_no_contrasts() {
+    let (_, analysis) = measured(&plan(r#"{ kind = "grid" }"#, THREE), surface(), Fault::None).await;
+    assert!(analysis.tables.iter().all(|table| table.contrasts.is_empty()));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::factor::{Factor, Setting};
 
-/// An interaction of two factors by their numbers, and the effects that it cannot be told from.
+/// An interaction of two factors by their numbers, and the effects from which it cannot be distinguished.
 pub type Alias = ((usize, usize), Vec<Vec<usize>>);
 
 /// A fraction of a two-level design. The levels of the first factors are free. Each further factor

@@ -30,7 +30,7 @@ pub enum Design {
     Grid {},
     /// All combinations of two levels: the default and one value of each factor.
     Factorial {},
-    /// A part of them, from which effects are still told apart.
+    /// A part of them, from which effects can still be distinguished.
     Fractional {
         /// 3: single effects are apart from one another. 4: also from interactions of two.
         /// 5: these too from one another.

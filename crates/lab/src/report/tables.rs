@@ -5,6 +5,7 @@ use testbed::page::number::{NONE, significant};
 use super::Report;
 use super::words::percent;
 use crate::analysis::{Front, Table};
+use crate::factor::Setting;
 use crate::metric;
 
 /// A table.
@@ -21,8 +22,8 @@ pub struct Section {
 /// All tables of a report.
 pub fn sections(report: &Report<'_>) -> Vec<Section> {
     let analysis = &report.analysis;
-    let mut all: Vec<_> = analysis.tables.iter().map(settings).collect();
-    all.extend(analysis.tables.iter().filter(|table| !table.contrasts.is_empty()).map(effects));
+    let mut all: Vec<_> = analysis.tables.iter().map(|table| settings(table, &analysis.missing)).collect();
+    all.extend(analysis.tables.iter().filter(|table| !table.contrasts.is_empty() || table.left_out > 0).map(effects));
     all.extend(analysis.fronts.iter().map(front));
     all.extend(drift(&analysis.tables));
     let mut also = |title: &str, headings: Vec<&'static str>, rows: Vec<Vec<String>>| {
@@ -30,13 +31,15 @@ pub fn sections(report: &Report<'_>) -> Vec<Section> {
             all.push(Section { title: title.to_owned(), headings, rows });
         }
     };
-    let void =
-        analysis.void.iter().map(|(run, attempt, why)| vec![run.to_string(), attempt.to_string(), why.join("; ")]);
-    also("Runs that do not count", vec!["run", "attempt", "why"], void.collect());
+    let void = analysis.void.iter().map(|void| {
+        let (workload, setting) = (void.workload.clone(), void.setting.to_string());
+        vec![void.number.to_string(), void.attempt.to_string(), workload, setting, void.why.join("; ")]
+    });
+    also("Runs that do not count", vec!["run", "attempt", "workload", "setting", "why"], void.collect());
     let notes = analysis.notes.iter().map(|(run, note)| vec![run.to_string(), note.clone()]);
     also("Notes", vec!["run", "note"], notes.collect());
     let aliases = analysis.aliases.iter().map(|alias| vec![alias.clone()]);
-    also("Not told apart by this fraction", vec!["contrast"], aliases.collect());
+    also("Indistinguishable in this fraction", vec!["contrast"], aliases.collect());
     all
 }
 
@@ -58,7 +61,7 @@ fn probability(p: Option<f64>) -> String {
     p.map_or_else(|| NONE.to_owned(), |p| if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") })
 }
 
-fn settings(table: &Table) -> Section {
+fn settings(table: &Table, missing: &[(Setting, String)]) -> Section {
     let row = |row: &crate::analysis::Row| {
         let (summary, difference) = (&row.summary, row.difference.as_ref());
         vec![
@@ -72,21 +75,32 @@ fn settings(table: &Table) -> Section {
             probability(difference.and_then(|difference| difference.p_corrected)),
         ]
     };
+    let missing = missing.iter().filter(|(_, workload)| workload == &table.workload);
+    let without = missing.map(|(setting, _)| {
+        let mut cells = vec![setting.to_string(), "0".to_owned()];
+        cells.resize(8, NONE.to_owned());
+        cells
+    });
     Section {
         title: format!("{} under {}", title(&table.metric), table.workload),
         headings: vec!["setting", "n", "mean ± RMSE", "SD", "95 %", "to default", "95 %", "p (Holm)"],
-        rows: table.rows.iter().map(row).collect(),
+        rows: table.rows.iter().map(row).chain(without).collect(),
     }
 }
 
 fn effects(table: &Table) -> Section {
     let row = |contrast: &crate::stats::Contrast| {
         let (effect, interval) = (significant(contrast.effect), range(contrast.interval, significant));
-        vec![contrast.factors.join(" × "), effect, interval, probability(contrast.p)]
+        let names = std::iter::once(contrast.factors.join(" × ")).chain(contrast.aliases.iter().cloned());
+        vec![names.collect::<Vec<_>>().join(", or "), effect, interval, probability(contrast.p_corrected)]
+    };
+    let left_out = match table.left_out {
+        0 => String::new(),
+        blocks => format!(", without {blocks} blocks of which not all runs count"),
     };
     Section {
-        title: format!("Effects and interactions: {} under {}", title(&table.metric), table.workload),
-        headings: vec!["factors", "effect", "95 %", "p"],
+        title: format!("Effects and interactions: {} under {}{left_out}", title(&table.metric), table.workload),
+        headings: vec!["factors", "effect", "95 %", "p (Holm)"],
         rows: table.contrasts.iter().map(row).collect(),
     }
 }

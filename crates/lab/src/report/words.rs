@@ -26,15 +26,24 @@ pub fn finding(recommendation: &Recommendation) -> Vec<String> {
              nothing is recommended.",
             percent(*relative)
         )],
-        Finding::NoDifference { visible } => vec![match visible {
-            Some(visible) => format!(
-                "{of}: no difference found. Intervals are up to ±{:.1} % wide, so smaller ones would not show.",
-                visible * 100.0
-            ),
-            None => format!("{of}: no difference found. One repeat shows none."),
-        }],
+        Finding::NoDifference { visible, effects } => no_difference(&of, *visible, effects),
         Finding::Better(change) => better(&of, change),
     }
+}
+
+fn no_difference(of: &str, visible: Option<f64>, effects: &[String]) -> Vec<String> {
+    let mut lines = vec![match visible {
+        Some(visible) => format!(
+            "{of}: no difference found. A true difference of {:.1} % would be found in four of five such studies, \
+             a smaller one less often.",
+            visible * 100.0
+        ),
+        None => format!("{of}: no difference found. Without repeats that scatter, none can be."),
+    }];
+    if !effects.is_empty() {
+        lines.push(format!("No single setting is better for sure, but these effects are: {}.", effects.join(", ")));
+    }
+    lines
 }
 
 fn better(of: &str, change: &Change) -> Vec<String> {
@@ -44,6 +53,13 @@ fn better(of: &str, change: &Change) -> Vec<String> {
     });
     let mut lines =
         vec![format!("{of}: {}{}{p} by {}.", percent(change.gain), between(change.gain_interval), change.setting)];
+    if change.comparisons > 1 {
+        lines.push(format!(
+            "It is the best of {} comparisons, so the gain is probably smaller. Measure it again, alone, before you \
+             count on it.",
+            change.comparisons
+        ));
+    }
     if !change.yaml.is_empty() {
         lines.push("--- cassandra.yaml".to_owned());
         lines.push("+++ cassandra.yaml".to_owned());

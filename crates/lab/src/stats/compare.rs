@@ -2,46 +2,95 @@
 
 use serde::Serialize;
 
-use super::{Summary, t_975, t_of, two_sided};
+use super::{Pooled, t_below, t_of, two_sided};
 
 /// The difference of a setting to the default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// The mean of the differences within blocks.
     pub mean: f64,
-    /// Its 95 % interval; `None` of one block.
+    /// Its 95 % interval; `None` where nothing is known of the error.
     pub interval: Option<(f64, f64)>,
     /// The same by the mean of the default: −0.2 is a fifth less.
     pub relative: f64,
     /// The interval of that.
     pub relative_interval: Option<(f64, f64)>,
-    /// How likely such a difference is where there is none; `None` of one block.
+    /// How likely such a difference is where there is none; `None` where nothing is known of the error.
     pub p: Option<f64>,
     /// The same, corrected for all comparisons of the study (Holm).
     pub p_corrected: Option<f64>,
+    /// The standard error of the mean; `None` where nothing is known of it.
+    pub error: Option<f64>,
+    /// Its degrees of freedom.
+    pub freedom: f64,
     /// How many blocks have both.
     pub blocks: usize,
+    /// The mean of the default in these blocks.
+    pub default: f64,
 }
 
-/// Compares pairs of (default, setting), one for each block. What changes from block to block
-/// changes both, and so it does not hide the difference. `None` without pairs.
-pub fn paired(pairs: &[(f64, f64)]) -> Option<Difference> {
-    let differences: Vec<_> = pairs.iter().map(|(default, setting)| setting - default).collect();
-    let Summary { mean, sd, .. } = Summary::of(&differences)?;
-    let n = differences.len() as f64;
-    let default = pairs.iter().map(|(default, _)| default).sum::<f64>() / n;
-    let error = sd.map(|sd| sd / n.sqrt());
-    let half = error.and_then(|error| Some(t_975(n - 1.0)? * error));
-    let interval = half.map(|half| (mean - half, mean + half));
-    Some(Difference {
+/// The default and a setting in one block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// The mean of the default.
+    pub default: f64,
+    /// The mean of the setting.
+    pub setting: f64,
+    /// How far their difference scatters, by the variance of one run: 1 / n of the default and
+    /// 1 / n of the setting.
+    pub scatter: f64,
+}
+
+/// Compares pairs, one for each block. What changes from block to block changes both, and so it
+/// does not hide the difference. The error is that of all settings together. `None` without pairs.
+pub fn paired(pairs: &[Pair], pooled: Option<Pooled>) -> Option<Difference> {
+    let n = pairs.len() as f64;
+    if pairs.is_empty() {
+        return None;
+    }
+    let mean = pairs.iter().map(|pair| pair.setting - pair.default).sum::<f64>() / n;
+    let default = pairs.iter().map(|pair| pair.default).sum::<f64>() / n;
+    let scatter = pairs.iter().map(|pair| pair.scatter).sum::<f64>() / (n * n);
+    let error = pooled.map(|pooled| ((pooled.variance * scatter).sqrt(), pooled.freedom));
+    let mut difference = Difference {
         mean,
-        interval,
+        interval: None,
         relative: mean / default,
-        relative_interval: interval.map(|(low, high)| (low / default, high / default)),
-        p: error.and_then(|error| two_sided(t_of(mean, error), n - 1.0)),
+        relative_interval: None,
+        p: error.and_then(|(error, freedom)| two_sided(t_of(mean, error), freedom)),
         p_corrected: None,
-        blocks: differences.len(),
-    })
+        error: error.map(|(error, _)| error),
+        freedom: error.map_or(0.0, |(_, freedom)| freedom),
+        blocks: pairs.len(),
+        default,
+    };
+    difference.interval = difference.interval_of(0.95);
+    difference.relative_interval = difference.interval.map(|(low, high)| (low / default, high / default));
+    Some(difference)
+}
+
+impl Difference {
+    /// The interval that has the true difference with this probability.
+    fn interval_of(&self, probability: f64) -> Option<(f64, f64)> {
+        let half = t_below((1.0 + probability) / 2.0, self.freedom)? * self.error?;
+        Some((self.mean - half, self.mean + half))
+    }
+
+    /// The interval of the relative difference, so wide that the intervals of all of this many
+    /// comparisons hold together with 95 % (Bonferroni).
+    pub fn interval_among(&self, comparisons: usize) -> Option<(f64, f64)> {
+        let (low, high) = self.interval_of(1.0 - 0.05 / comparisons.max(1) as f64)?;
+        let (low, high) = (low / self.default, high / self.default);
+        Some((low.min(high), low.max(high)))
+    }
+
+    /// The relative difference that four of five studies such as this one would find, beside this
+    /// many comparisons.
+    pub fn visible_among(&self, comparisons: usize) -> Option<f64> {
+        let at = |share| t_below(share, self.freedom);
+        let t = at(1.0 - 0.025 / comparisons.max(1) as f64)? + at(0.8)?;
+        Some((t * self.error? / self.default).abs())
+    }
 }
 
 /// Corrects probabilities for their number by Holm's method: whoever makes twenty comparisons finds
@@ -64,10 +113,17 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    /// Compares one setting with the default, once in each block.
+    fn compared(values: &[(f64, f64)]) -> Difference {
+        let runs = values.iter().enumerate().flat_map(|(block, (one, other))| [(0, block, *one), (1, block, *other)]);
+        let pooled = Pooled::of(&runs.collect::<Vec<_>>());
+        let pair = |(default, setting): &(f64, f64)| Pair { default: *default, setting: *setting, scatter: 2.0 };
+        paired(&values.iter().map(pair).collect::<Vec<_>>(), pooled).unwrap()
+    }
+
     #[test]
     fn a_difference_within_blocks_is_found_although_blocks_differ_by_more() {
-        let pairs = [(10.0, 9.0), (20.0, 19.1), (40.0, 38.9), (80.0, 79.0)];
-        let found = paired(&pairs).unwrap();
+        let found = compared(&[(10.0, 9.0), (20.0, 19.1), (40.0, 38.9), (80.0, 79.0)]);
         assert!((found.mean + 1.0).abs() < 1e-9, "{found:?}");
         let (low, high) = found.interval.unwrap();
         assert!(low < -1.0 && high < -0.8, "{found:?}");
@@ -75,12 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn one_block_has_no_interval_and_equal_values_no_difference() {
-        let found = paired(&[(10.0, 9.0)]).unwrap();
-        assert_eq!((found.interval, found.p), (None, None));
-        assert_eq!(paired(&[(5.0, 5.0), (6.0, 6.0)]).unwrap().p, Some(1.0));
-        assert_eq!(paired(&[(5.0, 4.0), (6.0, 5.0)]).unwrap().p, Some(0.0));
-        assert_eq!(paired(&[]), None);
+    fn where_nothing_scatters_nothing_is_sure() {
+        for values in [&[(10.0, 9.0)][..], &[(5.0, 4.0), (6.0, 5.0)], &[(5.0, 5.0), (6.0, 6.0)]] {
+            let found = compared(values);
+            assert_eq!((found.interval, found.p, found.visible_among(1)), (None, None, None), "{values:?}");
+        }
+        assert_eq!(paired(&[], None), None);
+    }
+
+    #[test]
+    fn among_more_comparisons_intervals_are_wider_and_less_is_visible() {
+        let found = compared(&[(10.0, 9.0), (11.0, 10.2), (10.0, 9.1), (12.0, 11.0)]);
+        let width = |comparisons| found.interval_among(comparisons).map(|(low, high)| high - low).unwrap();
+        assert!(width(20) > width(1) && found.visible_among(20) > found.visible_among(1));
+        // A true difference has to be larger than the half width to be found mostly.
+        assert!(found.visible_among(1).unwrap() > width(1) / 2.0);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Observation<'a> {
 pub struct Contrast {
     /// The factor, or the two.
     pub factors: Vec<String>,
+    /// Other effects that these runs cannot tell from this one: its figures are those of their sum.
+    pub aliases: Vec<String>,
     /// What the metric changes by, from the default of the factor to its last value. Of two: how
     /// far the effect of one differs where the other has its last value, by 2.
     pub effect: f64,
@@ -30,6 +32,8 @@ pub struct Contrast {
     pub interval: Option<(f64, f64)>,
     /// How likely such an effect is where there is none.
     pub p: Option<f64>,
+    /// The same, corrected for all contrasts of the metric (Holm).
+    pub p_corrected: Option<f64>,
 }
 
 /// The effects of all factors, then the interactions of each two. Means of blocks do not count. The
@@ -45,7 +49,20 @@ pub fn contrasts(factors: &[Factor], observed: &[Observation<'_>]) -> Vec<Contra
         let product = codes[one].iter().zip(&codes[other]).map(|(a, b)| a * b).collect();
         (vec![factors[one].name.clone(), factors[other].name.clone()], product)
     });
-    single.chain(double).filter_map(|(factors, codes)| contrast(factors, &codes, &values, &error)).collect()
+    let mut kept: Vec<(Vec<f64>, Contrast)> = Vec::new();
+    for (factors, codes) in single.chain(double) {
+        match kept.iter_mut().find(|(known, _)| is_alias(known, &codes)) {
+            Some((_, contrast)) => contrast.aliases.push(factors.join(" × ")),
+            None => kept.extend(contrast(factors, &codes, &values, &error).map(|contrast| (codes, contrast))),
+        }
+    }
+    kept.into_iter().map(|(_, contrast)| contrast).collect()
+}
+
+/// Whether two contrasts are the same for all runs, or opposite.
+fn is_alias(one: &[f64], other: &[f64]) -> bool {
+    let is_all = |sign: f64| one.iter().zip(other).all(|(one, other)| *one == sign * other);
+    is_all(1.0) || is_all(-1.0)
 }
 
 /// −1 at the default, 1 at the last value, and the others evenly between.
@@ -109,9 +126,12 @@ fn contrast(factors: Vec<String>, codes: &[f64], values: &[f64], error: &Error) 
     let half = t_975(error.freedom).map(|t| t * deviation);
     Some(Contrast {
         factors,
+        aliases: Vec::new(),
         effect,
         interval: half.map(|half| (effect - half, effect + half)),
-        p: two_sided(t_of(effect, deviation), error.freedom),
+        // Values that do not scatter say nothing of the error.
+        p: (deviation > 0.0).then(|| two_sided(t_of(effect, deviation), error.freedom)).flatten(),
+        p_corrected: None,
     })
 }
 
@@ -158,6 +178,17 @@ mod tests {
         assert!(of(&["c"]).effect.abs() < 0.1 && of(&["c"]).p.unwrap() > 0.05, "{found:?}");
         let (low, high) = of(&["a"]).interval.unwrap();
         assert!(low < 1.0 && 1.0 < high, "{found:?}");
+    }
+
+    #[test]
+    fn effects_that_the_runs_cannot_tell_apart_have_one_row() {
+        let factors = factors();
+        let settings = Design::Fractional { resolution: 3 }.settings(&factors, 1);
+        let observed: Vec<_> =
+            settings.iter().map(|setting| Observation { setting, block: 1, value: setting.0.len() as f64 }).collect();
+        let found = contrasts(&factors, &observed);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[0].aliases, ["b × c"]);
     }
 
     #[test]

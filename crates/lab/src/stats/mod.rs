@@ -4,19 +4,26 @@ mod compare;
 mod drift;
 mod effects;
 mod pareto;
+mod pooled;
 mod summary;
 
-pub use compare::{Difference, holm, paired};
+pub use compare::{Difference, Pair, holm, paired};
 pub use drift::{Drift, drift};
 pub use effects::{Contrast, Observation, contrasts};
 pub use pareto::front;
+pub use pooled::Pooled;
 pub use summary::Summary;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The value of Student's t that 97.5 % of values are below; `None` without degrees of freedom.
 pub(crate) fn t_975(freedom: f64) -> Option<f64> {
-    Some(StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom > 0.0)?.inverse_cdf(0.975))
+    t_below(0.975, freedom)
+}
+
+/// The value of Student's t that this share of values is below.
+pub(crate) fn t_below(share: f64, freedom: f64) -> Option<f64> {
+    Some(StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom > 0.0)?.inverse_cdf(share))
 }
 
 /// The probability of a t at least as far from 0, in both directions.
