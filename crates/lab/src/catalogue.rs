@@ -25,6 +25,26 @@ const fn table(name: &'static str) -> Known {
     Known { name, applied: Applied::Table, nodetool: None }
 }
 
+/// The names that settings had before Cassandra 4.1. A node does not start with a setting under both
+/// names.
+const OLD: [(&str, &str); 10] = [
+    ("memtable_heap_space", "memtable_heap_space_in_mb"),
+    ("memtable_offheap_space", "memtable_offheap_space_in_mb"),
+    ("compaction_throughput", "compaction_throughput_mb_per_sec"),
+    ("partition_size_warn_threshold", "compaction_large_partition_warning_threshold_mb"),
+    ("key_cache_size", "key_cache_size_in_mb"),
+    ("row_cache_size", "row_cache_size_in_mb"),
+    ("commitlog_sync_period", "commitlog_sync_period_in_ms"),
+    ("commitlog_segment_size", "commitlog_segment_size_in_mb"),
+    ("file_cache_size", "file_cache_size_in_mb"),
+    ("column_index_size", "column_index_size_in_kb"),
+];
+
+/// The name that a setting had before.
+pub fn old_name(name: &str) -> Option<&'static str> {
+    OLD.iter().find(|(new, _)| *new == name).map(|(_, old)| *old)
+}
+
 /// All of them. The caches are applied by a restart, because `system_views.settings` does not
 /// follow what a running node is given.
 pub const KNOWN: [Known; 27] = [

@@ -62,12 +62,12 @@ pub struct Change {
     pub comparisons: usize,
     /// The probability of such a difference where there is none, corrected for all comparisons.
     pub p_corrected: Option<f64>,
-    /// Lines of a difference (`diff -u`) of `cassandra.yaml`.
-    pub yaml: Vec<String>,
+    /// What to do to `cassandra.yaml`; and what leads back.
+    pub yaml: Vec<(String, String)>,
     /// A statement for the table; and the one that leads back.
     pub alter_table: Option<(String, String)>,
-    /// Options of the Java machine to add; and those to delete again for the way back.
-    pub jvm: Vec<String>,
+    /// What to do to the options of the Java machine; and what leads back.
+    pub jvm: Vec<(String, String)>,
     /// Commands for a running node; and those that lead back.
     pub live: Vec<(String, String)>,
     /// What the setting does to other metrics and workloads for the worse, for sure.
@@ -176,8 +176,7 @@ fn write_out(plan: &Plan, change: &mut Change, defaults: &BTreeMap<String, Strin
         let before = defaults.get(&name);
         match factor.applied() {
             Applied::Restart | Applied::Live => {
-                change.yaml.extend(before.map(|before| format!("-{name}: {before}")));
-                change.yaml.push(format!("+{name}: {value}"));
+                change.yaml.push(yaml(factor, &value, before));
                 let command = |value: &str| live(&name, value);
                 if factor.applied() == Applied::Live
                     && let Some(pair) = command(&value).zip(before.and_then(|before| command(before)))
@@ -189,14 +188,35 @@ fn write_out(plan: &Plan, change: &mut Change, defaults: &BTreeMap<String, Strin
                 to.push(format!("{name} = {value}"));
                 back.extend(before.map(|before| format!("{name} = {before}")));
             }
-            Applied::Heap => change.jvm.extend([format!("-Xms{value}m"), format!("-Xmx{value}m")]),
-            Applied::Jvm => change.jvm.extend(value.split_whitespace().map(str::to_owned)),
+            Applied::Heap => {
+                let set = |mib: &str| format!("set -Xms{mib}m -Xmx{mib}m");
+                let back = before.map_or_else(|| "set -Xms and -Xmx as they were".to_owned(), |mib| set(mib));
+                change.jvm.push((set(&value), back));
+            }
+            Applied::Jvm => {
+                let set = factor.default.as_ref().map_or_else(String::new, |before| format!(", and add {before}"));
+                change.jvm.push((format!("add {value}"), format!("delete {value}{set}")));
+            }
         }
     }
     if !to.is_empty() {
         let alter = |options: &[String]| format!("ALTER TABLE keyspace.table WITH {};", options.join(" AND "));
         change.alter_table = Some((alter(&to), alter(&back)));
     }
+}
+
+/// What to do to a key of `cassandra.yaml`, and what leads back. A node that has a value by itself has
+/// no line with it.
+fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, String) {
+    let name = &factor.name;
+    let was = before.map_or_else(String::new, |before| format!(" (was {before})"));
+    let old =
+        crate::catalogue::old_name(name).map_or_else(String::new, |old| format!("; delete {old}, if it is there"));
+    let back = match &factor.default {
+        Some(default) => format!("set {name}: {default}"),
+        None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
+    };
+    (format!("set {name}: {value}{was}{old}"), back)
 }
 
 /// The command that sets a value on a running node.

@@ -60,26 +60,79 @@ fn better(of: &str, change: &Change) -> Vec<String> {
             change.comparisons
         ));
     }
-    if !change.yaml.is_empty() {
-        lines.push("--- cassandra.yaml".to_owned());
-        lines.push("+++ cassandra.yaml".to_owned());
-        lines.extend(change.yaml.iter().cloned());
+    for (what, steps) in [("cassandra.yaml", &change.yaml), ("Options of Java", &change.jvm)] {
+        for (to, back) in steps {
+            lines.push(format!("{what}: {to}"));
+            lines.push(format!("The way back: {back}"));
+        }
     }
     if let Some((to, back)) = &change.alter_table {
         lines.push(format!("The table: {to}"));
         lines.push(format!("The way back: {back}"));
     }
-    if !change.jvm.is_empty() {
-        lines.push(format!("Options of Java, to add, and to delete again for the way back: {}", change.jvm.join(" ")));
-    }
     for (to, back) in &change.live {
         lines.push(format!("On a running node: {to}; the way back: {back}"));
-    }
-    if !change.yaml.is_empty() {
-        lines.push("The way back of cassandra.yaml: apply the difference in reverse (patch -R).".to_owned());
     }
     if !change.costs.is_empty() {
         lines.push(format!("For the worse: {}.", change.costs.join("; ")));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::factor::Setting;
+    use crate::line::Line;
+    use crate::plan::Plan;
+    use crate::recommend::{Finding, recommend};
+    use crate::schedule;
+
+    #[test]
+    fn a_change_names_the_old_keys_to_delete_and_the_way_back() {
+        let plan = Plan::parse(
+            r#"
+            name = "x"
+            repeats = 3
+            control_every = 0
+            design = { kind = "factorial" }
+            workloads = [{ name = "w", mix = { write = 1 }, rate = 10, duration = "1s" }]
+            [[factors]]
+            name = "key_cache_size"
+            values = ["64MiB"]
+            [[factors]]
+            name = "heap"
+            values = [512]
+            "#,
+        )
+        .unwrap();
+        let best = Setting::of([("key_cache_size", Some("64MiB")), ("heap", Some("512"))]);
+        let line = |planned: schedule::Planned| Line {
+            attempt: 1,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            took_s: 1.0,
+            was_restarted: true,
+            read_back: [("heap", "256"), ("key_cache_size", "12MiB")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+            metrics: [(
+                "p99_ms".to_owned(),
+                if planned.setting == best { 5.0 } else { 10.0 } + f64::from(planned.number % 5) / 100.0,
+            )]
+            .into(),
+            void: Vec::new(),
+            notes: Vec::new(),
+            planned,
+        };
+        let lines: Vec<_> = schedule::first_stage(&plan).into_iter().map(line).collect();
+        let found = recommend(&plan, &lines, &crate::analysis::analyse(&plan, &lines)).swap_remove(0);
+        assert!(matches!(found.finding, Finding::Better(_)), "{found:?}");
+        let words = super::finding(&found).join("\n");
+        for part in [
+            "cassandra.yaml: set key_cache_size: 64MiB (was 12MiB); delete key_cache_size_in_mb, if it is there",
+            "The way back: set key_cache_size as it was, or delete it (by itself it is 12MiB)",
+            "Options of Java: set -Xms512m -Xmx512m\nThe way back: set -Xms256m -Xmx256m",
+            "the best of 3 comparisons",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
 }

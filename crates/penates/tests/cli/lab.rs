@@ -71,7 +71,8 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
     assert!(ran.stderr.contains("left"), "progress with time left: {}", ran.stderr);
     for part in [
         "p99 of latency under writes at 500 operations per second: −",
-        "-compaction_throughput: 16MiB/s\n+compaction_throughput: 32MiB/s",
+        "cassandra.yaml: set compaction_throughput: 32MiB/s (was 16MiB/s); delete compaction_throughput_mb_per_sec",
+        "The way back: set compaction_throughput: 16MiB/s",
         "nodetool setcompactionthroughput 32; the way back: nodetool setcompactionthroughput 16",
         "WITH compaction = {'class': 'UnifiedCompactionStrategy'}",
         "compaction_throughput × compaction",
