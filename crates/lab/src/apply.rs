@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 use crate::catalogue;
-use crate::factor::{Applied, Factor, Setting};
+use crate::factor::{Applied as How, Factor, Setting};
 use crate::node::{CqlError, Views};
 use crate::plan::Plan;
 use crate::value;
@@ -48,6 +48,9 @@ pub enum ApplyError {
     /// A table is not `keyspace.table`.
     #[error("a table is KEYSPACE.TABLE, not {0:?}")]
     Table(String),
+    /// There is no such table.
+    #[error("there is no table {0}; names are as they are stored, with their capitals")]
+    Absent(String),
     /// An option of a table, without a table.
     #[error("{0} is an option of a table: name the table")]
     NoTable(String),
@@ -66,63 +69,115 @@ pub struct Target {
     pub table: Option<String>,
 }
 
-/// A name that needs no quotes in CQL.
+/// What was applied, and why the rest was not.
+#[derive(Debug)]
+pub struct Applied {
+    /// What was applied, in order.
+    pub done: Vec<Applying>,
+    /// Why the others were not.
+    pub error: Option<ApplyError>,
+}
+
+/// What is to be done for a factor, once it is known that it makes sense.
+enum Step {
+    /// The words of a command of `nodetool`.
+    Nodetool(Vec<String>),
+    /// A statement for the table.
+    Alter(String),
+    /// Nothing: the node has to start again.
+    None,
+}
+
+/// A name of CQL, as it is stored. In quotes, so capitals stay.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 impl Target {
-    /// Sets what can be set, and reads it back.
+    /// Sets what can be set, and reads it back. All values are checked before the first is set.
     ///
     /// # Errors
-    /// The node cannot be asked, or a value makes no sense. What was set before stays.
-    pub async fn apply(&self, plan: &Plan, setting: &Setting) -> Result<Vec<Applying>, ApplyError> {
+    /// The node cannot be asked, or a value makes no sense: nothing was set. If a later step fails,
+    /// what was set before is returned with the error.
+    pub async fn apply(&self, plan: &Plan, setting: &Setting) -> Result<Applied, ApplyError> {
+        let factors = setting.0.iter().filter_map(|(name, asked)| Some((plan.factor(name)?, asked.as_str())));
+        let step = |(factor, asked)| Ok((factor, asked, self.step(factor, asked)?));
+        let steps = factors.map(step).collect::<Result<Vec<_>, ApplyError>>()?;
         let views = Views::connect(self.cql).await?;
-        let mut all = Vec::new();
-        for (name, asked) in &setting.0 {
-            let Some(factor) = plan.factor(name) else { continue };
-            all.push(self.apply_one(&views, factor, asked).await?);
+        let mut befores = Vec::new();
+        for (factor, ..) in &steps {
+            befores.push(self.value(&views, factor).await?);
         }
-        Ok(all)
+        let mut applied = Applied { done: Vec::new(), error: None };
+        for ((factor, asked, step), before) in steps.into_iter().zip(befores) {
+            match self.apply_one(&views, factor, asked, step, before).await {
+                Ok(one) => applied.done.push(one),
+                Err(error) => {
+                    applied.error = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(applied)
     }
 
-    async fn apply_one(&self, views: &Views, factor: &Factor, asked: &str) -> Result<Applying, ApplyError> {
-        let before = self.value(views, factor).await?;
-        let mut after = before.clone();
-        let state = match factor.applied() {
-            Applied::Restart | Applied::Heap | Applied::Jvm => State::NeedsRestart,
-            Applied::Live | Applied::Table => {
-                self.set(views, factor, asked).await?;
-                after = self.value(views, factor).await?;
-                let is_there = |now: &String| value::is_in_force(factor.applied(), asked, now);
-                if after.as_ref().is_some_and(is_there) { State::InForce } else { State::Refused }
+    fn step(&self, factor: &Factor, asked: &str) -> Result<Step, ApplyError> {
+        let name = &factor.name;
+        let wrong = || ApplyError::Value(name.clone(), asked.to_owned());
+        let known = catalogue::find(name);
+        match factor.applied() {
+            How::Restart | How::Heap | How::Jvm => Ok(Step::None),
+            How::Table => {
+                let (keyspace, table) = self.table(name)?;
+                let is_option = known.is_some_and(|known| known.applied == How::Table);
+                let options = value::options(asked).filter(|_| is_option).ok_or_else(wrong)?;
+                Ok(Step::Alter(format!("ALTER TABLE \"{keyspace}\".\"{table}\" WITH {name} = {options}")))
             }
-        };
+            How::Live => {
+                let words = known.and_then(|known| known.nodetool).ok_or_else(wrong)?;
+                let given = catalogue::for_nodetool(name, asked).ok_or_else(wrong)?;
+                Ok(Step::Nodetool(words.iter().map(|word| (*word).to_owned()).chain([given]).collect()))
+            }
+        }
+    }
+
+    async fn apply_one(
+        &self,
+        views: &Views,
+        factor: &Factor,
+        asked: &str,
+        step: Step,
+        before: Option<String>,
+    ) -> Result<Applying, ApplyError> {
+        let mut after = before.clone();
+        let mut state = State::NeedsRestart;
+        if !matches!(step, Step::None) {
+            self.take(views, step).await?;
+            after = self.value(views, factor).await?;
+            let is_there = |now: &String| value::is_in_force(factor.applied(), asked, now);
+            state = if after.as_ref().is_some_and(is_there) { State::InForce } else { State::Refused };
+        }
         Ok(Applying { factor: factor.name.clone(), before, after, asked: asked.to_owned(), state })
     }
 
     async fn value(&self, views: &Views, factor: &Factor) -> Result<Option<String>, ApplyError> {
         Ok(match factor.applied() {
-            Applied::Table => {
+            How::Table => {
                 let (keyspace, table) = self.table(&factor.name)?;
-                views.option_of(keyspace, table, &factor.name).await?
+                let options = views.option_of(keyspace, table, &factor.name).await?;
+                Some(options.ok_or_else(|| ApplyError::Absent(format!("{keyspace}.{table}")))?)
             }
-            Applied::Restart | Applied::Live => views.settings().await?.remove(&factor.name),
-            Applied::Heap | Applied::Jvm => None,
+            How::Restart | How::Live => views.settings().await?.remove(&factor.name),
+            How::Heap | How::Jvm => None,
         })
     }
 
-    async fn set(&self, views: &Views, factor: &Factor, asked: &str) -> Result<(), ApplyError> {
-        let name = &factor.name;
-        if factor.applied() == Applied::Table {
-            let (keyspace, table) = self.table(name)?;
-            return Ok(views.run(&format!("ALTER TABLE {keyspace}.{table} WITH {name} = {asked}")).await?);
-        }
-        let words = catalogue::find(name).and_then(|known| known.nodetool);
-        let (Some(words), Some(given)) = (words, catalogue::for_nodetool(name, asked)) else {
-            return Err(ApplyError::Value(name.clone(), asked.to_owned()));
+    async fn take(&self, views: &Views, step: Step) -> Result<(), ApplyError> {
+        let words = match step {
+            Step::None => return Ok(()),
+            Step::Alter(statement) => return Ok(views.run(&statement).await?),
+            Step::Nodetool(words) => words,
         };
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain([given]).collect();
         let jmx = self.jmx;
         let set = tokio::task::spawn_blocking(move || {
             let words: Vec<_> = words.iter().map(String::as_str).collect();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::catalogue;
 use crate::plan::PlanError;
+use crate::value;
 
 /// How a value gets into force, and where it is read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +77,12 @@ impl Factor {
         }
         if self.applied() == Applied::Heap && self.values.iter().any(|value| value.parse::<u32>().is_err()) {
             return wrong("sizes of the heap are whole numbers of MiB".to_owned());
+        }
+        if self.applied() == Applied::Table {
+            let is_known = catalogue::find(&self.name).is_some_and(|known| known.applied == Applied::Table);
+            if !is_known || self.values.iter().chain(&self.default).any(|value| value::options(value).is_none()) {
+                return wrong("compaction, compression or caching, with a flat map such as {'class': '…'}".to_owned());
+            }
         }
         for (position, value) in self.values.iter().enumerate() {
             if self.default.as_ref() == Some(value) || self.values[..position].contains(value) {

@@ -63,9 +63,24 @@ fn has_options(asked: &str, read: &str) -> bool {
     })
 }
 
-/// A map of CQL with texts as keys and values.
+/// A map of CQL with texts, numbers and truth values, as texts: Cassandra keeps all of them so.
 fn map(cql: &str) -> Option<BTreeMap<String, String>> {
-    serde_json::from_str(&cql.replace('\'', "\"")).ok()
+    let map: BTreeMap<String, serde_json::Value> = serde_json::from_str(&cql.replace('\'', "\"")).ok()?;
+    let text = |value| match value {
+        serde_json::Value::String(text) => Some(text),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        serde_json::Value::Bool(is_true) => Some(is_true.to_string()),
+        _ => None,
+    };
+    map.into_iter().map(|(key, value)| Some((key, text(value)?))).collect()
+}
+
+/// The options of a table as CQL, with every text in quotes; `None` if the value is no flat map. So
+/// nothing else of a plan reaches a statement.
+pub fn options(cql: &str) -> Option<String> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let pairs: Vec<_> = map(cql)?.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value))).collect();
+    Some(format!("{{{}}}", pairs.join(", ")))
 }
 
 #[cfg(test)]
@@ -90,6 +105,17 @@ mod tests {
         assert!(is_in_force(Applied::Table, "{'class': 'LeveledCompactionStrategy'}", read));
         assert!(!is_in_force(Applied::Table, "{'class': 'UnifiedCompactionStrategy'}", read));
         assert!(!is_in_force(Applied::Table, "{'class': 'LeveledCompactionStrategy', 'fanout_size': '8'}", read));
+    }
+
+    #[test]
+    fn options_of_tables_are_flat_maps_and_their_numbers_are_texts() {
+        let read = "{'chunk_length_in_kb': '16', 'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}";
+        assert!(is_in_force(Applied::Table, "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}", read));
+        assert!(!is_in_force(Applied::Table, "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 32}", read));
+        assert_eq!(options("{'b': 16, 'a': true}").as_deref(), Some("{'a': 'true', 'b': '16'}"));
+        for wrong in ["{'a': 'b'} AND comment = 'c'", "{'a': {'b': 'c'}}", "LeveledCompactionStrategy", "{'a': 'b"] {
+            assert_eq!(options(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::factor::{Applied, Factor, Setting};
 use crate::plan::Plan;
+use crate::value;
 
 /// What a node starts with. Live factors have what the plan calls their default: a running node
 /// gets other values later.
@@ -43,7 +44,11 @@ fn yaml(value: &str) -> Value {
 /// The options of the table: `compaction = {…}` and so on.
 pub(super) fn table_options(plan: &Plan, setting: &Setting) -> Vec<String> {
     let of_table = plan.factors.iter().filter(|factor| factor.applied() == Applied::Table);
-    of_table.filter_map(|factor| Some(format!("{} = {}", factor.name, setting.value(factor)?))).collect()
+    let option = |factor: &Factor| {
+        let value = value::options(setting.value(factor)?)?;
+        Some(format!("{} = {value}", factor.name))
+    };
+    of_table.filter_map(option).collect()
 }
 
 /// The heap in MiB of a command line of Java: the last option counts.

@@ -8,6 +8,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::deserialize::row::DeserializeRow;
+use scylla::policies::host_filter::AllowListHostFilter;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::Consistency;
 use scylla::value::CqlValue;
@@ -48,7 +49,9 @@ impl Views {
             .consistency(Consistency::One)
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
             .build();
-        let builder = SessionBuilder::new().known_node_addr(node);
+        // A node of a cluster knows the others, and settings are those of one.
+        let only = doing("connecting", AllowListHostFilter::new([node]))?;
+        let builder = SessionBuilder::new().known_node_addr(node).host_filter(Arc::new(only));
         let session = builder.default_execution_profile_handle(profile.into_handle()).build().await;
         Ok(Self { session: Arc::new(doing("connecting", session)?) })
     }

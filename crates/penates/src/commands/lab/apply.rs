@@ -43,8 +43,13 @@ pub struct ApplyArgs {
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
     let setting = recommended(&study, &args.workload)?;
+    let left = lab::execute::runs_left(study.plan(), study.lines()).len();
+    if left > 0 {
+        eprintln!("The study has {left} runs that are not made yet: what it recommends may change.");
+    }
     let target = Target { cql: args.cql, jmx: args.jmx, table: args.table };
-    let all = target.apply(study.plan(), &setting).await?;
+    let applied = target.apply(study.plan(), &setting).await?;
+    let all = applied.done;
     let mut output = Output::stdout();
     let word = |state| match state {
         State::InForce => "in force",
@@ -70,6 +75,9 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         output.table(&["factor", "asked", "before", "now", "state"], &rows)?;
     }
     output.finish()?;
+    if let Some(error) = applied.error {
+        return Err(error.into());
+    }
     match all.iter().all(|one| one.state == State::InForce) {
         true => Ok(()),
         false => Err(CliError::Incomplete.into()),
