@@ -1,5 +1,5 @@
-//! The log: lines on standard error. Logging never waits for whoever reads them: a thread of its
-//! own writes, and lines that it has no room for are dropped and counted. Lines of requests are
+//! The log: lines on standard error. Logging never waits for a reader: a thread of its own
+//! writes, and lines that it has no room for are dropped and counted. Lines of requests are
 //! written together, because a system call for each took a tenth of the time of a small request.
 
 use std::backtrace::{Backtrace, BacktraceStatus};

@@ -6,7 +6,7 @@
 //! so does the audit, since nothing is served without an audit.
 //!
 //! The row is a text, the reason. A text made by [`leased`] ends with a time. From then on the store
-//! takes changes again, unless whoever made it read-only has renewed the lease. So a process that is
+//! takes changes again, unless its owner has renewed the lease. So a process that is
 //! killed leaves no store read-only. Programs that know no leases see a reason like any other.
 
 use std::sync::Arc;
@@ -58,8 +58,8 @@ fn holds_at(reason: &str, now: UnixMillis) -> bool {
     lease_of(reason).1.is_none_or(|until| now < until)
 }
 
-/// Whether the stored reason is the one that whoever replaces or removes it expects. An empty text
-/// expects none that holds at `now`.
+/// Whether the stored reason is the one that a caller expects before it replaces or removes it. An
+/// empty text expects none that holds at `now`.
 pub fn is_as_expected(stored: Option<&str>, expected: &str, now: UnixMillis) -> bool {
     if expected.is_empty() { stored.is_none_or(|stored| !holds_at(stored, now)) } else { stored == Some(expected) }
 }

@@ -112,7 +112,7 @@ pub struct Row {
     pub plan: String,
     /// The number of workers.
     pub workers: u32,
-    /// A digest of everything that the search reads. If something of it changes, the row begins anew.
+    /// A digest of everything that the search reads. If something of it changes, the row begins again.
     pub inputs: String,
     /// The version that the candidate reports.
     #[serde(default)]
@@ -345,7 +345,7 @@ mod tests {
         let index = study.row("null", "get", 1, "a");
         study.rows[index].trials.push(trial(1.0, Verdict::Held, 1.0));
         assert_eq!((study.row("null", "get", 1, "a"), study.rows[index].trials.len()), (index, 1));
-        // What had no answer begins anew.
+        // What had no answer begins again.
         study.rows[index].found = Some(Found::NotRun("nothing is installed".to_owned()));
         study.row("null", "get", 1, "a");
         assert_eq!((study.rows[index].trials.len(), &study.rows[index].found), (0, &None));

@@ -93,8 +93,8 @@ impl Difference {
     }
 }
 
-/// Corrects probabilities for their number by Holm's method: whoever makes twenty comparisons finds
-/// one at 5 % by chance.
+/// Corrects probabilities for their number by Holm's method: of twenty comparisons, one is at 5 % by
+/// chance.
 pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<_> = (0..probabilities.len()).collect();
     order.sort_by(|one, other| probabilities[*one].total_cmp(&probabilities[*other]));

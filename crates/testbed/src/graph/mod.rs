@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_hostile_answer_is_given_up_with_bounded_work() {
-        // Strongly regular: no colour tells these nodes apart, and there are many of them.
+        // Strongly regular: no colour distinguishes these nodes, and there are many of them.
         let grid = |label: &str, size: usize, shift: usize| {
             let mut graph = String::new();
             let cells = (0..size).flat_map(|row| (0..size).map(move |column| (row, column)));

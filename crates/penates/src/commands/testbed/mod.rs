@@ -67,7 +67,7 @@ enum Action {
     Worker(worker::WorkerArgs),
     /// Watch this machine for a coordinator on another one.
     ///
-    /// It samples the machine and the processes that it is told of, once a second while a load runs.
+    /// It samples the machine and the processes that you name, once a second while a load runs.
     /// Coordinators must show the token.
     Monitor(monitor::MonitorArgs),
     /// Serve the same bytes to every request, as fast as possible.
