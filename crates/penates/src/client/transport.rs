@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use http::header::HOST;
@@ -21,6 +22,10 @@ use tower::ServiceExt;
 use super::{Body, ClientError};
 use crate::client::error::Cause;
 use crate::exit::CliError;
+
+/// A connection that was idle for so long is not used again. Servers close idle connections, ours
+/// after `limits.header_time` (30 s), and a request that meets the end of one fails.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The transport of a request.
 #[derive(Clone)]
@@ -41,7 +46,8 @@ impl Transport {
             .https_or_http()
             .enable_all_versions()
             .build();
-        Ok(Self::Network(Box::new(legacy::Client::builder(TokioExecutor::new()).build(connector))))
+        let mut client = legacy::Client::builder(TokioExecutor::new());
+        Ok(Self::Network(Box::new(client.pool_idle_timeout(IDLE_MAX).build(connector))))
     }
 
     pub(super) async fn send(self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
