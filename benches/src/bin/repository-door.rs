@@ -41,6 +41,12 @@ struct Arguments {
     /// Resources in one request.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     many: u64,
+    /// Versions of the resource in which one is looked for.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    versions: u64,
+    /// Events that many consumers read.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    events: u64,
     /// Folder for stores, which are deleted, and for programs of peers, which are kept for the next
     /// run [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
@@ -113,6 +119,8 @@ fn main() -> Result<()> {
         members: arguments.members,
         large_bytes: arguments.large_bytes,
         many: arguments.many,
+        versions: arguments.versions,
+        events: arguments.events,
     };
     let temporary = tempfile::tempdir()?;
     let work = arguments.work.as_deref().unwrap_or(temporary.path());

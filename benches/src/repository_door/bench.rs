@@ -29,6 +29,10 @@ pub struct Settings {
     pub large_bytes: u64,
     /// Resources in one request.
     pub many: u64,
+    /// Versions of the resource in which one is looked for.
+    pub versions: u64,
+    /// Events that many consumers read.
+    pub events: u64,
 }
 
 impl fmt::Display for Settings {

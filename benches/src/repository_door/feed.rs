@@ -21,8 +21,6 @@ use crate::rig::open_loop::{Pace, open};
 const CONNECTIONS: usize = 32;
 /// The number of time slices in which the two servers get new resources.
 const SLICES: u32 = 24;
-/// Events that many consumers read.
-const EVENTS: u64 = 20_000;
 /// The consumers.
 const CONSUMERS: usize = 100;
 /// Changes per second while one consumer follows.
@@ -34,9 +32,9 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         create(bench, &mut figures)?;
         let subject = bench.penates()?;
-        let rate = fill(&subject, "many", EVENTS)?;
+        let rate = fill(&subject, "many", bench.settings.events)?;
         figures.hold("N-Quads: events written", "events/s", Goal::AtLeast(10_000.0), rate);
-        consume(&subject, &mut figures)?;
+        consume(&subject, bench.settings.events, &mut figures)?;
         follow(&subject, bench.duration(), &mut figures)?;
     }
     Ok(figures)
@@ -95,7 +93,7 @@ fn stream(subject: &Subject, after: &str, mut take: impl FnMut(&str) -> bool) ->
 }
 
 /// Many consumers read all events from the start.
-fn consume(subject: &Subject, figures: &mut Figures) -> Result<()> {
+fn consume(subject: &Subject, events: u64, figures: &mut Figures) -> Result<()> {
     subject.process.settle()?;
     subject.process.reset_peak()?;
     let before = subject.process.memory()?;
@@ -104,11 +102,11 @@ fn consume(subject: &Subject, figures: &mut Figures) -> Result<()> {
         let consumers: Vec<_> = (0..CONSUMERS)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut events = 0;
+                    let mut seen = 0;
                     stream(subject, "start", |_| {
-                        events += 1;
+                        seen += 1;
                         // The container is an event, too.
-                        events == EVENTS + 1
+                        seen == events + 1
                     })
                 })
             })
@@ -118,7 +116,7 @@ fn consume(subject: &Subject, figures: &mut Figures) -> Result<()> {
         }
         Ok(())
     })?;
-    let rate = (CONSUMERS as u64 * (EVENTS + 1)) as f64 / begun.elapsed().as_secs_f64();
+    let rate = (CONSUMERS as u64 * (events + 1)) as f64 / begun.elapsed().as_secs_f64();
     let name = |figure: &str| format!("{CONSUMERS} consumers from the start: {figure}");
     figures.hold(name("rate"), "events/s", Goal::AtLeast(100_000.0), rate);
     figures.tell(name("memory"), "MB", subject.process.memory()?.peak_mb - before.resident_mb);

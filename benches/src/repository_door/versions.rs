@@ -19,8 +19,6 @@ const CONNECTIONS: usize = 32;
 const RESOURCES: u64 = 1_000;
 /// The number of time slices in which the two servers get updates.
 const SLICES: u32 = 24;
-/// Versions of the resource in which one is looked for.
-const VERSIONS: u64 = 10_000;
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
@@ -76,10 +74,10 @@ fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
     let path = subject.path("changed");
     let mut client = Client::connect(subject.address)?;
     let (begun, at) = (Instant::now(), SystemTime::now());
-    for number in 0..VERSIONS {
+    for number in 0..bench.settings.versions {
         client.fetch(&change(&subject, &path, number))?;
     }
-    let seconds = begun.elapsed().as_secs().max(1);
+    let (versions, seconds) = (bench.settings.versions, begun.elapsed().as_secs().max(1));
     subject.process.settle()?;
     let request = |_| {
         let at = at + Duration::from_secs(1 + rand::rng().random_range(0..seconds));
@@ -87,7 +85,7 @@ fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
     };
     for (connections, target) in [(1, Some(Goal::AtMost(2.0))), (CONNECTIONS, None)] {
         let load = closed(subject.address, connections, bench.duration(), request)?;
-        let name = |figure: &str| format!("TimeGate of {VERSIONS} versions, {connections} connections: {figure}");
+        let name = |figure: &str| format!("TimeGate of {versions} versions, {connections} connections: {figure}");
         figures.tell(name("rate"), "requests/s", load.rate());
         match target {
             Some(target) => figures.hold(name("p99"), "ms", target, load.quantile_ms(0.99)),

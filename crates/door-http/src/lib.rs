@@ -1,7 +1,8 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
 //! (`conditional.rs`), bodies held in memory (`body.rs`),
 //! requests and responses of many lines (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`),
-//! times of whole seconds (`second.rs`), and errors as problems (`problem.rs`) with the table of
+//! times of whole seconds (`second.rs`), the look of
+//! pages for people (`page.rs`), and errors as problems (`problem.rs`) with the table of
 //! their reasons (`reason.rs`). The crate
 //! knows the domain's errors. It does not know what any door does.
 
@@ -10,6 +11,7 @@ pub mod body;
 pub mod conditional;
 pub mod digests;
 pub mod lines;
+pub mod page;
 pub mod problem;
 pub mod ranges;
 pub mod reason;
@@ -20,6 +22,7 @@ pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
+pub use page::{Page, Place};
 pub use problem::Problem;
 pub use ranges::{BodyStream, RangeNotSatisfiable, Validators};
 pub use reason::Reason;

@@ -4,22 +4,22 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, header};
 
-use crate::format::SECURITY_POLICY;
+use door_http::page;
 
 /// The page.
 pub fn page() -> Response {
-    sent(include_str!("constraints.html"), "text/html; charset=utf-8")
+    sent(include_str!("constraints.html"), page::TYPE)
 }
 
 /// The stylesheet.
 pub fn style() -> Response {
-    sent(include_str!("style.css"), "text/css; charset=utf-8")
+    sent(page::STYLE, page::STYLE_TYPE)
 }
 
-fn sent(text: &'static str, content_type: &'static str) -> Response {
+fn sent(text: &'static str, content_type: HeaderValue) -> Response {
     let mut response = Response::new(Body::from(text));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CONTENT_SECURITY_POLICY, SECURITY_POLICY);
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
     response
 }

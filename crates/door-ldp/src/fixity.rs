@@ -16,10 +16,10 @@ use crate::address::kept_iri;
 use crate::arrange::Section;
 use crate::errors::LdpError;
 use crate::format::Format;
-use crate::links;
 use crate::managed::{HAS_SIZE, has_digest};
 use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::Statements;
+use crate::{links, pages};
 
 /// The outcome if the bytes are those that were stored.
 const SUCCESS: &str = "SUCCESS";
@@ -65,7 +65,8 @@ impl LdpRequest {
         let reading = self.turn_to_read().await?;
         let verified = self.library().repository.verify_parts(&resource, &[Part::Bytes], Pace::unlimited()).await?;
         drop(reading);
-        let writer = format.writer(&self.site, &format!("Fixity of /{}", self.path()));
+        let title = || format!("Fixity of /{}", self.path());
+        let writer = format.writer(|| pages::about(&self.site, self.path(), title()));
         let told = vec![Section::Triples(statements(&verified, binary))];
         let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);
         *response.body_mut() = statements.write().await?.into();

@@ -1,20 +1,15 @@
 //! The formats of graphs in responses: a syntax, or a page for people.
 
 use door_http::accept::{self, Offer};
-use heads::ResourcePath;
+use door_http::{Page, page};
 use http::{HeaderMap, HeaderValue, header};
 use rdf::vocab::PREFIXES;
 use rdf::{JsonLdForm, Syntax, Writer};
 
-use crate::address::Site;
 use crate::errors::LdpError;
 
 /// The media type of an archive of a container.
 pub const ZIP: &str = "application/zip";
-
-/// A page may load only its own stylesheet, and run nothing.
-pub const SECURITY_POLICY: HeaderValue =
-    HeaderValue::from_static("default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'");
 
 /// The format of a graph in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +47,11 @@ impl Format {
         negotiated(headers, vec![Offer::new(ZIP, None)])
     }
 
-    /// A writer of this format. A page for people has a title.
-    pub fn writer(self, site: &Site, title: &str) -> Writer {
+    /// A writer of this format; for people, of statements within a page.
+    pub fn writer(self, page: impl FnOnce() -> Page) -> Writer {
         match self {
             Self::Graph(syntax) => Writer::new(syntax, PREFIXES),
-            Self::Html => Writer::html(title, Some(&site.iri_of(&ResourcePath::root(), "style")), PREFIXES),
+            Self::Html => Writer::html(&page().begin(), Page::END, PREFIXES),
         }
     }
 
@@ -73,8 +68,8 @@ impl Format {
     pub fn insert(self, headers: &mut HeaderMap) {
         let value = match self {
             Self::Html => {
-                headers.insert(header::CONTENT_SECURITY_POLICY, SECURITY_POLICY);
-                HeaderValue::from_static("text/html; charset=utf-8")
+                headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
+                page::TYPE
             }
             Self::Graph(syntax @ Syntax::JsonLd(JsonLdForm::Expanded | JsonLdForm::Flattened)) => {
                 let profile = syntax.profile().unwrap_or_default();

@@ -20,11 +20,11 @@ use crate::errors::LdpError;
 use crate::format::Format;
 use crate::incoming::OCTETS;
 use crate::paging::{self, Page};
-use crate::prefer::Preferences;
+use crate::prefer::{PREFER, Preferences};
 use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::{Statements, is_container, paths_of};
 use crate::stored::{kept_description, labelled_apart};
-use crate::{digests, files, managed, membership};
+use crate::{digests, files, managed, membership, pages};
 
 impl LdpRequest {
     /// A representation of a resource, or an archive of it.
@@ -60,7 +60,7 @@ impl LdpRequest {
         preferences: &Preferences,
     ) -> Result<Validators, LdpError> {
         let mut variant = format!("{:x}{:x}", format.tag(), preferences.tag());
-        if preferences.of_others() {
+        if says_of_others(resource, format, preferences) {
             // Nothing records when the descriptions of all of these changed, so no tag can match.
             variant += &format!("-{:016x}", rand::random::<u64>());
         }
@@ -95,10 +95,11 @@ impl LdpRequest {
         headers.append(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         preferences.confirm(headers);
-        if preferences.of_others() {
+        let of_others = says_of_others(resource, format, &preferences);
+        if of_others {
             headers.remove(header::LAST_MODIFIED);
         }
-        if validators.reading(&self.headers)? == Reading::NotModified && !preferences.of_others() {
+        if validators.reading(&self.headers)? == Reading::NotModified && !of_others {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(unsent(response));
         }
@@ -106,8 +107,13 @@ impl LdpRequest {
             return paging::to_first(&self.site.iri(self.path()), members_max, response);
         }
         format.insert(response.headers_mut());
-        let title = format!("/{}", resource.path());
-        let writer = format.writer(&self.site, &title);
+        if format == Format::Html && !self.headers.contains_key(PREFER) {
+            return match self.method == Method::HEAD {
+                true => Ok(unsent(response)),
+                false => self.page_of(resource, &giving, page, response).await,
+            };
+        }
+        let writer = format.writer(|| pages::about(&self.site, resource.path(), format!("/{}", resource.path())));
         let statements = |told| Statements::new(self.library().clone(), self.site.clone(), writer, told);
         if let Some(mut page) = page.filter(|_| is_container(resource)) {
             if page.is_last {
@@ -283,6 +289,12 @@ impl LdpRequest {
             false => Ok(response.map(|_| body)),
         }
     }
+}
+
+/// Whether a representation depends on descriptions of other resources: the page of a container has
+/// the titles of its members.
+fn says_of_others(resource: &Resource, format: Format, preferences: &Preferences) -> bool {
+    preferences.of_others() || (format == Format::Html && is_container(resource))
 }
 
 /// The requested statements that follow from the contents of a container.

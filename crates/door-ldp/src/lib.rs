@@ -17,6 +17,7 @@
 //! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
+//! - `pages/`: pages for people.
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
 //!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs` lists
 //!   what was deleted.
@@ -56,6 +57,7 @@ mod membership;
 mod mementos;
 mod model;
 mod options;
+mod pages;
 mod paging;
 mod patch;
 mod post;

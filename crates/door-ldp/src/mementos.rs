@@ -18,7 +18,7 @@ use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::{Statements, is_container};
 use crate::timegate::State;
 use crate::version_name::VersionName;
-use crate::{links, managed};
+use crate::{links, managed, pages};
 
 /// RFC 7089, section 2.1.1.
 pub const MEMENTO_DATETIME: HeaderName = HeaderName::from_static("memento-datetime");
@@ -103,8 +103,8 @@ impl LdpRequest {
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let title = format!("/{}, {}", version.path(), state.name.second().http());
-        let writer = format.writer(&self.site, &title);
+        let title = || format!("/{}, {}", version.path(), state.name.second().http());
+        let writer = format.writer(|| pages::about(&self.site, version.path(), title()));
         let told = self.told_of_itself(version, &preferences).await?;
         let told = arranged(told, listings);
         let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);

@@ -71,7 +71,8 @@ pub fn to_first(iri: &str, members_max: usize, mut response: Response) -> Result
     Ok(response)
 }
 
-fn address(iri: &str, members_max: usize, after: Option<&ListToken>) -> String {
+/// The address of a page.
+pub fn address(iri: &str, members_max: usize, after: Option<&ListToken>) -> String {
     let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
     format!("{iri}?limit={members_max}{after}")
 }

@@ -8,7 +8,8 @@ use rdf::vocab::ldp;
 use crate::fedora;
 use crate::links::{parameter, split, values};
 
-const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// What a client prefers.
+pub const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// RFC 7240, section 3.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 

@@ -13,7 +13,7 @@ use futures::stream;
 use heads::RevisionId;
 use heads::timeline::Version;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use rdf::vocab::ldp;
+use rdf::vocab::{PREFIXES, ldp};
 use rdf::{NamedNode, NamedNodeRef, Syntax, Term, Triple, Writer};
 use repository::{ResourceError, Versions};
 
@@ -21,6 +21,7 @@ use crate::address::{At, Site, Target};
 use crate::conditions::{Reading, Validators};
 use crate::errors::{ACCEPT_POST, LdpError};
 use crate::format::Format;
+use crate::pages::timeline;
 use crate::request::{LdpRequest, empty, unsent};
 use crate::version_name::VersionName;
 use crate::{links, managed};
@@ -44,11 +45,14 @@ const ORIGINAL: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://meme
 const CREATED: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://purl.org/dc/terms/created");
 
 /// The versions that a query requests.
+#[derive(Default)]
 struct Query {
     /// The first one, and the revision from which on.
     from: Option<VersionName>,
     until: Option<VersionName>,
     limit: Option<usize>,
+    /// The versions that people compare, if the query names any.
+    compared: [Option<VersionName>; 2],
 }
 
 /// A page of a TimeMap.
@@ -62,7 +66,7 @@ struct Page {
 
 impl Query {
     fn of(query: Option<&str>) -> Result<Self, LdpError> {
-        let mut asked = Self { from: None, until: None, limit: None };
+        let mut asked = Self::default();
         let refused = |why: String| LdpError::Header { name: "query", why };
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let version = || value.parse().map_err(|error| refused(format!("{name}: {error}")));
@@ -73,7 +77,11 @@ impl Query {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_VERSIONS_MAX).contains(limit));
                     asked.limit = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_VERSIONS_MAX}")))?);
                 }
-                _ => {}
+                field => {
+                    if let Some(which) = timeline::COMPARED.iter().position(|known| *known == field) {
+                        asked.compared[which] = Some(version()?);
+                    }
+                }
             }
         }
         Ok(asked)
@@ -105,7 +113,14 @@ impl LdpRequest {
         let format = *accept::media_type(&self.headers, &offers).ok_or_else(|| LdpError::NotAcceptable(offered()))?;
         let query = Query::of(self.query.as_deref())?;
         let versions = self.versions().await?;
-        let page = self.page(&versions, &query).await?;
+        if let (Some(Format::Html), [Some(older), Some(newer)]) = (format, query.compared) {
+            let mut response = empty(StatusCode::OK);
+            Format::Html.insert(response.headers_mut());
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+            return self.compare(&versions, [older, newer], response).await;
+        }
+        let usual = if format == Some(Format::Html) { timeline::VERSIONS } else { PAGE_VERSIONS };
+        let page = self.page(&versions, &query, usual).await?;
 
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
@@ -138,8 +153,12 @@ impl LdpRequest {
         let at = Addresses { site: self.site.clone(), target: self.target.clone() };
         *response.body_mut() = match format {
             None => in_pieces(Links { rest: links_of(at, &query, page).peekable() })?,
-            Some(format) => {
-                let writer = Some(format.writer(&self.site, &list));
+            Some(Format::Html) => {
+                let next = page.next.map(|next| format!("{list}{}", query.written(Some(next))));
+                self.page_of_versions(&page.versions, page.ends[1], next).into()
+            }
+            Some(Format::Graph(syntax)) => {
+                let writer = Some(Writer::new(syntax, PREFIXES));
                 in_pieces(Statements { writer, rest: statements_of(at, page) })?
             }
         };
@@ -148,7 +167,7 @@ impl LdpRequest {
 
     /// The types and methods of a list of versions.
     pub async fn timemap_options(&self) -> Result<Response, LdpError> {
-        self.page(&self.versions().await?, &Query { from: None, until: None, limit: Some(1) }).await?;
+        self.page(&self.versions().await?, &Query::default(), 1).await?;
         let mut response = empty(StatusCode::OK);
         self.describe_timemap(response.headers_mut());
         Ok(response)
@@ -164,13 +183,13 @@ impl LdpRequest {
         headers.insert(ACCEPT_POST, HeaderValue::from_static("*/*"));
     }
 
-    async fn page(&self, versions: &Versions, query: &Query) -> Result<Page, LdpError> {
+    async fn page(&self, versions: &Versions, query: &Query, usual: usize) -> Result<Page, LdpError> {
         let absent = || LdpError::Resource(ResourceError::Absent(self.path().clone()));
         let first = versions.oldest_from(RevisionId::ZERO).await?.ok_or_else(absent)?.revision();
         let last = versions.newest_below(RevisionId::LAST).await?.ok_or_else(absent)?.revision();
         let from = query.from.map_or(RevisionId::ZERO, VersionName::first);
         let to = query.until.map_or(RevisionId::LAST, VersionName::end);
-        let limit = query.limit.unwrap_or(PAGE_VERSIONS);
+        let limit = query.limit.unwrap_or(usual);
         let mut found = Vec::new();
         let mut earlier: Option<Version> = None;
         for version in versions.page(from, to.max(from), limit + 1).await? {

@@ -25,7 +25,7 @@ use crate::paging::{self, Page};
 use crate::prefer::Preferences;
 use crate::request::{empty, unsent};
 use crate::statements::{Statements, volume_contained};
-use crate::{Encrypted, LdpDoor, links};
+use crate::{Encrypted, LdpDoor, links, pages};
 
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
@@ -64,7 +64,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     let subject = NamedNode::new_unchecked(kept_volumes());
     let types = types(&[]).into_iter().filter(|_| preferences.managed);
     let mut triples: Vec<_> = types.map(|class| typed(&subject, class)).collect();
-    let writer = format.writer(&asked.site, "/volumes");
+    let writer = format.writer(|| pages::about_volumes(&asked.site, None));
     let Some(mut page) = page else {
         let mut sections = vec![Section::Triples(triples)];
         sections.extend(preferences.containment.then_some(Section::Volumes));
@@ -123,7 +123,7 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     }
     let mut sections = vec![Section::Triples(statements(&volume, &preferences))];
     sections.extend(preferences.containment.then(|| Section::Pages(Box::new(volume), 0)));
-    let writer = format.writer(&asked.site, id.as_str());
+    let writer = format.writer(|| pages::about_volumes(&asked.site, Some(&id)));
     asked.send(door, response, writer, sections).await
 }
 

@@ -39,7 +39,7 @@ use crate::reload::{self, Reloading};
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
-use crate::{cors, fixity_pages, page, problem, request_id, stat, telemetry};
+use crate::{cors, fixity_pages, page, problem, problem_page, request_id, stat, telemetry};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -135,7 +135,8 @@ impl App {
     /// 1. its id (`X-Request-Id`), accepted or made;
     /// 2. log and metrics, which see how the response ends;
     /// 3. over a network: whether another site's page may make it (CORS), and the host that it
-    ///    names (`Host`); with a header that forbids browsers to guess types;
+    ///    names (`Host`); with a header that forbids browsers to guess types; errors become pages
+    ///    for browsers;
     /// 4. catching of panics, so that a defect costs one response and not a connection;
     /// 5. the client's identity (`Authorization`) and, in front of each route, its rights;
     /// 6. limits: a body that arrives too slowly is given up; the rest of a body after an early
@@ -364,14 +365,18 @@ async fn not_that_way(request: Request) -> Response {
     problem::respond(Reason::NOT_ALLOWED, &detail)
 }
 
-/// A layer: refuses requests for another host, and forbids browsers to guess types. It is one layer
-/// for both, because each costs every request a microsecond or two.
+/// A layer: refuses requests for another host, forbids browsers to guess types, and makes pages of
+/// errors for them. It is one layer for all, because each costs every request a microsecond or two.
 async fn guard(State(hosts): State<Option<Arc<Hosts>>>, request: Request, next: Next) -> Response {
+    let shows_pages = problem_page::is_preferred(&request);
     let checked = hosts.map_or(Ok(()), |hosts| hosts.check(&request));
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.respond(),
     };
+    if shows_pages {
+        response = problem_page::of(response).await;
+    }
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

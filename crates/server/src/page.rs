@@ -17,7 +17,7 @@ const CACHE: &str = "no-cache";
 pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || asset("text/html; charset=utf-8", include_str!("../assets/index.html"))))
-        .route("/assets/page.css", get(async || asset("text/css; charset=utf-8", include_str!("../assets/page.css"))))
+        .route("/assets/page.css", get(async || asset("text/css; charset=utf-8", door_http::page::STYLE)))
         .route(
             "/assets/page.js",
             get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))),

@@ -14,6 +14,7 @@ mod instants;
 mod leaving;
 mod members;
 mod members_then;
+mod pages;
 mod reading;
 mod refusing;
 mod restoring;

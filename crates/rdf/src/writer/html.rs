@@ -1,27 +1,24 @@
-//! A page for people, written as triples arrive: a heading per subject, and below it a list of its
-//! properties. Everything from outside is escaped, and only `http:` and `https:` addresses become
+//! The content of a page for people, written as triples arrive: a heading per subject, and below it
+//! a list of its properties. Everything from outside is escaped, and only `http:` and `https:` addresses become
 //! links.
 
 use oxrdf::{NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
 
-/// The writer of one page.
+/// The writer of the statements on a page.
 pub(super) struct HtmlWriter {
     /// Name and namespace.
     prefixes: Vec<(String, String)>,
-    title: String,
-    stylesheet: Option<String>,
-    started: bool,
+    /// What is behind the last statement.
+    end: String,
     subject: Option<NamedOrBlankNode>,
     predicate: Option<NamedNode>,
 }
 
 impl HtmlWriter {
-    pub(super) fn new(title: &str, stylesheet: Option<&str>, prefixes: &[(&str, &str)]) -> Self {
+    pub(super) fn new(end: &str, prefixes: &[(&str, &str)]) -> Self {
         Self {
             prefixes: prefixes.iter().map(|(name, namespace)| ((*name).to_owned(), (*namespace).to_owned())).collect(),
-            title: title.to_owned(),
-            stylesheet: stylesheet.map(str::to_owned),
-            started: false,
+            end: end.to_owned(),
             subject: None,
             predicate: None,
         }
@@ -59,29 +56,11 @@ impl HtmlWriter {
     }
 
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        self.start(out);
         self.close_subject(out);
-        out.extend_from_slice(b"</body></html>\n");
-    }
-
-    /// The beginning of the page, once.
-    fn start(&mut self, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.started, true) {
-            return;
-        }
-        let title = escaped(&self.title);
-        let stylesheet = self.stylesheet.as_deref().map(escaped);
-        let link =
-            stylesheet.map(|address| format!("<link rel=\"stylesheet\" href=\"{address}\">")).unwrap_or_default();
-        let head = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>{link}</head>\n\
-             <body><h1>{title}</h1>\n"
-        );
-        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(self.end.as_bytes());
     }
 
     fn open_subject(&mut self, subject: NamedOrBlankNodeRef<'_>, out: &mut Vec<u8>) {
-        self.start(out);
         match subject {
             NamedOrBlankNodeRef::NamedNode(node) => {
                 out.extend_from_slice(b"<h2>");
@@ -92,7 +71,7 @@ impl HtmlWriter {
                 out.extend_from_slice(format!("<h2 id=\"_:{id}\">_:{id}").as_bytes());
             }
         }
-        out.extend_from_slice(b"</h2>\n<dl>\n");
+        out.extend_from_slice(b"</h2>\n<dl class=\"statements\">\n");
         self.subject = Some(subject.into_owned());
     }
 

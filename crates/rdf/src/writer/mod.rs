@@ -71,10 +71,12 @@ impl Writer {
         Self::with(encoder)
     }
 
-    /// A writer of a page for people, with the address of a style sheet.
+    /// A writer of a page for people: its beginning, the statements as HTML, and its end.
     #[must_use]
-    pub fn html(title: &str, stylesheet: Option<&str>, prefixes: &[(&str, &str)]) -> Self {
-        Self::with(Encoder::Html(HtmlWriter::new(title, stylesheet, prefixes)))
+    pub fn html(begin: &str, end: &str, prefixes: &[(&str, &str)]) -> Self {
+        let mut writer = Self::with(Encoder::Html(HtmlWriter::new(end, prefixes)));
+        writer.buffer.extend_from_slice(begin.as_bytes());
+        writer
     }
 
     /// The same writer, which writes these lists as lists if the syntax has them (JSON-LD). It

@@ -37,6 +37,26 @@ async fn an_unknown_path_is_a_problem() {
 }
 
 #[tokio::test]
+async fn a_browser_gets_a_page_that_says_what_is_wrong() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let browser = [("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")];
+    for (method, path, status, detail) in [
+        (Method::GET, "/nowhere", StatusCode::NOT_FOUND, "there is nothing at this path"),
+        (Method::GET, "/rest/%3Cscript%3E", StatusCode::NOT_FOUND, "there is nothing at /&lt;script&gt;"),
+        (Method::DELETE, "/rest/a", StatusCode::UNAUTHORIZED, "This server requires a token"),
+    ] {
+        let page = server.ask(method, path, &browser).await;
+        assert_eq!((page.status, page.header("content-type")), (status, "text/html; charset=utf-8"), "{path}");
+        assert!(page.header("content-security-policy").starts_with("default-src 'none'"), "{path}");
+        assert!(page.text().contains(detail) && !page.text().contains("<script"), "{path}: {}", page.text());
+    }
+    let head = server.ask(Method::HEAD, "/nowhere", &browser).await;
+    assert_eq!(head.header("content-type"), "application/problem+json");
+    let program = server.ask(Method::GET, "/nowhere", &[("accept", "*/*")]).await;
+    assert_eq!(program.header("content-type"), "application/problem+json");
+}
+
+#[tokio::test]
 async fn an_unsupported_method_is_a_problem_that_names_the_supported_ones() {
     let (server, _folder) = Server::start(|_| {}).await;
     for (method, path, allowed) in [

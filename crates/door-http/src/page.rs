@@ -1,0 +1,108 @@
+//! Pages for people, with one look for every door. They need no script, load only from this server,
+//! and show what comes from outside as text.
+
+use http::HeaderValue;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// The style of all pages.
+pub const STYLE: &str = include_str!("page.css");
+
+/// The media type of [`STYLE`].
+pub const STYLE_TYPE: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+
+/// The media type of a page.
+pub const TYPE: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// A page loads its style, images, sounds and films from this server only, and runs nothing.
+pub const SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; img-src 'self'; media-src 'self'; form-action 'self'; base-uri 'none'; \
+     frame-ancestors 'none'",
+);
+
+/// A place with its name and its address, to which a page links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What people read.
+    pub name: String,
+    /// Where the link goes.
+    pub address: String,
+}
+
+impl Place {
+    /// A place.
+    pub fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self { name: name.into(), address: address.into() }
+    }
+}
+
+/// What surrounds the content of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The title of the window, and of the page.
+    pub title: String,
+    /// The address of the style sheet.
+    pub style: String,
+    /// The address of the first page of this server.
+    pub home: String,
+    /// The places that every page of the door names.
+    pub places: Vec<Place>,
+    /// The way up, from the top down, without the page itself.
+    pub way: Vec<Place>,
+}
+
+impl Page {
+    /// Everything before the content, with the title as the heading. [`Page::END`] must follow.
+    pub fn begin(&self) -> String {
+        let page = html! {
+            (DOCTYPE)
+            (PreEscaped("<html lang=\"en\">"))
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (self.title) }
+                link rel="stylesheet" href=(self.style);
+            }
+            (PreEscaped("<body>"))
+            a.skip href="#main" { "Skip to the content" }
+            header.top {
+                a.brand href=(self.home) { "Penates" }
+                nav aria-label="This server" {
+                    @for place in &self.places { a href=(place.address) { (place.name) } }
+                }
+            }
+            (PreEscaped("<main id=\"main\" tabindex=\"-1\">"))
+            @if !self.way.is_empty() {
+                nav.crumbs aria-label="The way here" {
+                    @for place in &self.way { a href=(place.address) { (place.name) } span aria-hidden="true" { " / " } }
+                }
+            }
+            h1 { (self.title) }
+        };
+        page.into_string()
+    }
+
+    /// Everything after the content.
+    pub const END: &str = "</main></body></html>\n";
+
+    /// The page with its content.
+    pub fn with(&self, content: &Markup) -> String {
+        format!("{}{}{}", self.begin(), content.0, Self::END)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_from_outside_are_no_markup() {
+        let text = "<script>\"&'";
+        let places = vec![Place::new(text, text)];
+        let page = Page { title: text.to_owned(), places: places.clone(), way: places, ..Page::default() };
+        let page = page.with(&html! { p { (text) } });
+        assert!(!page.contains("<script"), "{page}");
+        assert!(page.contains("<title>&lt;script&gt;&quot;&amp;'</title>"), "{page}");
+        assert!(page.contains("href=\"&lt;script&gt;&quot;&amp;'\""), "{page}");
+    }
+}

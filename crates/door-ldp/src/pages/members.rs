@@ -1,0 +1,143 @@
+//! The members of a container, a page at a time: each with its title, kind, size and time.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use heads::{ListToken, ResourcePath, VOLUMES};
+use library::Library;
+use maud::{Markup, html};
+use repository::{Kind, Resource, ResourceError};
+
+use super::{name_of, terms};
+use crate::address::{Facet, Site, Target};
+use crate::errors::LdpError;
+use crate::paging;
+use crate::statements::paths_of;
+use crate::stored::kept_description;
+
+/// Members on a page if the client does not say.
+pub const MEMBERS: usize = 50;
+/// Most members on a page for people. Each of them is read.
+const MEMBERS_MAX: usize = 200;
+/// Members that are read together. A description may be as large as a body.
+const READ_AT_ONCE: usize = 4;
+
+/// Some members of a container.
+pub struct Members {
+    rows: Vec<Row>,
+    /// Where the next page begins.
+    next: Option<ListToken>,
+    /// Whether there are some before.
+    is_first: bool,
+    /// Most members on a page.
+    members_max: usize,
+}
+
+/// A member.
+struct Row {
+    resource: Resource,
+    title: Option<String>,
+}
+
+impl Members {
+    /// Reads some. What was deleted meanwhile is left out.
+    pub async fn read(
+        library: &Library,
+        container: &Resource,
+        after: Option<&ListToken>,
+        members_max: usize,
+    ) -> Result<Self, LdpError> {
+        let members_max = members_max.min(MEMBERS_MAX);
+        let page = library.repository.children(container, after, members_max).await?;
+        let rows = stream::iter(paths_of(container, &page.children)).map(|path| row(library, path));
+        let rows = rows.buffered(READ_AT_ONCE).try_filter_map(async |row| Ok(row)).try_collect().await?;
+        Ok(Self { rows, next: page.next, is_first: after.is_none(), members_max })
+    }
+
+    /// As a table, with links to other pages.
+    pub fn table(&self, site: &Site, container: &Resource) -> Markup {
+        let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && self.is_first);
+        let address = site.iri(container.path());
+        let pages = |after| paging::address(&address, self.members_max, after);
+        html! {
+            h2 { "Contents" }
+            @if self.rows.is_empty() && volumes.is_none() {
+                p { @if self.is_first { "This container is empty." } @else { "There are no more." } }
+            } @else {
+                div.wide {
+                    table {
+                        thead {
+                            tr { th scope="col" { "Name" } th scope="col" { "Kind" } th.number scope="col" { "Size" } th scope="col" { "Changed" } }
+                        }
+                        tbody {
+                            @if let Some(path) = volumes {
+                                tr { td { a href=(site.iri(&path)) { (VOLUMES) } } td { "Volumes" } td.number {} td {} }
+                            }
+                            @for row in &self.rows { (row.shown(site)) }
+                        }
+                    }
+                }
+            }
+            @if !self.is_first || self.next.is_some() {
+                nav.row.pager aria-label="Pages of the contents" {
+                    @if self.is_first { span {} } @else { a.button href=(pages(None)) { "First page" } }
+                    @if let Some(next) = &self.next { a.button rel="next" href=(pages(Some(next))) { "Next page" } }
+                }
+            }
+        }
+    }
+}
+
+/// Reads a member; `None` if it is gone.
+async fn row(library: &Library, path: ResourcePath) -> Result<Option<Row>, LdpError> {
+    let resource = match library.repository.resource(&path).await {
+        Ok(resource) => resource,
+        Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // A damaged description does not hide the others.
+    let description = kept_description(library, &resource).await.unwrap_or_default();
+    let title = terms::title_in(&description, &path).or_else(|| super::resource::filename(&resource));
+    Ok(Some(Row { title, resource }))
+}
+
+impl Row {
+    fn shown(&self, site: &Site) -> Markup {
+        let Self { resource, title } = self;
+        let name = name_of(resource.path());
+        let title = title.as_deref().filter(|title| *title != name);
+        html! {
+            tr {
+                td { a href=(page_of(site, resource)) { (name) } @if let Some(title) = title { br; span.title { (title) } } }
+                td { (kind(resource)) }
+                td.number { @if let Some(len_bytes) = len_bytes(resource) { (terms::size(len_bytes)) } }
+                td { (terms::time(resource.revision().time())) }
+            }
+        }
+    }
+}
+
+/// The address of a resource's page: of bytes, that of their description.
+fn page_of(site: &Site, resource: &Resource) -> String {
+    match resource.kind() {
+        Kind::Binary(_) => {
+            let path = resource.path().clone();
+            site.iri_of_target(&Target { path, facet: Facet::Description, at: Default::default() })
+        }
+        _ => site.iri(resource.path()),
+    }
+}
+
+/// What a resource is, for people.
+pub fn kind(resource: &Resource) -> &str {
+    match resource.kind() {
+        Kind::Container { .. } => "Container",
+        Kind::RdfSource => "Description",
+        Kind::Binary(binary) if binary.media_type.is_empty() => "File",
+        Kind::Binary(binary) => &binary.media_type,
+    }
+}
+
+/// The size of the bytes that are stored here.
+pub fn len_bytes(resource: &Resource) -> Option<u64> {
+    let binary = resource.body().binary()?;
+    binary.elsewhere().is_none().then_some(binary.len_bytes)
+}

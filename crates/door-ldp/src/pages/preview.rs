@@ -1,0 +1,95 @@
+//! A look at the bytes of a resource, for the types that every browser shows.
+
+use bytes::BytesMut;
+use futures::TryStreamExt;
+use maud::{Markup, html};
+use mediatype::MediaType;
+use repository::{Binary, Resource};
+
+use crate::errors::LdpError;
+use crate::request::LdpRequest;
+
+/// Bytes of a text that are shown.
+const TEXT_BYTES: u64 = 4 << 10;
+
+/// Images that browsers show.
+const IMAGES: [&str; 6] = ["avif", "gif", "jpeg", "png", "svg+xml", "webp"];
+
+/// Texts that are not of type `text`.
+const TEXTS: [&str; 4] = ["json", "ld+json", "xml", "sparql-update"];
+
+/// How bytes are shown.
+enum Look {
+    Image,
+    Sound,
+    Film,
+    Text,
+}
+
+impl Look {
+    fn at(media_type: &str) -> Option<Self> {
+        let media_type = MediaType::parse(media_type).ok()?;
+        let essence = media_type.essence().to_string().to_ascii_lowercase();
+        match essence.split_once('/')? {
+            ("image", image) if IMAGES.contains(&image) => Some(Self::Image),
+            ("audio", _) => Some(Self::Sound),
+            ("video", _) => Some(Self::Film),
+            ("text", _) => Some(Self::Text),
+            ("application", text) if TEXTS.contains(&text) || text.ends_with("+xml") || text.ends_with("+json") => {
+                Some(Self::Text)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl LdpRequest {
+    /// A look at bytes; nothing if browsers do not show this type.
+    pub async fn preview(&self, resource: &Resource, binary: &Binary) -> Result<Markup, LdpError> {
+        let address = self.site.iri(resource.path());
+        Ok(match Look::at(&binary.media_type) {
+            None => html! {},
+            Some(Look::Image) => html! { p.preview { img src=(address) alt="The image itself" loading="lazy"; } },
+            Some(Look::Sound) => html! { p.preview { audio controls preload="none" src=(address) {} } },
+            Some(Look::Film) => html! { p.preview { video controls preload="none" src=(address) {} } },
+            // What is stored elsewhere is not fetched for a look at it.
+            Some(Look::Text) if binary.elsewhere().is_some() => html! {},
+            Some(Look::Text) => {
+                let text = self.begin_of_text(resource, binary).await?;
+                html! {
+                    h2 { "Beginning" }
+                    pre.text tabindex="0" { (text) }
+                    @if binary.len_bytes > TEXT_BYTES { p.lead { "The first 4 KiB are shown." } }
+                }
+            }
+        })
+    }
+
+    /// The first characters of a text. What is no UTF-8 is shown as such.
+    async fn begin_of_text(&self, resource: &Resource, binary: &Binary) -> Result<String, LdpError> {
+        let range = 0..binary.len_bytes.min(TEXT_BYTES);
+        if range.is_empty() {
+            return Ok(String::new());
+        }
+        let content = self.library().repository.content(resource, binary, range).await?;
+        let bytes = content.map_err(LdpError::from).try_fold(BytesMut::new(), async |mut bytes, piece| {
+            bytes.extend_from_slice(&piece);
+            Ok(bytes)
+        });
+        let bytes = bytes.await?;
+        let is_cut = binary.len_bytes > TEXT_BYTES;
+        // A character may be cut at the end.
+        let whole = bytes.utf8_chunks().map(|chunk| (chunk.valid(), !chunk.invalid().is_empty()));
+        let mut text = String::with_capacity(bytes.len());
+        let mut rest = 0;
+        for (valid, is_broken) in whole {
+            text.push_str(valid);
+            rest += valid.len();
+            let is_at_end = is_cut && bytes.len() - rest < 4;
+            if is_broken && !is_at_end {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,116 @@
+//! The page of a resource.
+
+use axum::response::Response;
+use heads::ListToken;
+use http::header;
+use maud::{Markup, html};
+use rdf::Graph;
+use repository::{Kind, Membership, Resource};
+
+use super::members::{self, MEMBERS, Members};
+use super::{about, described, name_of, terms};
+use crate::address::{At, Facet, Target, kept_iri};
+use crate::errors::LdpError;
+use crate::paging::Page;
+use crate::request::LdpRequest;
+use crate::stored::kept_description;
+use crate::{disposition, managed};
+
+impl LdpRequest {
+    /// The page of a resource or of the description of bytes. A container's has some of its members.
+    pub async fn page_of(
+        &self,
+        resource: &Resource,
+        giving: &[(Membership, Resource)],
+        page: Option<Page>,
+        mut response: Response,
+    ) -> Result<Response, LdpError> {
+        let description = kept_description(self.library(), resource).await?;
+        let title = terms::title_in(&description, resource.path()).or_else(|| filename(resource));
+        let title = title.unwrap_or_else(|| name_of(resource.path()).to_owned());
+        let is_later = page.as_ref().is_some_and(|page| page.after.is_some() || page.is_last);
+        let members = self.members(resource, page).await?;
+        let content = html! {
+            @if !is_later {
+                (self.facts(resource))
+                (self.places(resource))
+                @if let Kind::Binary(binary) = resource.kind() { (self.preview(resource, binary).await?) }
+                (self.statements(resource, description))
+                @for (_, container) in giving.iter().filter(|(_, container)| container.path() != resource.path()) {
+                    p { "Its members are in " (terms::iri(&self.site, &kept_iri(container.path()))) "." }
+                }
+            }
+            (members)
+        };
+        *response.body_mut() = about(&self.site, resource.path(), title).with(&content).into();
+        // Members change without the container.
+        response.headers_mut().remove(header::LAST_MODIFIED);
+        Ok(response)
+    }
+
+    async fn members(&self, resource: &Resource, page: Option<Page>) -> Result<Markup, LdpError> {
+        if !matches!(resource.kind(), Kind::Container { .. }) {
+            return Ok(html! {});
+        }
+        let page = page.unwrap_or(Page { after: None, members_max: MEMBERS, is_last: false });
+        let after: Option<ListToken> = match page.is_last {
+            true => self.library().repository.last_page(resource, page.members_max).await?,
+            false => page.after,
+        };
+        let members = Members::read(self.library(), resource, after.as_ref(), page.members_max).await?;
+        Ok(members.table(&self.site, resource))
+    }
+
+    /// What the server knows of a resource.
+    fn facts(&self, resource: &Resource) -> Markup {
+        let digest = resource.body().binary().filter(|binary| binary.elsewhere().is_none());
+        html! {
+            dl.about {
+                dt { "Kind" } dd { (members::kind(resource)) }
+                @if let Some(len_bytes) = members::len_bytes(resource) {
+                    dt { "Size" } dd { (terms::size(len_bytes)) }
+                }
+                dt { "Created" } dd { (terms::time(resource.incarnation().time())) }
+                dt { "Changed" } dd { (terms::time(resource.revision().time())) }
+                @if let Some(binary) = digest {
+                    dt { "SHA-256" } dd { code { (hex::encode(binary.sha256)) } }
+                }
+                dt { "Address" } dd { code { (self.site.iri(resource.path())) } }
+            }
+        }
+    }
+
+    /// Where its bytes and its versions are.
+    fn places(&self, resource: &Resource) -> Markup {
+        let is_binary = matches!(resource.kind(), Kind::Binary(_));
+        let facet =
+            if is_binary && self.target.facet == Facet::Itself { Facet::Description } else { self.target.facet };
+        let versions = self.site.iri_of_target(&Target { path: resource.path().clone(), facet, at: At::All });
+        html! {
+            p.row {
+                @if is_binary { a.button.primary href=(self.site.iri(resource.path())) { "Open the file" } }
+                @if self.library().repository.keeps_versions(resource.path()) { a.button href=(versions) { "Versions" } }
+            }
+        }
+    }
+
+    /// What the description says, and what the server manages.
+    fn statements(&self, resource: &Resource, description: Graph) -> Markup {
+        let own = kept_iri(resource.path());
+        html! {
+            @if !description.is_empty() {
+                h2 { "Description" }
+                (described::statements(&self.site, &own, description))
+            }
+            details {
+                summary { "Statements of the server" }
+                (described::statements(&self.site, &own, managed::statements(resource).into_iter().collect()))
+            }
+        }
+    }
+}
+
+/// The file name that was given with bytes.
+pub fn filename(resource: &Resource) -> Option<String> {
+    disposition::filename(resource.body().binary()?.disposition.as_deref()?)
+}

@@ -1,0 +1,108 @@
+//! Terms of statements as people read them.
+
+use heads::ResourcePath;
+use maud::{Markup, html};
+use rdf::vocab::PREFIXES;
+use rdf::{Graph, Literal, NamedOrBlankNode, Term};
+use store::UnixMillis;
+
+use crate::address::{Site, kept_iri, path_of_kept};
+use crate::managed::time_text;
+
+/// The properties that name something, the best one first.
+const TITLES: [&str; 8] = [
+    "http://purl.org/dc/terms/title",
+    "http://purl.org/dc/elements/1.1/title",
+    "http://www.w3.org/2004/02/skos/core#prefLabel",
+    "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://xmlns.com/foaf/0.1/name",
+    "https://schema.org/name",
+    "http://schema.org/name",
+    "http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#filename",
+];
+
+/// Most characters of a title.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// What a resource is called in its own description (with stored IRIs).
+pub fn title_in(description: &Graph, path: &ResourcePath) -> Option<String> {
+    let own = kept_iri(path);
+    let named = |title: &str| {
+        description.iter().find_map(|triple| match (&triple.subject, &triple.object) {
+            (NamedOrBlankNode::NamedNode(subject), Term::Literal(literal))
+                if subject.as_str() == own && triple.predicate.as_str() == title =>
+            {
+                Some(literal.value().trim()).filter(|text| !text.is_empty())
+            }
+            _ => None,
+        })
+    };
+    let title = TITLES.iter().find_map(|title| named(title))?;
+    Some(shortened(title, TITLE_CHARS_MAX))
+}
+
+/// A text of at most so many characters.
+fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// An IRI, as a link if it is one of the web, and short if a prefix fits or it is of this
+/// repository.
+pub fn iri(site: &Site, kept: &str) -> Markup {
+    let shown = site.shown(kept);
+    let address = shown.as_deref().unwrap_or(kept);
+    let text = match path_of_kept(kept) {
+        Some(path) if shown.is_some() => format!("/{path}"),
+        _ => prefixed(address).unwrap_or_else(|| address.to_owned()),
+    };
+    let scheme = address.split(':').next().unwrap_or_default();
+    let is_link = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    html! { @if is_link { a href=(address) { (text) } } @else { (text) } }
+}
+
+/// An IRI with a prefix, if a usual one fits.
+fn prefixed(iri: &str) -> Option<String> {
+    PREFIXES.iter().find_map(|(name, namespace)| Some(format!("{name}:{}", iri.strip_prefix(namespace)?)))
+}
+
+/// A literal with its language or its type.
+pub fn literal(literal: &Literal) -> Markup {
+    let note = match literal.language() {
+        Some(language) => Some(language.to_owned()),
+        None if literal.datatype() == rdf::vocab::xsd::STRING => None,
+        None => Some(prefixed(literal.datatype().as_str()).unwrap_or_else(|| literal.datatype().as_str().to_owned())),
+    };
+    html! {
+        span lang=[literal.language()] { (literal.value()) }
+        @if let Some(note) = note { " " small.badge { (note) } }
+    }
+}
+
+/// A time.
+pub fn time(time: UnixMillis) -> Markup {
+    let text = time_text(time);
+    let shown = match text.split_once('T') {
+        Some((day, clock)) => format!("{day} {} UTC", clock.get(..8).unwrap_or(clock)),
+        None => text.clone(),
+    };
+    html! { time datetime=(text) { (shown) } }
+}
+
+/// A size in bytes, in decimal units.
+pub fn size(len_bytes: u64) -> String {
+    bytesize::ByteSize::b(len_bytes).display().si().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_title_is_cut_between_characters() {
+        assert_eq!(shortened("äöü", 2), "äö…");
+        assert_eq!(shortened("äöü", 3), "äöü");
+    }
+}

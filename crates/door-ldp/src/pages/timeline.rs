@@ -1,0 +1,190 @@
+//! The versions of a resource for people: a list with the newest last, and what two of them differ
+//! in.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use door_http::Place;
+use heads::RevisionId;
+use maud::{Markup, html};
+use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple};
+use repository::{Resource, Versions};
+
+use super::{about, described, members, terms};
+use crate::address::{At, kept_iri};
+use crate::errors::LdpError;
+use crate::request::LdpRequest;
+use crate::stored::kept_description;
+use crate::version_name::VersionName;
+
+/// The fields of the form that compares two versions.
+pub const COMPARED: [&str; 2] = ["older", "newer"];
+
+/// Versions on a page for people if the client does not say.
+pub const VERSIONS: usize = 100;
+
+impl LdpRequest {
+    /// A list of versions. The two newest ones are those that the form proposes to compare.
+    pub fn page_of_versions(
+        &self,
+        versions: &[(VersionName, RevisionId)],
+        newest: RevisionId,
+        next: Option<String>,
+    ) -> String {
+        let proposed = |back: usize| versions.len().checked_sub(back).map(|at| versions[at].1);
+        let [older, newer] = [proposed(2), proposed(1)];
+        let choice = |field: &str, name: &VersionName, is_proposed: bool| {
+            let label = format!("{field} version: {name}");
+            html! { input type="radio" name=(field) value=(name) aria-label=(label) checked[is_proposed]; }
+        };
+        let content = html! {
+            form action=(self.iri_at(At::All)) {
+                div.wide {
+                    table {
+                        thead {
+                            tr { th scope="col" { "Older" } th scope="col" { "Newer" } th scope="col" { "Version" } }
+                        }
+                        tbody {
+                            @for (name, revision) in versions {
+                                tr {
+                                    td { (choice(COMPARED[0], name, older == Some(*revision))) }
+                                    td { (choice(COMPARED[1], name, newer == Some(*revision))) }
+                                    td {
+                                        a href=(self.iri_at(At::Version(*name))) { (terms::time(revision.time())) }
+                                        @if *revision == newest { " " span.badge { "newest" } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                p.row.pager {
+                    @if versions.len() > 1 { button { "Compare" } }
+                    @if let Some(next) = next { a.button rel="next" href=(next) { "Later versions" } }
+                }
+            }
+        };
+        about(&self.site, self.path(), format!("Versions of /{}", self.path())).with(&content)
+    }
+
+    /// What two versions differ in.
+    pub async fn compare(
+        &self,
+        versions: &Versions,
+        names: [VersionName; 2],
+        mut response: Response,
+    ) -> Result<Response, LdpError> {
+        let [older, newer] = names;
+        let (older, newer) = (self.state(versions, older).await?.resource, self.state(versions, newer).await?.resource);
+        let then = kept_description(self.library(), &older).await?;
+        let now = kept_description(self.library(), &newer).await?;
+        let (removed, added) = (only_in(&then, &now), only_in(&now, &then));
+        let own = kept_iri(self.path());
+        let statements = |heading: &str, statements: Graph| {
+            html! {
+                @if !statements.is_empty() {
+                    h2 { (heading) }
+                    (described::statements(&self.site, &own, statements))
+                }
+            }
+        };
+        let is_same = removed.is_empty() && added.is_empty() && bytes_of(&older) == bytes_of(&newer);
+        let content = html! {
+            p.lead {
+                "From " a href=(self.iri_at(At::Version(names[0]))) { (terms::time(older.revision().time())) }
+                " to " a href=(self.iri_at(At::Version(names[1]))) { (terms::time(newer.revision().time())) }
+            }
+            @if is_same { p.note { "The two versions have the same description and the same bytes." } }
+            (bytes_changed(&older, &newer))
+            (statements("Removed statements", removed))
+            (statements("Added statements", added))
+        };
+        let mut page = about(&self.site, self.path(), format!("Changes of /{}", self.path()));
+        page.way.push(Place::new("Versions", self.iri_at(At::All)));
+        *response.body_mut() = page.with(&content).into();
+        Ok(response)
+    }
+}
+
+/// The digest, the size and the type of a resource's bytes.
+fn bytes_of(resource: &Resource) -> Option<([u8; 32], u64, &str)> {
+    resource.body().binary().map(|binary| (binary.sha256, binary.len_bytes, binary.media_type.as_str()))
+}
+
+fn bytes_changed(older: &Resource, newer: &Resource) -> Markup {
+    if bytes_of(older) == bytes_of(newer) {
+        return html! {};
+    }
+    let column = |resource: &Resource| {
+        let digest = bytes_of(resource).map(|(sha256, ..)| hex::encode(sha256)).unwrap_or_default();
+        let size = members::len_bytes(resource).map(terms::size).unwrap_or_default();
+        [members::kind(resource).to_owned(), size, digest]
+    };
+    let rows = ["Type", "Size", "SHA-256"].into_iter().zip(column(older)).zip(column(newer));
+    html! {
+        h2 { "Bytes" }
+        div.wide {
+            table {
+                thead { tr { td {} th scope="col" { "Older" } th scope="col" { "Newer" } } }
+                tbody {
+                    @for ((name, older), newer) in rows {
+                        tr { th scope="row" { (name) } td { (older) } td { (newer) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The statements of one graph that the other lacks. Blank nodes have other labels in each version,
+/// so statements are compared without them, and each matches one.
+fn only_in(one: &Graph, other: &Graph) -> Graph {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for triple in other {
+        *counts.entry(unlabelled(triple)).or_default() += 1;
+    }
+    let is_missing = |triple: &&Triple| match counts.get_mut(&unlabelled(triple)) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    one.iter().filter(is_missing).cloned().collect()
+}
+
+/// A statement as text, with one label for all blank nodes.
+fn unlabelled(triple: &Triple) -> String {
+    let blank = NamedNode::new_unchecked("_:");
+    let mut triple = triple.clone();
+    if let NamedOrBlankNode::BlankNode(_) = triple.subject {
+        triple.subject = blank.clone().into();
+    }
+    if let Term::BlankNode(_) = triple.object {
+        triple.object = blank.into();
+    }
+    triple.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdf::{BlankNode, Literal};
+
+    use super::*;
+
+    fn statement(object: impl Into<Term>) -> Triple {
+        let node = NamedNode::new_unchecked;
+        Triple::new(node("http://a/s"), node("http://a/p"), object)
+    }
+
+    #[test]
+    fn a_difference_ignores_labels_of_blank_nodes_and_counts_repetitions() {
+        let blank = |label| statement(BlankNode::new_unchecked(label));
+        let text = |text: &str| statement(Literal::from(text));
+        let older: Graph = [text("same"), text("old"), blank("a"), blank("b")].into_iter().collect();
+        let newer: Graph = [blank("x"), text("same"), text("new")].into_iter().collect();
+        let only = |one, other| only_in(one, other).into_iter().collect::<Vec<_>>();
+        assert_eq!(only(&older, &newer), [text("old"), blank("b")]);
+        assert_eq!(only(&newer, &older), [text("new")]);
+    }
+}

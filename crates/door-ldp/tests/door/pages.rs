@@ -1,0 +1,186 @@
+//! Pages for people.
+
+use http::{Method, StatusCode};
+
+use crate::support::*;
+
+/// What browsers send.
+const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+async fn page(fixture: &Fixture, path: &str) -> Reply {
+    let page = fixture.ask(Method::GET, path).header("accept", BROWSER).answer().await;
+    assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.text());
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"), "{path}");
+    assert!(page.text().contains("name=\"viewport\""), "{path}");
+    page
+}
+
+async fn put_bytes(fixture: &Fixture, path: &str, media_type: &str, bytes: impl Into<axum::body::Body>) {
+    let put = fixture.ask(Method::PUT, path).of_class("NonRDFSource").header("content-type", media_type);
+    assert_eq!(put.body(bytes).answer().await.status, StatusCode::CREATED, "{path}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_begins_with_the_title_and_has_the_way_up_and_the_statements() {
+    let fixture = fixture().await;
+    fixture.make("/rest/letters", "BasicContainer", "").await;
+    let turtle = "<> <http://purl.org/dc/terms/title> \"A <b>letter</b>\" ;
+        <http://purl.org/dc/terms/relation> <other>, <javascript:alert(1)> ; <http://a/p> [ <http://a/q> 1 ] .";
+    fixture.make("/rest/letters/first", "RDFSource", turtle).await;
+    let page = page(&fixture, "/rest/letters/first").await;
+    for part in [
+        "<h1>A &lt;b&gt;letter&lt;/b&gt;</h1>",
+        "<a href=\"http://test/rest/\">Repository</a>",
+        "<a href=\"http://test/rest/letters\">letters</a>",
+        "<a href=\"http://purl.org/dc/terms/title\">dcterms:title</a>",
+        "<a href=\"http://test/rest/letters/other\">/letters/other</a>",
+        "xsd:integer",
+        "<dd>javascript:alert(1)</dd>",
+        "2025-06-15 15:06:40 UTC",
+    ] {
+        assert!(page.text().contains(part), "{part} is not in {}", page.text());
+    }
+    assert!(!page.text().contains("<b>"), "{}", page.text());
+    let tag = page.etag();
+    let again = fixture.ask(Method::GET, "/rest/letters/first").header("accept", BROWSER);
+    assert_eq!(again.header("if-none-match", &tag).answer().await.status, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_are_listed_with_titles_kinds_and_sizes_a_page_at_a_time() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    fixture.make("/rest/c/described", "RDFSource", "<> <http://purl.org/dc/terms/title> \"Of its own\" .").await;
+    put_bytes(&fixture, "/rest/c/image", "image/png", vec![0; 2_000]).await;
+    let page_of_c = page(&fixture, "/rest/c").await;
+    for part in ["Of its own", "Description", "image/png", "2.0 kB", "href=\"http://test/rest/c/image/fcr:metadata\""] {
+        assert!(page_of_c.text().contains(part), "{part} is not in {}", page_of_c.text());
+    }
+    assert!(page_of_c.header("last-modified").is_none(), "titles of members change without the container");
+    let tag = page_of_c.etag();
+    let again = fixture.ask(Method::GET, "/rest/c").header("accept", BROWSER).header("if-none-match", &tag);
+    assert_eq!(again.answer().await.status, StatusCode::OK);
+
+    for number in 0..53 {
+        fixture.make(&format!("/rest/c/more-{number}"), "RDFSource", "").await;
+    }
+    let first = page(&fixture, "/rest/c").await;
+    assert_eq!(first.text().matches("<tr>").count(), 51, "fifty, and the headings");
+    let next = first.text().split("rel=\"next\" href=\"").nth(1).unwrap().split('"').next().unwrap();
+    let next = next.strip_prefix("http://test").unwrap().replace("&amp;", "&");
+    let second = page(&fixture, &next).await;
+    assert_eq!(second.text().matches("<tr>").count(), 6, "{}", second.text());
+    assert!(second.text().contains("First page") && !second.text().contains("rel=\"next\""));
+    let many = page(&fixture, "/rest/c?limit=10000").await;
+    assert_eq!(many.text().matches("<tr>").count(), 56);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_names_the_volumes_and_an_empty_container_says_so() {
+    let fixture = fixture().await;
+    assert!(page(&fixture, "/rest/").await.text().contains("<a href=\"http://test/rest/volumes\">volumes</a>"));
+    fixture.make("/rest/empty", "BasicContainer", "").await;
+    assert!(page(&fixture, "/rest/empty").await.text().contains("This container is empty."));
+    assert!(page(&fixture, "/rest/volumes").await.text().contains("<h1>Volumes</h1>"));
+    let head = fixture.ask(Method::HEAD, "/rest/empty").header("accept", BROWSER).answer().await;
+    assert_eq!((head.status, head.body.len()), (StatusCode::OK, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_file_shows_what_browsers_show_and_leads_to_its_bytes() {
+    let fixture = fixture().await;
+    let cut_in_a_letter = format!("<i>{}ü and more", "x".repeat(4_092));
+    put_bytes(&fixture, "/rest/text", "text/plain;charset=utf-8", cut_in_a_letter.clone()).await;
+    put_bytes(&fixture, "/rest/broken", "application/xml", vec![b'a', 0xFF, b'b']).await;
+    put_bytes(&fixture, "/rest/image", "image/png", "png").await;
+    put_bytes(&fixture, "/rest/sound", "audio/ogg", "ogg").await;
+    put_bytes(&fixture, "/rest/other", "application/x-other", "other").await;
+    put_bytes(&fixture, "/rest/none", "text/plain", "").await;
+    for (path, shown) in [
+        ("text", "&lt;i&gt;xxx"),
+        ("broken", "a\u{FFFD}b</pre>"),
+        ("image", "<img src=\"http://test/rest/image\""),
+        ("sound", "<audio controls"),
+        ("other", "application/x-other"),
+        ("none", "0 B"),
+    ] {
+        let page = page(&fixture, &format!("/rest/{path}/fcr:metadata")).await;
+        assert!(page.text().contains(shown), "{shown} is not in {}", page.text());
+        assert!(page.text().contains(&format!("href=\"http://test/rest/{path}\"")), "{}", page.text());
+        assert!(!page.text().contains("<i>"), "{}", page.text());
+    }
+    let text = page(&fixture, "/rest/text/fcr:metadata").await;
+    assert!(!text.text().contains('\u{FFFD}') && text.text().contains("The first 4 KiB are shown."));
+    let bytes = fixture.ask(Method::GET, "/rest/text").header("accept", BROWSER).answer().await;
+    assert_eq!(bytes.text(), cut_in_a_letter, "the address of the bytes is not the page");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_has_a_limit_of_statements_and_says_how_many_there_are() {
+    let fixture = fixture().await;
+    let many: String = (0..2_100).map(|number| format!("<> <http://a/p> \"{number}\" .\n")).collect();
+    fixture.make("/rest/many", "RDFSource", &many).await;
+    let page = page(&fixture, "/rest/many").await;
+    assert!(page.text().contains("The first 2000 of 2100 statements are shown."), "{}", page.text().len());
+    assert_eq!(page.text().matches("<a href=\"http://a/p\">").count(), 1, "a property is named once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_that_gets_members_from_a_container_leads_to_it() {
+    let fixture = fixture().await;
+    fixture.make("/rest/book", "RDFSource", "").await;
+    let direct = "<> <http://www.w3.org/ns/ldp#membershipResource> </rest/book> ;
+        <http://www.w3.org/ns/ldp#hasMemberRelation> <http://purl.org/dc/terms/hasPart> .";
+    fixture.make("/rest/parts", "DirectContainer", direct).await;
+    let page = page(&fixture, "/rest/book").await;
+    assert!(
+        page.text().contains("Its members are in <a href=\"http://test/rest/parts\">/parts</a>"),
+        "{}",
+        page.text()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_are_pages_with_the_same_look() {
+    let fixture = fixture().await;
+    fixture.make("/rest/x", "RDFSource", "<> <http://purl.org/dc/terms/title> \"one\" .").await;
+    let here = page(&fixture, "/rest/x").await;
+    assert!(here.text().contains("href=\"http://test/rest/x/fcr:versions\""), "{}", here.text());
+    let versions = page(&fixture, "/rest/x/fcr:versions").await;
+    assert!(versions.text().contains("<h1>Versions of /x</h1>"), "{}", versions.text());
+    assert!(!versions.text().contains("Compare"), "there is nothing to compare with");
+    let then = page(&fixture, "/rest/x/fcr:versions/20250615150640").await;
+    assert!(then.text().contains("one") && then.text().contains("<h1>/x, Sun, 15 Jun 2025"), "{}", then.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_versions_are_compared_by_statements_and_bytes() {
+    let fixture = fixture().await;
+    let said =
+        |text: &str| format!("<> <http://purl.org/dc/terms/title> \"{text}\" ; <http://a/p> [ <http://a/q> 1 ] .");
+    fixture.make("/rest/x", "RDFSource", &said("first")).await;
+    fixture.clock.advance(std::time::Duration::from_secs(5));
+    assert_eq!(fixture.put("/rest/x", &said("second")).answer().await.status, StatusCode::NO_CONTENT);
+    let versions = page(&fixture, "/rest/x/fcr:versions").await;
+    assert!(versions.text().contains("<button>Compare</button>"), "{}", versions.text());
+    assert_eq!(versions.text().matches("checked").count(), 2, "the last two are proposed");
+    let changed = page(&fixture, "/rest/x/fcr:versions?older=20250615150640&newer=20250615150645").await;
+    let (removed, added) = changed.text().split_once("Added statements").unwrap();
+    assert!(removed.contains("first") && !removed.contains("second") && !removed.contains("http://a/p"), "{removed}");
+    assert!(added.contains("second") && !added.contains("first") && !added.contains("http://a/p"), "{added}");
+    let same = page(&fixture, "/rest/x/fcr:versions?older=20250615150640&newer=20250615150640").await;
+    assert!(same.text().contains("same description"), "{}", same.text());
+
+    put_bytes(&fixture, "/rest/b", "text/plain", "one").await;
+    fixture.clock.advance(std::time::Duration::from_secs(5));
+    let put = fixture.ask(Method::PUT, "/rest/b").header("content-type", "text/plain").body("two and more");
+    assert_eq!(put.answer().await.status, StatusCode::NO_CONTENT);
+    let changed = page(&fixture, "/rest/b/fcr:versions?older=20250615150645&newer=20250615150650").await;
+    assert!(changed.text().contains("<td>3 B</td><td>12 B</td>"), "{}", changed.text());
+
+    for query in ["older=nonsense&newer=20250615150650", "older=19990101000000&newer=20250615150650"] {
+        let refused = fixture.ask(Method::GET, &format!("/rest/b/fcr:versions?{query}")).header("accept", BROWSER);
+        assert!(refused.answer().await.status.is_client_error(), "{query}");
+    }
+}

@@ -1,0 +1,69 @@
+//! Errors for people: a problem (RFC 9457) becomes a page if a browser asks.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::response::Response;
+use door_http::accept::{self, Offer};
+use door_http::{Page, Place, page};
+use http::{HeaderValue, Method, StatusCode, header};
+use maud::html;
+use serde::Deserialize;
+
+/// The media type of problems.
+const PROBLEM: &str = "application/problem+json";
+
+/// Most bytes of a problem. Its message is cut long before.
+const PROBLEM_BYTES_MAX: usize = 64 << 10;
+
+/// The members of a problem that people read.
+#[derive(Deserialize)]
+struct Problem {
+    title: String,
+    detail: String,
+}
+
+/// Whether a request prefers pages to problems. Only browsers name `text/html`.
+pub(crate) fn is_preferred(request: &Request) -> bool {
+    let headers = request.headers();
+    if *request.method() == Method::HEAD || !headers.contains_key(header::ACCEPT) {
+        return false;
+    }
+    let offers = [Offer::new(PROBLEM, false), Offer::new("application/json", false), Offer::new("text/html", true)];
+    accept::media_type(headers, &offers).copied().unwrap_or(false)
+}
+
+/// The page of a problem; other responses stay as they are.
+pub(crate) async fn of(response: Response) -> Response {
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || response.headers().get(header::CONTENT_TYPE).is_none_or(|value| value != PROBLEM) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let bytes = to_bytes(body, PROBLEM_BYTES_MAX).await.unwrap_or_default();
+    let Ok(problem) = serde_json::from_slice::<Problem>(&bytes) else {
+        return Response::from_parts(head, Body::from(bytes));
+    };
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.insert(header::CONTENT_TYPE, page::TYPE);
+    head.headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
+    head.headers.append(header::VARY, HeaderValue::from_static("accept"));
+    Response::from_parts(head, Body::from(shown(status, &problem)))
+}
+
+fn shown(status: StatusCode, problem: &Problem) -> String {
+    let page = Page {
+        title: problem.title.clone(),
+        style: "/assets/page.css".to_owned(),
+        home: "/".to_owned(),
+        places: vec![Place::new("Volumes", "/")],
+        way: Vec::new(),
+    };
+    page.with(&html! {
+        p.note { (problem.detail) }
+        @if status == StatusCode::UNAUTHORIZED {
+            p { "This server requires a token, which programs send in the field " code { "Authorization" } "." }
+        }
+        p.lead { "Status " (status.as_u16()) }
+    })
+}
