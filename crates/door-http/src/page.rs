@@ -19,6 +19,15 @@ pub const SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'",
 );
 
+/// The way from the page at a path to the root of the server, as a relative address. So pages work
+/// wherever a proxy mounts the server.
+pub fn to_root(path: &str) -> String {
+    match path.matches('/').count() {
+        0 | 1 => "./".to_owned(),
+        depth => "../".repeat(depth - 1),
+    }
+}
+
 /// A place with its name and its address, to which a page links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -94,6 +103,13 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_way_to_the_root_has_a_step_for_each_folder() {
+        for (path, way) in [("/", "./"), ("/fixity", "./"), ("/volumes/", "../"), ("/data-api/volumes/", "../../")] {
+            assert_eq!(to_root(path), way, "{path}");
+        }
+    }
 
     #[test]
     fn texts_from_outside_are_no_markup() {

@@ -368,14 +368,14 @@ async fn not_that_way(request: Request) -> Response {
 /// A layer: refuses requests for another host, forbids browsers to guess types, and makes pages of
 /// errors for them. It is one layer for all, because each costs every request a microsecond or two.
 async fn guard(State(hosts): State<Option<Arc<Hosts>>>, request: Request, next: Next) -> Response {
-    let shows_pages = problem_page::is_preferred(&request);
+    let to_root = problem_page::preferred(&request);
     let checked = hosts.map_or(Ok(()), |hosts| hosts.check(&request));
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.respond(),
     };
-    if shows_pages {
-        response = problem_page::of(response).await;
+    if let Some(to_root) = to_root {
+        response = problem_page::of(response, &to_root).await;
     }
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

@@ -1,26 +1,24 @@
 //! `/fixity`: what the fixity auditor has read and found, as JSON for programs and as a page for
 //! people. It names what is stored, so it needs the right of operators.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use door_http::Reason;
 use door_http::accept::{self, Offer};
+use door_http::{Page, Place, Reason, page};
 use fixity::{Auditor, PassReport, ReportedFinding};
 use heads::ObjectsError;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
+use maud::{Markup, html};
 use serde::Serialize;
 use store::UnixMillis;
 
+use crate::page::STYLE;
 use crate::problem;
-
-/// A page may load only its own stylesheet, and run nothing.
-const SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 pub(crate) fn routes(auditor: Arc<Auditor>) -> Router {
     Router::new().route("/fixity", get(overview)).route("/fixity/{pass}", get(report)).with_state(auditor)
@@ -137,7 +135,7 @@ async fn overview(State(auditor): State<Arc<Auditor>>, headers: HeaderMap) -> Re
         passes: reports.passes.iter().rev().map(ShownPass::from).collect(),
         unreadable_reports: reports.unreadable,
     };
-    Ok(if html { page("Fixity", &overview_page(&overview)) } else { sent(Json(overview)) })
+    Ok(if html { shown_page("Fixity", "./", &overview_page(&overview)) } else { sent(Json(overview)) })
 }
 
 /// `GET /fixity/{pass}`.
@@ -153,7 +151,11 @@ async fn report(
     let unlisted = (report.found.damaged + report.found.failed).saturating_sub(findings.len() as u64);
     let findings = findings.into_iter().map(ShownFinding::from).collect();
     let report = Report { pass: ShownPass::from(&report), findings, unlisted };
-    Ok(if html { page(&format!("Fixity pass {number}"), &report_page(&report)) } else { sent(Json(report)) })
+    Ok(if html {
+        shown_page(&format!("Fixity pass {number}"), "../", &report_page(&report))
+    } else {
+        sent(Json(report))
+    })
 }
 
 /// Whether a client prefers a page; `None`: it accepts neither that nor JSON.
@@ -170,108 +172,106 @@ fn sent(body: impl IntoResponse) -> Response {
     ([(header::VARY, "accept"), (header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
-fn page(title: &str, main: &str) -> Response {
-    let title = escaped(title);
-    let html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>{title}</title><link rel=\"stylesheet\" \
-         href=\"/assets/page.css\"></head>\n<body><main><h1>{title}</h1>\n{main}</main></body></html>\n"
-    );
+fn shown_page(title: &str, to_root: &str, content: &Markup) -> Response {
+    let page = Page {
+        title: title.to_owned(),
+        style: format!("{to_root}{STYLE}"),
+        home: to_root.to_owned(),
+        places: vec![Place::new("Volumes", to_root), Place::new("Fixity", format!("{to_root}fixity"))],
+        way: Vec::new(),
+    };
     let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, SECURITY_POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_TYPE, page::TYPE),
+        (header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     ];
-    sent((headers, html))
+    sent((headers, page.with(content)))
 }
 
 const HEADINGS: [&str; 8] = ["Pass", "Begun", "Ended", "Volumes", "Resources", "Bytes", "Damaged", "Failed"];
 
-fn overview_page(overview: &Overview) -> String {
-    let mut html = match (&overview.present, overview.oldest_check_seconds) {
-        (None, _) => "<p>No pass has begun yet.</p>\n".to_owned(),
-        (_, None) => "<p>Not everything was checked yet.</p>\n".to_owned(),
-        (_, Some(seconds)) => {
-            let hours = seconds / 3_600;
-            format!("<p>Everything that was stored {hours} hours ago was checked since.</p>\n")
-        }
-    };
+fn overview_page(overview: &Overview) -> Markup {
     let running = overview.present.iter().filter(|pass| pass.ended.is_none());
-    html += &table(&HEADINGS, running.chain(&overview.passes).map(pass_cells));
-    if overview.unreadable_reports > 0 {
-        let _ = writeln!(html, "<p>Reports that are damaged: {}.</p>", overview.unreadable_reports);
+    html! {
+        @match (&overview.present, overview.oldest_check_seconds) {
+            (None, _) => p { "No pass has begun yet." },
+            (_, None) => p { "Not everything was checked yet." },
+            (_, Some(seconds)) => p { "Everything that was stored " (seconds / 3_600) " hours ago was checked since." },
+        }
+        (passes(running.chain(&overview.passes), "fixity/"))
+        @if overview.unreadable_reports > 0 {
+            p { "Reports that are damaged: " (overview.unreadable_reports) "." }
+        }
     }
-    html
 }
 
-fn pass_cells(pass: &ShownPass) -> Vec<String> {
-    let mut cells = vec![
-        format!("<a href=\"/fixity/{}\">{}</a>", pass.pass, pass.pass),
-        pass.begun.clone(),
-        pass.ended.clone().unwrap_or_else(|| "running".to_owned()),
-    ];
-    let numbers = [pass.volumes, pass.resources, pass.size_bytes, pass.damaged, pass.failed];
-    cells.extend(numbers.map(|number| number.to_string()));
-    cells
+/// A table of passes, with links to their reports.
+fn passes<'a>(passes: impl IntoIterator<Item = &'a ShownPass>, below: &str) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead { tr { @for heading in HEADINGS { th scope="col" { (heading) } } } }
+                tbody {
+                    @for pass in passes {
+                        tr {
+                            td { a href={ (below) (pass.pass) } { (pass.pass) } }
+                            td { (pass.begun) }
+                            td { (pass.ended.as_deref().unwrap_or("running")) }
+                            @for number in [pass.volumes, pass.resources, pass.size_bytes, pass.damaged, pass.failed] {
+                                td.number { (number) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
-fn report_page(report: &Report) -> String {
-    let mut html = table(&HEADINGS, [pass_cells(&report.pass)]);
-    if report.findings.is_empty() {
-        html += "<p>Nothing was found damaged.</p>\n";
-        return html;
+fn report_page(report: &Report) -> Markup {
+    html! {
+        (passes([&report.pass], ""))
+        @if report.findings.is_empty() {
+            p { "Nothing was found damaged." }
+        } @else {
+            h2 { "Findings" }
+            (findings(&report.findings))
+        }
+        @if report.unlisted > 0 { p { (report.unlisted) " more are not listed; the log names them." } }
     }
-    html += "<h2>Findings</h2>\n";
-    html += &table(&["Kind", "Name", "Found", "What", "Details"], report.findings.iter().map(finding_cells));
-    if report.unlisted > 0 {
-        let _ = writeln!(html, "<p>{} more are not listed; the log names them.</p>", report.unlisted);
-    }
-    html
 }
 
-fn finding_cells(finding: &ShownFinding) -> Vec<String> {
+fn findings(findings: &[ShownFinding]) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead {
+                    tr { @for heading in ["Kind", "Name", "Found", "What", "Details"] { th scope="col" { (heading) } } }
+                }
+                tbody {
+                    @for finding in findings {
+                        tr {
+                            td { (finding.kind) }
+                            td { (finding.name) }
+                            td { (finding.at) }
+                            td { @if finding.damaged { "damaged" } @else { "not readable" } }
+                            td { (details(finding)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn details(finding: &ShownFinding) -> String {
     let details = finding.parts.iter().map(|part| match part.part.is_empty() {
         true => part.detail.clone(),
         false => format!("{}: {}", part.part, part.detail),
     });
     let mut details: Vec<_> = details.collect();
     details.extend((finding.more > 0).then(|| format!("and {} more parts", finding.more)));
-    vec![
-        finding.kind.to_owned(),
-        escaped(&finding.name),
-        finding.at.clone(),
-        if finding.damaged { "damaged" } else { "not readable" }.to_owned(),
-        escaped(&details.join("; ")),
-    ]
-}
-
-/// A table of cells that are HTML already.
-fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut html = "<table><thead><tr>".to_owned();
-    headings.iter().for_each(|heading| html += &format!("<th scope=\"col\">{heading}</th>"));
-    html += "</tr></thead><tbody>\n";
-    for row in rows {
-        html += "<tr>";
-        row.iter().for_each(|cell| html += &format!("<td>{cell}</td>"));
-        html += "</tr>\n";
-    }
-    html + "</tbody></table>\n"
-}
-
-/// Text with markup characters as references.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    details.join("; ")
 }
 
 #[cfg(test)]
@@ -289,8 +289,8 @@ mod tests {
             parts: vec![part],
             more: 2,
         };
-        let cells = finding_cells(&finding);
-        assert_eq!(cells[1], "/&lt;b&gt;&amp;&quot;&#39;");
-        assert_eq!(cells[4], "bytes: &lt;script&gt;; and 2 more parts");
+        let table = findings(&[finding]).into_string();
+        assert!(table.contains("<td>/&lt;b&gt;&amp;&quot;'</td>"), "{table}");
+        assert!(table.contains("<td>bytes: &lt;script&gt;; and 2 more parts</td>"), "{table}");
     }
 }

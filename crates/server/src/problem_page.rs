@@ -9,6 +9,8 @@ use http::{HeaderValue, Method, StatusCode, header};
 use maud::html;
 use serde::Deserialize;
 
+use crate::page::STYLE;
+
 /// The media type of problems.
 const PROBLEM: &str = "application/problem+json";
 
@@ -22,18 +24,20 @@ struct Problem {
     detail: String,
 }
 
-/// Whether a request prefers pages to problems. Only browsers name `text/html`.
-pub(crate) fn is_preferred(request: &Request) -> bool {
+/// The way to the root from the path of a request that prefers pages to problems; `None` if it does
+/// not. Only browsers name `text/html`.
+pub(crate) fn preferred(request: &Request) -> Option<String> {
     let headers = request.headers();
     if *request.method() == Method::HEAD || !headers.contains_key(header::ACCEPT) {
-        return false;
+        return None;
     }
     let offers = [Offer::new(PROBLEM, false), Offer::new("application/json", false), Offer::new("text/html", true)];
-    accept::media_type(headers, &offers).copied().unwrap_or(false)
+    let is_preferred = accept::media_type(headers, &offers).copied().unwrap_or(false);
+    is_preferred.then(|| page::to_root(request.uri().path()))
 }
 
-/// The page of a problem; other responses stay as they are.
-pub(crate) async fn of(response: Response) -> Response {
+/// The page of a problem; other responses stay as they are. `to_root` leads to the root.
+pub(crate) async fn of(response: Response, to_root: &str) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     if !is_error || response.headers().get(header::CONTENT_TYPE).is_none_or(|value| value != PROBLEM) {
@@ -48,15 +52,15 @@ pub(crate) async fn of(response: Response) -> Response {
     head.headers.insert(header::CONTENT_TYPE, page::TYPE);
     head.headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
     head.headers.append(header::VARY, HeaderValue::from_static("accept"));
-    Response::from_parts(head, Body::from(shown(status, &problem)))
+    Response::from_parts(head, Body::from(shown(status, &problem, to_root)))
 }
 
-fn shown(status: StatusCode, problem: &Problem) -> String {
+fn shown(status: StatusCode, problem: &Problem, to_root: &str) -> String {
     let page = Page {
         title: problem.title.clone(),
-        style: "/assets/page.css".to_owned(),
-        home: "/".to_owned(),
-        places: vec![Place::new("Volumes", "/")],
+        style: format!("{to_root}{STYLE}"),
+        home: to_root.to_owned(),
+        places: vec![Place::new("Volumes", to_root)],
         way: Vec::new(),
     };
     page.with(&html! {

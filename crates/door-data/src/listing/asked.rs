@@ -1,8 +1,9 @@
 //! What a request for the list asks: its parameters.
 
 use door_http::accept::{self, Offer};
+use door_http::page;
 use heads::ListToken;
-use http::HeaderMap;
+use http::{HeaderMap, Uri};
 use volumes::find::{Condition, Conditions, Field, Finding, Order, Test, Text, parse_range};
 
 use super::format::{FORMATS, Format};
@@ -41,11 +42,14 @@ pub struct Asked {
     pub conditions: Conditions,
     /// The parameters with conditions and fields as they were sent, for the next part.
     pub kept: Vec<(String, String)>,
+    /// The way from the list to the root of the server.
+    pub to_root: String,
 }
 
 impl Asked {
-    /// Reads the query.
-    pub fn read(params: &Params, headers: &HeaderMap) -> Result<Self, DoorError> {
+    /// Reads the address.
+    pub fn read(uri: &Uri, headers: &HeaderMap) -> Result<Self, DoorError> {
+        let params = &Params::of_query(uri.query());
         if let Some(name) = params.names().find(|name| !PARAMETERS.contains(name)) {
             return Err(DoorError::UnknownParameter { name: name.to_owned(), known: PARAMETERS.join(", ") });
         }
@@ -70,6 +74,7 @@ impl Asked {
             sort,
             conditions: conditions(params)?,
             kept: params.pairs().filter(|(name, value)| is_kept(name) && !value.trim().is_empty()).collect(),
+            to_root: page::to_root(uri.path()),
         })
     }
 

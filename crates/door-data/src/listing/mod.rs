@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::{OriginalUri, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -30,7 +30,6 @@ use volumes::find::{Described, Found};
 use crate::DataDoor;
 use crate::asking::Asking;
 use crate::errors::{AsProblem, DoorError};
-use crate::params::Params;
 use asked::Asked;
 pub use format::csv_line;
 use format::{End, Format};
@@ -48,10 +47,10 @@ type Rows = BoxStream<'static, ObjectsResult<Vec<Described>>>;
 pub async fn list(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
-    RawQuery(query): RawQuery,
+    OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
-    let asked = Asked::read(&Params::of_query(query.as_deref()), &headers)?;
+    let asked = Asked::read(&uri, &headers)?;
     let (library, party) = (&door.library, requester.party());
     let mut response = match (asked.sort, asked.limit) {
         (Some(order), limit) => {
@@ -72,7 +71,7 @@ pub async fn list(
     let content_type = asked.format.content_type();
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     if asked.format == Format::Html {
-        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, door_http::page::SECURITY_POLICY);
     }
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
