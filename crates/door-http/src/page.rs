@@ -7,6 +7,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// The style of all pages.
 pub const STYLE: &str = include_str!("page.css");
 
+/// Where the server has [`STYLE`], from its root.
+pub const STYLE_PATH: &str = "assets/page.css";
+
 /// The media type of [`STYLE`].
 pub const STYLE_TYPE: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 
@@ -76,8 +79,10 @@ impl Page {
             a.skip href="#main" { "Skip to the content" }
             header.top {
                 a.brand href=(self.home) { "Penates" }
-                nav aria-label="This server" {
-                    @for place in &self.places { a href=(place.address) { (place.name) } }
+                @if !self.places.is_empty() {
+                    nav aria-label="This server" {
+                        @for place in &self.places { a href=(place.address) { (place.name) } }
+                    }
                 }
             }
             (PreEscaped("<main id=\"main\" tabindex=\"-1\">"))

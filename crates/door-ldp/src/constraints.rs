@@ -2,13 +2,18 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use door_http::page::{self, Page};
+use heads::ResourcePath;
 use http::{HeaderValue, header};
 
-use door_http::page;
+use crate::address::Site;
+use crate::pages;
 
 /// The page.
-pub fn page() -> Response {
-    sent(include_str!("constraints.html"), page::TYPE)
+pub fn page(site: &Site) -> Response {
+    let page = pages::about(site, &ResourcePath::root(), "What this repository refuses");
+    let rules = include_str!("constraints.html");
+    sent(format!("{}{rules}{}", page.begin(), Page::END), page::TYPE)
 }
 
 /// The stylesheet.
@@ -16,8 +21,8 @@ pub fn style() -> Response {
     sent(page::STYLE, page::STYLE_TYPE)
 }
 
-fn sent(text: &'static str, content_type: HeaderValue) -> Response {
-    let mut response = Response::new(Body::from(text));
+fn sent(text: impl Into<Body>, content_type: HeaderValue) -> Response {
+    let mut response = Response::new(text.into());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);

@@ -71,7 +71,7 @@ impl LdpRequest {
             At::Version(name) => return self.respond_about_version(name).await,
         }
         match (self.target.facet, self.method.as_str()) {
-            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
+            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page(&self.site)),
             (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
             (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Fixity, "GET" | "HEAD") => self.check_fixity().await,

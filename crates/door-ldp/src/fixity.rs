@@ -66,7 +66,7 @@ impl LdpRequest {
         let verified = self.library().repository.verify_parts(&resource, &[Part::Bytes], Pace::unlimited()).await?;
         drop(reading);
         let title = || format!("Fixity of /{}", self.path());
-        let writer = format.writer(|| pages::about(&self.site, self.path(), title()));
+        let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
         let told = vec![Section::Triples(statements(&verified, binary))];
         let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);
         *response.body_mut() = statements.write().await?.into();

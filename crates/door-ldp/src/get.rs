@@ -60,6 +60,13 @@ impl LdpRequest {
         preferences: &Preferences,
     ) -> Result<Validators, LdpError> {
         let mut variant = format!("{:x}{:x}", format.tag(), preferences.tag());
+        if let (Facet::Description, Some(binary)) = (self.target.facet, resource.body().binary()) {
+            // It has their size, digest and type.
+            variant += &format!("-{}", binary.revision);
+        }
+        if self.is_page(format) {
+            variant += &format!("-p{PAGE_VERSION}");
+        }
         if says_of_others(resource, format, preferences) {
             // Nothing records when the descriptions of all of these changed, so no tag can match.
             variant += &format!("-{:016x}", rand::random::<u64>());
@@ -77,6 +84,12 @@ impl LdpRequest {
         }
         let listing = (is_listed || members_elsewhere).then_some(change);
         Ok(Validators::of_graph(resource.description_revision(), listing, &variant))
+    }
+
+    /// Whether a response is the page of a resource. A client that has preferences gets the
+    /// statements that it prefers.
+    fn is_page(&self, format: Format) -> bool {
+        format == Format::Html && !self.headers.contains_key(PREFER)
     }
 
     async fn get_graph(&self, resource: &Resource) -> Result<Response, LdpError> {
@@ -107,11 +120,8 @@ impl LdpRequest {
             return paging::to_first(&self.site.iri(self.path()), members_max, response);
         }
         format.insert(response.headers_mut());
-        if format == Format::Html && !self.headers.contains_key(PREFER) {
-            return match self.method == Method::HEAD {
-                true => Ok(unsent(response)),
-                false => self.page_of(resource, &giving, page, response).await,
-            };
+        if self.is_page(format) {
+            return self.page_of(resource, &giving, page, response).await;
         }
         let writer = format.writer(|| pages::about(&self.site, resource.path(), format!("/{}", resource.path())));
         let statements = |told| Statements::new(self.library().clone(), self.site.clone(), writer, told);
@@ -290,6 +300,9 @@ impl LdpRequest {
         }
     }
 }
+
+/// Part of the tags of pages. It changes with what they show.
+const PAGE_VERSION: u32 = 1;
 
 /// Whether a representation depends on descriptions of other resources: the page of a container has
 /// the titles of its members.

@@ -19,8 +19,8 @@
 //!   format).
 //! - `pages/`: pages for people.
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
-//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs` lists
-//!   what was deleted.
+//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs`
+//!   lists what was deleted.
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:

@@ -104,7 +104,7 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         let title = || format!("/{}, {}", version.path(), state.name.second().http());
-        let writer = format.writer(|| pages::about(&self.site, version.path(), title()));
+        let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
         let told = self.told_of_itself(version, &preferences).await?;
         let told = arranged(told, listings);
         let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);

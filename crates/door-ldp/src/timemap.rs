@@ -116,6 +116,7 @@ impl LdpRequest {
         if let (Some(Format::Html), [Some(older), Some(newer)]) = (format, query.compared) {
             let mut response = empty(StatusCode::OK);
             Format::Html.insert(response.headers_mut());
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
             response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
             return self.compare(&versions, [older, newer], response).await;
         }

@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use door_http::accept::{self, Offer};
-use door_http::{Page, Place, Reason, page};
+use door_http::page::{self, STYLE_PATH};
+use door_http::{Page, Place, Reason};
 use fixity::{Auditor, PassReport, ReportedFinding};
 use heads::ObjectsError;
 use http::{HeaderMap, HeaderValue, header};
@@ -17,7 +18,6 @@ use maud::{Markup, html};
 use serde::Serialize;
 use store::UnixMillis;
 
-use crate::page::STYLE;
 use crate::problem;
 
 pub(crate) fn routes(auditor: Arc<Auditor>) -> Router {
@@ -175,7 +175,7 @@ fn sent(body: impl IntoResponse) -> Response {
 fn shown_page(title: &str, to_root: &str, content: &Markup) -> Response {
     let page = Page {
         title: title.to_owned(),
-        style: format!("{to_root}{STYLE}"),
+        style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.to_owned(),
         places: vec![Place::new("Volumes", to_root), Place::new("Fixity", format!("{to_root}fixity"))],
         way: Vec::new(),

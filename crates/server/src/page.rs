@@ -5,9 +5,7 @@ use axum::Router;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-
-/// The path of the style sheet of all pages.
-pub(crate) const STYLE: &str = "assets/page.css";
+use door_http::page::{STYLE, STYLE_PATH};
 
 /// Allows only what this server serves, so that markup in a stored text can neither load nor run
 /// anything.
@@ -20,7 +18,7 @@ const CACHE: &str = "no-cache";
 pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || asset("text/html; charset=utf-8", include_str!("../assets/index.html"))))
-        .route(&format!("/{STYLE}"), get(async || asset("text/css; charset=utf-8", door_http::page::STYLE)))
+        .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
         .route(
             "/assets/page.js",
             get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))),

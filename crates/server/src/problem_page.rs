@@ -4,15 +4,20 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::Response;
 use door_http::accept::{self, Offer};
-use door_http::{Page, Place, page};
-use http::{HeaderValue, Method, StatusCode, header};
+use door_http::page::{self, STYLE_PATH};
+use door_http::{Page, Place};
+use http::{HeaderValue, StatusCode, header};
 use maud::html;
 use serde::Deserialize;
 
-use crate::page::STYLE;
-
 /// The media type of problems.
 const PROBLEM: &str = "application/problem+json";
+
+/// All browsers accept this when they open a page.
+const XHTML: &str = "application/xhtml+xml";
+
+/// Fetch Metadata Request Headers, section 2.2.
+const FETCH_MODE: &str = "sec-fetch-mode";
 
 /// Most bytes of a problem. Its message is cut long before.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
@@ -24,15 +29,14 @@ struct Problem {
     detail: String,
 }
 
-/// The way to the root from the path of a request that prefers pages to problems; `None` if it does
-/// not. Only browsers name `text/html`.
+/// The way to the root from the path of a request of a browser that opens a page; `None` for other
+/// requests. Some libraries name `text/html` too: the one of Java does, by default.
 pub(crate) fn preferred(request: &Request) -> Option<String> {
     let headers = request.headers();
-    if *request.method() == Method::HEAD || !headers.contains_key(header::ACCEPT) {
-        return None;
-    }
+    let accepted = headers.get(header::ACCEPT)?.to_str().ok()?;
+    let is_browser = accepted.contains(XHTML) || headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
     let offers = [Offer::new(PROBLEM, false), Offer::new("application/json", false), Offer::new("text/html", true)];
-    let is_preferred = accept::media_type(headers, &offers).copied().unwrap_or(false);
+    let is_preferred = is_browser && accept::media_type(headers, &offers).copied().unwrap_or(false);
     is_preferred.then(|| page::to_root(request.uri().path()))
 }
 
@@ -58,7 +62,7 @@ pub(crate) async fn of(response: Response, to_root: &str) -> Response {
 fn shown(status: StatusCode, problem: &Problem, to_root: &str) -> String {
     let page = Page {
         title: problem.title.clone(),
-        style: format!("{to_root}{STYLE}"),
+        style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.to_owned(),
         places: vec![Place::new("Volumes", to_root)],
         way: Vec::new(),

@@ -1,6 +1,6 @@
 //! The list for people.
 
-use door_http::Page;
+use door_http::page::{Page, STYLE_PATH};
 use maud::{Markup, html};
 use volumes::find::{Described, Field, Order};
 
@@ -31,7 +31,7 @@ pub fn begin(asked: &Asked) -> String {
     let to_root = &asked.to_root;
     let page = Page {
         title: "Volumes".to_owned(),
-        style: format!("{to_root}assets/page.css"),
+        style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.clone(),
         ..Page::default()
     };

@@ -12,8 +12,8 @@ use crate::address::Site;
 const STATEMENTS_MAX: usize = 2_000;
 
 /// Statements with stored IRIs. `own` is the resource that the page is about; its statements come
-/// first, without a heading.
-pub fn statements(site: &Site, own: &str, graph: Graph) -> Markup {
+/// first, without a heading. Links to blank nodes begin with `section`, which is unique on a page.
+pub fn statements(site: &Site, own: &str, section: &str, graph: Graph) -> Markup {
     let count = graph.len();
     let mut subjects: IndexMap<NamedOrBlankNode, IndexMap<NamedNode, Vec<Term>>> = IndexMap::new();
     let own = NamedOrBlankNode::from(NamedNode::new_unchecked(own));
@@ -24,13 +24,13 @@ pub fn statements(site: &Site, own: &str, graph: Graph) -> Markup {
     html! {
         @for (subject, properties) in &subjects {
             @if *subject != own {
-                h3 id=[anchor(subject)] { (name(site, subject)) }
+                h3 id=[anchor(section, subject)] { (name(site, subject)) }
             }
             @if !properties.is_empty() {
                 dl.statements {
                     @for (property, objects) in properties {
                         dt { (terms::iri(site, property.as_str())) }
-                        @for object in objects { dd { (term(site, object)) } }
+                        @for object in objects { dd { (term(site, section, object)) } }
                     }
                 }
             }
@@ -42,10 +42,10 @@ pub fn statements(site: &Site, own: &str, graph: Graph) -> Markup {
 }
 
 /// What links to a blank node lead to.
-fn anchor(subject: &NamedOrBlankNode) -> Option<String> {
+fn anchor(section: &str, subject: &NamedOrBlankNode) -> Option<String> {
     match subject {
         NamedOrBlankNode::NamedNode(_) => None,
-        NamedOrBlankNode::BlankNode(node) => Some(format!("_:{}", node.as_str())),
+        NamedOrBlankNode::BlankNode(node) => Some(format!("{section}_{}", node.as_str())),
     }
 }
 
@@ -56,10 +56,10 @@ fn name(site: &Site, subject: &NamedOrBlankNode) -> Markup {
     }
 }
 
-fn term(site: &Site, term: &Term) -> Markup {
+fn term(site: &Site, section: &str, term: &Term) -> Markup {
     match term {
         Term::NamedNode(node) => terms::iri(site, node.as_str()),
-        Term::BlankNode(node) => html! { a href={ "#_:" (node.as_str()) } { "_:" (node.as_str()) } },
+        Term::BlankNode(node) => html! { a href={ "#" (section) "_" (node.as_str()) } { "_:" (node.as_str()) } },
         Term::Literal(literal) => terms::literal(literal),
     }
 }

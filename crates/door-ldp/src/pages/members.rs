@@ -6,8 +6,8 @@ use library::Library;
 use maud::{Markup, html};
 use repository::{Kind, Resource, ResourceError};
 
-use super::{name_of, terms};
-use crate::address::{Facet, Site, Target};
+use super::{local, name_of, resource, terms};
+use crate::address::{At, Facet, Site, Target};
 use crate::errors::LdpError;
 use crate::paging;
 use crate::statements::paths_of;
@@ -16,25 +16,32 @@ use crate::stored::kept_description;
 /// Members on a page if the client does not say.
 pub const MEMBERS: usize = 50;
 /// Most members on a page for people. Each of them is read.
-const MEMBERS_MAX: usize = 200;
-/// Members that are read together. A description may be as large as a body.
-const READ_AT_ONCE: usize = 4;
+pub const MEMBERS_MAX: usize = 200;
+/// Members that are read together.
+const READ_AT_ONCE: usize = 8;
+/// Only descriptions of so many rows are searched for a title. So a page reads little, whatever its
+/// members are.
+const TITLE_ROWS_MAX: u32 = 1;
 
 /// Some members of a container.
 pub struct Members {
     rows: Vec<Row>,
     /// Where the next page begins.
-    next: Option<ListToken>,
-    /// Whether there are some before.
+    pub next: Option<ListToken>,
+    /// Whether there may be some before.
     is_first: bool,
     /// Most members on a page.
     members_max: usize,
 }
 
 /// A member.
-struct Row {
-    resource: Resource,
-    title: Option<String>,
+enum Row {
+    Readable {
+        resource: Box<Resource>,
+        title: Option<String>,
+    },
+    /// Its head is damaged.
+    Damaged(ResourcePath),
 }
 
 impl Members {
@@ -45,7 +52,6 @@ impl Members {
         after: Option<&ListToken>,
         members_max: usize,
     ) -> Result<Self, LdpError> {
-        let members_max = members_max.min(MEMBERS_MAX);
         let page = library.repository.children(container, after, members_max).await?;
         let rows = stream::iter(paths_of(container, &page.children)).map(|path| row(library, path));
         let rows = rows.buffered(READ_AT_ONCE).try_filter_map(async |row| Ok(row)).try_collect().await?;
@@ -55,21 +61,32 @@ impl Members {
     /// As a table, with links to other pages.
     pub fn table(&self, site: &Site, container: &Resource) -> Markup {
         let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && self.is_first);
-        let address = site.iri(container.path());
-        let pages = |after| paging::address(&address, self.members_max, after);
+        let iri = site.iri(container.path());
+        let pages = |after| paging::address(local(&iri), self.members_max, after);
+        let is_empty = self.rows.is_empty() && volumes.is_none();
         html! {
             h2 { "Contents" }
-            @if self.rows.is_empty() && volumes.is_none() {
+            @if is_empty && self.next.is_some() {
+                p { "All of this page was deleted meanwhile." }
+            } @else if is_empty {
                 p { @if self.is_first { "This container is empty." } @else { "There are no more." } }
             } @else {
                 div.wide {
                     table {
                         thead {
-                            tr { th scope="col" { "Name" } th scope="col" { "Kind" } th.number scope="col" { "Size" } th scope="col" { "Changed" } }
+                            tr {
+                                th scope="col" { "Name" }
+                                th scope="col" { "Kind" }
+                                th.number scope="col" { "Size" }
+                                th scope="col" { "Changed" }
+                            }
                         }
                         tbody {
                             @if let Some(path) = volumes {
-                                tr { td { a href=(site.iri(&path)) { (VOLUMES) } } td { "Volumes" } td.number {} td {} }
+                                tr {
+                                    th scope="row" { a href=(local(&site.iri(&path))) { (VOLUMES) } }
+                                    td { "Volumes" } td.number {} td {}
+                                }
                             }
                             @for row in &self.rows { (row.shown(site)) }
                         }
@@ -91,22 +108,46 @@ async fn row(library: &Library, path: ResourcePath) -> Result<Option<Row>, LdpEr
     let resource = match library.repository.resource(&path).await {
         Ok(resource) => resource,
         Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => return Ok(None),
+        Err(ResourceError::Objects(error)) if error.is_damage() => return Ok(Some(Row::Damaged(path))),
         Err(error) => return Err(error.into()),
     };
-    // A damaged description does not hide the others.
-    let description = kept_description(library, &resource).await.unwrap_or_default();
-    let title = terms::title_in(&description, &path).or_else(|| super::resource::filename(&resource));
-    Ok(Some(Row { title, resource }))
+    let title = match title_of(library, &resource).await {
+        // A damaged description does not hide what is known of its resource.
+        Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => None,
+        title => title?,
+    };
+    let title = title.or_else(|| resource::filename(&resource));
+    Ok(Some(Row::Readable { resource: Box::new(resource), title }))
+}
+
+async fn title_of(library: &Library, resource: &Resource) -> Result<Option<String>, LdpError> {
+    if !(1..=TITLE_ROWS_MAX).contains(&resource.body().description.pieces) {
+        return Ok(None);
+    }
+    Ok(terms::title_in(&kept_description(library, resource).await?, resource.path()))
 }
 
 impl Row {
     fn shown(&self, site: &Site) -> Markup {
-        let Self { resource, title } = self;
+        let (resource, title) = match self {
+            Self::Readable { resource, title } => (resource, title),
+            Self::Damaged(path) => {
+                return html! {
+                    tr {
+                        th scope="row" { a href=(local(&site.iri(path))) { (name_of(path)) } }
+                        td { "damaged" } td.number {} td {}
+                    }
+                };
+            }
+        };
         let name = name_of(resource.path());
         let title = title.as_deref().filter(|title| *title != name);
         html! {
             tr {
-                td { a href=(page_of(site, resource)) { (name) } @if let Some(title) = title { br; span.title { (title) } } }
+                th scope="row" {
+                    a href=(local(&page_of(site, resource))) { (name) }
+                    @if let Some(title) = title { br; span.title { (title) } }
+                }
                 td { (kind(resource)) }
                 td.number { @if let Some(len_bytes) = len_bytes(resource) { (terms::size(len_bytes)) } }
                 td { (terms::time(resource.revision().time())) }
@@ -120,7 +161,7 @@ fn page_of(site: &Site, resource: &Resource) -> String {
     match resource.kind() {
         Kind::Binary(_) => {
             let path = resource.path().clone();
-            site.iri_of_target(&Target { path, facet: Facet::Description, at: Default::default() })
+            site.iri_of_target(&Target { path, facet: Facet::Description, at: At::Present })
         }
         _ => site.iri(resource.path()),
     }

@@ -1,6 +1,7 @@
-//! Pages for people. `resource.rs` is the page of a resource, of its statements (`described.rs`),
-//! its members (`members.rs`) and a look at its bytes (`preview.rs`). `timeline.rs` lists its versions and compares two of them. Long answers, such as all volumes, are streams of statements with the same head and
-//! foot.
+//! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
+//! members (`members.rs`) and a look at its bytes (`preview.rs`). `timeline.rs` lists its versions
+//! and compares two of them. Long answers, such as all volumes, are streams of statements with the
+//! same head and foot.
 
 mod described;
 mod members;
@@ -13,47 +14,87 @@ use door_http::{Page, Place};
 use hathi::VolumeId;
 use heads::ResourcePath;
 
-use crate::address::{Site, kept_volumes};
+use crate::address::{At, Site, Target, kept_volumes};
 
 /// The name of the root for people.
-pub const ROOT_NAME: &str = "Repository";
+const ROOT_NAME: &str = "Repository";
 
-/// The head and the foot of a page about something at a path.
+/// The head and the foot of a page about a resource.
 pub fn about(site: &Site, path: &ResourcePath, title: impl Into<String>) -> Page {
     let root = ResourcePath::root();
+    let server = local(&format!("{}/", site.origin())).to_owned();
     let mut way = Vec::new();
     if !path.is_root() {
-        way.push(Place::new(ROOT_NAME, site.iri(&root)));
+        way.push(place(ROOT_NAME, &site.iri(&root)));
     }
     let names: Vec<_> = path.names().collect();
     for count in 1..names.len() {
         if let Ok(above) = ResourcePath::of_names(names[..count].iter().copied()) {
-            way.push(Place::new(names[count - 1], site.iri(&above)));
+            way.push(place(names[count - 1], &site.iri(&above)));
         }
     }
     Page {
         title: title.into(),
-        style: site.iri_of(&root, "style"),
-        home: format!("{}/", site.origin()),
+        style: local(&site.iri_of(&root, "style")).to_owned(),
         places: vec![
-            Place::new("Volumes", format!("{}/volumes/?format=html", site.origin())),
-            Place::new(ROOT_NAME, site.iri(&root)),
+            Place::new("Volumes", format!("{server}volumes/?format=html")),
+            place(ROOT_NAME, &site.iri(&root)),
         ],
+        home: server,
         way,
     }
 }
 
-/// The head and the foot of a page about all volumes, or about one of them.
-pub fn about_volumes(site: &Site, id: Option<&VolumeId>) -> Page {
-    let mut page = about(site, &ResourcePath::root(), id.map_or("Volumes", VolumeId::as_str));
-    page.way = vec![Place::new(ROOT_NAME, site.iri(&ResourcePath::root()))];
-    if id.is_some() {
-        page.way.push(Place::new("Volumes", site.shown(&kept_volumes()).unwrap_or_default()));
+/// The same of a page about something of a resource: its versions, one of them, or a check.
+pub fn about_part(site: &Site, target: &Target, title: impl Into<String>) -> Page {
+    let mut page = about(site, &target.path, title);
+    let at = |at| site.iri_of_target(&Target { at, ..target.clone() });
+    page.way.push(place(name_of(&target.path), &at(At::Present)));
+    if let At::Version(_) = target.at {
+        page.way.push(place("Versions", &at(At::All)));
     }
     page
 }
 
+/// The head and the foot of a page about all volumes, or about one of them.
+pub fn about_volumes(site: &Site, id: Option<&VolumeId>) -> Page {
+    let root = ResourcePath::root();
+    let mut page = about(site, &root, id.map_or("Volumes", VolumeId::as_str));
+    page.way = vec![place(ROOT_NAME, &site.iri(&root))];
+    if id.is_some() {
+        page.way.push(place("Volumes", &site.shown(&kept_volumes()).unwrap_or_default()));
+    }
+    page
+}
+
+fn place(name: &str, iri: &str) -> Place {
+    Place::new(name, local(iri))
+}
+
+/// An address of this server without scheme and host, so that pages work under all its names.
+fn local(iri: &str) -> &str {
+    let Some((_, rest)) = iri.split_once("://") else { return iri };
+    rest.find('/').map_or("/", |path| &rest[path..])
+}
+
 /// The name of a resource for people, if it has no title: the last one of its path.
-pub fn name_of(path: &ResourcePath) -> &str {
+fn name_of(path: &ResourcePath) -> &str {
     path.names().last().unwrap_or(ROOT_NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::local;
+
+    #[test]
+    fn a_local_address_has_no_host() {
+        for (iri, address) in [
+            ("http://a:1/rest/x", "/rest/x"),
+            ("https://a", "/"),
+            ("http://a/?b=c://d", "/?b=c://d"),
+            ("urn:x", "urn:x"),
+        ] {
+            assert_eq!(local(iri), address, "{iri}");
+        }
+    }
 }

@@ -4,9 +4,10 @@ use bytes::BytesMut;
 use futures::TryStreamExt;
 use maud::{Markup, html};
 use mediatype::MediaType;
-use repository::{Binary, Resource};
+use repository::{Binary, Resource, ResourceError};
 
 use crate::errors::LdpError;
+use crate::pages::local;
 use crate::request::LdpRequest;
 
 /// Bytes of a text that are shown.
@@ -44,18 +45,28 @@ impl Look {
 }
 
 impl LdpRequest {
-    /// A look at bytes; nothing if browsers do not show this type.
-    pub async fn preview(&self, resource: &Resource, binary: &Binary) -> Result<Markup, LdpError> {
-        let address = self.site.iri(resource.path());
-        Ok(match Look::at(&binary.media_type) {
+    /// A look at bytes; nothing if browsers do not show this type. What is stored elsewhere is not
+    /// fetched for a look at it.
+    pub async fn preview(&self, resource: &Resource, binary: &Binary, title: &str) -> Result<Markup, LdpError> {
+        let iri = self.site.iri(resource.path());
+        let address = local(&iri);
+        let look = Look::at(&binary.media_type).filter(|_| binary.elsewhere().is_none());
+        Ok(match look {
             None => html! {},
-            Some(Look::Image) => html! { p.preview { img src=(address) alt="The image itself" loading="lazy"; } },
-            Some(Look::Sound) => html! { p.preview { audio controls preload="none" src=(address) {} } },
-            Some(Look::Film) => html! { p.preview { video controls preload="none" src=(address) {} } },
-            // What is stored elsewhere is not fetched for a look at it.
-            Some(Look::Text) if binary.elsewhere().is_some() => html! {},
+            Some(Look::Image) => html! { p.preview { img src=(address) alt=(title) loading="lazy"; } },
+            Some(Look::Sound) => {
+                html! { p.preview { audio controls preload="none" aria-label=(title) src=(address) {} } }
+            }
+            Some(Look::Film) => {
+                html! { p.preview { video controls preload="none" aria-label=(title) src=(address) {} } }
+            }
             Some(Look::Text) => {
-                let text = self.begin_of_text(resource, binary).await?;
+                let text = match self.begin_of_text(resource, binary).await {
+                    Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => {
+                        return Ok(html! { p.note { "The bytes are damaged." } });
+                    }
+                    text => text?,
+                };
                 html! {
                     h2 { "Beginning" }
                     pre.text tabindex="0" { (text) }

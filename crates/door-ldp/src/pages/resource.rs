@@ -1,23 +1,22 @@
 //! The page of a resource.
 
 use axum::response::Response;
-use heads::ListToken;
-use http::header;
+use http::Method;
 use maud::{Markup, html};
 use rdf::Graph;
 use repository::{Kind, Membership, Resource};
 
-use super::members::{self, MEMBERS, Members};
-use super::{about, described, name_of, terms};
+use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
+use super::{about, described, local, name_of, terms};
 use crate::address::{At, Facet, Target, kept_iri};
 use crate::errors::LdpError;
 use crate::paging::Page;
-use crate::request::LdpRequest;
+use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
 use crate::{disposition, managed};
 
 impl LdpRequest {
-    /// The page of a resource or of the description of bytes. A container's has some of its members.
+    /// The page of a resource, or of the description of bytes. A container's page has some members.
     pub async fn page_of(
         &self,
         resource: &Resource,
@@ -25,40 +24,41 @@ impl LdpRequest {
         page: Option<Page>,
         mut response: Response,
     ) -> Result<Response, LdpError> {
+        let members_max = page.as_ref().map_or(MEMBERS, |page| page.members_max.min(MEMBERS_MAX));
+        let after = match &page {
+            Some(page) if page.is_last => self.library().repository.last_page(resource, members_max).await?,
+            Some(page) => page.after.clone(),
+            None => None,
+        };
+        if self.method == Method::HEAD {
+            return Ok(unsent(response));
+        }
+        let _reading = self.turn_to_read().await?;
         let description = kept_description(self.library(), resource).await?;
         let title = terms::title_in(&description, resource.path()).or_else(|| filename(resource));
         let title = title.unwrap_or_else(|| name_of(resource.path()).to_owned());
-        let is_later = page.as_ref().is_some_and(|page| page.after.is_some() || page.is_last);
-        let members = self.members(resource, page).await?;
+        let is_later = after.is_some();
+        let members = match resource.kind() {
+            Kind::Container { .. } => Some(Members::read(self.library(), resource, after.as_ref(), members_max).await?),
+            Kind::RdfSource | Kind::Binary(_) => None,
+        };
+        if let (Some(page), Some(members)) = (&page, &members) {
+            page.describe(&self.site.iri(self.path()), members.next.as_ref(), response.headers_mut());
+        }
         let content = html! {
             @if !is_later {
                 (self.facts(resource))
                 (self.places(resource))
-                @if let Kind::Binary(binary) = resource.kind() { (self.preview(resource, binary).await?) }
+                @if let Kind::Binary(binary) = resource.kind() { (self.preview(resource, binary, &title).await?) }
                 (self.statements(resource, description))
                 @for (_, container) in giving.iter().filter(|(_, container)| container.path() != resource.path()) {
                     p { "Its members are in " (terms::iri(&self.site, &kept_iri(container.path()))) "." }
                 }
             }
-            (members)
+            @if let Some(members) = members { (members.table(&self.site, resource)) }
         };
         *response.body_mut() = about(&self.site, resource.path(), title).with(&content).into();
-        // Members change without the container.
-        response.headers_mut().remove(header::LAST_MODIFIED);
         Ok(response)
-    }
-
-    async fn members(&self, resource: &Resource, page: Option<Page>) -> Result<Markup, LdpError> {
-        if !matches!(resource.kind(), Kind::Container { .. }) {
-            return Ok(html! {});
-        }
-        let page = page.unwrap_or(Page { after: None, members_max: MEMBERS, is_last: false });
-        let after: Option<ListToken> = match page.is_last {
-            true => self.library().repository.last_page(resource, page.members_max).await?,
-            false => page.after,
-        };
-        let members = Members::read(self.library(), resource, after.as_ref(), page.members_max).await?;
-        Ok(members.table(&self.site, resource))
     }
 
     /// What the server knows of a resource.
@@ -88,8 +88,10 @@ impl LdpRequest {
         let versions = self.site.iri_of_target(&Target { path: resource.path().clone(), facet, at: At::All });
         html! {
             p.row {
-                @if is_binary { a.button.primary href=(self.site.iri(resource.path())) { "Open the file" } }
-                @if self.library().repository.keeps_versions(resource.path()) { a.button href=(versions) { "Versions" } }
+                @if is_binary { a.button.primary href=(local(&self.site.iri(resource.path()))) { "Open the file" } }
+                @if self.library().repository.keeps_versions(resource.path()) {
+                    a.button href=(local(&versions)) { "Versions" }
+                }
             }
         }
     }
@@ -100,11 +102,11 @@ impl LdpRequest {
         html! {
             @if !description.is_empty() {
                 h2 { "Description" }
-                (described::statements(&self.site, &own, description))
+                (described::statements(&self.site, &own, "description", description))
             }
             details {
                 summary { "Statements of the server" }
-                (described::statements(&self.site, &own, managed::statements(resource).into_iter().collect()))
+                (described::statements(&self.site, &own, "server", managed::statements(resource).into_iter().collect()))
             }
         }
     }

@@ -8,6 +8,7 @@ use store::UnixMillis;
 
 use crate::address::{Site, kept_iri, path_of_kept};
 use crate::managed::time_text;
+use crate::pages::local;
 
 /// The properties that name something, the best one first.
 const TITLES: [&str; 8] = [
@@ -23,6 +24,12 @@ const TITLES: [&str; 8] = [
 
 /// Most characters of a title.
 const TITLE_CHARS_MAX: usize = 200;
+
+/// Most characters of a term on a page. The other formats have all of them.
+const TEXT_CHARS_MAX: usize = 4_000;
+
+/// Most bytes of an address to which a page links.
+const ADDRESS_BYTES_MAX: usize = 8 << 10;
 
 /// What a resource is called in its own description (with stored IRIs).
 pub fn title_in(description: &Graph, path: &ResourcePath) -> Option<String> {
@@ -52,14 +59,18 @@ fn shortened(text: &str, chars_max: usize) -> String {
 /// An IRI, as a link if it is one of the web, and short if a prefix fits or it is of this
 /// repository.
 pub fn iri(site: &Site, kept: &str) -> Markup {
-    let shown = site.shown(kept);
-    let address = shown.as_deref().unwrap_or(kept);
-    let text = match path_of_kept(kept) {
-        Some(path) if shown.is_some() => format!("/{path}"),
-        _ => prefixed(address).unwrap_or_else(|| address.to_owned()),
-    };
+    if let (Some(address), Some(path)) = (site.shown(kept), path_of_kept(kept)) {
+        let part = kept.find(['#', '?']).map_or("", |at| &kept[at..]);
+        let text = shortened(&format!("/{path}{part}"), TEXT_CHARS_MAX);
+        return html! { a href=(local(&address)) { (text) } };
+    }
+    let address = site.shown(kept).unwrap_or_else(|| kept.to_owned());
+    let text = prefixed(&address).unwrap_or_else(|| address.clone());
+    let text = shortened(&text, TEXT_CHARS_MAX);
     let scheme = address.split(':').next().unwrap_or_default();
     let is_link = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    // A longer one is of no use in a browser.
+    let is_link = is_link && address.len() <= ADDRESS_BYTES_MAX;
     html! { @if is_link { a href=(address) { (text) } } @else { (text) } }
 }
 
@@ -76,7 +87,7 @@ pub fn literal(literal: &Literal) -> Markup {
         None => Some(prefixed(literal.datatype().as_str()).unwrap_or_else(|| literal.datatype().as_str().to_owned())),
     };
     html! {
-        span lang=[literal.language()] { (literal.value()) }
+        span lang=[literal.language()] { (shortened(literal.value(), TEXT_CHARS_MAX)) }
         @if let Some(note) = note { " " small.badge { (note) } }
     }
 }

@@ -1,20 +1,23 @@
 //! The versions of a resource for people: a list with the newest last, and what two of them differ
 //! in.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use axum::response::Response;
 use door_http::Place;
 use heads::RevisionId;
+use http::Method;
 use maud::{Markup, html};
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple};
 use repository::{Resource, Versions};
 
-use super::{about, described, members, terms};
+use super::{about_part, described, local, members, terms};
 use crate::address::{At, kept_iri};
 use crate::errors::LdpError;
-use crate::request::LdpRequest;
+use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
+use crate::timegate::State;
 use crate::version_name::VersionName;
 
 /// The fields of the form that compares two versions.
@@ -38,7 +41,7 @@ impl LdpRequest {
             html! { input type="radio" name=(field) value=(name) aria-label=(label) checked[is_proposed]; }
         };
         let content = html! {
-            form action=(self.iri_at(At::All)) {
+            form action="" {
                 div.wide {
                     table {
                         thead {
@@ -50,7 +53,7 @@ impl LdpRequest {
                                     td { (choice(COMPARED[0], name, older == Some(*revision))) }
                                     td { (choice(COMPARED[1], name, newer == Some(*revision))) }
                                     td {
-                                        a href=(self.iri_at(At::Version(*name))) { (terms::time(revision.time())) }
+                                        (self.version(*name, *revision))
                                         @if *revision == newest { " " span.badge { "newest" } }
                                     }
                                 }
@@ -60,11 +63,11 @@ impl LdpRequest {
                 }
                 p.row.pager {
                     @if versions.len() > 1 { button { "Compare" } }
-                    @if let Some(next) = next { a.button rel="next" href=(next) { "Later versions" } }
+                    @if let Some(next) = next { a.button rel="next" href=(local(&next)) { "Later versions" } }
                 }
             }
         };
-        about(&self.site, self.path(), format!("Versions of /{}", self.path())).with(&content)
+        about_part(&self.site, &self.target, format!("Versions of /{}", self.path())).with(&content)
     }
 
     /// What two versions differ in.
@@ -74,35 +77,48 @@ impl LdpRequest {
         names: [VersionName; 2],
         mut response: Response,
     ) -> Result<Response, LdpError> {
-        let [older, newer] = names;
-        let (older, newer) = (self.state(versions, older).await?.resource, self.state(versions, newer).await?.resource);
+        let mut states = [self.state(versions, names[0]).await?, self.state(versions, names[1]).await?];
+        states.sort_by_key(|state| state.resource.revision());
+        if self.method == Method::HEAD {
+            return Ok(unsent(response));
+        }
+        let _reading = self.turn_to_read().await?;
+        let [State { resource: older, name: older_name, .. }, State { resource: newer, name: newer_name, .. }] = states;
         let then = kept_description(self.library(), &older).await?;
         let now = kept_description(self.library(), &newer).await?;
         let (removed, added) = (only_in(&then, &now), only_in(&now, &then));
         let own = kept_iri(self.path());
-        let statements = |heading: &str, statements: Graph| {
+        let statements = |heading: &str, section: &str, statements: Graph| {
             html! {
                 @if !statements.is_empty() {
                     h2 { (heading) }
-                    (described::statements(&self.site, &own, statements))
+                    (described::statements(&self.site, &own, section, statements))
                 }
             }
         };
         let is_same = removed.is_empty() && added.is_empty() && bytes_of(&older) == bytes_of(&newer);
         let content = html! {
             p.lead {
-                "From " a href=(self.iri_at(At::Version(names[0]))) { (terms::time(older.revision().time())) }
-                " to " a href=(self.iri_at(At::Version(names[1]))) { (terms::time(newer.revision().time())) }
+                "From " (self.version(older_name, older.revision()))
+                " to " (self.version(newer_name, newer.revision()))
             }
             @if is_same { p.note { "The two versions have the same description and the same bytes." } }
             (bytes_changed(&older, &newer))
-            (statements("Removed statements", removed))
-            (statements("Added statements", added))
+            (statements("Removed statements", "removed", removed))
+            (statements("Added statements", "added", added))
         };
-        let mut page = about(&self.site, self.path(), format!("Changes of /{}", self.path()));
-        page.way.push(Place::new("Versions", self.iri_at(At::All)));
+        let mut page = about_part(&self.site, &self.target, format!("Changes of /{}", self.path()));
+        page.way.push(Place::new("Versions", local(&self.iri_at(At::All))));
         *response.body_mut() = page.with(&content).into();
         Ok(response)
+    }
+
+    /// A link to a version.
+    fn version(&self, name: VersionName, revision: RevisionId) -> Markup {
+        html! {
+            a href=(local(&self.iri_at(At::Version(name)))) { (terms::time(revision.time())) }
+            " " code { (name) }
+        }
     }
 }
 
@@ -139,11 +155,13 @@ fn bytes_changed(older: &Resource, newer: &Resource) -> Markup {
 /// The statements of one graph that the other lacks. Blank nodes have other labels in each version,
 /// so statements are compared without them, and each matches one.
 fn only_in(one: &Graph, other: &Graph) -> Graph {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    // The hash of a statement takes less memory than its text, and its seed is secret.
+    let hashes = RandomState::new();
+    let mut counts: HashMap<u64, u64> = HashMap::new();
     for triple in other {
-        *counts.entry(unlabelled(triple)).or_default() += 1;
+        *counts.entry(hashes.hash_one(unlabelled(triple))).or_default() += 1;
     }
-    let is_missing = |triple: &&Triple| match counts.get_mut(&unlabelled(triple)) {
+    let is_missing = |triple: &&Triple| match counts.get_mut(&hashes.hash_one(unlabelled(triple))) {
         Some(count) if *count > 0 => {
             *count -= 1;
             false
@@ -153,8 +171,8 @@ fn only_in(one: &Graph, other: &Graph) -> Graph {
     one.iter().filter(is_missing).cloned().collect()
 }
 
-/// A statement as text, with one label for all blank nodes.
-fn unlabelled(triple: &Triple) -> String {
+/// A statement with one label for all blank nodes.
+fn unlabelled(triple: &Triple) -> Triple {
     let blank = NamedNode::new_unchecked("_:");
     let mut triple = triple.clone();
     if let NamedOrBlankNode::BlankNode(_) = triple.subject {
@@ -163,7 +181,7 @@ fn unlabelled(triple: &Triple) -> String {
     if let Term::BlankNode(_) = triple.object {
         triple.object = blank.into();
     }
-    triple.to_string()
+    triple
 }
 
 #[cfg(test)]

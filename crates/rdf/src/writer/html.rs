@@ -1,6 +1,6 @@
 //! The content of a page for people, written as triples arrive: a heading per subject, and below it
-//! a list of its properties. Everything from outside is escaped, and only `http:` and `https:` addresses become
-//! links.
+//! a list of its properties. Everything from outside is escaped, and only `http:` and `https:`
+//! addresses become links.
 
 use oxrdf::{NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
 

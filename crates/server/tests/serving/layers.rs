@@ -51,9 +51,13 @@ async fn a_browser_gets_a_page_that_says_what_is_wrong() {
         assert!(page.text().contains(detail) && !page.text().contains("<script"), "{path}: {}", page.text());
     }
     let head = server.ask(Method::HEAD, "/nowhere", &browser).await;
-    assert_eq!(head.header("content-type"), "application/problem+json");
-    let program = server.ask(Method::GET, "/nowhere", &[("accept", "*/*")]).await;
-    assert_eq!(program.header("content-type"), "application/problem+json");
+    assert_eq!(head.header("content-type"), "text/html; charset=utf-8", "as for GET");
+    for accept in ["*/*", "application/json, text/html;q=0.5", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"] {
+        let program = server.ask(Method::GET, "/nowhere", &[("accept", accept)]).await;
+        assert_eq!(program.header("content-type"), "application/problem+json", "{accept}");
+    }
+    let opened = [("accept", "text/html"), ("sec-fetch-mode", "navigate")];
+    assert!(server.ask(Method::GET, "/nowhere", &opened).await.header("content-type").starts_with("text/html"));
 }
 
 #[tokio::test]
