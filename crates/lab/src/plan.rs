@@ -50,6 +50,9 @@ pub struct Plan {
     /// The node.
     #[serde(default)]
     pub node: Node,
+    /// When the node starts again; `None`: before every run, if any factor needs a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
     /// A run whose load was sent later than this (the 99th percentile) does not count: the machine
     /// was busy with something else.
     #[serde(default = "lateness", with = "humantime_serde")]
@@ -71,6 +74,16 @@ pub struct Node {
     pub jvm_options: Vec<String>,
     /// Further keys of `cassandra.yaml`.
     pub yaml: std::collections::BTreeMap<String, serde_json::Value>,
+}
+
+/// When the node starts again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// Before every run, so that no run profits from the Java machine that others have warmed up.
+    EveryRun,
+    /// Only before runs whose setting needs it.
+    WhenChanged,
 }
 
 /// Why a plan cannot be used.
@@ -188,6 +201,13 @@ impl Plan {
             return wrong("repeats", format!("at most {RUNS_MAX} runs: settings times workloads times repeats"));
         }
         Ok(())
+    }
+
+    /// When the node starts again. If some settings need a restart and others do not, only the runs
+    /// of some would begin with a cold Java machine: so all do.
+    pub fn restarts(&self) -> Restart {
+        let is_needed = self.factors.iter().any(|factor| factor.applied().needs_restart());
+        self.restart.unwrap_or(if is_needed { Restart::EveryRun } else { Restart::WhenChanged })
     }
 
     /// The workload of a name.

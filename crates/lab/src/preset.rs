@@ -76,6 +76,7 @@ fn thesis(scale: Scale) -> Plan {
         design,
         data: Data { records: (1e6 * scale.scale).max(RECORDS_MIN) as u64, ..Data::default() },
         node: Node { heap_mib: Some(HEAP_MIB), ..Node::default() },
+        restart: None,
         lateness_max: LATENESS_MAX,
         workloads,
         factors: vec![

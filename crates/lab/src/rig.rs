@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::factor::Setting;
+use crate::plan::Restart;
 use crate::workload::Workload;
 
 /// The setting that limits compactions. It is always read back: a check needs it.
@@ -81,9 +82,9 @@ pub trait Rig: Send {
     /// What is measured, on what.
     async fn facts(&mut self) -> Result<Facts, RigError>;
 
-    /// Brings a setting into force, with a restart only where it is needed. Returns whether there
-    /// was one.
-    async fn apply(&mut self, setting: &Setting) -> Result<bool, RigError>;
+    /// Brings a setting into force. The node starts again where the setting needs it, or before every
+    /// run: then not, if no run was made since it started. Returns whether it did.
+    async fn apply(&mut self, setting: &Setting, restart: Restart) -> Result<bool, RigError>;
 
     /// Makes the table again, with the setting's options, deletes snapshots, and waits until the
     /// disk is as before.

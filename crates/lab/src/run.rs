@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::checks;
 use crate::factor::Setting;
 use crate::line::Line;
-use crate::plan::Plan;
+use crate::plan::{Plan, Restart};
 use crate::rig::{Rig, RigError};
 use crate::schedule::Planned;
 
@@ -51,7 +51,7 @@ pub async fn make<R: Rig + ?Sized>(
 
 /// Fails if the node does not run with its default.
 async fn runs_with_default<R: Rig + ?Sized>(rig: &mut R, why: &str) -> Result<(), RigError> {
-    match rig.apply(&Setting::default()).await {
+    match rig.apply(&Setting::default(), Restart::WhenChanged).await {
         Err(RigError::Run(also)) => {
             Err(RigError::Fatal(format!("{why}; and the node does not run with its default: {also}")))
         }
@@ -70,7 +70,7 @@ async fn steps<R: Rig + ?Sized>(
     let workload = plan
         .workload(&planned.workload)
         .ok_or_else(|| RigError::Fatal(format!("the plan has no workload {}", planned.workload)))?;
-    line.was_restarted = rig.apply(&planned.setting).await?;
+    line.was_restarted = rig.apply(&planned.setting, plan.restarts()).await?;
     let baseline = rig.recreate(&planned.setting).await?;
     line.read_back = rig.read_back().await?;
     line.void.extend(checks::nothing_left(baseline));

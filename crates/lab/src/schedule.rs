@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::Design;
 use crate::factor::Setting;
-use crate::plan::Plan;
+use crate::plan::{Plan, Restart};
 
 /// A run that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +98,9 @@ fn planned(
 
 /// How many of the runs need the node to start again before them, the first included.
 pub fn restarts(plan: &Plan, runs: &[Planned]) -> usize {
+    if plan.restarts() == Restart::EveryRun {
+        return runs.len();
+    }
     let needed = |setting: &Setting| -> Vec<Option<String>> {
         let factors = plan.factors.iter().filter(|factor| factor.applied().needs_restart());
         factors.map(|factor| setting.get(&factor.name).map(str::to_owned)).collect()

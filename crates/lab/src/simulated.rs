@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 
 use crate::factor::{Applied, Setting};
-use crate::plan::Plan;
+use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::workload::Workload;
 
@@ -35,6 +35,8 @@ pub struct Surface {
     pub noise: f64,
     /// By what share every run is slower than the one before.
     pub drift_per_run: f64,
+    /// By what share a run is slower that begins with a cold Java machine.
+    pub cold: f64,
     /// A factor whose own value follows from another one, which is set at a start: (follows, from).
     pub follows: Option<(String, String)>,
 }
@@ -77,6 +79,8 @@ pub struct Simulated {
     fault: Fault,
     random: ChaCha8Rng,
     in_force: Setting,
+    /// Whether no run was made since the node started.
+    is_cold: bool,
     runs: u32,
     now_s: f64,
     counters: Counters,
@@ -90,7 +94,7 @@ impl Simulated {
     pub fn new(plan: &Plan, surface: Surface, fault: Fault) -> Self {
         let random = ChaCha8Rng::seed_from_u64(plan.seed);
         let (in_force, counters) = (Setting::default(), Counters::default());
-        Self { plan: plan.clone(), surface, fault, random, in_force, runs: 0, now_s: 0.0, counters }
+        Self { plan: plan.clone(), surface, fault, random, in_force, is_cold: true, runs: 0, now_s: 0.0, counters }
     }
 
     /// The p99 with a setting, without noise and drift.
@@ -114,7 +118,7 @@ impl Rig for Simulated {
         Ok(Facts { facts: facts.map(|(fact, value)| (fact.to_owned(), value.to_owned())).into() })
     }
 
-    async fn apply(&mut self, setting: &Setting) -> Result<bool, RigError> {
+    async fn apply(&mut self, setting: &Setting, restart: Restart) -> Result<bool, RigError> {
         self.runs += 1;
         if self.fault == Fault::FailsSometimes && self.runs.is_multiple_of(3) {
             return Err(RigError::Run("the node did not start".to_owned()));
@@ -126,7 +130,9 @@ impl Rig for Simulated {
             let is_so = |name: &String| self.plan.factor(name).is_some_and(|factor| factor.applied().needs_restart());
             setting.0.clone().into_iter().filter(|(name, _)| is_so(name)).collect()
         };
-        let is_restarted = needs_restart(setting) != needs_restart(&self.in_force);
+        let is_asked = restart == Restart::EveryRun && !self.is_cold;
+        let is_restarted = is_asked || needs_restart(setting) != needs_restart(&self.in_force);
+        self.is_cold |= is_restarted;
         match self.fault {
             Fault::IgnoresSettings => {}
             Fault::KeepsSettings => self.in_force.0.extend(setting.0.clone()),
@@ -171,7 +177,8 @@ impl Rig for Simulated {
     async fn load(&mut self, workload: &Workload, _: u64, _: &Path) -> Result<Loaded, RigError> {
         let time_s = (workload.warm_up + workload.duration).as_secs_f64();
         let drift = 1.0 + self.surface.drift_per_run * f64::from(self.runs);
-        let p99_ms = Self::truth_ms(&self.surface, &self.in_force) * drift * self.noise();
+        let cold = if std::mem::take(&mut self.is_cold) { 1.0 + self.surface.cold } else { 1.0 };
+        let p99_ms = Self::truth_ms(&self.surface, &self.in_force) * drift * cold * self.noise();
         let count = (workload.rate * time_s).round();
         let reads = (count * workload.mix.read_share()).round();
         self.now_s += time_s;

@@ -12,7 +12,7 @@ use lab::apply::{ApplyError, State, Target};
 use lab::execute::execute;
 use lab::factor::Setting;
 use lab::node::Node;
-use lab::plan::Plan;
+use lab::plan::{Plan, Restart};
 use lab::recommend::recommend;
 use lab::rig::{Rig, RigError};
 use lab::study::OpenStudy;
@@ -115,16 +115,17 @@ async fn a_node_that_has_ended_is_started_again(node: &mut Node, folder: &Path) 
         let killed = std::process::Command::new("kill").arg("-KILL").arg(process.file_name()).status();
         assert!(killed.unwrap().success());
     }
-    assert!(node.apply(&Setting::default()).await.unwrap(), "it was started");
+    assert!(node.apply(&Setting::default(), Restart::WhenChanged).await.unwrap(), "it was started");
+    assert!(!node.apply(&Setting::default(), Restart::EveryRun).await.unwrap(), "no run was made since");
     assert_eq!(node.read_back().await.unwrap()["compaction_throughput"], "64MiB/s");
 }
 
 /// On the node that runs already.
 async fn a_setting_that_the_node_refuses_is_a_void_run(node: &mut Node) {
     let wrong = Setting::of([("compaction_throughput", Some("fast"))]);
-    let Err(RigError::Run(why)) = node.apply(&wrong).await else { panic!("it is no setting") };
+    let Err(RigError::Run(why)) = node.apply(&wrong, Restart::WhenChanged).await else { panic!("it is no setting") };
     assert!(why.contains("cannot be set to fast"), "{why}");
-    assert!(!node.apply(&Setting::default()).await.unwrap(), "the node runs on");
+    assert!(!node.apply(&Setting::default(), Restart::WhenChanged).await.unwrap(), "the node runs on");
 }
 
 async fn what_a_running_node_takes_is_applied_and_read_back(plan: &Plan, folder: &Path) {

@@ -10,8 +10,9 @@ use lab::design::Design;
 use lab::execute::{ATTEMPTS_MAX, ExecuteError, execute, known_runs, runs_left};
 use lab::factor::Setting;
 use lab::line::Line;
-use lab::plan::Plan;
+use lab::plan::{Plan, Restart};
 use lab::recommend::{Change, Finding, recommend};
+use lab::schedule::restarts;
 use lab::simulated::{Fault, Simulated, Surface, level};
 use lab::study::{OpenStudy, Study, StudyError};
 
@@ -166,6 +167,37 @@ async fn where_nothing_matters_no_difference_is_found() {
     let finding = recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), flat).await;
     let Finding::NoDifference { visible: Some(visible), .. } = finding else { panic!("{finding:?}") };
     assert!((0.01..0.5).contains(&visible), "{visible}");
+}
+
+#[tokio::test]
+async fn a_cold_java_machine_is_no_cost_of_settings_that_need_a_restart() {
+    let heap = setting(&[("memtable_heap_space", "2")]);
+    let cold = Surface { base_ms: 20.0, noise: 0.01, cold: 0.2, ..Surface::default() };
+    let of_heap = async |restart| {
+        let plan = Plan { restart, ..plan(r#"{ kind = "one-at-a-time" }"#, TWO) };
+        let (lines, analysis) = measured(&plan, cold.clone(), Fault::None).await;
+        let row = analysis.tables[0].rows.iter().find(|row| row.setting == heap).cloned().unwrap();
+        (lines, row.difference.unwrap())
+    };
+    let (lines, found) = of_heap(None).await;
+    assert!(lines.iter().skip(1).all(|line| line.was_restarted), "some settings need a restart, so all runs have one");
+    assert!(found.p_corrected.unwrap() > 0.05 && found.relative.abs() < 0.02, "{found:?}");
+    // Where only some runs have one, a setting that does nothing looks worse.
+    let (lines, found) = of_heap(Some(Restart::WhenChanged)).await;
+    assert!(lines.iter().any(|line| !line.was_restarted) && found.relative > 0.03, "{found:?}");
+}
+
+#[test]
+fn a_node_starts_before_every_run_only_if_some_setting_needs_it() {
+    let with = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let runs = known_runs(&with, &[]);
+    assert_eq!((with.restarts(), restarts(&with, &runs)), (Restart::EveryRun, runs.len()));
+    let mut without = with.clone();
+    without.factors.retain(|factor| !factor.applied().needs_restart());
+    assert_eq!((without.restarts(), restarts(&without, &runs)), (Restart::WhenChanged, 1));
+    let chosen = Plan { restart: Some(Restart::EveryRun), ..without };
+    assert_eq!(restarts(&chosen, &runs), runs.len());
+    assert_eq!(Plan::parse(&chosen.to_toml()).unwrap(), chosen);
 }
 
 #[tokio::test]

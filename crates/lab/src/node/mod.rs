@@ -25,7 +25,7 @@ use testbed::record::Machine;
 
 use crate::catalogue;
 use crate::factor::{Applied, Factor, Setting};
-use crate::plan::Plan;
+use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::value;
 use crate::workload::Workload;
@@ -237,12 +237,14 @@ impl Rig for Node {
         Ok(Facts { facts })
     }
 
-    async fn apply(&mut self, setting: &Setting) -> Result<bool, RigError> {
+    async fn apply(&mut self, setting: &Setting, restart: Restart) -> Result<bool, RigError> {
         self.can_be_set(setting)?;
         let settings = config::settings(&self.plan, setting);
-        let is_same = self.running.as_ref().is_some_and(|running| running.started == settings);
+        let is_usable = self.running.as_ref().is_some_and(|running| {
+            running.started == settings && (restart == Restart::WhenChanged || running.table.is_none())
+        });
         // A node that has ended or does not answer is started again, whatever it was started with.
-        if is_same && self.is_alive() && self.set_live(setting).await.is_ok() {
+        if is_usable && self.is_alive() && self.set_live(setting).await.is_ok() {
             return Ok(false);
         }
         let started = self.start(settings).await;
