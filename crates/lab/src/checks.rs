@@ -66,7 +66,12 @@ pub fn counters_possible(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let of = |counters: &Counters| [counters.compacted_bytes, counters.compactions, counters.writes, counters.reads];
-    let goes_back = |one: &Counters, other: &Counters| of(one).iter().zip(of(other)).any(|(one, other)| other < *one);
+    let used_less = |one: &Counters, other: &Counters| {
+        one.used.iter().any(|(name, before)| other.used.get(name).is_some_and(|now| now < before))
+    };
+    let goes_back = |one: &Counters, other: &Counters| {
+        of(one).iter().zip(of(other)).any(|(one, other)| other < *one) || used_less(one, other)
+    };
     if goes_back(before, after) || goes_back(after, drained) {
         wrong.push("counters went back: the node was started again".to_owned());
         return wrong;

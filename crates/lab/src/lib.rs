@@ -10,7 +10,7 @@
 //! - `design/`: which combinations; `schedule.rs`: in which order.
 //! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
 //!   a real one.
-//! - `run.rs`: one run; `checks.rs`: what voids it. `execute.rs`: all runs; `line.rs` and
+//! - `run.rs`: one run; `checks.rs`: what voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and
 //!   `study.rs` keep them.
 //! - `stats/`: statistics; `analysis.rs`: what the runs say; `recommend.rs`: what follows;
 //!   `report/` shows it, and `apply.rs` sets what a running node takes.
@@ -21,6 +21,7 @@ pub mod analysis;
 pub mod apply;
 pub mod catalogue;
 pub mod checks;
+pub mod costs;
 pub mod design;
 pub mod execute;
 pub mod factor;

@@ -22,7 +22,7 @@ const fn more(name: &'static str, title: &'static str, unit: &'static str) -> Me
 }
 
 /// Metrics that can be objectives. The files of a run have more.
-pub const KNOWN: [Metric; 24] = [
+pub const KNOWN: [Metric; 32] = [
     less("mean_ms", "mean latency", "ms"),
     less("p50_ms", "median latency", "ms"),
     less("p90_ms", "p90 of latency", "ms"),
@@ -34,13 +34,21 @@ pub const KNOWN: [Metric; 24] = [
     less("write_p99_ms", "p99 of writes", "ms"),
     less("late_share", "operations above 10 ms", "share"),
     more("rate_per_s", "operations done", "per second"),
-    less("compacted_bytes", "bytes compacted", "bytes"),
-    less("compactions", "compactions", ""),
-    less("drain_s", "time until compactions have ended", "s"),
+    less("compacted_bytes", "bytes compacted during the load", "bytes"),
+    less("compacted_bytes_drained", "bytes compacted until drained", "bytes"),
+    less("compactions", "compactions during the load", ""),
+    less("compactions_drained", "compactions until drained", ""),
+    less("drain_s", "time until flushes and compactions have ended", "s"),
     less("disk_bytes", "size on disk in the end", "bytes"),
     less("space_amplification", "size on disk by size of records", ""),
-    less("write_amplification", "bytes to disk by bytes written", ""),
-    less("cpu_ms_per_operation", "processor time of the node per operation", "ms"),
+    less("write_amplification", "bytes to disk by bytes written, during the load", ""),
+    less("write_amplification_drained", "bytes to disk by bytes written, until drained", ""),
+    less("cpu_ms_per_operation", "processor time of the node per operation, during the load", "ms"),
+    less("cpu_ms_per_operation_drained", "processor time of the node per operation, until drained", "ms"),
+    less("node_read_bytes", "reads of the node from the disk during the load", "bytes"),
+    less("node_read_bytes_drained", "reads of the node from the disk until drained", "bytes"),
+    less("node_written_bytes", "writes of the node to the disk during the load", "bytes"),
+    less("node_written_bytes_drained", "writes of the node to the disk until drained", "bytes"),
     less("node_cpu", "processors in use by the node", ""),
     less("node_memory_bytes", "memory of the node", "bytes"),
     less("node_read_bytes_per_s", "reads of the node from the disk", "bytes per second"),

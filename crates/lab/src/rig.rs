@@ -14,6 +14,13 @@ use crate::workload::Workload;
 /// The setting that limits compactions. It is always read back: a check needs it.
 pub const THROTTLE: &str = "compaction_throughput";
 
+/// Counters of the node's process: seconds of processors, and bytes from and to disks.
+pub const NODE_CPU_S: &str = "node_cpu_s";
+/// See [`NODE_CPU_S`].
+pub const NODE_READ_BYTES: &str = "node_read_bytes";
+/// See [`NODE_CPU_S`].
+pub const NODE_WRITTEN_BYTES: &str = "node_written_bytes";
+
 /// Why a step failed.
 #[derive(Debug, Error)]
 pub enum RigError {
@@ -40,14 +47,17 @@ pub struct Baseline {
 pub struct Counters {
     /// When they were read, in seconds on a clock that only goes forward.
     pub at_s: f64,
-    /// Bytes on disk that compactions have read, and how many compactions have ended.
+    /// Bytes on disk that compactions of the table have read.
     pub compacted_bytes: f64,
-    /// Compactions that have ended.
+    /// Compactions of the table that have ended.
     pub compactions: f64,
     /// Writes and deletions of the table that the node has counted.
     pub writes: f64,
     /// Reads of the table that the node has counted.
     pub reads: f64,
+    /// What else was used, by the name of its metric, such as [`NODE_CPU_S`]. What cannot be read is
+    /// left out.
+    pub used: BTreeMap<String, f64>,
 }
 
 /// What a load did.
@@ -102,6 +112,7 @@ pub trait Rig: Send {
     /// Makes the load. Files of the run go into the folder.
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError>;
 
-    /// Waits until no compaction runs or waits. Returns metrics of the state then.
+    /// Flushes the table, and waits until no compaction runs or waits. Returns metrics of the state
+    /// then.
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError>;
 }

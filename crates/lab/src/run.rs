@@ -7,6 +7,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::checks;
+use crate::costs;
 use crate::factor::Setting;
 use crate::line::Line;
 use crate::plan::{Plan, Restart};
@@ -87,12 +88,8 @@ async fn steps<R: Rig + ?Sized>(
     line.void.extend(checks::load_made(plan, &loaded));
     line.void.extend(checks::counters_possible(&before, &after, &drained, &loaded, &line.read_back));
     line.notes = checks::notes(&loaded);
-    line.metrics = loaded.metrics;
+    line.metrics = loaded.metrics.clone();
     line.metrics.extend(state);
-    line.metrics.extend([
-        ("compacted_bytes".to_owned(), drained.compacted_bytes - before.compacted_bytes),
-        ("compactions".to_owned(), drained.compactions - before.compactions),
-        ("drain_s".to_owned(), drained.at_s - after.at_s),
-    ]);
+    line.metrics.extend(costs::costs(&plan.data, workload, &loaded, [&before, &after, &drained]));
     Ok(())
 }

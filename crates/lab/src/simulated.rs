@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Normal};
 
 use crate::factor::{Applied, Setting};
 use crate::plan::{Plan, Restart};
-use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
+use crate::rig::{Baseline, Counters, Facts, Loaded, NODE_CPU_S, NODE_WRITTEN_BYTES, Rig, RigError, THROTTLE};
 use crate::workload::Workload;
 
 /// A factor and one of its values.
@@ -37,6 +37,8 @@ pub struct Surface {
     pub drift_per_run: f64,
     /// By what share a run is slower that begins with a cold Java machine.
     pub cold: f64,
+    /// A value with which two thirds of what is written and compacted are put off until the drain.
+    pub puts_off: Option<Level>,
     /// A factor whose own value follows from another one, which is set at a start: (follows, from).
     pub follows: Option<(String, String)>,
 }
@@ -84,17 +86,33 @@ pub struct Simulated {
     runs: u32,
     now_s: f64,
     counters: Counters,
+    /// Bytes that are compacted and written in the drain.
+    put_off: (f64, f64),
 }
 
 /// The limit of compactions that the simulated node has by itself, in MiB per second.
 const THROTTLE_MIB_PER_S: f64 = 64.0;
+
+/// Bytes that the simulated node writes for each byte that it is given.
+const WRITE_AMPLIFICATION: f64 = 3.0;
 
 impl Simulated {
     /// A node with this surface and this fault.
     pub fn new(plan: &Plan, surface: Surface, fault: Fault) -> Self {
         let random = ChaCha8Rng::seed_from_u64(plan.seed);
         let (in_force, counters) = (Setting::default(), Counters::default());
-        Self { plan: plan.clone(), surface, fault, random, in_force, is_cold: true, runs: 0, now_s: 0.0, counters }
+        Self {
+            plan: plan.clone(),
+            surface,
+            fault,
+            random,
+            in_force,
+            is_cold: true,
+            runs: 0,
+            now_s: 0.0,
+            counters,
+            put_off: (0.0, 0.0),
+        }
     }
 
     /// The p99 with a setting, without noise and drift.
@@ -103,6 +121,10 @@ impl Simulated {
         let single = surface.effects.iter().filter(|(level, _)| has(level)).map(|(_, adds)| adds);
         let double = surface.interactions.iter().filter(|(one, other, _)| has(one) && has(other));
         surface.base_ms + single.sum::<f64>() + double.map(|(_, _, adds)| adds).sum::<f64>()
+    }
+
+    fn use_more(&mut self, name: &str, more: f64) {
+        *self.counters.used.entry(name.to_owned()).or_default() += more;
     }
 
     fn noise(&mut self) -> f64 {
@@ -167,6 +189,8 @@ impl Rig for Simulated {
         self.counters.writes += self.plan.data.records as f64;
         self.counters.compacted_bytes += 1e9;
         self.counters.compactions += 3.0;
+        // A counter that nobody has seen yet has no difference.
+        [NODE_CPU_S, NODE_WRITTEN_BYTES].into_iter().for_each(|name| self.use_more(name, 0.0));
         Ok(())
     }
 
@@ -189,21 +213,24 @@ impl Rig for Simulated {
         self.counters.writes += (count - reads) * counts;
         self.counters.reads += reads;
         let share = if self.fault == Fault::BrokenThrottle { 2.0 } else { 0.2 };
-        self.counters.compacted_bytes += share * THROTTLE_MIB_PER_S * f64::from(1 << 20) * (time_s + 1.0);
+        let compacted = share * THROTTLE_MIB_PER_S * f64::from(1 << 20) * (time_s + 1.0);
+        let written = WRITE_AMPLIFICATION * (count - reads) * f64::from(self.plan.data.record_bytes);
+        let puts_off =
+            self.surface.puts_off.as_ref().is_some_and(|(name, value)| self.in_force.get(name) == Some(value));
+        let later = if puts_off { 2.0 / 3.0 } else { 0.0 };
+        self.put_off = (compacted * later, written * later);
+        self.counters.compacted_bytes += compacted * (1.0 - later);
         self.counters.compactions += 1.0;
+        // What is fast here costs processor time.
+        self.use_more(NODE_CPU_S, count * 2.0 / p99_ms / 1e3);
+        self.use_more(NODE_WRITTEN_BYTES, written * (1.0 - later));
         if self.fault == Fault::Restarts {
             self.counters = Counters::default();
         }
         let due = (workload.rate * workload.duration.as_secs_f64()).round() as u64;
         let sent = |count: f64| (count as u64, count as u64);
         let lateness_p99_ms = if self.fault == Fault::LateLoad { 250.0 } else { 0.5 };
-        let metrics = [
-            ("p99_ms", p99_ms),
-            ("mean_ms", p99_ms / 4.0),
-            // What is fast here costs processor time.
-            ("cpu_ms_per_operation", 2.0 / p99_ms),
-            ("rate_per_s", workload.rate),
-        ];
+        let metrics = [("p99_ms", p99_ms), ("mean_ms", p99_ms / 4.0), ("rate_per_s", workload.rate)];
         Ok(Loaded {
             due,
             done: if self.fault == Fault::LosesOperations { due * 98 / 100 } else { due },
@@ -217,6 +244,9 @@ impl Rig for Simulated {
 
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {
         self.now_s += 0.5;
+        let (compacted, written) = std::mem::take(&mut self.put_off);
+        self.counters.compacted_bytes += compacted;
+        self.use_more(NODE_WRITTEN_BYTES, written);
         Ok(BTreeMap::from([("disk_bytes".to_owned(), 1e7)]))
     }
 }

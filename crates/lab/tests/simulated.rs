@@ -187,6 +187,23 @@ async fn a_cold_java_machine_is_no_cost_of_settings_that_need_a_restart() {
     assert!(lines.iter().any(|line| !line.was_restarted) && found.relative > 0.03, "{found:?}");
 }
 
+#[tokio::test]
+async fn a_setting_that_puts_work_off_is_cheaper_during_the_load_and_not_until_drained() {
+    let heap = setting(&[("memtable_heap_space", "2")]);
+    let puts_off = Some(level("memtable_heap_space", "2"));
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    let costs = ["write_amplification", "write_amplification_drained", "compacted_bytes", "compacted_bytes_drained"];
+    plan.beside = costs.map(str::to_owned).to_vec();
+    let (_, analysis) = measured(&plan, Surface { puts_off, ..surface() }, Fault::None).await;
+    let relative = |metric: &str| {
+        let table = analysis.tables.iter().find(|table| table.metric == metric && table.workload == "writes").unwrap();
+        table.rows.iter().find(|row| row.setting == heap).unwrap().difference.as_ref().unwrap().relative
+    };
+    for (during, drained) in [(costs[0], costs[1]), (costs[2], costs[3])] {
+        assert!(relative(during) < -0.6 && relative(drained).abs() < 1e-9, "{during}");
+    }
+}
+
 #[test]
 fn a_node_starts_before_every_run_only_if_some_setting_needs_it() {
     let with = plan(r#"{ kind = "one-at-a-time" }"#, TWO);

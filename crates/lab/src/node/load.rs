@@ -88,7 +88,6 @@ impl Load<'_> {
         doing("writing latencies", tally.write_log(&mut create("latencies.hlog")?))?;
         doing("writing seconds", tally.write_seconds(create("seconds.csv")?))?;
         let mut loaded = tally.loaded();
-        self.add_costs(&mut loaded, &samples);
         loaded.metrics.extend(samples);
         Ok(loaded)
     }
@@ -150,23 +149,6 @@ impl Load<'_> {
                 Request::Read(key) | Request::Delete(key) => session.execute_unpaged(&statement, (key,)).await,
             };
             done.map(drop)
-        }
-    }
-
-    /// What operations cost, by the means of samples.
-    fn add_costs(&self, loaded: &mut Loaded, samples: &std::collections::BTreeMap<String, f64>) {
-        let seconds = self.workload.duration.as_secs_f64();
-        if let Some(cpu) = samples.get("node_cpu") {
-            let ms = cpu * seconds * 1e3 / loaded.done.max(1) as f64;
-            loaded.metrics.insert("cpu_ms_per_operation".to_owned(), ms);
-        }
-        let share =
-            self.workload.mix.write / (self.workload.mix.write + self.workload.mix.read + self.workload.mix.delete);
-        let payload = loaded.done as f64 * share * f64::from(self.data.record_bytes);
-        if let Some(per_s) = samples.get("node_written_bytes_per_s")
-            && payload > 0.0
-        {
-            loaded.metrics.insert("write_amplification".to_owned(), per_s * seconds / payload);
         }
     }
 }

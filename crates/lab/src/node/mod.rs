@@ -3,10 +3,11 @@
 //! - `config.rs`: the settings of a node for a setting of the study; `views.rs`: what a node says
 //!   of itself; `table.rs`: the table of the load.
 //! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
-//!   machine meanwhile.
+//!   machine meanwhile; `process.rs` reads what the node's process has used.
 
 mod config;
 mod load;
+mod process;
 mod records;
 mod table;
 mod tally;
@@ -300,8 +301,10 @@ impl Rig for Node {
     }
 
     async fn counters(&mut self) -> Result<Counters, RigError> {
-        let mut counters = self.running()?.views.counters().await.map_err(failed)?;
+        let running = self.running()?;
+        let mut counters = running.views.counters(self.table()?.made_ms).await.map_err(failed)?;
         counters.at_s = self.begun.elapsed().as_secs_f64();
+        counters.used = process::used(running.pid);
         Ok(counters)
     }
 
@@ -313,6 +316,7 @@ impl Rig for Node {
     }
 
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {
+        self.nodetool(&["flush", table::KEYSPACE, table::NAME]).await?;
         self.wait_until_idle().await?;
         let disk_bytes = self.table()?.bytes(&self.running()?.folder) as f64;
         let data = &self.plan.data;

@@ -20,6 +20,8 @@ pub(super) const COLUMNS: usize = 5;
 pub(super) struct Table {
     /// The end of its folder's name, which no other table has.
     id: String,
+    /// When it was made, in milliseconds since 1970.
+    pub made_ms: i64,
     /// Writes a record.
     pub write: PreparedStatement,
     /// Reads one.
@@ -31,6 +33,7 @@ pub(super) struct Table {
 impl Table {
     /// Drops the table and makes it again.
     pub async fn create(views: &Views, options: &[String]) -> Result<Self, CqlError> {
+        let made_ms = jiff::Timestamp::now().as_millisecond();
         let keyspace = format!(
             "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} \
              WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
@@ -49,7 +52,7 @@ impl Table {
         let read = prepare(format!("SELECT {names} FROM {KEYSPACE}.{NAME} WHERE key = ?")).await?;
         let delete = prepare(format!("DELETE FROM {KEYSPACE}.{NAME} WHERE key = ?")).await?;
         let id = views.id_of(KEYSPACE, NAME).await?;
-        Ok(Self { id, write, read, delete })
+        Ok(Self { id, made_ms, write, read, delete })
     }
 
     /// Bytes of its files, below the folder of its node.

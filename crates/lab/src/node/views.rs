@@ -11,7 +11,7 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::policies::host_filter::AllowListHostFilter;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::Consistency;
-use scylla::value::CqlValue;
+use scylla::value::{CqlTimestamp, CqlValue};
 use thiserror::Error;
 
 use super::table;
@@ -20,6 +20,9 @@ use crate::rig::Counters;
 /// The pools in which flushes and compactions run and wait.
 const POOLS: [&str; 4] =
     ["CompactionExecutor", "MemtableFlushWriter", "MemtablePostFlush", "PerDiskMemtableFlushWriter_0"];
+
+/// A compaction that has ended: its keyspace and table, the bytes that it read, and when it ended.
+type Compaction = (Option<String>, Option<String>, Option<i64>, Option<CqlTimestamp>);
 
 /// A node that cannot be asked.
 #[derive(Debug, Error)]
@@ -124,21 +127,24 @@ impl Views {
         Ok(tasks.is_empty() && !pools.iter().any(is_busy))
     }
 
-    /// The counters of the load's table.
-    pub async fn counters(&self) -> Result<Counters, CqlError> {
-        let history = "SELECT keyspace_name, bytes_in FROM system.compaction_history";
-        let history = self.rows::<(Option<String>, Option<i64>)>(history).await?;
-        let own: Vec<_> = history
-            .into_iter()
-            .filter(|(keyspace, _)| keyspace.as_deref() == Some(table::KEYSPACE))
-            .map(|(_, bytes)| bytes.unwrap_or_default() as f64)
-            .collect();
+    /// The counters of the load's table. Compactions are those that have ended since an instant, in
+    /// milliseconds since 1970: those of earlier tables have the same name.
+    pub async fn counters(&self, since_ms: i64) -> Result<Counters, CqlError> {
+        let history = "SELECT keyspace_name, columnfamily_name, bytes_in, compacted_at FROM system.compaction_history";
+        let history = self.rows::<Compaction>(history).await?;
+        let is_own = |(keyspace, table, _, at): &Compaction| {
+            (keyspace.as_deref(), table.as_deref()) == (Some(table::KEYSPACE), Some(table::NAME))
+                && at.is_some_and(|at| at.0 >= since_ms)
+        };
+        let own = history.into_iter().filter(is_own);
+        let own: Vec<_> = own.map(|(_, _, bytes, _)| bytes.unwrap_or_default() as f64).collect();
         Ok(Counters {
             at_s: 0.0,
             compacted_bytes: own.iter().sum(),
             compactions: own.len() as f64,
             writes: self.count("local_write_latency").await?,
             reads: self.count("local_read_latency").await?,
+            used: BTreeMap::new(),
         })
     }
 
