@@ -9,7 +9,7 @@ use crate::factor::Setting;
 use crate::line::Line;
 use crate::metric::{self, Metric};
 use crate::plan::Plan;
-use crate::schedule::Planned;
+use crate::schedule::{FRESH, Planned};
 use crate::stats::{self, Contrast, Difference, Drift, Observation, Pair, Pooled, Summary};
 
 /// A metric under one workload.
@@ -51,6 +51,19 @@ pub struct Front {
     pub points: Vec<(Setting, f64, f64, bool)>,
 }
 
+/// A setting that was selected, measured afresh beside the default.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fresh {
+    /// The workload.
+    pub workload: String,
+    /// The metric.
+    pub metric: String,
+    /// The setting.
+    pub setting: Setting,
+    /// Its difference to the default. It is the only one of its metric and workload.
+    pub difference: Difference,
+}
+
 /// A run that does not count.
 #[derive(Clone, Debug, Serialize)]
 pub struct Void {
@@ -71,6 +84,9 @@ pub struct Void {
 pub struct Analysis {
     /// For each metric and workload.
     pub tables: Vec<Table>,
+    /// What was selected among these, measured afresh: its difference to the default beside it, for
+    /// each metric and workload. The tables above have none of these runs.
+    pub fresh: Vec<Fresh>,
     /// For the objective and the first metric beside it, for each workload.
     pub fronts: Vec<Front>,
     /// Runs that do not count.
@@ -87,7 +103,10 @@ pub struct Analysis {
 pub fn analyse(plan: &Plan, lines: &[Line]) -> Analysis {
     let metrics = std::iter::once(&plan.objective).chain(&plan.beside);
     let metrics: Vec<_> = metrics.filter_map(|name| metric::find(name)).collect();
-    let valid: Vec<_> = lines.iter().filter(|line| line.is_valid()).collect();
+    let (again, valid): (Vec<_>, Vec<_>) =
+        lines.iter().filter(|line| line.is_valid()).partition(|line| line.planned.stage == FRESH);
+    let fresh = plan.workloads.iter().flat_map(|workload| metrics.iter().map(|metric| (&workload.name, metric.name)));
+    let fresh = fresh.filter_map(|(workload, metric)| fresh_difference(&again, workload, metric)).collect();
     let mut tables: Vec<Table> = Vec::new();
     for metric in &metrics {
         for workload in &plan.workloads {
@@ -104,11 +123,11 @@ pub fn analyse(plan: &Plan, lines: &[Line]) -> Analysis {
     let void = lines.iter().filter(|line| !line.is_valid());
     Analysis {
         tables,
+        fresh,
         fronts,
         void: void.map(of_void).collect(),
         missing: missing(lines),
-        notes: valid
-            .iter()
+        notes: (lines.iter().filter(|line| line.is_valid()))
             .flat_map(|line| line.notes.iter().map(|note| (line.planned.number, note.clone())))
             .collect(),
         aliases: aliases(plan),
@@ -191,6 +210,16 @@ fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Optio
         left_out,
         drift,
     })
+}
+
+/// The difference of what was selected under a workload to the default beside it.
+fn fresh_difference(again: &[&Line], workload: &str, metric: &str) -> Option<Fresh> {
+    let settings = by_setting(again, workload, metric);
+    let defaults = settings.get(&Setting::default())?;
+    let (setting, values) = settings.iter().find(|(setting, _)| !setting.is_default())?;
+    let difference = stats::paired(&pairs(defaults, values), pooled(&settings))?;
+    let setting = (*setting).clone();
+    Some(Fresh { workload: workload.to_owned(), metric: metric.to_owned(), setting, difference })
 }
 
 /// Leaves out blocks that have not all settings: there the factors are not balanced. Returns how

@@ -9,6 +9,7 @@ use crate::analysis;
 use crate::factor::Setting;
 use crate::line::Line;
 use crate::plan::Plan;
+use crate::recommend;
 use crate::rig::{Rig, RigError};
 use crate::run;
 use crate::schedule::{self, Planned};
@@ -29,7 +30,8 @@ const PREFILL_PER_S: f64 = 5_000.0;
 pub struct Progress<'a> {
     /// Runs that are done.
     pub done: usize,
-    /// Runs that are known so far. A union follows only from the results of others.
+    /// Runs that are known so far. A union, and what is measured afresh, follow only from the results
+    /// of others.
     pub all: usize,
     /// How long the others take, by what those before took.
     pub left: Duration,
@@ -58,7 +60,7 @@ pub enum ExecuteError {
 
 /// All runs of a plan that are known with these results.
 pub fn known_runs(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
-    with_second_stage(plan, schedule::first_stage(plan), lines)
+    with_later_stages(plan, schedule::first_stage(plan), lines)
 }
 
 /// The known runs that are not done.
@@ -67,12 +69,17 @@ pub fn runs_left(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
     known_runs(plan, lines).into_iter().filter(|planned| !is_done(planned, &done)).collect()
 }
 
-fn with_second_stage(plan: &Plan, mut all: Vec<Planned>, lines: &[Line]) -> Vec<Planned> {
+fn with_later_stages(plan: &Plan, mut all: Vec<Planned>, lines: &[Line]) -> Vec<Planned> {
     let done = done(lines);
-    if all.iter().all(|planned| is_done(planned, &done)) {
-        let unions = analysis::unions(plan, lines);
-        let number = all.len() as u32 + 1;
-        all.extend(schedule::second_stage(plan, &unions, number));
+    let are_done = |runs: &[Planned]| runs.iter().all(|planned| is_done(planned, &done));
+    if !are_done(&all) {
+        return all;
+    }
+    let unions = analysis::unions(plan, lines);
+    all.extend(schedule::second_stage(plan, &unions, all.len() as u32 + 1));
+    if plan.confirm > 0 && are_done(&all) {
+        let selected = recommend::selected(plan, &analysis::analyse(plan, lines));
+        all.extend(schedule::fresh_stage(plan, &selected, all.len() as u32 + 1));
     }
     all
 }
@@ -115,7 +122,7 @@ pub async fn execute<R: Rig + ?Sized>(
     }
     loop {
         let lines = study.study().lines();
-        let all = with_second_stage(&plan, first.clone(), lines);
+        let all = with_later_stages(&plan, first.clone(), lines);
         let done = done(lines);
         let left: Vec<_> = all.iter().filter(|planned| !is_done(planned, &done)).collect();
         let progress = Progress {

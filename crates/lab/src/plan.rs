@@ -33,6 +33,9 @@ pub struct Plan {
     /// How often each setting is measured: the number of blocks.
     #[serde(default = "three")]
     pub repeats: u32,
+    /// How often the default and what was selected are measured again, afresh; 0: never.
+    #[serde(default = "five")]
+    pub confirm: u32,
     /// The default is measured again after so many runs; 0: never.
     #[serde(default = "five")]
     pub control_every: u32,
@@ -174,6 +177,9 @@ impl Plan {
         }
         if !(1..=1_000).contains(&self.repeats) {
             return wrong("repeats", "1 to 1,000".to_owned());
+        }
+        if self.confirm == 1 || self.confirm > 1_000 {
+            return wrong("confirm", "2 to 1,000 fresh runs of each, or 0".to_owned());
         }
         for metric in std::iter::once(&self.objective).chain(&self.beside) {
             if metric::find(metric).is_none() {

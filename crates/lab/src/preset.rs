@@ -18,6 +18,9 @@ const HEAP_MIB: u32 = 1_024;
 const RECORDS_MIN: f64 = 1_000.0;
 const DURATION_MIN_S: f64 = 2.0;
 
+/// The least fresh runs: of fewer than three, an interval says nothing.
+const CONFIRM_MIN: u32 = 3;
+
 /// What can be said of a preset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
@@ -68,9 +71,10 @@ fn thesis(scale: Scale) -> Plan {
         name: "thesis".to_owned(),
         seed: 1,
         repeats: scale.repeats,
+        confirm: scale.repeats.max(CONFIRM_MIN),
         control_every: 5,
         objective: "p99_ms".to_owned(),
-        beside: ["mean_ms", "compacted_bytes", "node_written_bytes_per_s", "cpu_ms_per_operation"]
+        beside: ["mean_ms", "compacted_bytes_drained", "node_written_bytes_drained", "cpu_ms_per_operation_drained"]
             .map(str::to_owned)
             .to_vec(),
         design,

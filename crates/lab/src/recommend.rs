@@ -9,6 +9,7 @@ use crate::factor::{Applied, Factor, Setting};
 use crate::line::Line;
 use crate::metric::{self, Metric};
 use crate::plan::Plan;
+use crate::stats::Difference;
 
 /// At most this corrected probability is a difference.
 pub const P_MAX: f64 = 0.05;
@@ -43,10 +44,48 @@ pub enum Finding {
         /// By what share.
         relative: f64,
     },
+    /// A setting was better when it was selected, and not for sure when it was measured afresh.
+    NotConfirmed {
+        /// The setting.
+        setting: Setting,
+        /// Its gain when it was selected.
+        selected: Gain,
+        /// Its gain in the fresh runs.
+        fresh: Gain,
+    },
     /// Nothing was measured that can be compared.
     Nothing,
     /// A setting is better.
     Better(Box<Change>),
+}
+
+/// How much better a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// The mean change of the objective by that of the default: −0.2 is a fifth less.
+    pub relative: f64,
+    /// Its interval, so wide that those of all comparisons hold together with 95 %.
+    pub interval: Option<(f64, f64)>,
+    /// The probability of such a difference where there is none, corrected for all comparisons.
+    pub p: Option<f64>,
+    /// Among how many comparisons it was found.
+    pub comparisons: usize,
+    /// Blocks that have both the setting and the default.
+    pub blocks: usize,
+}
+
+impl Change {
+    /// The gain that it has, as far as is known: that of the fresh runs, if they were made.
+    pub fn gain(&self) -> Gain {
+        self.fresh.unwrap_or(self.selected)
+    }
+}
+
+impl Gain {
+    fn of(difference: &Difference, p: Option<f64>, comparisons: usize) -> Self {
+        let interval = difference.interval_among(comparisons);
+        Self { relative: difference.relative, interval, p, comparisons, blocks: difference.blocks }
+    }
 }
 
 /// A change that is recommended.
@@ -54,14 +93,10 @@ pub enum Finding {
 pub struct Change {
     /// The setting.
     pub setting: Setting,
-    /// The mean change of the objective by that of the default: −0.2 is a fifth less.
-    pub gain: f64,
-    /// Its interval, so wide that those of all comparisons of the metric hold together with 95 %.
-    pub gain_interval: Option<(f64, f64)>,
-    /// How many comparisons of the metric there are.
-    pub comparisons: usize,
-    /// The probability of such a difference where there is none, corrected for all comparisons.
-    pub p_corrected: Option<f64>,
+    /// Its gain in the runs among which it was selected. That of the best of many is too good.
+    pub selected: Gain,
+    /// Its gain in fresh runs; `None` if they were not made, or not yet.
+    pub fresh: Option<Gain>,
     /// What to do to `cassandra.yaml`; and what leads back.
     pub yaml: Vec<(String, String)>,
     /// A statement for the table; and the one that leads back.
@@ -99,19 +134,27 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
         return Finding::Drift { relative: drift.relative };
     }
     let comparisons = comparisons(analysis, objective);
-    // Rows are in order: the first that is sure is the best.
-    let Some(best) = compared.iter().find(|row| is_sure(row) && is_better(row, objective)) else {
+    let Some((best, difference)) = best(&compared, objective) else {
         let visible = compared.iter().filter_map(|row| row.difference.as_ref()?.visible_among(comparisons));
         return Finding::NoDifference { visible: visible.max_by(f64::total_cmp), effects: effects(table) };
     };
-    let Some(difference) = &best.difference else { return Finding::Nothing };
+    let selected = Gain::of(difference, difference.p_corrected, comparisons);
+    let again = analysis.fresh.iter().find(|fresh| {
+        (&fresh.metric, &fresh.workload, &fresh.setting) == (&table.metric, &table.workload, &best.setting)
+    });
+    let again = again.map(|fresh| &fresh.difference);
+    // Nothing was selected among the fresh runs, so there is nothing to correct for.
+    let fresh = again.map(|again| Gain::of(again, again.p, 1));
+    if let Some((fresh, again)) = fresh.zip(again)
+        && !(is_sure(again.p) && is_better(again, objective))
+    {
+        return Finding::NotConfirmed { setting: best.setting.clone(), selected, fresh };
+    }
     let defaults = defaults(plan, lines);
     let mut change = Change {
         setting: best.setting.clone(),
-        gain: difference.relative,
-        gain_interval: difference.interval_among(comparisons),
-        comparisons,
-        p_corrected: difference.p_corrected,
+        selected,
+        fresh,
         yaml: Vec::new(),
         alter_table: None,
         jvm: Vec::new(),
@@ -135,12 +178,31 @@ fn effects(table: &Table) -> Vec<String> {
     table.contrasts.iter().filter(is_sure).map(|contrast| contrast.factors.join(" × ")).collect()
 }
 
-fn is_sure(row: &Row) -> bool {
-    row.difference.as_ref().and_then(|difference| difference.p_corrected).is_some_and(|p| p <= P_MAX)
+/// The best setting that is better than the default for sure. Rows are in order: it is the first.
+fn best<'a>(rows: &[&'a Row], objective: &Metric) -> Option<(&'a Row, &'a Difference)> {
+    let mut all = rows.iter().filter_map(|row| Some((*row, row.difference.as_ref()?)));
+    all.find(|(_, difference)| is_sure(difference.p_corrected) && is_better(difference, objective))
 }
 
-fn is_better(row: &Row, metric: &Metric) -> bool {
-    row.difference.as_ref().is_some_and(|difference| (difference.mean < 0.0) == metric.is_less_better)
+/// What would be recommended without fresh runs, by workload: what they are made of.
+pub fn selected(plan: &Plan, analysis: &Analysis) -> Vec<(Setting, String)> {
+    let Some(objective) = metric::find(&plan.objective) else { return Vec::new() };
+    let tables = analysis.tables.iter().filter(|table| table.metric == objective.name);
+    let steady = tables.filter(|table| !table.drift.as_ref().is_some_and(|drift| drift.is_drifting));
+    steady
+        .filter_map(|table| {
+            let (best, _) = best(&table.rows.iter().collect::<Vec<_>>(), objective)?;
+            Some((best.setting.clone(), table.workload.clone()))
+        })
+        .collect()
+}
+
+fn is_sure(p: Option<f64>) -> bool {
+    p.is_some_and(|p| p <= P_MAX)
+}
+
+fn is_better(difference: &Difference, metric: &Metric) -> bool {
+    (difference.mean < 0.0) == metric.is_less_better
 }
 
 /// What gets worse for sure.
@@ -149,7 +211,7 @@ fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
         let metric = metric::find(&table.metric)?;
         let row = table.rows.iter().find(|row| &row.setting == setting)?;
         let difference = row.difference.as_ref()?;
-        let is_worse = is_sure(row) && !is_better(row, metric);
+        let is_worse = is_sure(difference.p_corrected) && !is_better(difference, metric);
         is_worse.then(|| format!("{} under {}: {:+.1} %", metric.title, table.workload, difference.relative * 100.0))
     });
     worse.collect()

@@ -9,12 +9,17 @@ use crate::design::Design;
 use crate::factor::Setting;
 use crate::plan::{Plan, Restart};
 
+/// The stage of fresh runs.
+pub const FRESH: u8 = 3;
+
+static DEFAULT: Setting = Setting(std::collections::BTreeMap::new());
+
 /// A run that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
     /// Its number in the study, from 1.
     pub number: u32,
-    /// 1: what the design says. 2: what follows from its results.
+    /// 1: what the design says. 2: what follows from its results. 3: the best of these, afresh.
     pub stage: u8,
     /// Its block, from 1. Each block has each setting once under each of its workloads.
     pub block: u32,
@@ -50,10 +55,31 @@ pub fn second_stage(plan: &Plan, unions: &[(Setting, String)], number: u32) -> V
     ordered(plan, &pairs, 2, number)
 }
 
-/// These pairs of setting and workload once in each block, in random order.
-fn ordered(plan: &Plan, pairs: &[(Setting, String)], stage: u8, first: u32) -> Vec<Planned> {
+/// Fresh runs of what was selected, each beside the default in blocks of two. They have keys and
+/// records of their own.
+pub fn fresh_stage(plan: &Plan, selected: &[(Setting, String)], number: u32) -> Vec<Planned> {
+    let mut random = random(plan, FRESH);
+    let mut all = Vec::new();
+    for block in 1..=plan.confirm {
+        let pairs = selected.iter().flat_map(|(setting, workload)| [(setting, workload), (&DEFAULT, workload)]);
+        let mut order: Vec<_> = pairs.collect();
+        order.shuffle(&mut random);
+        for (setting, workload) in order {
+            all.push(planned(plan, all.len() as u32 + number, FRESH, block, workload, setting.clone(), false));
+        }
+    }
+    all
+}
+
+fn random(plan: &Plan, stage: u8) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     random.set_stream(u64::from(stage));
+    random
+}
+
+/// These pairs of setting and workload once in each block, in random order.
+fn ordered(plan: &Plan, pairs: &[(Setting, String)], stage: u8, first: u32) -> Vec<Planned> {
+    let mut random = random(plan, stage);
     let mut all = Vec::new();
     let mut since_control = 0;
     for block in 1..=plan.repeats {
@@ -92,7 +118,8 @@ fn planned(
     is_control: bool,
 ) -> Planned {
     let place = plan.workloads.iter().position(|other| other.name == workload).unwrap_or_default() as u64;
-    let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(block) * 1_009).wrapping_add(place);
+    let block_of_all = u64::from(block) + if stage == FRESH { u64::from(plan.repeats) } else { 0 };
+    let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(block_of_all * 1_009).wrapping_add(place);
     Planned { number, stage, block, workload: workload.to_owned(), setting, is_control, seed }
 }
 

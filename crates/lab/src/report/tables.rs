@@ -4,7 +4,7 @@ use testbed::page::number::{NONE, significant};
 
 use super::Report;
 use super::words::percent;
-use crate::analysis::{Front, Table};
+use crate::analysis::{Fresh, Front, Table};
 use crate::factor::Setting;
 use crate::metric;
 
@@ -25,6 +25,7 @@ pub fn sections(report: &Report<'_>) -> Vec<Section> {
     let mut all: Vec<_> = analysis.tables.iter().map(|table| settings(table, &analysis.missing)).collect();
     all.extend(analysis.tables.iter().filter(|table| !table.contrasts.is_empty() || table.left_out > 0).map(effects));
     all.extend(analysis.fronts.iter().map(front));
+    all.extend(fresh(&analysis.fresh));
     all.extend(drift(&analysis.tables));
     let mut also = |title: &str, headings: Vec<&'static str>, rows: Vec<Vec<String>>| {
         if !rows.is_empty() {
@@ -113,6 +114,25 @@ fn front(front: &Front) -> Section {
         headings: vec!["setting", "first", "second"],
         rows: best.map(|(setting, a, b, _)| vec![setting.to_string(), significant(*a), significant(*b)]).collect(),
     }
+}
+
+fn fresh(all: &[Fresh]) -> Option<Section> {
+    let row = |fresh: &Fresh| {
+        let difference = &fresh.difference;
+        vec![
+            format!("{} under {}", title(&fresh.metric), fresh.workload),
+            fresh.setting.to_string(),
+            difference.blocks.to_string(),
+            percent(difference.relative),
+            range(difference.relative_interval, percent),
+            probability(difference.p),
+        ]
+    };
+    (!all.is_empty()).then(|| Section {
+        title: "What was selected, measured afresh".to_owned(),
+        headings: vec!["metric", "setting", "blocks", "to default", "95 %", "p"],
+        rows: all.iter().map(row).collect(),
+    })
 }
 
 fn drift(tables: &[Table]) -> Option<Section> {

@@ -26,6 +26,15 @@ pub fn finding(recommendation: &Recommendation) -> Vec<String> {
              nothing is recommended.",
             percent(*relative)
         )],
+        Finding::NotConfirmed { setting, selected, fresh } => vec![format!(
+            "{of}: no difference found. {setting} looked better by {}, and measured afresh {} times beside the default \
+             it had {}{}{}.",
+            percent(selected.relative),
+            fresh.blocks,
+            percent(fresh.relative),
+            between(fresh.interval),
+            probability(fresh.p),
+        )],
         Finding::NoDifference { visible, effects } => no_difference(&of, *visible, effects),
         Finding::Better(change) => better(&of, change),
     }
@@ -46,18 +55,33 @@ fn no_difference(of: &str, visible: Option<f64>, effects: &[String]) -> Vec<Stri
     lines
 }
 
-fn better(of: &str, change: &Change) -> Vec<String> {
-    let p = change.p_corrected.map_or_else(String::new, |p| match p {
+fn probability(p: Option<f64>) -> String {
+    p.map_or_else(String::new, |p| match p {
         p if p < 0.001 => ", p < 0.001".to_owned(),
         p => format!(", p = {p:.3}"),
-    });
+    })
+}
+
+fn better(of: &str, change: &Change) -> Vec<String> {
+    let (gain, selected) = (change.gain(), &change.selected);
+    let p = probability(gain.p);
     let mut lines =
-        vec![format!("{of}: {}{}{p} by {}.", percent(change.gain), between(change.gain_interval), change.setting)];
-    if change.comparisons > 1 {
+        vec![format!("{of}: {}{}{p} by {}.", percent(gain.relative), between(gain.interval), change.setting)];
+    if let Some(fresh) = &change.fresh {
+        let best = match selected.comparisons {
+            0 | 1 => String::new(),
+            comparisons => format!(" as the best of {comparisons} comparisons"),
+        };
+        lines.push(format!(
+            "That is what {} fresh runs beside the default had. It was selected{best}, with {}.",
+            fresh.blocks,
+            percent(selected.relative),
+        ));
+    } else if selected.comparisons > 1 {
         lines.push(format!(
             "It is the best of {} comparisons, so the gain is probably smaller. Measure it again, alone, before you \
              count on it.",
-            change.comparisons
+            selected.comparisons
         ));
     }
     for (what, steps) in [("cassandra.yaml", &change.yaml), ("Options of Java", &change.jvm)] {
@@ -95,6 +119,7 @@ mod tests {
             name = "x"
             repeats = 3
             control_every = 0
+            confirm = 0
             design = { kind = "factorial" }
             workloads = [{ name = "w", mix = { write = 1 }, rate = 10, duration = "1s" }]
             [[factors]]

@@ -60,5 +60,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     if matches!(plan.design, lab::design::Design::OneAtATime { union: true, .. }) {
         output.line("Then the best values of all factors together, beside the default.")?;
     }
+    if plan.confirm > 0 {
+        output.line(format!("Then {} fresh runs of what is best, each beside the default.", plan.confirm))?;
+    }
     output.finish()
 }

@@ -1,0 +1,114 @@
+//! What was selected is measured afresh.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lab::analysis::analyse;
+use lab::execute::runs_left;
+use lab::line::Line;
+use lab::plan::Plan;
+use lab::recommend::{Finding, Gain, recommend};
+use lab::run::make;
+use lab::schedule::FRESH;
+use lab::simulated::{Fault, Simulated, Surface, level};
+
+use super::{THREE, change, plan, surface};
+
+/// All runs of a plan, without a folder.
+async fn in_memory(plan: &Plan, surface: &Surface) -> Vec<Line> {
+    let mut node = Simulated::new(plan, surface.clone(), Fault::None);
+    let mut lines = Vec::new();
+    loop {
+        let left = runs_left(plan, &lines);
+        if left.is_empty() {
+            return lines;
+        }
+        for planned in left {
+            lines.push(make(&mut node, plan, &planned, 1, &BTreeMap::new(), Path::new("")).await.unwrap());
+        }
+    }
+}
+
+/// What is found under one workload with each of so many seeds.
+async fn findings(seeds: u64, values: &str, surface: Surface) -> Vec<Finding> {
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, values);
+    plan.workloads.truncate(1);
+    let mut all = Vec::new();
+    for seed in 1..=seeds {
+        plan.seed = seed;
+        let lines = in_memory(&plan, &surface).await;
+        all.push(recommend(&plan, &lines, &analyse(&plan, &lines)).swap_remove(0).finding);
+    }
+    all
+}
+
+#[tokio::test]
+async fn of_pure_noise_no_difference_is_found_with_almost_any_seed() {
+    let noise = Surface { base_ms: 20.0, noise: 0.05, ..Surface::default() };
+    let all = findings(100, "[2, 4, 8]", noise).await;
+    let is_none = |finding: &&Finding| matches!(finding, Finding::NoDifference { .. } | Finding::NotConfirmed { .. });
+    assert!(all.iter().filter(is_none).count() >= 97, "{all:?}");
+    assert!(!all.iter().any(|finding| matches!(finding, Finding::Better(_))), "{all:?}");
+}
+
+#[tokio::test]
+async fn the_best_of_equally_good_settings_looks_too_good_and_fresh_runs_show_its_true_gain() {
+    let factors = ["memtable_heap_space", "concurrent_compactors", "trickle_fsync"];
+    let effects = factors.iter().flat_map(|name| ["2", "4", "8"].map(|value| (level(name, value), -1.0)));
+    let surface = Surface { base_ms: 20.0, effects: effects.collect(), noise: 0.03, ..Surface::default() };
+    let gains = |finding: &Finding| match finding {
+        Finding::Better(change) => Some((change.selected, change.fresh.unwrap())),
+        Finding::NotConfirmed { selected, fresh, .. } => Some((*selected, *fresh)),
+        _ => None,
+    };
+    let all: Vec<_> = findings(60, "[2, 4, 8]", surface).await.iter().filter_map(gains).collect();
+    assert!(all.len() > 30, "{}", all.len());
+    let mean = |of: fn(&(Gain, Gain)) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    // Each of them takes a twentieth off.
+    assert!(mean(|(selected, _)| selected.relative) < -0.06);
+    assert!((mean(|(_, fresh)| fresh.relative) + 0.05).abs() < 0.01);
+    let holds = |(_, fresh): &&(Gain, Gain)| fresh.interval.is_some_and(|(low, high)| low < -0.05 && -0.05 < high);
+    assert!(all.iter().filter(holds).count() * 10 >= all.len() * 8);
+}
+
+#[tokio::test]
+async fn what_is_selected_is_measured_afresh_beside_the_default_in_random_order() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, THREE);
+    let lines = in_memory(&plan, &surface()).await;
+    let fresh: Vec<_> = lines.iter().filter(|line| line.planned.stage == FRESH).collect();
+    // The default and the best setting under each of two workloads, in each of five blocks.
+    assert_eq!(fresh.len(), 2 * 2 * 5);
+    assert_eq!(fresh.iter().filter(|line| line.planned.setting.is_default()).count(), 10);
+    let order = |block| fresh.iter().filter(move |line| line.planned.block == block).map(|line| &line.planned.setting);
+    assert!((2..=5).any(|block| !order(block).eq(order(1))));
+    let seeds: Vec<_> = lines.iter().filter(|line| line.planned.stage == 1).map(|line| line.planned.seed).collect();
+    assert!(fresh.iter().all(|line| !seeds.contains(&line.planned.seed)), "they have keys of their own");
+    let (tables, change) = {
+        let analysis = analyse(&plan, &lines);
+        let finding = recommend(&plan, &lines, &analysis).swap_remove(0).finding;
+        (analysis.tables, change(finding))
+    };
+    assert_eq!((change.fresh.unwrap().blocks, change.fresh.unwrap().comparisons), (5, 1));
+    let mut others = tables[0].rows.iter().filter(|row| !row.setting.is_default());
+    assert!(others.all(|row| row.summary.values.len() == 4), "they are in no other table");
+    // A study that ended among them goes on with the same ones.
+    let left: Vec<_> = lines[lines.len() - 7..].iter().map(|line| line.planned.clone()).collect();
+    assert_eq!(runs_left(&plan, &lines[..lines.len() - 7]), left);
+    // Until they are made, the gain is that of the selection.
+    let early = &lines[..lines.len() - 20];
+    let finding = recommend(&plan, early, &analyse(&plan, early)).swap_remove(0).finding;
+    assert!(matches!(finding, Finding::Better(change) if change.fresh.is_none()));
+}
+
+#[tokio::test]
+async fn what_fresh_runs_do_not_confirm_is_not_recommended() {
+    let plan = plan(r#"{ kind = "one-at-a-time" }"#, THREE);
+    let mut lines = in_memory(&plan, &surface()).await;
+    for line in lines.iter_mut().filter(|line| line.planned.stage == FRESH) {
+        line.metrics.insert("p99_ms".to_owned(), 20.0 + f64::from(line.planned.number % 3));
+    }
+    let found = recommend(&plan, &lines, &analyse(&plan, &lines)).swap_remove(0);
+    assert!(matches!(&found.finding, Finding::NotConfirmed { fresh, .. } if fresh.blocks == 5), "{found:?}");
+    let words = lab::report::finding(&found).join("\n");
+    assert!(words.contains("no difference found") && words.contains("measured afresh 5 times"), "{words}");
+}
