@@ -28,7 +28,7 @@ pub enum ClusterError {
     )]
     NoMaven,
     /// Maven did not fetch the jars.
-    #[error("Maven could not fetch Cassandra's jars ({reason}); the next start tries again. It said:\n{output}")]
+    #[error("Maven could not fetch jars ({reason}); the next start tries again. It said:\n{output}")]
     Fetch {
         /// Why it failed.
         reason: String,

@@ -19,7 +19,10 @@ pub const CASSANDRA_VERSION: &str = "5.0.6";
 const COPY_DEPENDENCIES: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 
 /// How long fetching may take, and how long another process that is fetching is waited for.
-const PATIENCE: Duration = Duration::from_secs(900);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What Maven says.
+const LOG: &str = "maven.log";
 
 /// Names and sizes of all jars of a complete folder; written last.
 const CONTENTS: &str = "contents.json";
@@ -112,24 +115,9 @@ fn fetch(cache: &Path, maven: &Path, java: &Java) -> Result<tempfile::TempDir> {
     let fresh = tempfile::Builder::new().prefix("fetching-").tempdir_in(cache).doing("making a folder in", cache)?;
     let pom = fresh.path().join("pom.xml");
     cache::write(&pom, &pom_xml())?;
-    let log = fresh.path().join("maven.log");
-    let output = File::create(&log).doing("making", &log)?;
-    let arguments = ["--batch-mode", "--strict-checksums", COPY_DEPENDENCIES, "-DincludeScope=runtime"];
     let to = format!("-DoutputDirectory={}", fresh.path().display());
-    let arguments = arguments.iter().map(OsStr::new).chain([to.as_ref(), "--file".as_ref(), pom.as_os_str()]);
-    let mut running = Guarded::spawn(maven.as_os_str(), arguments, output, |command| {
-        command.current_dir(fresh.path());
-        if let Some(home) = java.home() {
-            command.env("JAVA_HOME", home);
-        }
-    })
-    .doing("starting", maven)?;
-    let ended = running.wait_for(PATIENCE).doing("waiting for Maven in", fresh.path())?;
-    match ended {
-        Some(status) if status.success() => {}
-        Some(status) => return Err(incomplete(&status.to_string(), &tail(&log))),
-        None => return Err(incomplete(&format!("not done within {PATIENCE:?}"), &tail(&log))),
-    }
+    let (file, log) = (pom.display().to_string(), fresh.path().join(LOG));
+    run_maven(maven, java, fresh.path(), &[COPY_DEPENDENCIES, "-DincludeScope=runtime", &to, "--file", &file])?;
     let sizes = jar_sizes(fresh.path()).doing("listing", fresh.path())?;
     if !sizes.contains_key(&format!("cassandra-all-{CASSANDRA_VERSION}.jar")) {
         return Err(incomplete("cassandra-all is missing", &tail(&log)));
@@ -137,6 +125,25 @@ fn fetch(cache: &Path, maven: &Path, java: &Java) -> Result<tempfile::TempDir> {
     let contents = serde_json::to_string_pretty(&sizes).map_err(std::io::Error::from).doing("listing", fresh.path())?;
     cache::write(&fresh.path().join(CONTENTS), &contents)?;
     Ok(fresh)
+}
+
+/// Runs Maven in a folder, where its log stays.
+pub(crate) fn run_maven(maven: &Path, java: &Java, folder: &Path, arguments: &[&str]) -> Result<()> {
+    let log = folder.join(LOG);
+    let output = File::create(&log).doing("making", &log)?;
+    let arguments = ["--batch-mode", "--strict-checksums"].iter().chain(arguments).map(OsStr::new);
+    let mut running = Guarded::spawn(maven.as_os_str(), arguments, output, |command| {
+        command.current_dir(folder);
+        if let Some(home) = java.home() {
+            command.env("JAVA_HOME", home);
+        }
+    })
+    .doing("starting", maven)?;
+    match running.wait_for(PATIENCE).doing("waiting for Maven in", folder)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(incomplete(&status.to_string(), &tail(&log))),
+        None => Err(incomplete(&format!("not done within {PATIENCE:?}"), &tail(&log))),
+    }
 }
 
 fn incomplete(reason: &str, output: &str) -> ClusterError {

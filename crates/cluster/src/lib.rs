@@ -15,8 +15,8 @@
 //! How to read it:
 //!
 //! - `spec.rs`: the options of a cluster; `cluster.rs`: its operations; `error.rs`: its errors;
-//! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder that keeps
-//!   them;
+//! - `java.rs`, `jars.rs`, `jolokia.rs`: where Java, Cassandra and the agent that shows MBeans come
+//!   from; `cache.rs`: the folder that keeps them;
 //! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: a node's address, its
 //!   part of the ring, its files, command line, memory and certificates;
 //! - `guard.rs`: ends children with their owner; `node.rs`: a node from start to end; `cql.rs`:
@@ -34,6 +34,7 @@ mod error;
 mod guard;
 mod jars;
 mod java;
+mod jolokia;
 mod jvm;
 mod memory;
 mod network;
@@ -49,6 +50,7 @@ pub use control::{Control, Order, leave_terminal, order};
 pub use error::{ClusterError, Result};
 pub use jars::CASSANDRA_VERSION;
 pub use java::Java;
+pub use jolokia::{JOLOKIA_VERSION, jolokia_agent, jolokia_option};
 pub use node::{NodeState, NodeStatus};
 pub use nodetool::nodetool;
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::costs::DRAINED;
 use crate::factor::Setting;
 use crate::plan::Plan;
 use crate::rig::{Baseline, Counters, Loaded, THROTTLE};
@@ -18,6 +19,9 @@ const BURST_S: f64 = 1.0;
 
 /// The share by which counters of the node and of the load may differ.
 const COUNTS_TOLERANCE: f64 = 0.01;
+
+/// The share by which two accounts of the same bytes may differ.
+const ACCOUNTS_TOLERANCE: f64 = 0.05;
 
 /// A run whose median grows by this factor from its second quarter to its last was not steady.
 const GROWTH_MAX: f64 = 1.5;
@@ -123,4 +127,37 @@ pub fn notes(loaded: &Loaded) -> Vec<String> {
         notes.push(format!("{} of {} operations were not done", loaded.due - loaded.done, loaded.due));
     }
     notes
+}
+
+/// Whether the two accounts of compactions agree: MBeans count those of all tables, and their bytes
+/// before compression; `system.compaction_history` has those of the load's table on disk.
+pub fn accounts_agree(metrics: &BTreeMap<String, f64>) -> Vec<String> {
+    let more = [("compactions", "jmx_compactions"), ("compacted_bytes", "jmx_compacted_bytes")];
+    let of = |name: &str| metrics.get(&format!("{name}{DRAINED}")).copied();
+    let differs = more.into_iter().filter_map(|(in_history, of_jmx)| {
+        let (kept, counted) = (of(in_history)?, of(of_jmx)?);
+        // What does not compress has a few bytes more on disk.
+        let is_too_few = counted < kept * (1.0 - ACCOUNTS_TOLERANCE);
+        is_too_few.then(|| format!("MBeans counted {counted} {in_history}, system.compaction_history has {kept}"))
+    });
+    differs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mbeans_may_count_more_compactions_than_the_history_has_and_not_fewer() {
+        let metrics = |in_history: f64, of_jmx: f64| {
+            let names = ["compactions_drained", "jmx_compactions_drained"];
+            names.into_iter().map(str::to_owned).zip([in_history, of_jmx]).collect::<BTreeMap<_, _>>()
+        };
+        assert!(accounts_agree(&metrics(3.0, 3.0)).is_empty() && accounts_agree(&metrics(3.0, 9.0)).is_empty());
+        assert_eq!(
+            accounts_agree(&metrics(3.0, 2.0)),
+            ["MBeans counted 2 compactions, system.compaction_history has 3"]
+        );
+        assert!(accounts_agree(&BTreeMap::from([("compactions_drained".to_owned(), 3.0)])).is_empty());
+    }
 }

@@ -22,7 +22,7 @@ const fn more(name: &'static str, title: &'static str, unit: &'static str) -> Me
 }
 
 /// Metrics that can be objectives. The files of a run have more.
-pub const KNOWN: [Metric; 32] = [
+pub const KNOWN: [Metric; 48] = [
     less("mean_ms", "mean latency", "ms"),
     less("p50_ms", "median latency", "ms"),
     less("p90_ms", "p90 of latency", "ms"),
@@ -49,6 +49,22 @@ pub const KNOWN: [Metric; 32] = [
     less("node_read_bytes_drained", "reads of the node from the disk until drained", "bytes"),
     less("node_written_bytes", "writes of the node to the disk during the load", "bytes"),
     less("node_written_bytes_drained", "writes of the node to the disk until drained", "bytes"),
+    less("bytes_flushed_drained", "bytes flushed until drained", "bytes"),
+    less("memtable_switches_drained", "flushes until drained", ""),
+    less("memtable_waits", "waits for memtable space", ""),
+    less("commitlog_commit_waits", "waits for the commit log to be written", ""),
+    less("commitlog_segment_waits", "waits for a segment of the commit log", ""),
+    less("sstables_per_read", "tables that a read looks at", ""),
+    less("gc_count", "collections of garbage during the load", ""),
+    less("gc_ms", "time of collections of garbage during the load", "ms"),
+    less("pending_compactions", "compactions that wait", ""),
+    less("pending_compactions_max", "most compactions that waited", ""),
+    less("dropped_messages", "dropped messages", ""),
+    less("timeouts", "requests that took too long for the node", ""),
+    less("jmx_compacted_bytes", "bytes compacted, of all tables and before compression", "bytes"),
+    less("jmx_compactions", "compactions of all tables", ""),
+    less("compaction_tasks", "completed tasks of compaction", ""),
+    less("compaction_rate_bytes_per_s", "rate of compaction", "bytes per second"),
     less("node_cpu", "processors in use by the node", ""),
     less("node_memory_bytes", "memory of the node", "bytes"),
     less("node_read_bytes_per_s", "reads of the node from the disk", "bytes per second"),

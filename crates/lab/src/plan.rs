@@ -67,7 +67,7 @@ pub struct Plan {
 }
 
 /// What is the same for all runs of the node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
     /// The heap in MiB.
@@ -77,6 +77,14 @@ pub struct Node {
     pub jvm_options: Vec<String>,
     /// Further keys of `cassandra.yaml`.
     pub yaml: std::collections::BTreeMap<String, serde_json::Value>,
+    /// Whether the node's MBeans are read too. That takes an agent in its Java machine.
+    pub jmx: bool,
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self { heap_mib: None, jvm_options: Vec::new(), yaml: std::collections::BTreeMap::new(), jmx: true }
+    }
 }
 
 /// When the node starts again.

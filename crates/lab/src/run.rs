@@ -91,5 +91,6 @@ async fn steps<R: Rig + ?Sized>(
     line.metrics = loaded.metrics.clone();
     line.metrics.extend(state);
     line.metrics.extend(costs::costs(&plan.data, workload, &loaded, [&before, &after, &drained]));
+    line.notes.extend(checks::accounts_agree(&line.metrics));
     Ok(())
 }

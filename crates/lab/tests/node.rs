@@ -92,6 +92,24 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         }
         assert!(line.metrics["node_written_bytes_drained"] > line.metrics["node_written_bytes"], "{line:?}");
     }
+    // What cannot be had is named as not measured, and CI can have it.
+    if study.facts().facts["figures of JMX"] == format!("Jolokia {}", cluster::JOLOKIA_VERSION) {
+        for line in &valid {
+            let of = |name: &str| line.metrics[name];
+            assert!(of("bytes_flushed_drained") > 0.0 && of("memtable_switches_drained") >= 1.0, "{line:?}");
+            assert!(of("sstables_per_read") > 0.0 && of("sstables") >= 1.0, "{line:?}");
+            let are_there = ["gc_ms", "memtable_waits", "commitlog_commit_waits", "timeouts", "dropped_messages"];
+            assert!(are_there.iter().all(|name| of(name) >= 0.0), "{line:?}");
+            let five = ["jmx_compacted_bytes", "compaction_tasks", "pending_compactions", "jmx_compactions"];
+            assert!(five.iter().all(|name| of(name) >= 0.0) && of("compaction_rate_bytes_per_s") >= 0.0, "{line:?}");
+            assert!(!line.notes.iter().any(|note| note.contains("MBeans")), "{line:?}");
+        }
+        let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
+        let samples = std::fs::read_to_string(run.join("jmx.csv")).unwrap();
+        assert!(samples.starts_with("at_s,bytes_flushed,") && samples.lines().count() > 2, "{samples}");
+    } else {
+        assert!(std::env::var_os("CI").is_none(), "{:?}", study.facts());
+    }
     // Nobody can know the latencies here. But records of four different bytes are smaller
     // compressed.
     let analysis = analyse(&plan, study.lines());

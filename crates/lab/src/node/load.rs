@@ -20,7 +20,7 @@ use super::records::{Chooser, Columns, Records, key};
 use super::table::Table;
 use super::tally::{Ended, Tally};
 use super::views::{CqlError, doing};
-use super::watch::{self, Watched};
+use super::watch::Watched;
 use crate::rig::Loaded;
 use crate::workload::{Data, Operation, Workload};
 
@@ -78,8 +78,7 @@ impl Load<'_> {
         let (warm_up, duration) = (self.workload.warm_up, self.workload.duration);
         let tally = Arc::new(Mutex::new(doing("counting", Tally::new(warm_up, duration))?));
         let start = Instant::now() + LEAD;
-        let samples = folder.join("monitor.csv");
-        let watch = watch::run(watched, start + warm_up, duration, &samples);
+        let watch = watched.run(start + warm_up, duration, folder);
         let (sent, samples) = tokio::join!(self.send(session, start, &tally), watch);
         doing("sending", sent)?;
         let samples = doing("watching the machine", samples)?;

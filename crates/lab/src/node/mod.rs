@@ -3,9 +3,11 @@
 //! - `config.rs`: the settings of a node for a setting of the study; `views.rs`: what a node says
 //!   of itself; `table.rs`: the table of the load.
 //! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
-//!   machine meanwhile; `process.rs` reads what the node's process has used.
+//!   machine meanwhile; `process.rs` reads what the node's process has used,
+//!   and `jmx.rs` its MBeans.
 
 mod config;
+mod jmx;
 mod load;
 mod process;
 mod records;
@@ -16,6 +18,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +34,7 @@ use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::value;
 use crate::workload::Workload;
 
+use jmx::Jmx;
 pub use views::CqlError;
 pub(crate) use views::Views;
 
@@ -52,6 +56,8 @@ pub struct Node {
     cluster: Arc<Cluster>,
     running: Option<Running>,
     begun: Instant,
+    /// The jar of the agent that shows MBeans, or why they are not read.
+    agent: Result<PathBuf, String>,
 }
 
 /// A node that runs.
@@ -63,6 +69,8 @@ struct Running {
     started: cluster::Settings,
     /// The values of live factors that it had then.
     by_itself: BTreeMap<String, String>,
+    /// Its MBeans, if they are read.
+    jmx: Option<Jmx>,
     /// The table, once it was made.
     table: Option<table::Table>,
 }
@@ -85,7 +93,12 @@ impl Node {
         let settings = config::settings(plan, &Setting::default());
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
         let cluster = Arc::new(Cluster::open(folder, &spec)?);
-        Ok(Self { plan: plan.clone(), cluster, running: None, begun: Instant::now() })
+        let agent = match plan.node.jmx {
+            true => cluster::jolokia_agent()
+                .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned()),
+            false => Err("the plan says node.jmx = false".to_owned()),
+        };
+        Ok(Self { plan: plan.clone(), cluster, running: None, begun: Instant::now(), agent })
     }
 
     /// Runs blocking work of the cluster on a thread of its own.
@@ -117,7 +130,10 @@ impl Node {
 
     async fn start(&mut self, settings: cluster::Settings) -> Result<(), RigError> {
         self.running = None;
-        let asked = settings.clone();
+        let mut asked = settings.clone();
+        let at = self.cluster.status().first().map(|status| SocketAddr::new(status.cql.ip(), jmx::PORT));
+        let at = at.ok_or_else(|| fatal("the cluster has no node"))?;
+        asked.jvm_options.extend(self.agent.iter().map(|jar| cluster::jolokia_option(jar, at)));
         let started = self.blocking(move |cluster| {
             // Its tables are made again in any case, so it need not write its memtables.
             cluster.kill_all()?;
@@ -131,7 +147,8 @@ impl Node {
         let views = Views::connect(status.cql).await.map_err(failed)?;
         let by_itself = views.settings().await.map_err(failed)?;
         let folder = status.folder.clone();
-        self.running = Some(Running { views, pid, folder, started: settings, by_itself, table: None });
+        let jmx = self.agent.is_ok().then(|| Jmx::new(at)).transpose().map_err(fatal)?;
+        self.running = Some(Running { views, pid, folder, started: settings, by_itself, jmx, table: None });
         Ok(())
     }
 
@@ -185,6 +202,14 @@ impl Node {
         })
     }
 
+    /// Flushes the load's table.
+    async fn flush(&self) -> Result<(), RigError> {
+        match &self.running()?.jmx {
+            Some(jmx) => jmx.flush().await.map_err(|error| failed(format!("flushing: {error}"))),
+            None => self.nodetool(&["flush", table::KEYSPACE, table::NAME]).await,
+        }
+    }
+
     /// Waits until no flush and no compaction runs or waits.
     async fn wait_until_idle(&self) -> Result<(), RigError> {
         let views = &self.running()?.views;
@@ -226,6 +251,11 @@ impl Rig for Node {
         let machine = Machine::find(Some(&running.folder));
         let mut facts = running.views.versions().await.map_err(fatal)?;
         facts.insert("machine".to_owned(), machine.name);
+        let agent = match &self.agent {
+            Ok(_) => format!("Jolokia {}", cluster::JOLOKIA_VERSION),
+            Err(why) => format!("not measured: {why}"),
+        };
+        facts.insert("figures of JMX".to_owned(), agent);
         facts.insert("processors".to_owned(), machine.processors.to_string());
         let known = [
             ("processor", machine.processor),
@@ -296,7 +326,7 @@ impl Rig for Node {
 
     async fn prefill(&mut self, seed: u64) -> Result<(), RigError> {
         load::prefill(&self.running()?.views.session, self.table()?, &self.plan.data, seed).await.map_err(failed)?;
-        self.nodetool(&["flush", table::KEYSPACE, table::NAME]).await?;
+        self.flush().await?;
         self.wait_until_idle().await
     }
 
@@ -305,18 +335,21 @@ impl Rig for Node {
         let mut counters = running.views.counters(self.table()?.made_ms).await.map_err(failed)?;
         counters.at_s = self.begun.elapsed().as_secs_f64();
         counters.used = process::used(running.pid);
+        if let Some(jmx) = &running.jmx {
+            counters.used.extend(jmx.counters().await);
+        }
         Ok(counters)
     }
 
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
         let running = self.running()?;
         let load = load::Load { table: self.table()?, data: &self.plan.data, workload, seed };
-        let watched = watch::Watched { pid: running.pid, data: &running.folder };
+        let watched = watch::Watched { pid: running.pid, data: &running.folder, jmx: running.jmx.as_ref() };
         load.make(&running.views.session, &watched, folder).await.map_err(failed)
     }
 
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {
-        self.nodetool(&["flush", table::KEYSPACE, table::NAME]).await?;
+        self.flush().await?;
         self.wait_until_idle().await?;
         let disk_bytes = self.table()?.bytes(&self.running()?.folder) as f64;
         let data = &self.plan.data;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use testbed::monitor::{self, MonitorError, Settings, Watch};
 
+use super::jmx::Jmx;
+
 /// Between two samples; shorter loads have at least this many.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SAMPLES_MIN: u32 = 4;
@@ -17,11 +19,35 @@ pub(super) struct Watched<'a> {
     pub pid: u32,
     /// Its data.
     pub data: &'a Path,
+    /// Its MBeans, if they are read.
+    pub jmx: Option<&'a Jmx>,
+}
+
+impl Watched<'_> {
+    /// Writes all samples of a load into a folder, and returns what they say.
+    pub async fn run(
+        &self,
+        start: Instant,
+        duration: Duration,
+        folder: &Path,
+    ) -> Result<BTreeMap<String, f64>, MonitorError> {
+        let (monitor, mbeans) = (folder.join("monitor.csv"), folder.join("jmx.csv"));
+        let of_jmx = async {
+            match self.jmx {
+                Some(jmx) => jmx.sample(start, duration, &mbeans).await,
+                None => Ok(BTreeMap::new()),
+            }
+        };
+        let (samples, of_jmx) = tokio::join!(run(self, start, duration, &monitor), of_jmx);
+        let mut samples = samples?;
+        samples.extend(of_jmx.map_err(csv::Error::from)?);
+        Ok(samples)
+    }
 }
 
 /// Writes samples from `start` on for so long, and returns the means of their columns. What could
 /// not be sampled is left out.
-pub(super) async fn run(
+async fn run(
     watched: &Watched<'_>,
     start: Instant,
     duration: Duration,

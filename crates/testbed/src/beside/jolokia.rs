@@ -1,13 +1,79 @@
-//! Flushes, compactions and pauses of a Cassandra node by its MBeans, which Jolokia shows over HTTP.
+//! MBeans of a Cassandra node, which Jolokia shows over HTTP; and its flushes, compactions and pauses by
+//! them.
 
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::monitor::{Endpoint, MetricsSource, MonitorError};
+use serde_json::{Value, json};
 
-/// What is read, and what a mark says of it. Each is a count.
-const PAUSES: &str = "java.lang:type=GarbageCollector,name=*/CollectionCount,CollectionTime";
-const FLUSHES: &str = "org.apache.cassandra.metrics:type=Table,name=MemtableSwitchCount,*/Count";
-const COMPACTIONS: &str = "org.apache.cassandra.metrics:type=Compaction,name=TotalCompactionsCompleted/Count";
+use crate::monitor::{Endpoint, FetchError, MetricsSource, MonitorError};
+
+/// An attribute of an MBean: its name and that of the attribute. A name may be a pattern.
+pub type Attribute<'a> = (&'a str, &'a str);
+
+/// Jolokia in a Java machine.
+#[derive(Debug)]
+pub struct Agent {
+    endpoint: Endpoint,
+}
+
+impl Agent {
+    /// The Jolokia that answers at this address, such as `http://127.0.0.1:8778/jolokia`.
+    ///
+    /// # Errors
+    /// The address is malformed.
+    pub fn new(url: &str) -> Result<Self, MonitorError> {
+        let url = format!("{}/", url.trim_end_matches('/'));
+        Ok(Self { endpoint: Endpoint::new(&MetricsSource { url, token: None, prefixes: Vec::new() })? })
+    }
+
+    /// Waits so long for an answer, instead of nine tenths of a second.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.endpoint.set_patience(patience);
+        self
+    }
+
+    /// Reads attributes that are numbers, all by one request: each as the sum over all MBeans that have
+    /// the name, and `None` where there are none.
+    ///
+    /// # Errors
+    /// There is no answer, or it makes no sense.
+    pub async fn read(&self, attributes: &[Attribute<'_>]) -> Result<Vec<Option<f64>>, FetchError> {
+        let asked =
+            attributes.iter().map(|(mbean, attribute)| json!({"type": "read", "mbean": mbean, "attribute": attribute}));
+        let answers = self.ask(&asked.collect()).await?;
+        let found = answers.as_array().filter(|answers| answers.len() == attributes.len());
+        let answers = found.ok_or_else(|| FetchError::Answer("it has not one part for each attribute".to_owned()))?;
+        let value = |(answer, (_, attribute)): (&Value, &Attribute<'_>)| sum(answer.get("value"), attribute);
+        Ok(answers.iter().zip(attributes).map(value).collect())
+    }
+
+    /// Calls an operation of an MBean, and waits for its end.
+    ///
+    /// # Errors
+    /// There is no answer, or the operation fails.
+    pub async fn call(&self, mbean: &str, operation: &str, arguments: Value) -> Result<(), FetchError> {
+        let asked = json!({"type": "exec", "mbean": mbean, "operation": operation, "arguments": arguments});
+        let answer = self.ask(&asked).await?;
+        match answer.get("error") {
+            Some(error) => Err(FetchError::Answer(error.as_str().unwrap_or_default().to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    async fn ask(&self, question: &Value) -> Result<Value, FetchError> {
+        let answer = self.endpoint.post(question.to_string().into_bytes()).await?;
+        serde_json::from_str(&answer).map_err(|error| FetchError::Answer(error.to_string()))
+    }
+}
+
+/// What is read for marks. Each is a count, or milliseconds.
+const COUNTS: [Attribute<'_>; 4] = [
+    ("java.lang:type=GarbageCollector,name=*", "CollectionCount"),
+    ("java.lang:type=GarbageCollector,name=*", "CollectionTime"),
+    ("org.apache.cassandra.metrics:type=Table,name=MemtableSwitchCount,*", "Count"),
+    ("org.apache.cassandra.metrics:type=Compaction,name=TotalCompactionsCompleted", "Count"),
+];
 
 /// What a node has counted since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,38 +87,24 @@ struct Counts {
 /// A node.
 #[derive(Debug)]
 pub struct Jolokia {
-    endpoints: [Endpoint; 3],
+    agent: Agent,
     last: Counts,
 }
 
 impl Jolokia {
-    /// A node whose Jolokia answers at this address, such as `http://127.0.0.1:8778/jolokia`.
+    /// A node whose Jolokia answers at this address.
     ///
     /// # Errors
     /// The address is malformed.
     pub fn new(url: &str) -> Result<Self, MonitorError> {
-        let endpoint = |what: &str| {
-            let url = format!("{}/read/{what}", url.trim_end_matches('/'));
-            Endpoint::new(&MetricsSource { url, token: None, prefixes: Vec::new() })
-        };
-        Ok(Self { endpoints: [endpoint(PAUSES)?, endpoint(FLUSHES)?, endpoint(COMPACTIONS)?], last: Counts::default() })
+        Ok(Self { agent: Agent::new(url)?, last: Counts::default() })
     }
 
     /// The marks since the last call. A node that does not answer has none.
     pub async fn read(&mut self) -> Vec<String> {
-        let mut values = [const { None }; 3];
-        // One after the other: Jolokia's agent answers one request at a time.
-        for (value, endpoint) in values.iter_mut().zip(&self.endpoints) {
-            let answer = endpoint.fetch().await.ok().and_then(|page| serde_json::from_str::<Value>(&page).ok());
-            *value = answer.and_then(|mut answer| Some(answer.get_mut("value")?.take()));
-        }
-        let [pauses, flushes, compactions] = values;
-        let now = Counts {
-            pauses: sum(pauses.as_ref(), "CollectionCount"),
-            pauses_ms: sum(pauses.as_ref(), "CollectionTime"),
-            flushes: sum(flushes.as_ref(), "Count"),
-            compactions: sum(compactions.as_ref(), "Count"),
-        };
+        let values = self.agent.read(&COUNTS).await.unwrap_or_default();
+        let of = |at: usize| values.get(at).copied().flatten();
+        let now = Counts { pauses: of(0), pauses_ms: of(1), flushes: of(2), compactions: of(3) };
         let grown = |before: Option<f64>, now: Option<f64>| Some(now? - before?).filter(|grown| *grown >= 1.0);
         let last = self.last;
         self.last = Counts {
@@ -90,33 +142,57 @@ mod tests {
 
     use super::*;
 
+    /// With a time limit that no answer reaches.
+    fn patient(url: &str) -> Agent {
+        Agent::new(url).unwrap().with_patience(Duration::from_secs(60))
+    }
+
     #[tokio::test]
-    async fn counts_that_grow_are_marks_and_a_node_that_is_silent_for_a_while_loses_none() {
+    async fn what_a_node_does_not_have_and_what_it_refuses_are_said() {
         let server = Server::start(|number, _| {
-            let poll = number / 3;
-            if poll == 1 {
-                return Reply::Status(503);
-            }
-            let count = 5 + poll;
-            Reply::page(&match number % 3 {
-                0 => format!(
-                    "{{\"value\":{{\"java.lang:name=G1 Young Generation,type=GarbageCollector\":\
-                     {{\"CollectionCount\":{count},\"CollectionTime\":{}}},\
-                     \"java.lang:name=G1 Old Generation,type=GarbageCollector\":\
-                     {{\"CollectionCount\":0,\"CollectionTime\":0}}}},\"status\":200}}",
-                    count * 100
-                ),
-                1 => {
-                    format!("{{\"value\":{{\"a\":{{\"Count\":{count}}},\"b\":{{\"Count\":{count}}}}},\"status\":200}}")
-                }
-                _ => "{\"value\":7,\"status\":200}".to_owned(),
+            let missing = json!({"status": 404, "error": "javax.management.InstanceNotFoundException"});
+            Reply::page(&match number {
+                0 => json!([{"value": 1.5, "status": 200}, missing]).to_string(),
+                1 => json!([{"value": 1.5}]).to_string(),
+                2 => missing.to_string(),
+                _ => json!({"value": null, "status": 200}).to_string(),
             })
         })
         .await;
-        let mut jolokia = Jolokia::new(server.url.trim_end_matches("/metrics")).unwrap();
-        for endpoint in &mut jolokia.endpoints {
-            endpoint.set_patience(std::time::Duration::from_secs(60));
-        }
+        let agent = patient(&server.url);
+        let two = [("a:type=b", "Count"), ("a:type=absent", "Count")];
+        assert_eq!(agent.read(&two).await.unwrap(), [Some(1.5), None]);
+        assert!(matches!(agent.read(&two).await, Err(FetchError::Answer(_))), "an answer is missing");
+        let failed = agent.call("a:type=b", "flush", json!(["lab"])).await.unwrap_err();
+        assert!(failed.to_string().contains("InstanceNotFoundException"), "{failed}");
+        agent.call("a:type=b", "flush", json!(["lab"])).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn counts_that_grow_are_marks_and_a_node_that_is_silent_for_a_while_loses_none() {
+        let server = Server::start(|number, _| {
+            if number == 1 {
+                return Reply::Status(503);
+            }
+            let count = 5 + number;
+            let of_collectors = |attribute: &str, value: u64| {
+                json!({"value": {
+                    "java.lang:name=G1 Young Generation,type=GarbageCollector": {attribute: value},
+                    "java.lang:name=G1 Old Generation,type=GarbageCollector": {attribute: 0},
+                }, "status": 200})
+            };
+            let flushes = json!({"value": {"a": {"Count": count}, "b": {"Count": count}}, "status": 200});
+            let answer = json!([
+                of_collectors("CollectionCount", count),
+                of_collectors("CollectionTime", count * 100),
+                flushes,
+                {"value": 7, "status": 200},
+            ]);
+            Reply::page(&answer.to_string())
+        })
+        .await;
+        let url = server.url.trim_end_matches("/metrics");
+        let mut jolokia = Jolokia { agent: patient(url), last: Counts::default() };
         assert!(jolokia.read().await.is_empty(), "the first look only learns");
         assert!(jolokia.read().await.is_empty());
         assert_eq!(jolokia.read().await, ["GC × 2: 200 ms", "flush × 4"]);

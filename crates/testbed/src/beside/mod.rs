@@ -8,7 +8,7 @@
 pub mod events;
 pub mod fill;
 mod follow;
-mod jolokia;
+pub mod jolokia;
 pub mod marks;
 mod watch;
 

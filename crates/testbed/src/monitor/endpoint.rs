@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -20,7 +20,7 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// The endpoint.
 #[derive(Debug)]
 pub struct Endpoint {
-    client: Client<HttpConnector, Empty<Bytes>>,
+    client: Client<HttpConnector, Full<Bytes>>,
     url: Uri,
     authorization: Option<HeaderValue>,
     patience: Duration,
@@ -44,6 +44,9 @@ pub enum FetchError {
     /// The body is no text.
     #[error("the body is not UTF-8")]
     Text,
+    /// The answer has not what was asked for.
+    #[error("the answer makes no sense: {0}")]
+    Answer(String),
 }
 
 impl Endpoint {
@@ -64,7 +67,6 @@ impl Endpoint {
     }
 
     /// Waits so long for an answer.
-    #[cfg(test)]
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -74,12 +76,26 @@ impl Endpoint {
     /// # Errors
     /// If there is none in time, or it is longer than 8 MiB.
     pub async fn fetch(&self) -> Result<String, FetchError> {
-        let late = |_| FetchError::Late(self.patience);
-        tokio::time::timeout(self.patience, self.answer()).await.map_err(late)?
+        self.ask(Request::new(Full::default())).await
     }
 
-    async fn answer(&self) -> Result<String, FetchError> {
-        let mut request = Request::new(Empty::new());
+    /// Sends JSON, and returns the answer.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::fetch`].
+    pub async fn post(&self, json: Vec<u8>) -> Result<String, FetchError> {
+        let mut request = Request::new(Full::from(json));
+        *request.method_mut() = Method::POST;
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.ask(request).await
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Result<String, FetchError> {
+        let late = |_| FetchError::Late(self.patience);
+        tokio::time::timeout(self.patience, self.answer(request)).await.map_err(late)?
+    }
+
+    async fn answer(&self, mut request: Request<Full<Bytes>>) -> Result<String, FetchError> {
         *request.uri_mut() = self.url.clone();
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());

@@ -56,6 +56,7 @@ pub use cgroup::CgroupWatch;
 use clock::Clock;
 pub(crate) use cpu::CpuTimes;
 pub(crate) use endpoint::Endpoint;
+pub use endpoint::FetchError;
 pub(crate) use remote::Watcher;
 pub use remote::{RemoteError, RemoteMonitor};
 use scrape::Scrape;

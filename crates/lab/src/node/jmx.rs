@@ -1,0 +1,184 @@
+//! What a node counts in its MBeans, by the agent that the testbed reads too.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use testbed::beside::jolokia::{Agent, Attribute};
+use testbed::monitor::{FetchError, MonitorError};
+use tokio::time::{MissedTickBehavior, interval_at};
+
+use super::table;
+
+/// The port on which the agent answers, on the node's own address.
+pub(super) const PORT: u16 = 8_778;
+
+/// From sample to sample; shorter loads have at least so many.
+const INTERVAL: Duration = Duration::from_secs(1);
+const SAMPLES_MIN: u32 = 4;
+
+/// How long a flush may take.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whether an attribute only grows, so that its difference counts, or is a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    State,
+}
+
+/// A figure: its name, its MBean and attribute. `TABLE` is the load's table.
+type Figure = (&'static str, &'static str, &'static str, Kind);
+
+/// All figures. Those of compactions include tables of the system.
+const FIGURES: [Figure; 18] = [
+    ("bytes_flushed", "TABLE,name=BytesFlushed", "Count", Kind::Counter),
+    ("compaction_bytes_written", "TABLE,name=CompactionBytesWritten", "Count", Kind::Counter),
+    ("memtable_switches", "TABLE,name=MemtableSwitchCount", "Count", Kind::Counter),
+    ("memtable_waits", "type=MemtablePool,name=BlockedOnAllocation", "Count", Kind::Counter),
+    ("commitlog_commit_waits", "type=CommitLog,name=WaitingOnCommit", "Count", Kind::Counter),
+    ("commitlog_segment_waits", "type=CommitLog,name=WaitingOnSegmentAllocation", "Count", Kind::Counter),
+    ("jmx_compacted_bytes", "type=Compaction,name=BytesCompacted", "Count", Kind::Counter),
+    ("jmx_compactions", "type=Compaction,name=TotalCompactionsCompleted", "Count", Kind::Counter),
+    ("compaction_tasks", "type=Compaction,name=CompletedTasks", "Value", Kind::Counter),
+    ("dropped_messages", "type=DroppedMessage,scope=*,name=Dropped", "Count", Kind::Counter),
+    ("timeouts", "type=ClientRequest,scope=*,name=Timeouts", "Count", Kind::Counter),
+    ("gc_count", "java.lang:type=GarbageCollector,name=*", "CollectionCount", Kind::Counter),
+    ("gc_ms", "java.lang:type=GarbageCollector,name=*", "CollectionTime", Kind::Counter),
+    ("pending_compactions", "type=Compaction,name=PendingTasks", "Value", Kind::State),
+    ("pending_flushes", "type=MemtablePool,name=PendingFlushTasks", "Value", Kind::State),
+    ("sstables", "TABLE,name=LiveSSTableCount", "Value", Kind::State),
+    ("sstables_per_read", "TABLE,name=SSTablesPerReadHistogram", "Mean", Kind::State),
+    ("memtable_bytes", "TABLE,name=AllMemtablesLiveDataSize", "Value", Kind::State),
+];
+
+/// The full name of an MBean.
+fn mbean(short: &str) -> String {
+    if short.starts_with("java.lang:") {
+        return short.to_owned();
+    }
+    let table = format!("type=Table,keyspace={},scope={}", table::KEYSPACE, table::NAME);
+    format!("org.apache.cassandra.metrics:{}", short.replace("TABLE", &table))
+}
+
+/// The agent of a node.
+pub(super) struct Jmx {
+    agent: Agent,
+    flusher: Agent,
+    mbeans: Vec<String>,
+}
+
+/// All figures at one instant; what cannot be read is left out.
+type Values = BTreeMap<&'static str, f64>;
+
+impl Jmx {
+    /// The agent that answers at this address.
+    pub fn new(at: SocketAddr) -> Result<Self, MonitorError> {
+        let url = format!("http://{at}/jolokia");
+        let flusher = Agent::new(&url)?.with_patience(FLUSH_PATIENCE);
+        Ok(Self { agent: Agent::new(&url)?, flusher, mbeans: FIGURES.map(|figure| mbean(figure.1)).to_vec() })
+    }
+
+    /// Flushes the load's table. It takes no second, as `nodetool` does.
+    pub async fn flush(&self) -> Result<(), FetchError> {
+        let operation = "forceKeyspaceFlush(java.lang.String,[Ljava.lang.String;)";
+        let arguments = json!([table::KEYSPACE, [table::NAME]]);
+        self.flusher.call("org.apache.cassandra.db:type=StorageService", operation, arguments).await
+    }
+
+    async fn values(&self) -> Values {
+        let attributes: Vec<Attribute<'_>> =
+            self.mbeans.iter().zip(FIGURES).map(|(mbean, figure)| (mbean.as_str(), figure.2)).collect();
+        // A node that does not answer in time has no values now.
+        let values = self.agent.read(&attributes).await.unwrap_or_default();
+        FIGURES.iter().zip(values).filter_map(|(figure, value)| Some((figure.0, value?))).collect()
+    }
+
+    /// What only grows.
+    pub async fn counters(&self) -> BTreeMap<String, f64> {
+        let values = self.values().await;
+        let counters = FIGURES.iter().filter(|figure| figure.3 == Kind::Counter);
+        counters.filter_map(|figure| Some((figure.0.to_owned(), *values.get(figure.0)?))).collect()
+    }
+
+    /// Writes all figures from `start` on for so long, once a second, and returns what they say.
+    pub async fn sample(&self, start: Instant, duration: Duration, file: &Path) -> io::Result<BTreeMap<String, f64>> {
+        let every = INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10));
+        let mut out = csv::Writer::from_writer(File::create(file)?);
+        out.write_record(std::iter::once("at_s").chain(FIGURES.map(|figure| figure.0)))?;
+        let mut ticks = interval_at(start.into(), every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut all = Vec::new();
+        loop {
+            ticks.tick().await;
+            let at_s = start.elapsed().as_secs_f64();
+            if at_s > duration.as_secs_f64() && all.len() > 1 {
+                break;
+            }
+            let values = self.values().await;
+            let row = FIGURES.iter().map(|figure| values.get(figure.0).map(f64::to_string).unwrap_or_default());
+            out.write_record(std::iter::once(format!("{at_s:.3}")).chain(row))?;
+            all.push((at_s, values));
+        }
+        out.flush()?;
+        Ok(of_samples(&all))
+    }
+}
+
+/// The means of states, the most of what waits, the last mean of tables per read, and the rate of
+/// compactions.
+fn of_samples(all: &[(f64, Values)]) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    let of = |name: &str| all.iter().filter_map(|(at_s, values)| Some((*at_s, *values.get(name)?))).collect::<Vec<_>>();
+    for (name, ..) in FIGURES.iter().filter(|figure| figure.3 == Kind::State) {
+        let values = of(name);
+        if let Some((_, last)) = values.last() {
+            let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+            // That one is a mean by itself, since the table was made.
+            found.insert((*name).to_owned(), if *name == "sstables_per_read" { *last } else { mean });
+        }
+    }
+    let most = of("pending_compactions").into_iter().map(|(_, value)| value).max_by(f64::total_cmp);
+    found.extend(most.map(|most| ("pending_compactions_max".to_owned(), most)));
+    let compacted = of("jmx_compacted_bytes");
+    if let (Some((from_s, first)), Some((to_s, last))) = (compacted.first(), compacted.last())
+        && to_s > from_s
+    {
+        found.insert("compaction_rate_bytes_per_s".to_owned(), (last - first) / (to_s - from_s));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_say_how_much_waited_and_how_fast_was_compacted() {
+        let sample = |at_s: f64, pending: f64, bytes: f64, tables: f64| {
+            let values =
+                [("pending_compactions", pending), ("jmx_compacted_bytes", bytes), ("sstables_per_read", tables)];
+            (at_s, Values::from(values))
+        };
+        let all = [sample(1.0, 0.0, 100.0, 1.0), sample(2.0, 6.0, 100.0, 1.5), sample(5.0, 3.0, 500.0, 2.5)];
+        let found = of_samples(&all);
+        assert_eq!((found["pending_compactions"], found["pending_compactions_max"]), (3.0, 6.0));
+        assert_eq!((found["compaction_rate_bytes_per_s"], found["sstables_per_read"]), (100.0, 2.5));
+        // A node that did not answer has no figures, and none is made up.
+        assert!(of_samples(&[(1.0, Values::new())]).is_empty());
+        assert!(!of_samples(&all[..1]).contains_key("compaction_rate_bytes_per_s"));
+    }
+
+    #[test]
+    fn names_of_mbeans_are_those_of_the_table_of_the_load() {
+        assert_eq!(
+            mbean(FIGURES[0].1),
+            "org.apache.cassandra.metrics:type=Table,keyspace=lab,scope=standard1,name=BytesFlushed"
+        );
+        assert_eq!(mbean("java.lang:type=GarbageCollector,name=*"), "java.lang:type=GarbageCollector,name=*");
+    }
+}
