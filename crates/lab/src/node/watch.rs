@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use procfs::Current;
 use testbed::monitor::{self, MonitorError, Settings, Watch};
 
 use super::jmx::Jmx;
@@ -71,5 +72,9 @@ async fn run(
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         (!values.is_empty()).then(|| (column.replace('.', "_"), mean))
     };
-    Ok(samples.columns.iter().enumerate().filter_map(mean).collect())
+    let mut means: BTreeMap<_, _> = samples.columns.iter().enumerate().filter_map(mean).collect();
+    let share = procfs::Meminfo::current().ok().zip(means.get("memory_used_bytes"));
+    let share = share.map(|(memory, used)| used / memory.mem_total as f64);
+    means.extend(share.map(|share| ("memory_used_share".to_owned(), share)));
+    Ok(means)
 }

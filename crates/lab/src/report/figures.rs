@@ -3,15 +3,15 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Report, ReportError};
+use super::{Report, ReportError, by_value};
 use crate::analysis::{Front, Table};
 use crate::line::Line;
 
-const FONT: (&str, u32) = ("sans-serif", 14);
+pub(super) const FONT: (&str, u32) = ("sans-serif", 14);
 const WIDTH: u32 = 900;
-const GREY: RGBColor = RGBColor(150, 150, 150);
-const BLUE: RGBColor = RGBColor(0, 114, 178);
-const ORANGE: RGBColor = RGBColor(213, 94, 0);
+pub(super) const GREY: RGBColor = RGBColor(150, 150, 150);
+pub(super) const BLUE: RGBColor = RGBColor(0, 114, 178);
+pub(super) const ORANGE: RGBColor = RGBColor(213, 94, 0);
 
 /// The most characters of a setting beside a figure.
 const LABEL_CHARS: usize = 44;
@@ -26,8 +26,8 @@ pub(super) struct Figure {
     pub svg: String,
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws all figures of a report.
 pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
@@ -43,6 +43,7 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
         let name = format!("pareto-{}", front.workload);
         all.push(figure(name, title, 420, |area, title| pareto(area, title, front))?);
     }
+    all.extend(by_value::draw(report)?);
     let objective = &report.study.plan().objective;
     let title = format!("{objective} in the order of runs: the default, and other settings in grey");
     let lines = report.study.lines();
@@ -50,7 +51,7 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
     Ok(all)
 }
 
-fn figure(
+pub(super) fn figure(
     name: String,
     title: String,
     height: u32,
@@ -65,7 +66,7 @@ fn figure(
 }
 
 /// From the least to the greatest value, with some room.
-fn span(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+pub(super) fn span(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     if low > high {
         return 0.0..1.0;
@@ -146,13 +147,13 @@ fn order(area: &Area<'_>, title: &str, lines: &[Line], objective: &str) -> Drawn
     Ok(())
 }
 
-type Plain<'a, 'b> = ChartContext<
+pub(super) type Plain<'a, 'b> = ChartContext<
     'a,
     SVGBackend<'b>,
     Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
 >;
 
-fn plain<'a, 'b>(
+pub(super) fn plain<'a, 'b>(
     area: &Area<'b>,
     title: &str,
     x: std::ops::Range<f64>,

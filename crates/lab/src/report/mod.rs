@@ -1,9 +1,11 @@
 //! What a study says, for people and for programs.
 //!
-//! `tables.rs` and `words.rs` are the same on every page; `figures.rs` draws; `page.rs` is one HTML
-//! file that loads nothing from a network.
+//! `tables.rs` and `words.rs` are the same on every page; `figures.rs` and `by_value.rs` draw;
+//! `page.rs` is one HTML file that loads nothing from a network, with the tables of `kpi.rs` too.
 
+mod by_value;
 mod figures;
+mod kpi;
 mod page;
 mod tables;
 mod words;

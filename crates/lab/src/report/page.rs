@@ -5,12 +5,18 @@ use testbed::page::{Document, table};
 
 use super::Report;
 use super::figures::Figure;
-use super::tables::{Section, sections};
-use super::words;
+use super::tables::sections;
+use super::{kpi, words};
 
 /// The sections of the page, by their ids.
-const SECTIONS: [(&str, &str); 5] =
-    [("findings", "Findings"), ("figures", "Figures"), ("tables", "Tables"), ("plan", "Plan"), ("machine", "Machine")];
+const SECTIONS: [(&str, &str); 6] = [
+    ("findings", "Findings"),
+    ("figures", "Figures"),
+    ("tables", "Tables"),
+    ("kpi", "KPI"),
+    ("plan", "Plan"),
+    ("machine", "Machine"),
+];
 
 /// The page of a report.
 pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
@@ -36,7 +42,10 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
                 figure { (PreEscaped(&figure.svg)) figcaption { (figure.title) } }
             }
             h2 id="tables" { "Tables" }
-            @for section in sections(report) { (shown(&section)) }
+            @for section in sections(report) { (shown(&section.title, &section.headings, &section.rows)) }
+            h2 id="kpi" { "KPI" }
+            p.note { (kpi::WARNING) }
+            @for grid in kpi::grids(report) { (shown(&grid.title, &grid.headings, &grid.rows)) }
             h2 id="plan" { "Plan" }
             pre { (plan.to_toml()) }
             h2 id="machine" { "Machine" }
@@ -52,13 +61,13 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
     document.page(&content, "{}")
 }
 
-fn shown(section: &Section) -> Markup {
+fn shown(title: &str, headings: &[impl AsRef<str>], rows: &[Vec<String>]) -> Markup {
     table(
-        &section.title,
+        title,
         &html! {
-            thead { tr { @for heading in &section.headings { th { (heading) } } } }
+            thead { tr { @for heading in headings { th { (heading.as_ref()) } } } }
             tbody {
-                @for row in &section.rows { tr { @for cell in row { td { (cell) } } } }
+                @for row in rows { tr { @for cell in row { td { (cell) } } } }
             }
         },
     )

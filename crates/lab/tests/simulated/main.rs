@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fresh;
+mod report;
 
 use std::path::Path;
 use std::time::Duration;
