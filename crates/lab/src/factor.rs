@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::catalogue;
 use crate::plan::PlanError;
+use crate::sync;
 use crate::value;
 
 /// How a value gets into force, and where it is read back.
@@ -77,6 +78,9 @@ impl Factor {
         }
         if self.applied() == Applied::Heap && self.values.iter().any(|value| value.parse::<u32>().is_err()) {
             return wrong("sizes of the heap are whole numbers of MiB".to_owned());
+        }
+        if self.name == sync::NAME && self.values.iter().chain(&self.default).any(|value| sync::mode(value).is_none()) {
+            return wrong("periodic:TIME, batch or group:TIME, such as group:5ms".to_owned());
         }
         if self.applied() == Applied::Table {
             let is_known = catalogue::find(&self.name).is_some_and(|known| known.applied == Applied::Table);

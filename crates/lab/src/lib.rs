@@ -5,7 +5,8 @@
 //! How to read it:
 //!
 //! - `plan.rs`: what is to be measured; `preset.rs`: plans that come with the program. `factor.rs`:
-//!   what is varied, with the settings of `catalogue.rs` and values as `value.rs` compares them.
+//!   what is varied, with the settings of `catalogue.rs` and values as `value.rs` compares them; `sync.rs`: the modes of
+//!   the commit log.
 //!   `workload.rs`: under which loads; `metric.rs`: what is compared.
 //! - `design/`: which combinations; `schedule.rs`: in which order.
 //! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
@@ -38,5 +39,6 @@ pub mod schedule;
 pub mod simulated;
 pub mod stats;
 pub mod study;
+pub mod sync;
 pub mod value;
 pub mod workload;

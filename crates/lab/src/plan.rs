@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::design::Design;
 use crate::factor::Factor;
 use crate::metric;
+use crate::sync;
 use crate::workload::{Data, Workload};
 
 /// What a name is made of.
@@ -208,6 +209,9 @@ impl Plan {
         let factors = self.factors.iter().map(|factor| &factor.name);
         if let Some(name) = twice(names.collect()).or_else(|| twice(factors.collect())) {
             return wrong(&name, "a name is there once".to_owned());
+        }
+        if self.factor(sync::NAME).is_some() && self.factor(sync::PERIOD).is_some() {
+            return wrong(sync::PERIOD, format!("{} has it in its values: periodic:1s", sync::NAME));
         }
         self.design.check(self)?;
         let settings = self.design.settings(&self.factors, self.seed).len();

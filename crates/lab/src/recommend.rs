@@ -10,6 +10,7 @@ use crate::line::Line;
 use crate::metric::{self, Metric};
 use crate::plan::Plan;
 use crate::stats::Difference;
+use crate::sync;
 
 /// At most this corrected probability is a difference.
 pub const P_MAX: f64 = 0.05;
@@ -271,6 +272,11 @@ fn write_out(plan: &Plan, change: &mut Change, defaults: &BTreeMap<String, Strin
 /// no line with it.
 fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, String) {
     let name = &factor.name;
+    if let Some((to, back)) = sync_keys(value).zip(before.and_then(|before| sync_keys(before)))
+        && name == sync::NAME
+    {
+        return (to, back);
+    }
     let was = before.map_or_else(String::new, |before| format!(" (was {before})"));
     let old =
         crate::catalogue::old_name(name).map_or_else(String::new, |old| format!("; delete {old}, if it is there"));
@@ -279,6 +285,13 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
         None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
     };
     (format!("set {name}: {value}{was}{old}"), back)
+}
+
+/// The keys of a mode of the commit log, and those to delete.
+fn sync_keys(value: &str) -> Option<String> {
+    let (set, delete) = sync::keys(value)?;
+    let set: Vec<_> = set.into_iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    Some(format!("set {}; delete {}, if it is there", set.join(", "), delete.join(" and ")))
 }
 
 /// The command that sets a value on a running node.

@@ -35,7 +35,7 @@ pub fn number(text: &str) -> Option<f64> {
 pub fn is_in_force(applied: Applied, asked: &str, read: &str) -> bool {
     match applied {
         Applied::Restart | Applied::Live | Applied::Heap => {
-            is_same_text(asked, read) || is_same_number(number(asked), number(read))
+            is_same_text(asked, read) || is_same_number(number(asked), number(read)) || is_same_mode(asked, read)
         }
         Applied::Table => has_options(asked, read),
         Applied::Jvm => asked.split_whitespace().all(|option| read.split_whitespace().any(|found| found == option)),
@@ -44,6 +44,12 @@ pub fn is_in_force(applied: Applied, asked: &str, read: &str) -> bool {
 
 fn is_same_text(asked: &str, read: &str) -> bool {
     asked.trim().eq_ignore_ascii_case(read.trim())
+}
+
+/// Of the commit log: `periodic:10s` is `periodic:10000ms`.
+fn is_same_mode(asked: &str, read: &str) -> bool {
+    let (asked, read) = (crate::sync::mode(asked), crate::sync::mode(read));
+    asked.is_some() && asked == read
 }
 
 fn is_same_number(asked: Option<f64>, read: Option<f64>) -> bool {
@@ -89,12 +95,24 @@ mod tests {
 
     #[test]
     fn values_are_the_same_in_other_units() {
-        for (asked, read) in
-            [("1GiB", "1024MiB"), ("24MiB/s", "24MiB/s"), ("0.14", "0.14000000059604645"), ("true", "TRUE"), ("2", "2")]
-        {
+        for (asked, read) in [
+            ("1GiB", "1024MiB"),
+            ("24MiB/s", "24MiB/s"),
+            ("0.14", "0.14000000059604645"),
+            ("true", "TRUE"),
+            ("2", "2"),
+            ("periodic:10s", "periodic:10000ms"),
+        ] {
             assert!(is_in_force(Applied::Restart, asked, read), "{asked} {read}");
         }
-        for (asked, read) in [("24MiB/s", "64MiB/s"), ("2", "4"), ("mmap", "standard"), ("256MiB", "247MiB")] {
+        for (asked, read) in [
+            ("24MiB/s", "64MiB/s"),
+            ("2", "4"),
+            ("mmap", "standard"),
+            ("256MiB", "247MiB"),
+            ("group:5ms", "group:6ms"),
+            ("batch", "periodic:1s"),
+        ] {
             assert!(!is_in_force(Applied::Restart, asked, read), "{asked} {read}");
         }
     }

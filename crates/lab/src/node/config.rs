@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::factor::{Applied, Factor, Setting};
 use crate::plan::Plan;
+use crate::sync;
 use crate::value;
 
 /// What a node starts with. Live factors have what the plan calls their default: a running node
@@ -25,6 +26,8 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
         };
         let Some(value) = value else { continue };
         match factor.applied() {
+            // Its keys depend on its mode.
+            _ if factor.name == sync::NAME => settings.commitlog_sync = sync::mode(value).unwrap_or_default(),
             Applied::Restart | Applied::Live => {
                 settings.yaml.insert(factor.name.clone(), yaml(value));
             }
@@ -109,6 +112,20 @@ mod tests {
         let live = [("concurrent_compactors", Some("4")), ("compaction", Some("{'class': 'X'}"))];
         assert_eq!(super::settings(&plan, &Setting::of(live)), super::settings(&plan, &Setting::default()));
         assert_eq!(table_options(&plan, &Setting::of(live)), ["compaction = {'class': 'X'}"]);
+    }
+
+    #[test]
+    fn a_node_has_the_keys_of_the_mode_of_its_commit_log_only() {
+        let mut plan = plan();
+        plan.factors[0] =
+            Factor { name: sync::NAME.to_owned(), default: None, values: vec!["group:5ms".to_owned()], applied: None };
+        plan.check().unwrap();
+        let group = settings(&plan, &Setting::of([(sync::NAME, Some("group:5ms"))]));
+        assert_eq!(group.commitlog_sync, cluster::CommitlogSync::Group { window: std::time::Duration::from_millis(5) });
+        assert!(!group.yaml.contains_key(sync::NAME), "{:?}", group.yaml);
+        assert_eq!(settings(&plan, &Setting::default()).commitlog_sync, cluster::CommitlogSync::default());
+        plan.factors[0].values = vec!["often".to_owned()];
+        assert!(plan.check().unwrap_err().to_string().contains("group:TIME"));
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::catalogue;
 use crate::factor::{Applied, Factor, Setting};
 use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
+use crate::sync;
 use crate::value;
 use crate::workload::Workload;
 
@@ -195,6 +196,7 @@ impl Node {
     async fn value(&self, factor: &Factor, settings: &BTreeMap<String, String>) -> Result<Option<String>, RigError> {
         let running = self.running()?;
         Ok(match factor.applied() {
+            _ if factor.name == sync::NAME => sync::of_settings(settings),
             Applied::Restart | Applied::Live => settings.get(&factor.name).cloned(),
             Applied::Table => running.views.table_option(&factor.name).await.map_err(failed)?,
             Applied::Heap => config::heap_of(&command_line(running.pid)),

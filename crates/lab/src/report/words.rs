@@ -128,16 +128,22 @@ mod tests {
             [[factors]]
             name = "heap"
             values = [512]
+            [[factors]]
+            name = "commitlog_sync"
+            values = ["batch"]
             "#,
         )
         .unwrap();
-        let best = Setting::of([("key_cache_size", Some("64MiB")), ("heap", Some("512"))]);
+        let best = [("key_cache_size", "64MiB"), ("heap", "512"), ("commitlog_sync", "batch")];
+        let best = Setting::of(best.map(|(name, value)| (name, Some(value))));
         let line = |planned: schedule::Planned| Line {
             attempt: 1,
             at: jiff::Timestamp::UNIX_EPOCH,
             took_s: 1.0,
             was_restarted: true,
-            read_back: [("heap", "256"), ("key_cache_size", "12MiB")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+            read_back: [("heap", "256"), ("key_cache_size", "12MiB"), ("commitlog_sync", "periodic:10000ms")]
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                .into(),
             metrics: [(
                 "p99_ms".to_owned(),
                 if planned.setting == best { 5.0 } else { 10.0 } + f64::from(planned.number % 5) / 100.0,
@@ -155,7 +161,9 @@ mod tests {
             "cassandra.yaml: set key_cache_size: 64MiB (was 12MiB); delete key_cache_size_in_mb, if it is there",
             "The way back: set key_cache_size as it was, or delete it (by itself it is 12MiB)",
             "Options of Java: set -Xms512m -Xmx512m\nThe way back: set -Xms256m -Xmx256m",
-            "the best of 3 comparisons",
+            "cassandra.yaml: set commitlog_sync: batch; delete commitlog_sync_period and commitlog_sync_group_window, if",
+            "The way back: set commitlog_sync: periodic, commitlog_sync_period: 10000ms; delete commitlog_sync_group_window",
+            "the best of 7 comparisons",
         ] {
             assert!(words.contains(part), "{part}: {words}");
         }

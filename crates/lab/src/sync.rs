@@ -1,0 +1,71 @@
+//! The modes of the commit log, each with the keys that it takes: `periodic:1s`, `batch`,
+//! `group:5ms`. A node does not start with the key of another mode.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster::CommitlogSync;
+
+/// The factor.
+pub const NAME: &str = "commitlog_sync";
+
+/// The keys of the times. The first is a factor too, for nodes whose mode is not varied.
+pub const PERIOD: &str = "commitlog_sync_period";
+const WINDOW: &str = "commitlog_sync_group_window";
+
+/// The mode that a value means; `None` if it means none.
+pub fn mode(value: &str) -> Option<CommitlogSync> {
+    value.parse().ok()
+}
+
+/// The keys of `cassandra.yaml` that a value means, and those that have to go.
+pub fn keys(value: &str) -> Option<(Vec<(&'static str, String)>, Vec<&'static str>)> {
+    let ms = |time: Duration| format!("{}ms", time.as_millis());
+    Some(match mode(value)? {
+        CommitlogSync::Periodic { period } => (vec![(NAME, "periodic".to_owned()), (PERIOD, ms(period))], vec![WINDOW]),
+        CommitlogSync::Batch => (vec![(NAME, "batch".to_owned())], vec![PERIOD, WINDOW]),
+        CommitlogSync::Group { window } => (vec![(NAME, "group".to_owned()), (WINDOW, ms(window))], vec![PERIOD]),
+    })
+}
+
+/// The value that a node has, from its settings.
+pub fn of_settings(settings: &BTreeMap<String, String>) -> Option<String> {
+    let mode = settings.get(NAME)?;
+    let with = |key: &str| Some(format!("{mode}:{}", settings.get(key)?));
+    match mode.as_str() {
+        "periodic" => with(PERIOD),
+        "group" => with(WINDOW),
+        _ => Some(mode.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_mode_has_its_own_keys_and_none_of_the_others() {
+        let text = |value: &str| {
+            let (set, delete) = keys(value).unwrap();
+            let set: Vec<_> = set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+            (set.join(", "), delete.join(", "))
+        };
+        assert_eq!(text("periodic:2s").0, "commitlog_sync: periodic, commitlog_sync_period: 2000ms");
+        assert_eq!(text("batch"), ("commitlog_sync: batch".to_owned(), format!("{PERIOD}, {WINDOW}")));
+        assert_eq!(text("group:5ms").0, "commitlog_sync: group, commitlog_sync_group_window: 5ms");
+        assert!(["", "often", "batch:1s", "group:fast"].iter().all(|wrong| keys(wrong).is_none()));
+    }
+
+    #[test]
+    fn what_a_node_has_is_the_value_of_its_mode() {
+        let settings = |mode: &str| {
+            let all = [(NAME, mode), (PERIOD, "10000ms"), (WINDOW, "5ms")];
+            all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+        };
+        assert_eq!(mode(&of_settings(&settings("periodic")).unwrap()), mode("periodic:10s"));
+        assert_eq!(of_settings(&settings("group")).unwrap(), "group:5ms");
+        assert_eq!(of_settings(&settings("batch")).unwrap(), "batch");
+        assert_eq!(of_settings(&BTreeMap::new()), None);
+    }
+}
