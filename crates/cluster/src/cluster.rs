@@ -251,6 +251,11 @@ impl Cluster {
         self.nodes.iter().map(|node| node.plan.id)
     }
 
+    /// The folder of the jars that its nodes run.
+    pub fn jars(&self) -> &Path {
+        &self.jars.folder
+    }
+
     /// The cluster's folder.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -289,7 +289,7 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
 
 /// The keys of a mode of the commit log, and those to delete.
 fn sync_keys(value: &str) -> Option<String> {
-    let (set, delete) = sync::keys(value)?;
+    let sync::Keys { set, delete } = sync::keys(value)?;
     let set: Vec<_> = set.into_iter().map(|(key, value)| format!("{key}: {value}")).collect();
     Some(format!("set {}; delete {}, if it is there", set.join(", "), delete.join(" and ")))
 }

@@ -18,14 +18,24 @@ pub fn mode(value: &str) -> Option<CommitlogSync> {
     value.parse().ok()
 }
 
-/// The keys of `cassandra.yaml` that a value means, and those that have to go.
-pub fn keys(value: &str) -> Option<(Vec<(&'static str, String)>, Vec<&'static str>)> {
+/// What a mode needs of `cassandra.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// The keys to set, with their values.
+    pub set: Vec<(&'static str, String)>,
+    /// The keys that have to go.
+    pub delete: Vec<&'static str>,
+}
+
+/// The keys of `cassandra.yaml` that a value means; `None` if it means no mode.
+pub fn keys(value: &str) -> Option<Keys> {
     let ms = |time: Duration| format!("{}ms", time.as_millis());
-    Some(match mode(value)? {
-        CommitlogSync::Periodic { period } => (vec![(NAME, "periodic".to_owned()), (PERIOD, ms(period))], vec![WINDOW]),
-        CommitlogSync::Batch => (vec![(NAME, "batch".to_owned())], vec![PERIOD, WINDOW]),
-        CommitlogSync::Group { window } => (vec![(NAME, "group".to_owned()), (WINDOW, ms(window))], vec![PERIOD]),
-    })
+    let (name, time, delete) = match mode(value)? {
+        CommitlogSync::Periodic { period } => ("periodic", Some((PERIOD, ms(period))), vec![WINDOW]),
+        CommitlogSync::Batch => ("batch", None, vec![PERIOD, WINDOW]),
+        CommitlogSync::Group { window } => ("group", Some((WINDOW, ms(window))), vec![PERIOD]),
+    };
+    Some(Keys { set: std::iter::once((NAME, name.to_owned())).chain(time).collect(), delete })
 }
 
 /// The value that a node has, from its settings.
@@ -47,7 +57,7 @@ mod tests {
     #[test]
     fn each_mode_has_its_own_keys_and_none_of_the_others() {
         let text = |value: &str| {
-            let (set, delete) = keys(value).unwrap();
+            let Keys { set, delete } = keys(value).unwrap();
             let set: Vec<_> = set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
             (set.join(", "), delete.join(", "))
         };

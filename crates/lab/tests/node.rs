@@ -122,9 +122,17 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     assert!(difference.relative > 0.2 && difference.blocks == 2, "{difference:?}");
     assert_eq!(recommend(&plan, study.lines(), &analysis).len(), 1);
     let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
-    for file in ["monitor.csv", "seconds.csv", "latencies.hlog"] {
+    for file in ["monitor.csv", "seconds.csv", "latencies.hlog", "cassandra.yaml", "node.json"] {
         assert!(run.join(file).exists(), "{file}");
     }
+    // Each run keeps what it ran with.
+    for line in &valid {
+        let run = folder.path().join(format!("runs/{:05}-{}", line.planned.number, line.attempt));
+        let table = std::fs::read_to_string(run.join("table.cql")).unwrap();
+        let is_plain = line.planned.setting.get("compression").is_some();
+        assert_eq!(table.contains("'enabled': 'false'"), is_plain, "{table}");
+    }
+    assert!(study.facts().facts["jars"].starts_with("sha256:"), "{:?}", study.facts());
     a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
     what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
     a_node_that_has_ended_is_started_again(&mut node, folder.path()).await;

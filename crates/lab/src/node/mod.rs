@@ -4,8 +4,9 @@
 //!   of itself; `table.rs`: the table of the load.
 //! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
 //!   machine meanwhile; `process.rs` reads what the node's process has used,
-//!   and `jmx.rs` its MBeans.
+//!   and `jmx.rs` its MBeans; `as_run.rs` keeps what a run ran with.
 
+mod as_run;
 mod config;
 mod jmx;
 mod load;
@@ -59,6 +60,8 @@ pub struct Node {
     begun: Instant,
     /// The jar of the agent that shows MBeans, or why they are not read.
     agent: Result<PathBuf, String>,
+    /// The digest of Cassandra's jars; `None` if they cannot be read.
+    jars: Option<String>,
 }
 
 /// A node that runs.
@@ -99,7 +102,8 @@ impl Node {
                 .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned()),
             false => Err("the plan says node.jmx = false".to_owned()),
         };
-        Ok(Self { plan: plan.clone(), cluster, running: None, begun: Instant::now(), agent })
+        let jars = as_run::digest(cluster.jars()).ok();
+        Ok(Self { plan: plan.clone(), cluster, running: None, begun: Instant::now(), agent, jars })
     }
 
     /// Runs blocking work of the cluster on a thread of its own.
@@ -265,6 +269,7 @@ impl Rig for Node {
             ("disk", machine.disk),
             ("kernel", machine.kernel),
             ("heap_mib", config::heap_of(&command_line(running.pid))),
+            ("jars", self.jars.clone()),
         ];
         facts.extend(known.into_iter().filter_map(|(fact, value)| Some((fact.to_owned(), value?))));
         Ok(Facts { facts })
@@ -345,6 +350,8 @@ impl Rig for Node {
 
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
         let running = self.running()?;
+        let table = running.views.described().await.map_err(failed)?;
+        as_run::keep(folder, &running.folder, &command_line(running.pid), &table).map_err(fatal)?;
         let load = load::Load { table: self.table()?, data: &self.plan.data, workload, seed };
         let watched = watch::Watched { pid: running.pid, data: &running.folder, jmx: running.jmx.as_ref() };
         load.make(&running.views.session, &watched, folder).await.map_err(failed)

@@ -111,6 +111,13 @@ impl Views {
         doing(&query, id)
     }
 
+    /// The statement that makes the load's table, with all its options.
+    pub async fn described(&self) -> Result<String, CqlError> {
+        let describe = format!("DESCRIBE TABLE {}.{}", table::KEYSPACE, table::NAME);
+        let rows = self.rows::<(String, String, String, String)>(&describe).await?;
+        Ok(rows.into_iter().map(|(.., statement)| statement + "\n").collect())
+    }
+
     /// How many snapshots there are.
     pub async fn snapshots(&self) -> Result<u64, CqlError> {
         let rows = self.rows::<(String,)>("SELECT name FROM system_views.snapshots").await?;

@@ -1,0 +1,54 @@
+//! What a run ran with, kept beside its figures: the node's configuration, its command line, its table
+//! and its jars.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+/// The node's configuration, below its folder.
+const YAML: &str = "conf/cassandra.yaml";
+
+/// Writes `cassandra.yaml`, `node.json` with the command line, and `table.cql` into the folder of a
+/// run.
+pub(super) fn keep(run: &Path, node: &Path, command: &[String], table: &str) -> io::Result<()> {
+    fs::copy(node.join(YAML), run.join("cassandra.yaml"))?;
+    fs::write(run.join("node.json"), serde_json::to_vec_pretty(&json!({"command": command}))?)?;
+    fs::write(run.join("table.cql"), table)
+}
+
+/// A digest over the names and contents of all jars of a folder.
+pub(super) fn digest(jars: &Path) -> io::Result<String> {
+    let mut paths: Vec<_> = fs::read_dir(jars)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jar"));
+    paths.sort_unstable();
+    let mut all = Sha256::new();
+    for path in paths {
+        all.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+        all.update(Sha256::digest(fs::read(&path)?));
+    }
+    let digits: String = all.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("sha256:{digits}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn another_jar_or_another_name_is_another_digest_and_other_files_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("a.jar", "one");
+        let first = digest(folder.path()).unwrap();
+        write("contents.json", "{}");
+        assert_eq!(digest(folder.path()).unwrap(), first);
+        write("a.jar", "two");
+        let second = digest(folder.path()).unwrap();
+        fs::rename(folder.path().join("a.jar"), folder.path().join("b.jar")).unwrap();
+        assert!(second != first && digest(folder.path()).unwrap() != second);
+    }
+}
