@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use subtle::ConstantTimeEq;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{MonitorError, Settings, run};
+use crate::caller::{CallerError, heard, let_in};
 use crate::coordinator::{ask, compare_clocks};
 use crate::record::{Machine, MonitorRecord, Program};
 use crate::wire::{EVENTS_BYTES, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
 
-/// How long a stranger may take to show its token, and a monitor to be there.
+/// How long a monitor may take to be there.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator may be silent before the load: workers make a fill meanwhile.
 const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
@@ -38,21 +38,21 @@ pub struct RemoteMonitor {
 /// Why a monitor has not served a coordinator.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// It cannot talk to it.
-    #[error("coordinator: {0}")]
-    Wire(#[from] WireError),
-    /// The coordinator does not keep to the protocol, or has another version of it.
-    #[error("coordinator: {0}")]
-    Protocol(&'static str),
-    /// The coordinator does not know the token.
-    #[error("the token is wrong")]
-    Token,
+    /// The coordinator is not served to the end.
+    #[error(transparent)]
+    Caller(#[from] CallerError),
     /// It cannot sample.
     #[error(transparent)]
     Monitor(#[from] MonitorError),
     /// The operating system refuses something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+impl From<WireError> for RemoteError {
+    fn from(error: WireError) -> Self {
+        CallerError::from(error).into()
+    }
 }
 
 impl RemoteMonitor {
@@ -83,25 +83,15 @@ impl RemoteMonitor {
     }
 
     async fn watch(&self, wire: &mut Wire) -> Result<(), RemoteError> {
-        let hello = timeout(HELLO_TIMEOUT, wire.receive()).await.map_err(|_| RemoteError::Protocol("it is silent"))?;
-        let ToWorker::Hello { version, token } = hello? else { return Err(RemoteError::Protocol("no hello")) };
-        if !bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
-            return Err(RemoteError::Token);
-        }
-        if version != VERSION {
-            return Err(RemoteError::Protocol("it is of another version than the monitor"));
-        }
-        let (program, machine) = (self.program.clone(), Box::new(self.machine.clone()));
-        wire.send(&ToCoordinator::Welcome { program, machine }).await?;
+        let_in(wire, &self.token, &self.program, &self.machine).await?;
         let start = loop {
-            let said = timeout(PATIENCE, wire.receive()).await.map_err(|_| RemoteError::Protocol("it is silent"))?;
-            match said? {
+            match heard(wire, PATIENCE).await? {
                 ToWorker::Clock => {
                     let unix_us = Timestamp::now().as_microsecond();
                     wire.send(&ToCoordinator::Clock { unix_us }).await?;
                 }
                 ToWorker::Watch { unix_us } => break instant(unix_us),
-                _ => return Err(RemoteError::Protocol("a monitor makes no load")),
+                _ => return Err(CallerError::Protocol("a monitor makes no load").into()),
             }
         };
         let (end, ended) = oneshot::channel::<()>();
@@ -121,7 +111,7 @@ impl RemoteMonitor {
                     _ = ticks.tick() => wire.send(&ToCoordinator::Progress(Progress::default())).await?,
                     said = wire.receive() => match said? {
                         ToWorker::EndWatch => break,
-                        _ => return Err(RemoteError::Protocol("it speaks while the load runs")),
+                        _ => return Err(CallerError::Protocol("it speaks while the load runs").into()),
                     },
                 }
             }

@@ -29,13 +29,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use subtle::ConstantTimeEq;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use crate::caller::{CallerError, heard, let_in};
 use crate::event::EventError;
 use crate::inputs::Inputs;
 use crate::link::ProxyThread;
@@ -44,7 +44,7 @@ use crate::record::{Machine, Program};
 use crate::replay;
 use crate::scenario::Protocol;
 use crate::tls::Tls;
-use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, Wire, WireError};
 use connection::Connector;
 use fill::Filling;
 use generator::{Arrivals, Generator};
@@ -54,8 +54,6 @@ use stall::StallMeter;
 pub(crate) use target::Target;
 use user::Shared;
 
-/// How long a stranger may take to show its token.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator may be silent before the load.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// How long it waits if no coordinator can be accepted.
@@ -68,15 +66,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Why a worker has ended.
 #[derive(Debug, Error)]
 pub enum WorkerError {
-    /// It cannot talk to its coordinator.
-    #[error("coordinator: {0}")]
-    Wire(#[from] WireError),
-    /// The coordinator does not keep to the protocol, or has another version of it.
-    #[error("coordinator: {0}")]
-    Protocol(&'static str),
-    /// The coordinator does not know the token.
-    #[error("the token is wrong")]
-    Token,
+    /// Its coordinator is not served to the end.
+    #[error(transparent)]
+    Caller(#[from] CallerError),
     /// The job cannot be done.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -94,6 +86,12 @@ pub enum WorkerError {
     /// The operating system refuses something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+impl From<WireError> for WorkerError {
+    fn from(error: WireError) -> Self {
+        CallerError::from(error).into()
+    }
 }
 
 /// A worker.
@@ -150,12 +148,13 @@ impl Worker {
     }
 
     async fn work(&self, wire: &mut Wire) -> Result<(), WorkerError> {
-        self.let_in(wire).await?;
+        let_in(wire, &self.token, &self.program, &self.machine).await?;
+        wire.trust();
         let job = loop {
-            match heard(wire).await? {
+            match heard(wire, SILENCE_MAX).await? {
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Prepare(job) => break job,
-                _ => return Err(WorkerError::Protocol("no job")),
+                _ => return Err(CallerError::Protocol("no job").into()),
             }
         };
         let prepared = Prepared::new(*job)?;
@@ -166,30 +165,16 @@ impl Worker {
         // Other workers may need longer for their part of the fill.
         let patience = SILENCE_MAX + prepared.inputs.plan.fill.as_ref().map(|fill| fill.within).unwrap_or_default();
         let begin = loop {
-            match heard_within(wire, patience).await? {
+            match heard(wire, patience).await? {
                 ToWorker::Fill => prepared.fill(wire).await?,
                 // Its part of the fill had ended already.
                 ToWorker::StopFill => {}
                 ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
                 ToWorker::Start { unix_us } => break instant(unix_us),
-                _ => return Err(WorkerError::Protocol("no start")),
+                _ => return Err(CallerError::Protocol("no start").into()),
             }
         };
         prepared.run(begin, wire).await
-    }
-
-    async fn let_in(&self, wire: &mut Wire) -> Result<(), WorkerError> {
-        let hello = timeout(HELLO_TIMEOUT, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
-        let ToWorker::Hello { version, token } = hello? else { return Err(WorkerError::Protocol("no hello")) };
-        if !bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
-            return Err(WorkerError::Token);
-        }
-        if version != VERSION {
-            return Err(WorkerError::Protocol("it is of another version than the worker"));
-        }
-        wire.trust();
-        let (program, machine) = (self.program.clone(), Box::new(self.machine.clone()));
-        Ok(wire.send(&ToCoordinator::Welcome { program, machine }).await?)
     }
 }
 
@@ -246,10 +231,10 @@ impl Prepared {
     async fn receive_part(&self, wire: &mut Wire) -> Result<(), WorkerError> {
         let mut part = File::create(self.part())?;
         loop {
-            match heard(wire).await? {
+            match heard(wire, SILENCE_MAX).await? {
                 ToWorker::Part(piece) => part.write_all(&piece)?,
                 ToWorker::PartEnd => return Ok(part.flush()?),
-                _ => return Err(WorkerError::Protocol("no part of the log")),
+                _ => return Err(CallerError::Protocol("no part of the log").into()),
             }
         }
     }
@@ -258,7 +243,7 @@ impl Prepared {
     async fn fill(&self, wire: &mut Wire) -> Result<(), WorkerError> {
         let (plan, begun) = (&self.inputs.plan, Instant::now());
         let (Some(fill), Some(scenario)) = (&plan.fill, self.inputs.compiled_fill()?) else {
-            return Err(WorkerError::Protocol("a fill that the plan does not have"));
+            return Err(CallerError::Protocol("a fill that the plan does not have").into());
         };
         let file = self.folder.path().join("fill.csv.gz");
         let names = vec![scenario.names()];
@@ -351,7 +336,7 @@ async fn attend(
             // If it goes, the load ends.
             said = wire.receive::<ToWorker>() => match (said?, is_stopped) {
                 (ToWorker::StopFill, Some(is_stopped)) => is_stopped.set(true),
-                _ => return Err(WorkerError::Protocol("it speaks while the load runs")),
+                _ => return Err(CallerError::Protocol("it speaks while the load runs").into()),
             },
         }
     }
@@ -388,16 +373,6 @@ fn origin(url: &str) -> String {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |end| host + end);
     url[..end].to_owned()
-}
-
-/// What a coordinator says, in time.
-async fn heard(wire: &mut Wire) -> Result<ToWorker, WorkerError> {
-    heard_within(wire, SILENCE_MAX).await
-}
-
-async fn heard_within(wire: &mut Wire, patience: Duration) -> Result<ToWorker, WorkerError> {
-    let said = timeout(patience, wire.receive()).await.map_err(|_| WorkerError::Protocol("it is silent"))?;
-    Ok(said?)
 }
 
 /// Each user may have a connection: as many files as this process may have.
