@@ -41,7 +41,7 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
                 let name = format!("value-{}-{workload}", factor.name);
                 let title = format!("{} against {} under {workload}: mean ± RMSE", plan.objective, factor.name);
                 all.push(figure(name, title, 360, |area, title| {
-                    against(area, title, (&factor.name, &plan.objective), &levels)
+                    against(area, title, (&axis(factor), &plan.objective), &levels)
                 })?);
             }
         }
@@ -68,14 +68,28 @@ fn levels(factor: &Factor, workload: &str, objective: &str, lines: &[&Line]) -> 
     let of_default = lines.iter().find(|line| line.planned.setting.is_default());
     let read = of_default.and_then(|line| line.read_back.get(&factor.name));
     let default = factor.default.as_ref().or(read);
-    let number = default.and_then(|text| value::number(text));
+    let number = default.and_then(|text| on_axis(text));
     let first = of("default".to_owned(), number, &Setting::default());
     let others = factor.values.iter().filter_map(|text| {
-        of(text.clone(), value::number(text), &Setting::of([(factor.name.as_str(), Some(text.as_str()))]))
+        of(text.clone(), on_axis(text), &Setting::of([(factor.name.as_str(), Some(text.as_str()))]))
     });
     let others: Vec<_> = others.collect();
     // The default alone shows nothing of this factor.
     if others.is_empty() { Vec::new() } else { first.into_iter().chain(others).collect() }
+}
+
+/// A number for the axis: sizes and rates are in MiB.
+fn on_axis(text: &str) -> Option<f64> {
+    match value::bytes(text) {
+        Some(bytes) => Some(bytes / f64::from(1 << 20)),
+        None => value::number(text),
+    }
+}
+
+/// The name of a factor with the unit of [`on_axis`].
+fn axis(factor: &Factor) -> String {
+    let is_size = factor.values.iter().any(|text| value::bytes(text).is_some_and(|bytes| bytes > 0.0));
+    format!("{}{}", factor.name, if is_size { " (MiB)" } else { "" })
 }
 
 fn legend(factor: &Factor, levels: &[Level]) -> String {
