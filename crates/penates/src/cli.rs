@@ -133,6 +133,11 @@ pub enum Command {
     /// the volumes that lost something; import them again into the new folder. The exit code is 1
     /// if anything is lost.
     Salvage(commands::salvage::SalvageArgs),
+    /// Back up a data folder, and check, restore and delete backups.
+    ///
+    /// The store goes on meanwhile, whoever holds it. A folder of backups has each file once, so a
+    /// further backup takes only the time and the space of what is new.
+    Backup(commands::backup::BackupArgs),
     /// Copy everything from one store into another, with any engines.
     ///
     /// The source may serve meanwhile. It becomes read-only for the last changes and stays so,

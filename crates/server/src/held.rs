@@ -1,6 +1,6 @@
 //! Access to the store for commands of the administrator, which cannot open it while the server
-//! holds it: reading its rows and contents, learning what changed, and making it read-only. Reading
-//! is also for copies at other sites.
+//! holds it: reading its rows and contents, learning what changed, making it read-only, and making a
+//! cut of it for a backup. Reading is also for copies at other sites.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,23 @@ use ::feed::{Cursor, Subject};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use door_http::Reason;
 use heads::{ObjectsError, keys};
 use library::Library;
 use serde::{Deserialize, Serialize};
 use store::wire::{self, ChangedObject, Changes, Description, Question};
-use store::{Call, Class, Deadline, Scan, StoreError, read_only};
+use store::{Call, Class, Cut, Deadline, Scan, StoreError, read_only};
 use tokio::sync::Mutex;
 
 use crate::{feed, problem};
 
 /// The time limit of one call of the store.
 const CALL_MAX: Duration = Duration::from_secs(25);
+
+/// The time limit of a cut. Most of it is linking files of large contents.
+const CUT_MAX: Duration = Duration::from_secs(600);
 
 fn call() -> Call {
     Call::new(Class::Content, Deadline::within(CALL_MAX)).strong()
@@ -46,10 +49,11 @@ pub(crate) fn read_routes(library: Library) -> Router {
         .with_state(library)
 }
 
-/// The routes that make the store read-only.
+/// The routes that make the store read-only, and a cut of it.
 pub(crate) fn routes(library: Library) -> Router {
     Router::new()
         .route("/admin/read-only", get(why_read_only).put(make_read_only).delete(take_changes))
+        .route("/admin/cut", post(cut))
         .with_state(Gatekeeper { library, turn: Arc::default() })
 }
 
@@ -204,4 +208,10 @@ async fn take_changes(
     expect_reason(&keeper.library, instead_of).await?;
     read_only::set(keeper.library.store().as_ref(), None).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: None }))
+}
+
+/// `POST /admin/cut`: makes a cut, for a backup that reads it in the data folder.
+async fn cut(State(keeper): State<Gatekeeper>) -> Result<Json<Cut>, Response> {
+    let call = Call::new(Class::Content, Deadline::within(CUT_MAX));
+    keeper.library.store().cut(call).await.map(Json).map_err(refused)
 }

@@ -187,6 +187,7 @@ impl EmbeddedStore {
     /// Deletes the file of a content, if there is one.
     pub(crate) async fn remove_file(&self, id: ContentId) -> StoreResult<()> {
         let path = path(&self.database()?.folder.contents(), id);
+        let _no_cut = self.removals.read().await;
         match fs::remove_file(&path).await {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("removing", &path, error)),
             _ => Ok(()),

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
-    Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Deadline, Durability, FormatLevel, Health,
+    Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Cut, Deadline, Durability, FormatLevel, Health,
     Lane, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 use tokio::task::coop::consume_budget;
@@ -75,6 +75,8 @@ pub struct EmbeddedStore {
     pub(crate) uploads: Arc<Mutex<HashSet<ContentId>>>,
     /// How long ago the record had expired that the last sweep reclaimed last.
     pub(crate) reclaim_lag: Mutex<Option<Duration>>,
+    /// Held for reading while files of contents are removed.
+    pub(crate) removals: Arc<tokio::sync::RwLock<()>>,
     level: FormatLevel,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
@@ -111,6 +113,7 @@ impl EmbeddedStore {
             unknown_files: Mutex::default(),
             uploads: Arc::default(),
             reclaim_lag: Mutex::default(),
+            removals: Arc::default(),
             level,
             clock,
             options,
@@ -338,6 +341,10 @@ impl Store for EmbeddedStore {
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
         self.reclaim(call.deadline).await
+    }
+
+    async fn cut(&self, call: Call) -> StoreResult<Cut> {
+        self.make_cut(call.deadline).await
     }
 
     fn level(&self) -> FormatLevel {

@@ -7,6 +7,7 @@
 //!            files: see [`crate::opening`]
 //! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
 //! reserve    disk space that is reserved for the audit: see [`crate::room`]
+//! cuts/      copies of all names of files for backups under way: see [`crate::cut`]
 //! making/    `format` and `db` while they are made, or what a dead process left of them
 //! ```
 //!
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use store::{FormatLevel, Lane, StoreError, StoreResult};
 
-use crate::{opening, private};
+use crate::{cut, opening, private};
 
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
@@ -63,6 +64,7 @@ impl Folder {
         let lock = lock(path)?;
         let mut folder = Self { path: path.to_path_buf(), level: newest, newest, lock };
         folder.finish_making()?;
+        cut::clear(path);
         match fs::read(folder.format()) {
             Ok(found) => folder.level = level_of(path, &String::from_utf8_lossy(&found), newest)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.make(make)?,

@@ -35,12 +35,14 @@
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
+//!   `cut/`: what backups read;
 //!   `sweep.rs`, `unknown.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
 //!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 
 mod committer;
 mod contents;
+mod cut;
 mod database;
 mod engine;
 mod evaluate;

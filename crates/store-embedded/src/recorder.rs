@@ -105,6 +105,11 @@ impl Recorder {
         Mark { database: self.record.database, group: self.written + 1 }
     }
 
+    /// The mark of the last group that was written.
+    pub(crate) fn last_mark(&self) -> Mark {
+        Mark { database: self.record.database, group: self.written }
+    }
+
     /// What the next group has to say of syncs; `None`: it is synced, and so are all before it.
     pub(crate) fn synced_before_next(&self, syncs: bool) -> Option<Synced> {
         let group = self.record.group;

@@ -1,6 +1,7 @@
 //! The database of a lane's rows: one fjall keyspace per table, one that lists rows by expiry, and
 //! one for the mark of the last group.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use fjall::AbstractTree;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use store::{Class, Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::expiry;
@@ -241,9 +242,32 @@ impl Tables {
 
     /// Syncs all groups.
     pub(crate) fn sync(&self) -> StoreResult<()> {
-        let mut recorder = self.recorder.lock();
+        self.sync_held(&mut self.hold())
+    }
+
+    /// No group is committed while the value exists.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock()
+    }
+
+    /// Syncs all groups while none is committed.
+    pub(crate) fn sync_held(&self, held: &mut MutexGuard<'_, Recorder>) -> StoreResult<()> {
         self.database.persist(PersistMode::SyncData).map_err(sync_error)?;
-        self.note_synced(&mut recorder)
+        self.note_synced(held)
+    }
+
+    /// The lane.
+    pub(crate) fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    /// The version of the list of files of a keyspace that is read now, and a value while which
+    /// exists none of its files is deleted. `None` for the engine's own keyspace, whose list does
+    /// not change.
+    pub(crate) fn version_of(&self, number: u64) -> Option<(u64, Box<dyn Any + Send>)> {
+        let place = usize::try_from(number.checked_sub(1)?).ok()?;
+        let version = self.keyspaces.get(place)?.1.tree.current_version();
+        Some((version.id(), Box::new(version)))
     }
 
     /// How many rows of the lane expire in the hour of a time and in each after it, as far as they

@@ -25,7 +25,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::{
-    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, Health, Lane, Limits, Outcome, Row, Rows,
     Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
 };
 
@@ -443,6 +443,10 @@ impl Wrapper for Faults {
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         self.meet(Kind::ChangeContent).await?;
         if self.pass(1) == 0 { Err(crashed()) } else { self.inner.delete_content(call, id).await }
+    }
+
+    async fn cut(&self, call: Call) -> StoreResult<Cut> {
+        self.inner.cut(call).await
     }
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {

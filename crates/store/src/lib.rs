@@ -23,6 +23,7 @@
 //! - [`null`] is an engine that returns constants at once. Benchmarks use it to measure the doors
 //!   and the protocol alone.
 //! - [`copying`] makes one store equal to another, whatever their engines.
+//! - [`Cut`] (in `cut.rs`) is what a backup reads of a store that goes on.
 //! - [`wire`] encodes reads of a store that another process holds.
 
 pub mod call;
@@ -30,6 +31,7 @@ pub mod class;
 pub mod clock;
 pub mod content;
 pub mod copying;
+pub mod cut;
 pub mod envelope;
 pub mod error;
 pub mod faults;
@@ -54,6 +56,7 @@ pub use call::{Call, Deadline, Strength};
 pub use class::{Class, Durability};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
+pub use cut::Cut;
 pub use error::{StoreError, StoreResult};
 pub use format_level::FormatLevel;
 pub use hidden::Hidden;

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
 use crate::content::{ContentHeader, ContentId, ContentStream};
-use crate::error::StoreResult;
+use crate::cut::Cut;
+use crate::error::{StoreError, StoreResult};
 use crate::format_level::FormatLevel;
 use crate::row::{Row, Rows, Scan};
 use crate::step::{Outcome, Step};
@@ -202,6 +203,14 @@ pub trait Store: Send + Sync + 'static {
     /// those that store nothing.
     async fn sweep(&self, _call: Call) -> StoreResult<u64> {
         Ok(0)
+    }
+
+    /// Makes a [`Cut`]: the store's files as they are at one moment, for a backup. Writes wait for
+    /// some milliseconds meanwhile.
+    ///
+    /// Errors: [`StoreError::Invalid`] if the store is not one in a data folder.
+    async fn cut(&self, _call: Call) -> StoreResult<Cut> {
+        Err(StoreError::Invalid("only a store in a data folder is backed up like this".to_owned()))
     }
 
     /// Whether guarded rows can be changed from here.

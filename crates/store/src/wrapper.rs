@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, FormatLevel, Health, Limits, Outcome, Row,
-    Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, FormatLevel, Health, Limits, Outcome,
+    Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
 };
 
 /// Defines [`Wrapper`] and its implementation of [`Store`] from one list of methods.
@@ -90,6 +90,7 @@ wrapper! {
         fn condemn_content(call: Call, id: ContentId) -> StoreResult<bool>;
         fn delete_content(call: Call, id: ContentId) -> StoreResult<bool>;
         fn sweep(call: Call) -> StoreResult<u64>;
+        fn cut(call: Call) -> StoreResult<Cut>;
         fn health() -> Health;
         fn close() -> StoreResult<()>;
     }
@@ -139,6 +140,10 @@ mod tests {
 
         async fn sweep(&self, _: Call) -> StoreResult<u64> {
             Ok(11)
+        }
+
+        async fn cut(&self, _: Call) -> StoreResult<Cut> {
+            Err(failed("cut"))
         }
 
         async fn close(&self) -> StoreResult<()> {
@@ -200,6 +205,7 @@ mod tests {
         for store in wrappers {
             assert!(says(store.scan_many(call(), Vec::new()).await, "scan_many"));
             assert_eq!(store.sweep(call()).await.unwrap(), 11);
+            assert!(says(store.cut(call()).await, "cut"));
             assert_eq!(store.fresh_content_id(), ID);
             let empty = Box::pin(futures::stream::empty());
             assert_eq!(store.put_content(call(), Bytes::new(), empty).await.unwrap(), ID);

@@ -1,6 +1,7 @@
 //! One module per command: its arguments, its help, its run.
 
 pub mod audit;
+pub mod backup;
 pub mod cat;
 pub mod cluster;
 pub mod completions;
@@ -70,6 +71,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Restore(args) => restore::run(args).await,
         Command::Records(args) => records::run(args).await,
         Command::Salvage(args) => salvage::run(args).await,
+        Command::Backup(args) => backup::run(args).await,
         Command::Copy(args) => copy::run(args).await,
         Command::Promote(args) => promote::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,

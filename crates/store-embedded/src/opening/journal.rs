@@ -132,6 +132,19 @@ pub(crate) fn owner(path: &Path) -> io::Result<Option<DatabaseId>> {
     Ok(group.and_then(|group| group.mark).map(|mark| mark.database))
 }
 
+/// Where in a journal the groups end that are not behind `last`. Others may be written meanwhile.
+pub(crate) fn end_of(path: &Path, last: Mark) -> io::Result<u64> {
+    let mut source = Source::open(path)?;
+    let mut end = 0;
+    while let Some(group) = source.group(end)? {
+        if !group.mark.is_some_and(|mark| mark.database == last.database && mark.group <= last.group) {
+            break;
+        }
+        end = group.bytes.end;
+    }
+    Ok(end)
+}
+
 impl Journal {
     fn add(&mut self, group: Group, database: DatabaseId) {
         let Some(mark) = group.mark.filter(|mark| mark.database == database) else {

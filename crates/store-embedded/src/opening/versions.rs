@@ -62,13 +62,26 @@ pub(crate) fn current(keyspace: &Path) -> PathBuf {
     keyspace.join("current")
 }
 
-fn list(keyspace: &Path, version: u64) -> PathBuf {
+/// A list of a keyspace.
+pub(crate) fn list(keyspace: &Path, version: u64) -> PathBuf {
     keyspace.join(format!("v{version}"))
+}
+
+/// The file that names the database of a keyspace.
+pub(crate) fn owner(keyspace: &Path) -> PathBuf {
+    keyspace.join(OWNER)
+}
+
+/// The version of the list that `current` names.
+pub(crate) fn version_in_force(keyspace: &Path) -> io::Result<u64> {
+    let current = fs::read(current(keyspace))?;
+    let version = current.first_chunk().filter(|_| current.len() == CURRENT_BYTES);
+    version.map(|version| u64::from_le_bytes(*version)).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Marks a keyspace as part of a database.
 pub(crate) fn write_owner(folder: &Path, database: DatabaseId, keyspace: u64) -> io::Result<()> {
-    let mut file = private::create_new(&folder.join(OWNER))?;
+    let mut file = private::create_new(&owner(folder))?;
     file.write_all(owner_line(database, keyspace).as_bytes())?;
     file.sync_all()?;
     File::open(folder)?.sync_all()
@@ -76,7 +89,7 @@ pub(crate) fn write_owner(folder: &Path, database: DatabaseId, keyspace: u64) ->
 
 /// The database that a keyspace says it belongs to.
 pub(crate) fn read_owner(folder: &Path, keyspace: u64) -> Result<DatabaseId, Problem> {
-    let path = folder.join(OWNER);
+    let path = owner(folder);
     let line = fs::read_to_string(&path).map_err(|error| Problem::reading(&path, &error))?;
     let id = line.split(' ').next().and_then(|id| u128::from_str_radix(id, 16).ok());
     let id = id.map(|id| DatabaseId(id.to_be_bytes())).filter(|id| owner_line(*id, keyspace) == line);

@@ -1,0 +1,233 @@
+//! Makes a backup.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::digest::{self, Digests};
+use crate::error::{BackupError, BackupResult, io_error};
+use crate::folder::{Backups, create, create_or_open, make_folders, sync_all, sync_folder};
+use crate::manifest::{End, Entry, FORM, Header, Known, Line, Reader, Summary};
+use crate::source::{Found, FoundFile, Source};
+
+/// Bytes after which what was copied is made durable, and listed for a later backup.
+const SYNCED_BYTES: u64 = 1 << 30;
+
+/// How a backup is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// When, in RFC 3339.
+    pub time: String,
+    /// The id, unless there is such a backup: then a number is added.
+    pub id: String,
+    /// The program that makes it, with its version.
+    pub program: String,
+    /// How the data folder is named.
+    pub folder: String,
+    /// Whether new files become hard links to those of the store, which takes no space on its disk.
+    pub links: bool,
+}
+
+/// A backup that was made.
+pub type Created = Summary;
+
+/// A backup under way.
+struct Making<'a> {
+    backups: &'a Backups,
+    source: &'a Source,
+    links: bool,
+    /// Its description, and where that is until it is whole.
+    description: File,
+    path: PathBuf,
+    /// Lines about files that may not be durable yet.
+    waiting: String,
+    unsynced_bytes: u64,
+    sum: Sha256,
+    end: End,
+    /// Entries of the newest backup of the store, and of the last one that did not end.
+    known: [Known; 2],
+    took: &'a mut dyn FnMut(u64),
+}
+
+impl Backups {
+    /// Makes a backup of a cut. `took` learns of bytes that were copied, or that were there.
+    ///
+    /// Errors: [`BackupError::DamagedSource`] if the bytes of a file are not those that the engine
+    /// wrote; [`BackupError::Full`]. Then there is no backup, and the next one uses what was copied.
+    pub fn create(&self, source: &Source, options: &Options, took: &mut dyn FnMut(u64)) -> BackupResult<Created> {
+        let unfinished = self.unfinished();
+        let lock_path = unfinished.join("lock");
+        let lock = create_or_open(&lock_path).map_err(|error| io_error("opening", &lock_path, error))?;
+        lock.try_lock().map_err(|_| BackupError::Busy("another backup is being made there".to_owned()))?;
+        let left = left_behind(&unfinished)?;
+        let store = source.cut().store.clone();
+        let known = [
+            self.newest(|header| header.store == store)?.map(Known::new).unwrap_or_default(),
+            left.last().and_then(|path| Reader::open(path).ok()).map(Known::new).unwrap_or_default(),
+        ];
+        let id = self.free_id(&options.id)?;
+        let path = unfinished.join(format!("{id}.jsonl"));
+        // One with the same name that did not end is still read.
+        let _ = fs::remove_file(&path);
+        let header = Header {
+            form: FORM,
+            id: id.clone(),
+            time: options.time.clone(),
+            store,
+            level: source.cut().level,
+            program: options.program.clone(),
+            folder: options.folder.clone(),
+        };
+        let making = |error| io_error("making", &path, error);
+        let mut making = Making {
+            backups: self,
+            source,
+            links: options.links,
+            description: create(&path).map_err(making)?,
+            path: path.clone(),
+            waiting: String::new(),
+            unsynced_bytes: 0,
+            sum: Sha256::new(),
+            end: End { files: 0, bytes: 0, copied_files: 0, copied_bytes: 0, sha256: String::new() },
+            known,
+            took,
+        };
+        making.write(&header)?;
+        making.sync()?;
+        source.walk(&mut |found| match found {
+            Found::File(file) => making.take(file),
+            Found::Folder(folder) => making.write(&Line::Folder { folder }),
+        })?;
+        making.end.sha256 = hex::encode(making.sum.clone().finalize());
+        let end = making.end.clone();
+        making.write(&Line::End { end: end.clone() })?;
+        making.sync()?;
+        fs::rename(&path, self.manifest(&id)).map_err(|error| io_error("moving to its place", &path, error))?;
+        sync_folder(&self.manifests())?;
+        for path in left.iter().filter(|left| **left != path) {
+            fs::remove_file(path).map_err(|error| io_error("removing", path, error))?;
+        }
+        Ok(Summary { header, end })
+    }
+
+    fn free_id(&self, wanted: &str) -> BackupResult<String> {
+        let ids = self.ids()?;
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        let mut free = [wanted.to_owned()].into_iter().chain(numbered).filter(|id| !ids.contains(id));
+        free.next().ok_or_else(|| BackupError::Busy("there is no free name".to_owned()))
+    }
+}
+
+/// The descriptions of backups that did not end, oldest first. Other leftovers are deleted.
+fn left_behind(unfinished: &Path) -> BackupResult<Vec<PathBuf>> {
+    let listing = |source| io_error("listing", unfinished, source);
+    let mut left = Vec::new();
+    for entry in fs::read_dir(unfinished).map_err(listing)? {
+        let path = entry.map_err(listing)?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            left.push(path);
+        } else if !path.ends_with("lock") {
+            fs::remove_file(&path).map_err(|source| io_error("removing", &path, source))?;
+        }
+    }
+    left.sort_unstable();
+    Ok(left)
+}
+
+impl Making<'_> {
+    /// Adds a line to the description.
+    fn write(&mut self, line: &impl Serialize) -> BackupResult<()> {
+        let line = serde_json::to_string(line).map_err(|error| io_error("encoding", &self.path, error.into()))?;
+        self.sum.update(&line);
+        self.sum.update("\n");
+        self.waiting.push_str(&line);
+        self.waiting.push('\n');
+        Ok(())
+    }
+
+    /// Makes what was copied durable, and then the lines about it.
+    fn sync(&mut self) -> BackupResult<()> {
+        sync_all(&self.backups.path)?;
+        let written = self.description.write_all(self.waiting.as_bytes()).and_then(|()| self.description.sync_all());
+        written.map_err(|error| io_error("writing", &self.path, error))?;
+        self.waiting.clear();
+        self.unsynced_bytes = 0;
+        Ok(())
+    }
+
+    fn take(&mut self, file: FoundFile) -> BackupResult<()> {
+        let entry = match self.there_already(&file) {
+            Some(entry) => {
+                (self.took)(file.bytes);
+                entry
+            }
+            None => {
+                let (entry, is_new) = self.copy(file)?;
+                self.end.copied_files += u64::from(is_new);
+                self.end.copied_bytes += if is_new { entry.bytes } else { 0 };
+                entry
+            }
+        };
+        self.end.files += 1;
+        self.end.bytes += entry.bytes;
+        self.write(&Line::File(entry))?;
+        if self.unsynced_bytes >= SYNCED_BYTES { self.sync() } else { Ok(()) }
+    }
+
+    /// What an earlier backup says of the same file, if its bytes are still there.
+    fn there_already(&mut self, file: &FoundFile) -> Option<Entry> {
+        let backups = self.backups;
+        self.known.iter_mut().find_map(|known| {
+            let entry = known.find(&file.path).filter(|entry| file.is(entry))?;
+            let there = fs::metadata(backups.file(&entry.sha256)).ok()?;
+            (there.len() == entry.bytes).then(|| Entry { modified: file.modified, ..entry.clone() })
+        })
+    }
+
+    /// Copies a file. Returns whether no backup had its bytes.
+    fn copy(&mut self, file: FoundFile) -> BackupResult<(Entry, bool)> {
+        let from = self.source.place(&file);
+        let reading = |error| io_error("reading", &from, error);
+        let mut bytes = self.source.read(&file).map_err(reading)?;
+        let copied = self.backups.unfinished().join("copied");
+        let digests = if self.links {
+            digest::copy(&mut bytes, &mut io::sink(), self.took).map_err(reading)?
+        } else {
+            let writing = |error| io_error("copying to", &copied, error);
+            let mut to = create(&copied).map_err(writing)?;
+            digest::copy(&mut bytes, &mut to, self.took).map_err(writing)?
+        };
+        if digests.bytes != file.bytes || file.checksum.as_ref().is_some_and(|sum| *sum != digests.checksum) {
+            return Err(BackupError::DamagedSource(file.path));
+        }
+        let place = self.backups.file(&digests.sha256);
+        let moving = |error| io_error("making", &place, error);
+        place.parent().map_or(Ok(()), make_folders).map_err(moving)?;
+        if self.links {
+            self.link(&from, &file, &copied)?;
+        }
+        // What is there may be of a backup that died before it was durable.
+        let is_new = !place.exists();
+        fs::rename(&copied, &place).map_err(moving)?;
+        // Two links to the same file are not renamed to one.
+        let _ = fs::remove_file(&copied);
+        self.unsynced_bytes += digests.bytes;
+        let Digests { bytes, sha256, .. } = digests;
+        Ok((Entry { path: file.path, bytes, sha256, modified: file.modified, checksum: file.checksum }, is_new))
+    }
+
+    /// Links a file that never changes, and copies any other.
+    fn link(&self, from: &Path, file: &FoundFile, to: &Path) -> BackupResult<()> {
+        let linking = |error| io_error("linking to", to, error);
+        if file.checksum.is_some() || file.path.starts_with("contents/") {
+            let _ = fs::remove_file(to);
+            return fs::hard_link(from, to).map_err(linking);
+        }
+        let mut bytes = self.source.read(file).map_err(linking)?;
+        let mut copy = create(to).map_err(linking)?;
+        io::copy(&mut bytes, &mut copy).map(|_| ()).map_err(linking)
+    }
+}

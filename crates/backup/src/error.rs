@@ -1,0 +1,57 @@
+//! Why a backup failed.
+
+use std::io;
+use std::path::Path;
+
+/// What backups return.
+pub type BackupResult<T> = Result<T, BackupError>;
+
+/// Why something failed.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was done, with the path.
+        what: String,
+        /// Its error.
+        source: io::Error,
+    },
+    /// The disk with the backups, or with the restored store, is full.
+    #[error("{0}: the disk is full")]
+    Full(String),
+    /// There is no folder of backups, or none that this program reads.
+    #[error("{0}")]
+    NoBackups(String),
+    /// There is no such backup.
+    #[error("there is no backup {0}; `penates backup list` lists them")]
+    Absent(String),
+    /// Somebody else works there.
+    #[error("{0}")]
+    Busy(String),
+    /// A backup is damaged.
+    #[error("backup {backup} is damaged: {what}")]
+    Damaged {
+        /// Its id.
+        backup: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The store is damaged.
+    #[error(
+        "{0} is damaged in the store: its bytes are not those that the engine wrote. No backup was made; earlier ones are as they were"
+    )]
+    DamagedSource(String),
+    /// The folder for a restored store is in use.
+    #[error("{0}")]
+    Occupied(String),
+}
+
+/// Adds what was done to an error of the operating system.
+pub(crate) fn io_error(what: &str, path: &Path, source: io::Error) -> BackupError {
+    let what = format!("{what} {}", path.display());
+    if source.kind() == io::ErrorKind::StorageFull || source.kind() == io::ErrorKind::QuotaExceeded {
+        return BackupError::Full(what);
+    }
+    BackupError::Io { what, source }
+}

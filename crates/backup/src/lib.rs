@@ -1,0 +1,42 @@
+//! Folders of backups.
+//!
+//! A backup is all files of a store at one moment. It is made from a [`Cut`](store::Cut), for which
+//! the store need not stop. A folder has any number of backups, and each file only once, under its
+//! SHA-256. So each backup is whole, takes only the space of what is new, and can be deleted without
+//! harm to the others.
+//!
+//! ```text
+//! penates-backups     the form of the folder, one line
+//! lock                shared: somebody reads or adds backups; exclusive: somebody deletes some
+//! backups/ID.jsonl    a backup: its files by name, with digests (`manifest.rs`)
+//! files/AB/SHA256     the bytes of a file
+//! unfinished/         what a backup under way writes; it is moved to its place when it is whole
+//! ```
+//!
+//! What dies half way leaves no file under `backups/`, so nobody takes it for a backup. The next
+//! backup uses what was copied.
+//!
+//! How to read it: [`Backups`] (`folder.rs`) is the folder; `manifest.rs` the description of a
+//! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done. This
+//! crate knows no engine, and of a store only that its files are in a folder.
+
+mod check;
+mod create;
+mod delete;
+mod digest;
+mod error;
+mod folder;
+mod manifest;
+mod place;
+mod restore;
+mod source;
+
+pub use check::{Checked, Problem};
+pub use create::{Created, Options};
+pub use delete::Deleted;
+pub use error::{BackupError, BackupResult};
+pub use folder::{Access, Backups};
+pub use manifest::{End, Entry, Header, Summary};
+pub use place::{VACANT_FOR_RESTORE, begin, finish};
+pub use restore::Restored;
+pub use source::Source;

@@ -1,0 +1,328 @@
+//! Folders of backups, made of folders that look like those of a store.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use backup::{Access, BackupError, BackupResult, Backups, Options, Source, Summary};
+use store::Cut;
+use tempfile::TempDir;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// A data folder, and a folder of backups beside it.
+struct Subject {
+    folder: TempDir,
+    made: u32,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let subject = Self { folder: tempfile::tempdir().unwrap(), made: 0 };
+        subject.write("format", "penates-embedded 11\n");
+        subject.write("db/text/keyspaces/1/tables/0", "rows 0");
+        subject.write("db/text/keyspaces/1/tables/1", "rows 1");
+        subject.write("db/text.record", "record");
+        subject.write("contents/ab/content", "a content");
+        fs::create_dir_all(subject.data().join("db/text/keyspaces/2/tables")).unwrap();
+        subject
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("backups")
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.data().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// A cut as the engine makes it. `db/text/0.jnl` belongs to it up to the fifth byte.
+    fn cut(&self) -> Source {
+        let folder = format!("{}/1", Cut::FOLDER);
+        let root = self.data().join(&folder);
+        let (lengths, checksums) = (BTreeMap::new(), BTreeMap::new());
+        let mut cut = Cut { folder, store: "ab".to_owned(), level: 6, lengths, checksums };
+        for (path, content) in files(&self.data()) {
+            let to = root.join(&path);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::hard_link(self.data().join(&path), to).unwrap();
+            if path.contains("/tables/") {
+                cut.checksums.insert(path.clone(), format!("{:032x}", xxh3_128(&content)));
+            }
+            if path.ends_with(".jnl") {
+                cut.lengths.insert(path, 5);
+            }
+        }
+        fs::create_dir_all(root.join("db/text/keyspaces/2/tables")).unwrap();
+        fs::write(root.join(Cut::LOCK), "").unwrap();
+        Source::open(&self.data(), cut).unwrap()
+    }
+
+    fn create(&mut self) -> BackupResult<Summary> {
+        self.create_with(false, &mut |_| ())
+    }
+
+    fn create_with(&mut self, links: bool, took: &mut dyn FnMut(u64)) -> BackupResult<Summary> {
+        self.made += 1;
+        let options = Options {
+            time: "2026-11-23T00:00:00Z".to_owned(),
+            id: format!("20261123T00000{}Z", self.made),
+            program: "a test".to_owned(),
+            folder: "data".to_owned(),
+            links,
+        };
+        Backups::open(&self.place(), Access::Add)?.create(&self.cut(), &options, took)
+    }
+
+    fn open(&self, access: Access) -> Backups {
+        Backups::open(&self.place(), access).unwrap()
+    }
+
+    fn restored(&self, id: &str) -> BTreeMap<String, Vec<u8>> {
+        let to = tempfile::tempdir().unwrap();
+        let restoring = backup::begin(to.path()).unwrap();
+        self.open(Access::Read).restore(id, &restoring, &mut |_| ()).unwrap();
+        backup::finish(to.path()).unwrap();
+        assert!(to.path().join("db/text/keyspaces/2/tables").is_dir(), "a folder without files is missing");
+        files(to.path())
+    }
+
+    /// The file with these bytes among the backups.
+    fn stored(&self, content: &str) -> PathBuf {
+        let files = files(&self.place());
+        let (path, _) =
+            files.iter().find(|(path, found)| path.starts_with("files/") && *found == content.as_bytes()).unwrap();
+        self.place().join(path)
+    }
+
+    fn problems(&self, sets_aside: bool) -> usize {
+        let backups = self.open(Access::Read);
+        let ids = backups.ids().unwrap();
+        backups.check(&ids, sets_aside, &mut |_| ()).unwrap().problems.len()
+    }
+}
+
+/// Every file of a folder with its bytes, without those of cuts.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fn add(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            match path.is_dir() {
+                true if name == Cut::FOLDER => {}
+                true => add(root, &path, found),
+                false => drop(found.insert(name, fs::read(&path).unwrap())),
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    add(folder, folder, &mut found);
+    found
+}
+
+#[test]
+fn a_second_backup_copies_only_what_is_new_and_each_is_restored_as_it_was() {
+    let mut subject = Subject::new();
+    subject.write("db/text/0.jnl", "group");
+    let first = subject.create().unwrap();
+    let of_first = files(&subject.data());
+    assert_eq!((first.end.files, first.end.copied_files), (6, 6));
+    // The engine merged two files, wrote its record in place, and went on with its journal. What is behind the cut
+    // is not part of it.
+    fs::remove_file(subject.data().join("db/text/keyspaces/1/tables/0")).unwrap();
+    subject.write("db/text/keyspaces/1/tables/2", "rows 0 and 2");
+    subject.write("db/text.record", "RECORD");
+    subject.write("db/text/0.jnl", "GROUP and more");
+    let second = subject.create().unwrap();
+    assert_eq!(second.end.files, 6);
+    assert_eq!((second.end.copied_files, second.end.copied_bytes), (3, "rows 0 and 2RECORDGROUP".len() as u64));
+    let mut of_second = files(&subject.data());
+    of_second.insert("db/text/0.jnl".to_owned(), b"GROUP".to_vec());
+    assert_eq!(subject.restored(&first.header.id), of_first);
+    assert_eq!(subject.restored(&second.header.id), of_second);
+    assert_eq!(subject.problems(false), 0);
+    assert!(!subject.data().join(Cut::FOLDER).join("1").exists(), "the cut is left behind");
+}
+
+#[test]
+fn a_file_with_the_place_and_the_size_of_another_is_copied() {
+    let mut subject = Subject::new();
+    subject.create().unwrap();
+    // The engine may give a number again after a restart.
+    subject.write("db/text/keyspaces/1/tables/1", "ROWS 1");
+    subject.write("contents/ab/content", "A CONTENT");
+    let second = subject.create().unwrap();
+    assert_eq!(subject.restored(&second.header.id), files(&subject.data()));
+}
+
+#[test]
+fn deleting_a_backup_leaves_the_others_whole_and_frees_what_only_it_had() {
+    let mut subject = Subject::new();
+    let first = subject.create().unwrap();
+    subject.write("db/text.record", "RECORD");
+    let second = subject.create().unwrap();
+    let reader = subject.open(Access::Read);
+    assert!(matches!(Backups::open(&subject.place(), Access::Delete), Err(BackupError::Busy(_))));
+    drop(reader);
+    let absent = subject.open(Access::Delete).delete(&["20200101T000000Z".to_owned()]);
+    assert!(matches!(absent, Err(BackupError::Absent(_))));
+    let deleted = subject.open(Access::Delete).delete(&[first.header.id]).unwrap();
+    assert_eq!((deleted.files, deleted.bytes), (1, "record".len() as u64));
+    assert_eq!(subject.restored(&second.header.id), files(&subject.data()));
+    assert_eq!(subject.open(Access::Read).ids().unwrap(), [second.header.id]);
+}
+
+#[test]
+fn a_backup_that_died_is_none_and_the_next_one_uses_what_it_made_durable() {
+    let mut subject = Subject::new();
+    subject.create().unwrap();
+    subject.write("db/text/keyspaces/1/tables/2", "rows 2");
+    let mut left = 4;
+    let died = catch_unwind(AssertUnwindSafe(|| {
+        subject.create_with(false, &mut |_| {
+            left -= 1;
+            assert!(left > 0, "it dies here");
+        })
+    }));
+    assert!(died.is_err());
+    assert_eq!(subject.open(Access::Read).ids().unwrap().len(), 1);
+    assert_eq!(subject.problems(false), 0);
+    let next = subject.create().unwrap();
+    assert_eq!(subject.restored(&next.header.id), files(&subject.data()));
+    let left = fs::read_dir(subject.place().join("unfinished")).unwrap().count();
+    assert_eq!(left, 1, "only the lock is there");
+}
+
+#[test]
+fn damage_among_the_backups_is_found_never_restored_and_healed_by_the_next_backup() {
+    let mut subject = Subject::new();
+    let first = subject.create().unwrap();
+    fs::write(subject.stored("rows 1"), "ROWS 1").unwrap();
+    assert_eq!(subject.problems(false), 1);
+    let to = tempfile::tempdir().unwrap();
+    let restored = subject.open(Access::Read).restore(&first.header.id, &to.path().join("new"), &mut |_| ());
+    assert!(matches!(restored, Err(BackupError::Damaged { .. })), "{restored:?}");
+    assert_eq!(subject.problems(true), 1);
+    let second = subject.create().unwrap();
+    assert_eq!(second.end.copied_files, 1);
+    assert_eq!(subject.problems(false), 0);
+    assert_eq!(subject.restored(&first.header.id), files(&subject.data()));
+    fs::remove_file(subject.stored("a content")).unwrap();
+    assert_eq!(subject.problems(false), 2, "both backups lack it");
+}
+
+#[test]
+fn a_description_that_was_cut_or_changed_is_damage() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let path = subject.place().join("backups").join(format!("{}.jsonl", made.header.id));
+    let whole = fs::read_to_string(&path).unwrap();
+    let cut = whole.len() - 20;
+    let broken = [whole[..cut].to_owned(), whole.replace("db/text.record", "db/text.Record"), String::new()];
+    let later = whole.replace("\"form\":1", "\"form\":2");
+    for broken in broken {
+        fs::write(&path, broken).unwrap();
+        assert_eq!(subject.problems(false), 1);
+        let error = subject.open(Access::Read).summary(&made.header.id).unwrap_err();
+        assert!(matches!(error, BackupError::Damaged { .. }), "{error}");
+        // Nobody knows which files it has.
+        assert!(subject.open(Access::Delete).delete(&[]).is_err());
+    }
+    fs::write(&path, later).unwrap();
+    let error = subject.open(Access::Read).summary(&made.header.id).unwrap_err();
+    assert!(matches!(error, BackupError::NoBackups(_)), "{error}");
+}
+
+#[test]
+fn damage_in_the_store_ends_the_backup_and_leaves_the_earlier_ones() {
+    let mut subject = Subject::new();
+    subject.create().unwrap();
+    subject.write("db/text/keyspaces/1/tables/2", "rows 2");
+    subject.made += 1;
+    let source = subject.cut();
+    subject.write("db/text/keyspaces/1/tables/2", "ROWS 2");
+    let options = Options {
+        time: String::new(),
+        id: "2".to_owned(),
+        program: String::new(),
+        folder: String::new(),
+        links: false,
+    };
+    let error = subject.open(Access::Add).create(&source, &options, &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains("tables/2 is damaged in the store"), "{error}");
+    assert_eq!((subject.open(Access::Read).ids().unwrap().len(), subject.problems(false)), (1, 0));
+}
+
+#[test]
+fn links_take_no_space_and_outlive_the_files_of_the_store() {
+    let mut subject = Subject::new();
+    let rows = subject.data().join("db/text/keyspaces/1/tables/0");
+    let made = subject.create_with(true, &mut |_| ()).unwrap();
+    assert_eq!(fs::metadata(subject.stored("rows 0")).unwrap().ino(), fs::metadata(&rows).unwrap().ino());
+    let before = files(&subject.data());
+    // What is written in place was copied.
+    subject.write("db/text.record", "RECORD");
+    fs::remove_file(rows).unwrap();
+    assert_eq!(subject.restored(&made.header.id), before);
+    // Equal files have one place.
+    subject.create_with(true, &mut |_| ()).unwrap();
+    assert_eq!(subject.problems(false), 0);
+}
+
+#[test]
+fn nobody_else_can_read_backups_and_what_is_restored() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let to = subject.folder.path().join("restored");
+    let restoring = backup::begin(&to).unwrap();
+    subject.open(Access::Read).restore(&made.header.id, &restoring, &mut |_| ()).unwrap();
+    backup::finish(&to).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for folder in [subject.place(), subject.place().join("files"), to.clone(), to.join("db/text")] {
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+    }
+    for file in [subject.stored("rows 0"), to.join("format"), to.join("db/text.record")] {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn folders_with_other_files_are_left_alone() {
+    let mut subject = Subject::new();
+    let other = subject.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("letter"), "").unwrap();
+    assert!(matches!(Backups::open(&other, Access::Add), Err(BackupError::NoBackups(_))));
+    assert!(matches!(Backups::open(&other, Access::Read), Err(BackupError::NoBackups(_))));
+    assert!(matches!(backup::begin(&other), Err(BackupError::Occupied(_))));
+    assert!(matches!(backup::begin(&subject.data()), Err(BackupError::Occupied(_))));
+    assert_eq!(files(&other).len(), 1);
+    fs::write(subject.place(), "").unwrap();
+    assert!(subject.create().is_err());
+}
+
+#[test]
+fn a_restore_that_died_is_begun_again() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let to = subject.folder.path().join("restored");
+    // It died while it wrote files, and before the last part was in its place.
+    for part in ["restoring/db/text", "db/text"] {
+        let restoring = backup::begin(&to).unwrap();
+        fs::create_dir_all(to.join(part)).unwrap();
+        fs::write(to.join(part).join("half"), "").unwrap();
+        drop(restoring);
+    }
+    let restoring = backup::begin(&to).unwrap();
+    subject.open(Access::Read).restore(&made.header.id, &restoring, &mut |_| ()).unwrap();
+    backup::finish(&to).unwrap();
+    assert_eq!(files(&to), files(&subject.data()));
+}
