@@ -92,12 +92,14 @@ impl EmbeddedStore {
     /// something.
     pub fn open(folder: &Path, options: EmbeddedOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
-        let folder = Folder::hold(folder, options.newest_level, make)?;
+        let mut folder = Folder::hold(folder, options.newest_level, make)?;
         let level = folder.level();
         let tables = Lanes::try_new(level, |lane| {
-            let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane))?;
+            let end = folder.last_use().lane(lane);
+            let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane), end)?;
             Ok(Arc::new(tables))
         })?;
+        folder.note_open()?;
         let room = Arc::new(Room::new(folder.path().to_path_buf(), options.headroom_bytes));
         let writers = Lanes::try_new(level, |lane| {
             Writer::start(lane, tables.of(lane)?.clone(), room.clone(), clock.clone(), &options)

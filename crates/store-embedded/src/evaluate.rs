@@ -270,7 +270,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join("text"), EmbeddedOptions::default().of_lane(TABLE.lane()));
         Tables::make(&database, TABLE.lane(), &options).unwrap();
-        let tables = Tables::open(&database, TABLE.lane(), &options).unwrap();
+        let tables = Tables::open(&database, TABLE.lane(), &options, None).unwrap();
         let view = tables.view();
         let mut group = Pending::default();
         let mut accepted = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! format     name and version of the format, one line: the store's level
-//! lock       locked by the process that has the folder open
+//! lock       locked by the process that has the folder open; says how it was used last
 //! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its
 //!            files: see [`crate::opening`]
 //! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use store::{FormatLevel, Lane, StoreError, StoreResult};
 
+use crate::last_use::{self, LastUse};
 use crate::{cut, opening, private};
 
 /// The name of the format, without its version.
@@ -39,6 +40,10 @@ pub(crate) struct Folder {
     newest: FormatLevel,
     /// The operating system releases the lock if the process is killed.
     lock: File,
+    /// What the folder was when it was locked.
+    last_use: LastUse,
+    /// Whether `lock` says that this process has the folder open.
+    is_noted: bool,
 }
 
 impl Drop for Folder {
@@ -46,6 +51,14 @@ impl Drop for Folder {
     /// starting shares it. The databases have ended by now, so no more files are made.
     fn drop(&mut self) {
         self.close_to_others();
+        if self.is_noted {
+            let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level));
+            let databases: Vec<_> = lanes.map(|lane| (lane, self.database(lane))).collect();
+            let lanes = databases.iter().map(|(lane, database)| (*lane, database.as_path()));
+            if let Err(error) = last_use::closed(&self.lock, lanes) {
+                tracing::warn!(%error, folder = %self.path.display(), "copies of the data folder will be refused");
+            }
+        }
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, folder = %self.path.display(), "the lock of the data folder could not be released");
         }
@@ -61,8 +74,7 @@ impl Folder {
         make: impl Fn(&Path, Lane) -> StoreResult<()>,
     ) -> StoreResult<Self> {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
-        let lock = lock(path)?;
-        let mut folder = Self { path: path.to_path_buf(), level: newest, newest, lock };
+        let mut folder = Self::locked(path, newest)?;
         folder.finish_making()?;
         cut::clear(path);
         match fs::read(folder.format()) {
@@ -74,10 +86,38 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Locks a folder, unless it is a copy that mixes moments.
+    fn locked(path: &Path, newest: FormatLevel) -> StoreResult<Self> {
+        let lock = lock(path)?;
+        let last_use = LastUse::read(&lock).map_err(|source| io_error("reading the lock of", path, source))?;
+        if last_use == LastUse::CopyOfOpen {
+            let detail = "it is a copy of a data folder that a process had open when it was copied, so its files are \
+                          of different moments. Restore a backup (penates backup), or stop the process and copy \
+                          again. If nothing can have changed while it was copied, because its server had died, \
+                          delete the file `lock` in the copy"
+                .to_owned();
+            return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
+        }
+        Ok(Self { path: path.to_path_buf(), level: newest, newest, lock, last_use, is_noted: false })
+    }
+
+    /// Notes in the folder that a process has it open, once nothing in it is refused: a folder that
+    /// is refused stays as it was, and a copy among them is refused the next time too.
+    pub(crate) fn note_open(&mut self) -> StoreResult<()> {
+        last_use::opened(&self.lock).map_err(|source| io_error("writing the lock of", &self.path, source))?;
+        self.is_noted = true;
+        Ok(())
+    }
+
+    /// What the folder was when it was locked.
+    pub(crate) fn last_use(&self) -> &LastUse {
+        &self.last_use
+    }
+
     /// Locks a folder that has a store.
     pub(crate) fn hold_made(path: &Path, newest: FormatLevel) -> StoreResult<Self> {
         Self::look_at_level(path, newest)?;
-        let mut folder = Self { path: path.to_path_buf(), level: newest, newest, lock: lock(path)? };
+        let mut folder = Self::locked(path, newest)?;
         folder.level = Self::look_at_level(path, newest)?;
         Ok(folder)
     }

@@ -29,7 +29,7 @@
 //! - `settings.rs`: what a configuration says; `options.rs`: what the engine needs to know;
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
 //!   `database.rs`: what is open;
-//! - `folder.rs`: format, lock and creation of the data folder; `opening/`: the checks at start;
+//! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a copy; `opening/`: the checks at start;
 //!   `recorder.rs`: the record for them;
 //! - `read.rs`: reads;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
@@ -51,6 +51,7 @@ mod folder;
 mod forecast;
 mod header;
 mod key;
+mod last_use;
 mod once;
 mod opening;
 mod options;

@@ -21,9 +21,9 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
 }
 
-/// Opens a file for writing, and makes it if it is missing.
+/// Opens a file for reading and writing, and makes it if it is missing.
 pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
+    File::options().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
 }
 
 /// Makes a folder and its parents where they are missing.

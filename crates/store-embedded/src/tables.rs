@@ -20,6 +20,7 @@ use crate::expiry;
 use crate::folder::{io_error, sync_folder};
 use crate::forecast::{self, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
+use crate::last_use::LaneEnd;
 use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
@@ -133,12 +134,18 @@ impl Tables {
         RecordFile::make(&opening::record_path(folder), &first).map_err(making)
     }
 
-    /// Opens the database. If a part of it is missing, foreign, truncated or older than the rest,
-    /// it fails and changes nothing. Any file may be damaged, so a panic of fjall is returned as an
-    /// error too.
-    pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<Self> {
+    /// Opens the database. If a part of it is missing, foreign, truncated or older than the rest, or
+    /// if it is not as it was at its `end`, it fails and changes nothing. Any file may be damaged, so
+    /// a panic of fjall is returned as an error too.
+    pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions, end: Option<&LaneEnd>) -> StoreResult<Self> {
         let found = opening::inspect(folder, Space::count(lane));
         refuse_unsound(folder, &found)?;
+        if end.is_some_and(|end| !end.is(&found)) {
+            let what = "it is part of a copy, and is not as it was when the copied store was closed: a process opened \
+                        that while it was copied, or the parts are of different copies. Restore a backup (penates \
+                        backup), or stop the process and copy again";
+            return Err(unreadable(folder, what.to_owned()));
+        }
         let path = opening::record_path(folder);
         let opened = RecordFile::open(&path).map_err(|source| io_error("opening", &path, source))?;
         let (file, record) = opened.ok_or_else(|| unreadable(folder, format!("{} is damaged", path.display())))?;

@@ -127,7 +127,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join(LANE.name()), EmbeddedOptions::default());
         Tables::make(&database, LANE, &options.of_lane(LANE)).unwrap();
-        let tables = Arc::new(Tables::open(&database, LANE, &options.of_lane(LANE)).unwrap());
+        let tables = Arc::new(Tables::open(&database, LANE, &options.of_lane(LANE), None).unwrap());
         let room = Arc::new(Room::new(folder.path().to_path_buf(), 0));
         let writer = Writer::start(LANE, tables, room, Arc::new(SystemClock), &options).unwrap();
         (folder, database, writer)

@@ -177,3 +177,90 @@ async fn a_cut_that_nobody_reads_is_deleted_by_the_next_process_or_the_next_cut(
     assert_eq!(names(), BTreeSet::from([name]));
     store.close().await.unwrap();
 }
+
+/// Copies a folder file by file, as `cp -a` does, with `between` after a number of files.
+fn copy_slowly(from: &Path, after: usize, between: &mut dyn FnMut()) -> tempfile::TempDir {
+    let copy = support::folder();
+    let paths: Vec<_> = support::files(from).into_keys().collect();
+    for (number, path) in paths.iter().enumerate() {
+        if number == after {
+            between();
+        }
+        let to = copy.path().join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        // What was deleted meanwhile is left out.
+        let _ = fs::copy(path, to);
+    }
+    copy
+}
+
+fn refusal(folder: &Path) -> Option<String> {
+    let before = support::files(folder);
+    let refused = open(folder).err().map(|error| error.to_string());
+    if refused.is_some() {
+        let changed = |files: &std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>| {
+            files.iter().filter(|(path, _)| !path.ends_with("reserve")).map(|(_, content)| content.len()).sum::<usize>()
+        };
+        assert_eq!(changed(&support::files(folder)), changed(&before), "a refused copy was changed");
+    }
+    refused
+}
+
+#[tokio::test]
+async fn a_copy_of_a_folder_is_opened_only_if_no_process_had_it_open_meanwhile() {
+    let data = support::folder();
+    let store = open(data.path()).unwrap();
+    put(&store, 0, 1).await;
+    // A process has it open all the time.
+    let while_open = copy_slowly(data.path(), 0, &mut || ());
+    let refused = refusal(while_open.path()).unwrap();
+    assert!(refused.contains("a process had open when it was copied"), "{refused}");
+    assert!(refusal(while_open.path()).is_some(), "it is refused only once");
+    store.close().await.unwrap();
+    drop(store);
+
+    let closed = copy_slowly(data.path(), 0, &mut || ());
+    let copy = open(closed.path()).unwrap();
+    assert_eq!(numbers(&copy, Table::Packs, 0).await, [1]);
+    copy.close().await.unwrap();
+    drop(copy);
+    // A copy of a copy, and the copy again.
+    let again = copy_slowly(closed.path(), 0, &mut || ());
+    open(again.path()).unwrap().close().await.unwrap();
+    assert_eq!(refusal(closed.path()), None);
+
+    // A process opens it at any moment of the copy.
+    let files = support::files(data.path()).len();
+    for after in [1, files / 3, files / 2, files - 1] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let copy = copy_slowly(data.path(), after, &mut || {
+            let (folder, sender) = (data.path().to_owned(), sender.clone());
+            let writes = async move {
+                let store = open(&folder).unwrap();
+                for number in 2..40 {
+                    put(&store, 0, number).await;
+                }
+                sender.send(store).unwrap();
+            };
+            std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(writes)).join().unwrap();
+        });
+        let refused = refusal(copy.path());
+        assert!(refused.is_some(), "after {after} of {files} files");
+        let store = receiver.recv().unwrap();
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_folder_whose_process_died_opens_where_it_is_and_as_a_copy_without_its_lock() {
+    let data = support::folder();
+    let store = open(data.path()).unwrap();
+    put(&store, 0, 1).await;
+    let died = copy_slowly(data.path(), 0, &mut || ());
+    store.close().await.unwrap();
+    assert!(refusal(died.path()).is_some());
+    fs::remove_file(died.path().join("lock")).unwrap();
+    let copy = open(died.path()).unwrap();
+    assert_eq!(numbers(&copy, Table::Packs, 0).await, [1]);
+    copy.close().await.unwrap();
+}

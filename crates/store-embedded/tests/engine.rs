@@ -345,6 +345,7 @@ async fn an_upload_of_a_process_that_has_ended_is_condemned_at_once() {
         assert!(!opened.store.condemn_content(call(), id).await.unwrap(), "it is still uploading");
         // As its process would leave it, were it killed now.
         copy_folder(opened.folder.path(), copy.path());
+        std::fs::remove_file(copy.path().join("lock")).unwrap();
     };
     tokio::select! {
         ended = &mut upload => panic!("the upload has ended: {ended:?}"),
@@ -401,6 +402,7 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_peri
     copy_folder(newer.folder.path(), older.path());
     std::fs::remove_dir_all(older.path().join("db")).unwrap();
     copy_folder(backup.path(), &older.path().join("db"));
+    std::fs::remove_file(older.path().join("lock")).unwrap();
     let older = open_in(older, options());
     let file = support::file_of(older.folder.path(), unknown);
 

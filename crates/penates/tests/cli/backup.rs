@@ -72,7 +72,7 @@ fn a_drill_backs_up_a_server_under_writes_and_restores_it_after_its_disk_is_lost
     });
     // Contents that the first one has are not copied again.
     let bytes = |made: &Value| (made["bytes"].as_u64().unwrap(), made["copied_bytes"].as_u64().unwrap());
-    assert_eq!(bytes(&first).0, bytes(&first).1);
+    assert!(bytes(&first).1 >= 40_000 * of_first.len() as u64, "{first}");
     assert!(bytes(&second).1 <= bytes(&second).0 - 40_000 * of_first.len() as u64, "{second}");
     assert_eq!(fs::read_dir(store.path().join("cuts")).unwrap().count(), 0);
 

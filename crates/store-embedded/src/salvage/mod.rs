@@ -148,7 +148,7 @@ struct Batch {
 
 impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     fn lane(&mut self, lane: Lane, shadow: &Shadow, options: &EmbeddedOptions) -> StoreResult<()> {
-        let tables = Tables::open(&self.target.database(lane), lane, &options.of_lane(lane))?;
+        let tables = Tables::open(&self.target.database(lane), lane, &options.of_lane(lane), None)?;
         for table in lane.tables() {
             let loss = shadow.loss(table);
             match shadow.rows(table) {
