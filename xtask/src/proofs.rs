@@ -6,13 +6,14 @@ use anyhow::{Result, bail};
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 7] = [
+const PROOFS: [(&str, &str, &str); 8] = [
     ("store-cassandra", "copies", ""),
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
     ("penates", "cli", "proofs::three_nodes"),
     ("penates", "cli", "proofs::two_datacenters"),
     ("penates", "cli", "proofs::following"),
+    ("penates", "cli", "proofs::restored"),
     ("penates", "cli", "proofs::rocfl"),
 ];
 

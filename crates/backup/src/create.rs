@@ -27,7 +27,8 @@ pub struct Options {
     pub program: String,
     /// How the data folder is named.
     pub folder: String,
-    /// Whether new files become hard links to those of the store, which takes no space on its disk.
+    /// Whether new files become hard links to those of the store, which takes no space on its disk. A
+    /// stream has no links.
     pub links: bool,
 }
 

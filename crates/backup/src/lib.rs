@@ -17,8 +17,9 @@
 //! backup uses what was copied.
 //!
 //! How to read it: [`Backups`] (`folder.rs`) is the folder; `manifest.rs` the description of a
-//! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done. This
-//! crate knows no engine, and of a store only that its files are in a folder.
+//! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done;
+//! `stream.rs` a backup as one stream. This crate knows no engine, and of a store only that its files
+//! are in a folder.
 
 mod check;
 mod create;
@@ -30,6 +31,7 @@ mod manifest;
 mod place;
 mod restore;
 mod source;
+mod stream;
 
 pub use check::{Checked, Problem};
 pub use create::{Created, Options};
@@ -40,3 +42,4 @@ pub use manifest::{End, Entry, Header, Summary};
 pub use place::{VACANT_FOR_RESTORE, begin, finish};
 pub use restore::Restored;
 pub use source::Source;
+pub use stream::{restore_stream, write_stream};

@@ -326,3 +326,60 @@ fn a_restore_that_died_is_begun_again() {
     backup::finish(&to).unwrap();
     assert_eq!(files(&to), files(&subject.data()));
 }
+
+fn streamed(subject: &Subject) -> Vec<u8> {
+    let options = Options {
+        time: String::new(),
+        id: "streamed".to_owned(),
+        program: String::new(),
+        folder: String::new(),
+        links: false,
+    };
+    let mut stream = Vec::new();
+    backup::write_stream(&subject.cut(), &options, &mut stream, &mut |_| ()).unwrap();
+    stream
+}
+
+fn restored_from(stream: &[u8]) -> BackupResult<BTreeMap<String, Vec<u8>>> {
+    let to = tempfile::tempdir().unwrap();
+    let restoring = backup::begin(to.path()).unwrap();
+    backup::restore_stream(&mut &stream[..], &restoring, &mut |_| ())?;
+    backup::finish(to.path()).unwrap();
+    assert!(to.path().join("db/text/keyspaces/2/tables").is_dir(), "a folder without files is missing");
+    Ok(files(to.path()))
+}
+
+#[test]
+fn a_stream_has_a_whole_backup_and_is_refused_wherever_it_ends_or_differs() {
+    let subject = Subject::new();
+    subject.write("db/text/0.jnl", "group and more");
+    let mut expected = files(&subject.data());
+    expected.insert("db/text/0.jnl".to_owned(), b"group".to_vec());
+    let stream = streamed(&subject);
+    assert_eq!(restored_from(&stream).unwrap(), expected);
+    // The last two blocks say that the archive ends; without them nothing is missing.
+    for cut in (0..stream.len() - 1024).step_by(256) {
+        let error = restored_from(&stream[..cut]).unwrap_err();
+        assert!(matches!(error, BackupError::Damaged { .. }), "{cut}: {error}");
+    }
+    let at = stream.windows(6).position(|window| window == b"rows 1").unwrap();
+    let mut flipped = stream.clone();
+    flipped[at] ^= 1;
+    let error = restored_from(&flipped).unwrap_err();
+    assert!(error.to_string().contains("tables/1"), "{error}");
+}
+
+#[test]
+fn a_stream_writes_nothing_outside_its_folder() {
+    let subject = Subject::new();
+    let mut stream = streamed(&subject);
+    let at = stream.windows(14).position(|window| window == b"db/text.record").unwrap();
+    stream[at..at + 14].copy_from_slice(b"../text.record");
+    // The checksum of its header.
+    let header = at;
+    stream[header + 148..header + 156].fill(b' ');
+    let sum: u32 = stream[header..header + 512].iter().map(|byte| u32::from(*byte)).sum();
+    stream[header + 148..header + 156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let error = restored_from(&stream).unwrap_err();
+    assert!(error.to_string().contains("no path of a file of a store"), "{error}");
+}

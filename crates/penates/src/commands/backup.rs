@@ -1,9 +1,12 @@
 //! `penates backup`
 
+use std::fs::{self, File};
+use std::io::{IsTerminal, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::backup::{Access, BackupError, Backups, Checked, Options, Source, Summary};
+use ::backup::{Access, BackupError, Backups, Checked, Options, Source, Summary, restore_stream, write_stream};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
@@ -60,9 +63,13 @@ enum Action {
 #[command(after_help = "Examples:
   penates backup create /mnt/backups
   penates backup create /mnt/backups --store /var/lib/penates/data --json
-  penates backup create --link /var/lib/penates/backups")]
+  penates backup create --link /var/lib/penates/backups
+  penates backup create penates.tar
+  penates backup create - | ssh vault 'cat > penates.tar'")]
 struct CreateArgs {
-    /// The folder of backups. It is made if it is missing.
+    /// The folder of backups, which is made if it is missing; a new file *.tar, or - for standard
+    /// output: one whole backup as a tar archive.
+    #[arg(value_name = "FOLDER|FILE.tar|-")]
     folder: PathBuf,
     /// Make hard links instead of copies. The folder has to be on the disk of the store, and is lost
     /// with it.
@@ -111,9 +118,11 @@ struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates backup restore /mnt/backups --to /var/lib/penates/data
-  penates backup restore /mnt/backups 20261123T020000Z --to ./then")]
+  penates backup restore /mnt/backups 20261123T020000Z --to ./then
+  ssh vault 'cat penates.tar' | penates backup restore - --to ./restored")]
 struct RestoreArgs {
-    /// The folder of backups.
+    /// The folder of backups, a file *.tar, or - for standard input.
+    #[arg(value_name = "FOLDER|FILE.tar|-")]
     folder: PathBuf,
     /// The backup [default: the newest].
     id: Option<String>,
@@ -179,7 +188,7 @@ async fn create(args: CreateArgs) -> anyhow::Result<()> {
         return Err(CliError::Usage(what).into());
     }
     // Before the store is asked for anything.
-    let backups = Backups::open(&args.folder, Access::Add).map_err(failed)?;
+    let target = Target::open(&args)?;
     let now = Timestamp::now();
     let source = source(&args.store, data).await?;
     let options = Options {
@@ -191,9 +200,13 @@ async fn create(args: CreateArgs) -> anyhow::Result<()> {
     };
     let create = move |bar: &ProgressBar| {
         bar.set_length(source.bytes().map_err(failed)?);
-        backups.create(&source, &options, &mut |bytes| bar.inc(bytes)).map_err(failed)
+        target.create(&source, &options, &mut |bytes| bar.inc(bytes))
     };
     let created = in_thread(create, Some(0)).await?;
+    if is_pipe(&args.folder) {
+        eprintln!("backup {}: {} files ({})", created.header.id, created.end.files, human_bytes(created.end.bytes));
+        return Ok(());
+    }
     let mut output = Output::stdout();
     if args.output.json {
         output.json(&created)?;
@@ -209,6 +222,72 @@ async fn create(args: CreateArgs) -> anyhow::Result<()> {
         ))?;
     }
     output.finish()
+}
+
+/// Whether a path stands for standard output or input.
+fn is_pipe(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether a path is of a backup as a tar archive.
+fn is_archive(path: &Path) -> bool {
+    is_pipe(path) || path.extension().is_some_and(|extension| extension == "tar")
+}
+
+/// What a backup is written to.
+enum Target {
+    Folder(Backups),
+    Pipe,
+    /// A file, under another name until it is whole.
+    File {
+        file: File,
+        unfinished: PathBuf,
+        path: PathBuf,
+    },
+}
+
+impl Target {
+    fn open(args: &CreateArgs) -> anyhow::Result<Self> {
+        let path = &args.folder;
+        if !is_archive(path) {
+            return Ok(Self::Folder(Backups::open(path, Access::Add).map_err(failed)?));
+        }
+        if args.link {
+            return Err(CliError::Usage("an archive has no links to files of the store".to_owned()).into());
+        }
+        if is_pipe(path) {
+            if std::io::stdout().is_terminal() {
+                return Err(CliError::Usage("a backup is no text: pipe it into a program or a file".to_owned()).into());
+            }
+            return Ok(Self::Pipe);
+        }
+        if path.exists() {
+            return Err(CliError::Usage(format!("{} is there already", path.display())).into());
+        }
+        let unfinished = path.with_extension("tar.unfinished");
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
+        let file = file.with_context(|| format!("making {}", unfinished.display()))?;
+        Ok(Self::File { file, unfinished, path: path.clone() })
+    }
+
+    fn create(self, source: &Source, options: &Options, took: &mut dyn FnMut(u64)) -> anyhow::Result<Summary> {
+        match self {
+            Self::Folder(backups) => backups.create(source, options, took).map_err(failed),
+            Self::Pipe => write_stream(source, options, &mut std::io::stdout().lock(), took).map_err(failed),
+            Self::File { mut file, unfinished, path } => {
+                let written = write_stream(source, options, &mut file, took).map_err(failed).and_then(|summary| {
+                    file.sync_all().with_context(|| format!("syncing {}", unfinished.display()))?;
+                    Ok(summary)
+                });
+                if written.is_err() {
+                    let _ = fs::remove_file(&unfinished);
+                } else {
+                    fs::rename(&unfinished, &path).with_context(|| format!("moving to {}", path.display()))?;
+                }
+                written
+            }
+        }
+    }
 }
 
 /// Takes a cut of a store: through the server that holds it, or by opening it for a moment.
@@ -284,22 +363,47 @@ fn check(args: &CheckArgs, bar: &ProgressBar) -> anyhow::Result<()> {
     if checked.problems.is_empty() { Ok(()) } else { Err(CliError::Incomplete.into()) }
 }
 
-async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
+/// Restores an archive, from a file or from standard input.
+fn restore_archive(from: &Path, to: &Path, bar: &ProgressBar) -> anyhow::Result<(Summary, PathBuf)> {
+    let mut file: Box<dyn Read> = match is_pipe(from) {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(File::open(from).with_context(|| format!("opening {}", from.display()))?),
+    };
+    let restoring = ::backup::begin(to).map_err(failed)?;
+    let restored = restore_stream(&mut file, &restoring, &mut |bytes| bar.inc(bytes)).map_err(failed)?;
+    Ok((restored, restoring))
+}
+
+/// Restores a backup of a folder of them.
+fn restore_from(args: &RestoreArgs, bar: &ProgressBar) -> anyhow::Result<(Summary, PathBuf)> {
     let backups = Backups::open(&args.folder, Access::Read).map_err(failed)?;
     let newest = || backups.ids().map(|ids| ids.last().cloned()).map_err(failed);
     let id = match &args.id {
         Some(id) => id.clone(),
         None => newest()?.ok_or_else(|| CliError::Usage("there is no backup in the folder yet".to_owned()))?,
     };
-    let to = args.to.clone();
-    let write = move |bar: &ProgressBar| {
-        let summary = backups.summary(&id).map_err(failed)?;
-        bar.set_length(summary.end.bytes);
-        let restoring = ::backup::begin(&to).map_err(failed)?;
-        let restored = backups.restore(&id, &restoring, &mut |bytes| bar.inc(bytes)).map_err(failed)?;
-        Ok((restored, restoring))
-    };
-    let (restored, restoring) = in_thread(write, Some(0)).await?;
+    bar.set_length(backups.summary(&id).map_err(failed)?.end.bytes);
+    let restoring = ::backup::begin(&args.to).map_err(failed)?;
+    let restored = backups.restore(&id, &restoring, &mut |bytes| bar.inc(bytes)).map_err(failed)?;
+    Ok((restored, restoring))
+}
+
+async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
+    let is_archive = is_archive(&args.folder);
+    if is_archive && args.id.is_some() {
+        return Err(CliError::Usage("an archive has one backup: name no other".to_owned()).into());
+    }
+    let (args, (restored, restoring)) = in_thread(
+        move |bar| {
+            let restored = match is_archive {
+                true => restore_archive(&args.folder, &args.to, bar),
+                false => restore_from(&args, bar),
+            }?;
+            Ok((args, restored))
+        },
+        (!is_archive).then_some(0),
+    )
+    .await?;
     let is_copy = settle(&restoring).await?;
     ::backup::finish(&args.to).map_err(failed)?;
     let mut output = Output::stdout();

@@ -144,6 +144,18 @@ fn nothing_is_left_behind_of_a_backup_whose_server_or_command_was_killed_or_whos
     backup(&["check", text(&place)]).ends_with(0);
     server.kill();
 
+    // As one stream, through a pipe and as a file.
+    let (piped, file) = (store.command(&["backup", "create", "-"]).output().unwrap(), store.beside("backup.tar"));
+    assert!(piped.status.success());
+    fs::write(store.beside("piped.tar"), piped.stdout).unwrap();
+    store.run(&["backup", "create", text(&file)]).ends_with(0);
+    store.run(&["backup", "create", text(&file)]).ends_with(2);
+    for archive in [file, store.beside("piped.tar")] {
+        let restored = TestStore::vacant();
+        backup(&["restore", text(&archive), "--to", text(&restored.path())]).ends_with(0);
+        has_all(&restored, &[0, 1, 2, 3]);
+    }
+
     let refused = store.run(&["backup", "create", text(&store.path().join("backups"))]).ends_with(2);
     assert!(refused.stderr.contains("name another place"), "{}", refused.stderr);
     let restored = TestStore::vacant();

@@ -5,6 +5,7 @@
 mod following;
 mod mix;
 mod requests;
+mod restored;
 mod rocfl;
 mod three_nodes;
 mod two_datacenters;
