@@ -31,8 +31,18 @@ pub(super) struct LaneCut {
     cut: PathBuf,
     /// The last group that belongs to the cut.
     last: Mark,
-    /// The number, the list, and what keeps its files from being deleted.
-    keyspaces: Vec<(u64, List, Option<Box<dyn Any + Send>>)>,
+    keyspaces: Vec<KeyspaceCut>,
+}
+
+/// What keeps files from being deleted while it exists.
+type Kept = Box<dyn Any + Send>;
+
+/// What was seen of a keyspace.
+struct KeyspaceCut {
+    number: u64,
+    list: List,
+    /// Keeps the files of the list; `None`: nobody deletes them.
+    _kept: Option<Kept>,
 }
 
 impl LaneCut {
@@ -45,8 +55,8 @@ impl LaneCut {
         link_journals(path, cut).map_err(taking)?;
         let keyspaces = (0..Space::count(tables.lane())).map(|number| {
             let (from, to) = (versions::keyspace(path, number), versions::keyspace(cut, number));
-            let (list, kept) = take_keyspace(&from, &to, || tables.version_of(number))?;
-            Ok((number, list, kept))
+            let (list, _kept) = take_keyspace(&from, &to, || tables.version_of(number))?;
+            Ok(KeyspaceCut { number, list, _kept })
         });
         let keyspaces = keyspaces.collect::<StoreResult<_>>()?;
         // It is written in place.
@@ -72,7 +82,7 @@ impl LaneCut {
     ) -> StoreResult<()> {
         let linking = |source| io_error("linking the database in", &self.path, source);
         let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
-        for (number, list, _kept) in &self.keyspaces {
+        for KeyspaceCut { number, list, _kept } in &self.keyspaces {
             let from = versions::tables(&versions::keyspace(&self.path, *number));
             let to = versions::tables(&versions::keyspace(&self.cut, *number));
             for table in list.tables() {
@@ -107,8 +117,8 @@ fn link_journals(path: &Path, cut: &Path) -> io::Result<()> {
 fn take_keyspace(
     from: &Path,
     to: &Path,
-    version_of: impl Fn() -> Option<(u64, Box<dyn Any + Send>)>,
-) -> StoreResult<(List, Option<Box<dyn Any + Send>>)> {
+    version_of: impl Fn() -> Option<(u64, Kept)>,
+) -> StoreResult<(List, Option<Kept>)> {
     let taking = |source| io_error("linking the list of", from, source);
     private::create_folders(&versions::tables(to)).map_err(taking)?;
     link(&versions::owner(from), &versions::owner(to)).map_err(taking)?;
