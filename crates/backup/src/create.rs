@@ -27,8 +27,8 @@ pub struct Options {
     pub program: String,
     /// How the data folder is named.
     pub folder: String,
-    /// Whether new files become hard links to those of the store, which takes no space on its disk. A
-    /// stream has no links.
+    /// Whether new files become hard links to those of the store, which takes no space on its disk.
+    /// A stream has no links.
     pub links: bool,
 }
 
@@ -57,7 +57,8 @@ impl Backups {
     /// Makes a backup of a cut. `took` learns of bytes that were copied, or that were there.
     ///
     /// Errors: [`BackupError::DamagedSource`] if the bytes of a file are not those that the engine
-    /// wrote; [`BackupError::Full`]. Then there is no backup, and the next one uses what was copied.
+    /// wrote; [`BackupError::Full`]. There is no backup then, and the next one uses what was
+    /// copied.
     pub fn create(&self, source: &Source, options: &Options, took: &mut dyn FnMut(u64)) -> BackupResult<Created> {
         let unfinished = self.unfinished();
         let lock_path = unfinished.join("lock");

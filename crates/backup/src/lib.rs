@@ -2,8 +2,8 @@
 //!
 //! A backup is all files of a store at one moment. It is made from a [`Cut`](store::Cut), for which
 //! the store need not stop. A folder has any number of backups, and each file only once, under its
-//! SHA-256. So each backup is whole, takes only the space of what is new, and can be deleted without
-//! harm to the others.
+//! SHA-256. So each backup is whole, takes only the space of what is new, and can be deleted
+//! without harm to the others.
 //!
 //! ```text
 //! penates-backups     the form of the folder, one line
@@ -18,8 +18,8 @@
 //!
 //! How to read it: [`Backups`] (`folder.rs`) is the folder; `manifest.rs` the description of a
 //! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done;
-//! `stream.rs` a backup as one stream. This crate knows no engine, and of a store only that its files
-//! are in a folder.
+//! `stream.rs` a backup as one stream. This crate knows no engine, and of a store only that its
+//! files are in a folder.
 
 mod check;
 mod create;

@@ -16,8 +16,8 @@ const PARTS: [&str; 3] = ["contents", "db", "format"];
 /// What a data folder may have into which a backup is restored.
 pub const VACANT_FOR_RESTORE: &str = "an empty folder, or one that does not exist";
 
-/// Begins to restore a store into a data folder. Returns where its files are written. What a restore
-/// left that did not end is deleted.
+/// Begins to restore a store into a data folder. Returns where its files are written. What a
+/// restore left that did not end is deleted.
 ///
 /// Errors: [`BackupError::Occupied`] if there is something else.
 pub fn begin(data: &Path) -> BackupResult<PathBuf> {

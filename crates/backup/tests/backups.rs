@@ -135,8 +135,8 @@ fn a_second_backup_copies_only_what_is_new_and_each_is_restored_as_it_was() {
     let first = subject.create().unwrap();
     let of_first = files(&subject.data());
     assert_eq!((first.end.files, first.end.copied_files), (6, 6));
-    // The engine merged two files, wrote its record in place, and went on with its journal. What is behind the cut
-    // is not part of it.
+    // The engine merged two files, wrote its record in place, and went on with its journal. What is
+    // behind the cut is not part of it.
     fs::remove_file(subject.data().join("db/text/keyspaces/1/tables/0")).unwrap();
     subject.write("db/text/keyspaces/1/tables/2", "rows 0 and 2");
     subject.write("db/text.record", "RECORD");

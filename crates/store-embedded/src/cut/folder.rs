@@ -1,4 +1,4 @@
-//! The folder of a cut: who makes and deletes it.
+//! The folder of a cut: how it is made and deleted.
 //!
 //! A cut is deleted when nobody holds a lock on its file `lock`. The operating system releases the
 //! locks of a process that dies, so a cut that nobody needs is found however its readers ended.
