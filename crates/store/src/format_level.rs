@@ -39,8 +39,12 @@ impl FormatLevel {
     /// The store may hold tokens with scopes and an expiry. No table is new.
     pub const SCOPES: FormatLevel = FormatLevel(6);
 
+    /// The store may hold events in its audit: changes, reads of resources, refusals. No table is
+    /// new.
+    pub const AUDIT_CHANGES: FormatLevel = FormatLevel(7);
+
     /// The newest level that this program knows.
-    pub const NEWEST: FormatLevel = FormatLevel::SCOPES;
+    pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
     /// The level with a number, counted from 1.
     pub const fn of_number(number: u32) -> Option<Self> {

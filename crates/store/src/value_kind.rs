@@ -127,6 +127,8 @@ kinds! {
     Record = 52 "record",
     /// How far a webhook is.
     Webhook = 60 "webhook",
+    /// An event in the audit: a change, a read of a resource, refusals.
+    AuditEvent = 61 "audit event",
     /// A value of a test.
     Trial = 255 "trial",
 }
@@ -145,12 +147,12 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();
-        assert_eq!(numbers, (1..=5).chain(16..=52).chain([60, 255]).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=5).chain(16..=52).chain([60, 61, 255]).collect::<Vec<u8>>());
         let digest = ValueKind::ALL.iter().fold(crc32fast::Hasher::new(), |mut hasher, kind| {
             hasher.update(format!("{kind:?}={}\n", kind.number()).as_bytes());
             hasher
         });
-        assert_eq!(digest.finalize(), 4_221_166_679, "append kinds, and change none");
+        assert_eq!(digest.finalize(), 1_481_650_379, "append kinds, and change none");
         assert!(ValueKind::ALL.iter().all(|kind| ValueKind::of_number(kind.number()) == Some(*kind)));
         assert_eq!((ValueKind::of_number(0), ValueKind::of_number(6)), (None, None));
     }
