@@ -7,20 +7,24 @@ use hathi::{Seq, VolumeId};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::options::LibraryOptions;
 use heads::surroundings::Surroundings;
-use store::Store;
+use store::{FormatLevel, Store};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::event::Event;
 use crate::pages::PageWindows;
 use crate::queue::{Queue, Writer};
 use crate::record::{AuditAction, AuditedVolume, Requester};
 use crate::recorder::Recorder;
+use crate::refusals::Refusals;
 
 /// Writes the audit. It stops when it is dropped.
 pub struct Auditor {
     recorder: Arc<Recorder>,
     pages: Arc<PageWindows>,
+    refusals: Arc<Refusals>,
+    store: Arc<dyn Store>,
     max_lag: Duration,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    _tasks: [AbortOnDropHandle<()>; 3],
 }
 
 impl Auditor {
@@ -28,11 +32,17 @@ impl Auditor {
     /// run.
     pub fn new(store: Arc<dyn Store>, surroundings: &Surroundings, options: &LibraryOptions) -> Self {
         let queue = Arc::new(Queue::new(surroundings.clock.clone()));
-        let writer = Writer::new(queue.clone(), store, options.call_timeout);
+        let writer = Writer::new(queue.clone(), store.clone(), options.call_timeout);
         let recorder = Arc::new(Recorder::new(queue, surroundings, options.call_timeout));
         let pages = Arc::new(PageWindows::new(recorder.clone()));
-        let tasks = [tokio::spawn(writer.run()), tokio::spawn(pages.clone().look_after())];
-        Self { recorder, pages, max_lag: options.audit_max_lag, _tasks: tasks.map(AbortOnDropHandle::new) }
+        let refusals = Arc::new(Refusals::new(recorder.clone()));
+        let tasks = [
+            tokio::spawn(writer.run()),
+            tokio::spawn(pages.clone().look_after()),
+            tokio::spawn(refusals.clone().look_after()),
+        ];
+        let max_lag = options.audit_max_lag;
+        Self { recorder, pages, refusals, store, max_lag, _tasks: tasks.map(AbortOnDropHandle::new) }
     }
 
     /// How long the oldest record that is not acknowledged has been waiting.
@@ -91,9 +101,44 @@ impl Auditor {
         self.pages.page(requester, volume, seq).await
     }
 
-    /// Replaces open windows by records of exactly the pages that were read. Call this before the
-    /// store is closed.
+    /// Whether the store may hold events. In a store of an earlier level, events are not recorded.
+    pub fn keeps_events(&self) -> bool {
+        self.store.level() >= FormatLevel::AUDIT_CHANGES
+    }
+
+    /// Records an event, and waits until it is acknowledged. All that wait share one write.
+    pub async fn event(&self, event: &Event) -> ObjectsResult<()> {
+        if !self.keeps_events() {
+            return Ok(());
+        }
+        self.recorder.write(vec![self.recorder.event(event)?]).await
+    }
+
+    /// Records an event soon, and does not wait for it. It is lost if this process dies before.
+    pub fn event_later(&self, event: &Event) {
+        if !self.keeps_events() {
+            return;
+        }
+        let queued = self.recorder.event(event).and_then(|row| self.recorder.queue.push(vec![row]));
+        if let Err(error) = queued {
+            tracing::error!(%error, action = event.action, "an event is not recorded in the audit");
+        }
+    }
+
+    /// Counts a refusal. Those of one client within a minute become one event.
+    pub fn refused(&self, event: Event) {
+        if self.keeps_events() {
+            self.refusals.count(event);
+        }
+    }
+
+    /// Replaces open windows by records of exactly the pages that were read, and writes what waits.
+    /// Call this before the store is closed.
     pub async fn finish(&self) {
         self.pages.close_all().await;
+        self.refusals.record().await;
+        if let Err(error) = self.recorder.drain().await {
+            tracing::warn!(%error, "records of the audit may be lost");
+        }
     }
 }

@@ -160,6 +160,9 @@ impl Writer {
     /// Writes until the store acknowledges the rows or the write certainly fails. Repeating a write
     /// is harmless, because each row has its own id.
     async fn write(&self, rows: Vec<AuditRow>) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
         let mut partitions: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
         for row in rows {
             let sort = Bytes::copy_from_slice(&row.id.0);

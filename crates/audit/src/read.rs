@@ -8,8 +8,11 @@ use hathi::VolumeId;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head;
 use serde::Serialize;
-use store::{Class, Row, Scan, Table, UnixMillis};
+use store::envelope::EnvelopeError;
+use store::stored::StoredError;
+use store::{Class, Row, Scan, Table, UnixMillis, ValueKind, stored};
 
+use crate::conditions::Conditions;
 use crate::handle::Audit;
 use crate::keys::{self, Part};
 use crate::record::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, DamagedRecord};
@@ -47,6 +50,16 @@ impl Audit {
         futures::stream::once(hours).try_flatten().boxed()
     }
 
+    /// The same, for entries that meet conditions.
+    pub fn read_where(
+        &self,
+        from: UnixMillis,
+        to: UnixMillis,
+        conditions: Conditions,
+    ) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
+        self.read(from, to).try_filter(move |entry| std::future::ready(conditions.hold(entry))).boxed()
+    }
+
     /// Counts requests from `from` (inclusive) to `to` (exclusive), and returns the first `most` of
     /// each list. Uses memory for each volume requested in that period.
     pub async fn top(&self, from: UnixMillis, to: UnixMillis, most: usize) -> ObjectsResult<AuditTop> {
@@ -55,9 +68,13 @@ impl Audit {
         let mut requesters: HashMap<String, u64> = HashMap::new();
         let mut entries = self.read(from, to);
         while let Some(entry) = entries.try_next().await? {
-            let AuditEntry::Record(record) = entry else {
-                damaged += 1;
-                continue;
+            let record = match entry {
+                AuditEntry::Record(record) => record,
+                AuditEntry::Event(_) => continue,
+                AuditEntry::Damaged(_) => {
+                    damaged += 1;
+                    continue;
+                }
             };
             let asked = match record.action {
                 AuditAction::Requested if record.part == 0 => 1,
@@ -78,7 +95,7 @@ impl Audit {
     }
 
     /// The partitions with records between `from` and `to`, ascending by hour, then by writer.
-    async fn parts(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<Part>> {
+    pub(crate) async fn parts(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<Part>> {
         const AT_ONCE: usize = 1_000;
         let wanted = keys::hour_of(from)..=keys::hour_of(to);
         let mut parts = Vec::new();
@@ -144,11 +161,16 @@ async fn next_of_all(mut writing: Vec<(Row, AuditRows)>) -> ObjectsResult<Option
 }
 
 impl AuditEntry {
-    fn of(row: &Row) -> Self {
-        match head::open(Table::Audit, &row.value) {
-            Ok(record) => Self::Record(record),
-            Err(error) => Self::Damaged(DamagedRecord { at: keys::time_of(&row.sort), damage: error.to_string() }),
-        }
+    pub(crate) fn of(row: &Row) -> Self {
+        let opened = match stored::open(&row.value) {
+            Err(StoredError::Envelope(EnvelopeError::Kind { found: ValueKind::AuditEvent, .. })) => {
+                head::open(Table::Audit, &row.value).map(Self::Event)
+            }
+            Err(error) => Err(ObjectsError::corrupt(Table::Audit, &error.to_string())),
+            Ok(record) => Ok(Self::Record(record)),
+        };
+        let damaged = |error: ObjectsError| DamagedRecord { at: keys::time_of(&row.sort), damage: error.to_string() };
+        opened.unwrap_or_else(|error| Self::Damaged(damaged(error)))
     }
 
     /// A window without pages records nothing.
@@ -156,7 +178,7 @@ impl AuditEntry {
         match self {
             Self::Record(AuditRecord { action: AuditAction::Requested | AuditAction::Selected, .. }) => true,
             Self::Record(record) => !record.volumes.is_empty(),
-            Self::Damaged(_) => true,
+            Self::Event(_) | Self::Damaged(_) => true,
         }
     }
 }

@@ -7,6 +7,8 @@ use hathi::VolumeId;
 use serde::{Deserialize, Serialize};
 use store::{Stored, UnixMillis, ValueKind};
 
+use crate::event::EventRecord;
+
 /// The client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
@@ -82,18 +84,20 @@ pub struct AuditedVolume {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AuditEntry {
-    /// A record.
+    /// A record of a request for text.
     Record(AuditRecord),
+    /// A record of an event.
+    Event(EventRecord),
     /// A record that cannot be read any more.
     Damaged(DamagedRecord),
 }
 
 impl AuditEntry {
-    /// The record, if it can be read.
+    /// The record of a request for text, if it is one and can be read.
     pub fn record(self) -> Option<AuditRecord> {
         match self {
             Self::Record(record) => Some(record),
-            Self::Damaged(_) => None,
+            Self::Event(_) | Self::Damaged(_) => None,
         }
     }
 }

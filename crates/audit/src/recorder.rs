@@ -8,8 +8,9 @@ use heads::head;
 use heads::revision::{RevisionClock, RevisionId};
 use heads::surroundings::Surroundings;
 use parking_lot::Mutex;
-use store::Clock;
+use store::{Clock, Stored};
 
+use crate::event::{Event, EventRecord};
 use crate::keys::{PART_BYTES, Part};
 use crate::queue::{AuditRow, Queue};
 use crate::record::{AuditAction, AuditRecord, AuditedVolume, Requester};
@@ -111,22 +112,38 @@ impl Recorder {
         Ok(rows)
     }
 
+    /// The row for an event.
+    pub(super) fn event(&self, event: &Event) -> ObjectsResult<AuditRow> {
+        let event = event.shortened();
+        let place = self.place(event.len_bytes());
+        row(place, &EventRecord { at: place.id.time(), event })
+    }
+
+    /// Waits until all that is queued is acknowledged.
+    pub(super) async fn drain(&self) -> ObjectsResult<()> {
+        self.write_at_once(Vec::new()).await
+    }
+
     /// Queues rows, a few at a time, and waits until all are acknowledged.
     pub(super) async fn write(&self, rows: Vec<AuditRow>) -> ObjectsResult<()> {
         for some in rows.chunks(RECORDS_AT_ONCE) {
-            let written = self.queue.push(some.to_vec())?;
-            match tokio::time::timeout(self.wait_max, written).await {
-                Ok(Ok(result)) => result.map_err(ObjectsError::from)?,
-                Ok(Err(_)) => return Err(ObjectsError::Overloaded("the audit has stopped".to_owned())),
-                Err(_) => return Err(ObjectsError::Overloaded("the audit is not acknowledged in time".to_owned())),
-            }
+            self.write_at_once(some.to_vec()).await?;
         }
         Ok(())
+    }
+
+    async fn write_at_once(&self, rows: Vec<AuditRow>) -> ObjectsResult<()> {
+        let written = self.queue.push(rows)?;
+        match tokio::time::timeout(self.wait_max, written).await {
+            Ok(Ok(result)) => result.map_err(ObjectsError::from),
+            Ok(Err(_)) => Err(ObjectsError::Overloaded("the audit has stopped".to_owned())),
+            Err(_) => Err(ObjectsError::Overloaded("the audit is not acknowledged in time".to_owned())),
+        }
     }
 }
 
 /// A record at its place.
-pub(super) fn row(RecordPlace { id, part }: RecordPlace, record: &AuditRecord) -> ObjectsResult<AuditRow> {
+pub(super) fn row(RecordPlace { id, part }: RecordPlace, record: &impl Stored) -> ObjectsResult<AuditRow> {
     Ok(AuditRow { id, part, value: head::seal(record)? })
 }
 

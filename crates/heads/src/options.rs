@@ -68,6 +68,8 @@ pub struct LibraryOptions {
     /// of one call of the store: a record that waits for a node that hangs is written at the second
     /// or third try.
     pub audit_max_lag: Duration,
+    /// How long records of the audit are kept; `None`: forever.
+    pub audit_keep: Option<Duration>,
 }
 
 impl Default for LibraryOptions {
@@ -99,6 +101,7 @@ impl Default for LibraryOptions {
             processors,
             counting_threads: processors,
             audit_max_lag: Duration::from_secs(10),
+            audit_keep: None,
         }
     }
 }

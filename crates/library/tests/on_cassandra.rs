@@ -35,6 +35,8 @@ mod archives_as_of;
 mod as_of;
 #[path = "bulk/audit.rs"]
 mod audit;
+#[path = "bulk/audit_events.rs"]
+mod audit_events;
 #[path = "bulk/audit_pages.rs"]
 mod audit_pages;
 #[path = "bulk/damage.rs"]

@@ -186,7 +186,7 @@ pub enum Command {
     /// A server sends them the events of the change feed (`feed.webhooks` in the configuration).
     /// This works only on the machine of the store, through its folder or its server's socket.
     Webhooks(commands::webhooks::WebhooksArgs),
-    /// Show the audit: who requested what.
+    /// Show the audit: who requested, changed and read what, and who was refused.
     ///
     /// This works only on the machine of the store, through its folder or its server's socket.
     Audit(commands::audit::AuditArgs),

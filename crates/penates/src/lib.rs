@@ -8,11 +8,12 @@
 //!   the server that holds the store, or through a router in this process. All three are one
 //!   [`client::Client`], so a command is written once.
 //! - `settings.rs`, `local.rs`: the effective configuration; a store that this process holds
-//!   itself.
+//!   itself. `audited.rs` records what commands do to such a store.
 //! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server.
 //!   `download/`: downloads that resume. `wanted.rs`: volumes by conditions.
 //! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
 
+mod audited;
 pub mod cli;
 pub mod client;
 pub mod commands;

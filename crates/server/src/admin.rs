@@ -1,16 +1,13 @@
-//! Routes for the administrator alone: tokens, the audit, statistics, sweeping. They exist on the
+//! Routes for the administrator alone: tokens and sweeping (`audit_routes.rs` has the audit). They exist on the
 //! Unix socket and within the process, and nowhere else.
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use door_http::{Problem, Reason};
-use futures::{StreamExt, TryStreamExt};
-use heads::ObjectsError;
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use library::Library;
@@ -32,7 +29,6 @@ pub(crate) fn routes(admin: Admin) -> Router {
     Router::new()
         .route("/admin/tokens", get(list_tokens).post(create_token))
         .route("/admin/tokens/{name}", delete(revoke_token))
-        .route("/admin/audit", get(read_audit))
         .route("/admin/sweep", post(sweep))
         .with_state(admin)
 }
@@ -101,38 +97,8 @@ async fn revoke_token(State(admin): State<Admin>, Path(name): Path<String>) -> R
     Ok(Json(admin.tokens.revoke(&name).await?.into()))
 }
 
-/// The query of `GET /admin/audit`: a period (from, inclusive, to, exclusive, RFC 3339), and
-/// whether only the most requested volumes are wanted.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AuditQuery {
-    from: Option<Timestamp>,
-    to: Option<Timestamp>,
-    top: Option<usize>,
-}
-
-/// JSON, one object per line: the entries in order as a stream or, with `top`, one summary.
-async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>) -> Result<Response, Response> {
-    let from = query.from.map_or(UnixMillis(0), unix_millis);
-    let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
-    let body = match query.top {
-        Some(most) => {
-            let top = admin.library.audit.top(from, to, most).await.map_err(|error| problem::of_library(&error))?;
-            Body::from(json_line(&top).map_err(|error| problem::of_library(&error))?)
-        }
-        None => Body::from_stream(
-            admin.library.audit.read(from, to).map(|entry| json_line(&entry?)).map_err(axum::BoxError::from),
-        ),
-    };
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
-}
-
 fn unix_millis(time: Timestamp) -> UnixMillis {
     UnixMillis(u64::try_from(time.as_millisecond()).unwrap_or(0))
-}
-
-fn json_line(value: &impl Serialize) -> Result<String, ObjectsError> {
-    serde_json::to_string(value).map(|line| line + "\n").map_err(|error| ObjectsError::Internal(error.to_string()))
 }
 
 /// `POST /admin/sweep`: runs a background pass now.

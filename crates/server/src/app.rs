@@ -25,6 +25,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{Policy, Right, Via, identify, keep_standing, require};
 use crate::admin::{self, Admin};
+use crate::audited::{self, Trail};
 use crate::config::{Config, RecordsConfig, Warm};
 use crate::cors::Origins;
 use crate::error::ServerError;
@@ -39,7 +40,7 @@ use crate::reload::{self, Reloading};
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
-use crate::{cors, fixity_pages, page, problem, problem_page, request_id, stat, telemetry};
+use crate::{audit_routes, cors, fixity_pages, page, problem, problem_page, request_id, stat, telemetry};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -139,9 +140,10 @@ impl App {
     ///    for browsers;
     /// 4. catching of panics, so that a defect costs one response and not a connection;
     /// 5. the client's identity (`Authorization`) and, in front of each route, its rights;
-    /// 6. limits: a body that arrives too slowly is given up; the rest of a body after an early
+    /// 6. the audit, which records changes, reads of resources and refusals;
+    /// 7. limits: a body that arrives too slowly is given up; the rest of a body after an early
     ///    response is read, up to a bound; a client with too many requests is refused;
-    /// 7. the doors.
+    /// 8. the doors.
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(self.policy(via));
         let guarded = |routes: Router, right| routes.route_layer(from_fn_with_state((policy.clone(), right), require));
@@ -173,6 +175,7 @@ impl App {
             let webhooks = webhooks::routes(self.webhooks.clone());
             routes =
                 routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone())).merge(webhooks);
+            routes = routes.merge(audit_routes::routes(self.library.clone()));
             routes = routes.merge(reload::routes(self.reloading.clone()));
         }
         if via.is_admin() || !self.config.auth.copy.is_empty() {
@@ -181,7 +184,8 @@ impl App {
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         let rates = if via.is_admin() { None } else { self.rates.clone() };
-        layered(routes, policy, hosts, rates, self.live.clone())
+        let trail = Trail::new(via, self.library.audit.clone(), &self.config.audit, self.ldp.settings());
+        layered(routes, policy, hosts, rates, trail, self.live.clone())
     }
 
     fn readiness(&self) -> Readiness {
@@ -333,6 +337,7 @@ fn layered(
     policy: Arc<Policy>,
     hosts: Option<Arc<Hosts>>,
     rates: Option<Arc<Rates>>,
+    trail: Option<Arc<Trail>>,
     live: Arc<Live>,
 ) -> Router {
     let origins = Some(policy.origins.clone()).filter(|origins| hosts.is_some() && !origins.is_empty());
@@ -343,6 +348,7 @@ fn layered(
         .layer(from_fn_with_state(hosts, guard))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
+        .option_layer(trail.map(|trail| from_fn_with_state(trail, audited::record)))
         .layer(from_fn_with_state(live, pace::keep))
         .option_layer(rates.map(|rates| from_fn_with_state(rates, rate::limit)));
     routes.layer(layers)
@@ -532,7 +538,7 @@ mod tests {
         let (app, _faults, _folder) = app().await;
         let panics = async || -> &'static str { panic!("a defect, on purpose") };
         let (routes, policy) = (Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)));
-        let router = layered(routes, policy, None, None, app.live.clone());
+        let router = layered(routes, policy, None, None, None, app.live.clone());
         let response = answer(&router, Method::GET, "/").await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(response.headers().contains_key(request_id::HEADER));

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use audit::Pruned;
 use fixity::{Auditor, Step};
 use heads::ObjectsResult;
 use library::Library;
-use metrics::counter;
+use metrics::{counter, gauge};
 use serde::Serialize;
 use store::{Call, Class, Deadline};
 use tokio::time::MissedTickBehavior;
@@ -124,6 +125,8 @@ pub(crate) struct Swept {
     containers_grown: u64,
     /// Buckets of the change feed that were dropped.
     feed_buckets_dropped: u64,
+    /// Partitions of the audit that were deleted.
+    audit_parts_dropped: u64,
     /// Expired rows and leftovers of uploads that the store deleted.
     store_reclaimed: u64,
 }
@@ -136,6 +139,7 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
     let contents_collected = library.repository.collect_contents().await;
     let containers_grown = library.heads.grow_containers().await;
     let feed_buckets_dropped = library.feed.drop_old().await;
+    let audit_parts_dropped = prune_audit(library).await;
     let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
     let store_reclaimed = library.store().sweep(call).await;
     let collected = collected?;
@@ -149,6 +153,16 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
         contents_collected: contents_collected?,
         containers_grown: containers_grown?,
         feed_buckets_dropped: feed_buckets_dropped?,
+        audit_parts_dropped: audit_parts_dropped?,
         store_reclaimed: store_reclaimed?,
     })
+}
+
+/// Deletes records of the audit that are older than they are kept, and reports the oldest.
+async fn prune_audit(library: &Library) -> ObjectsResult<u64> {
+    let Some(Pruned { parts, oldest }) = library.audit.prune().await? else { return Ok(0) };
+    let now = library.clock().now();
+    let age = oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
+    gauge!(telemetry::AUDIT_OLDEST).set(age.as_secs_f64());
+    Ok(parts)
 }

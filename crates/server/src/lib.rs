@@ -6,7 +6,8 @@
 //! - [`config`]: the settings.
 //! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no
 //!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
-//!   `tokens/` keeps the tokens. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify
+//!   `tokens/` keeps the tokens. `audited.rs` records changes and refusals, and `local_user.rs`
+//!   names users of this machine. `audit_routes.rs` lets administrators read and erase. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify
 //!   requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response,
 //!   `pace.rs` ends slow bodies, `rate.rs` counts requests. `hosts.rs` and `cors.rs` keep other
 //!   sites' pages out. `health.rs`, `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and
@@ -23,6 +24,8 @@ pub mod config;
 mod access;
 mod admin;
 mod app;
+mod audit_routes;
+mod audited;
 mod background;
 mod certificate;
 mod check;
@@ -37,6 +40,7 @@ mod hosts;
 mod linger;
 mod listen;
 mod live;
+mod local_user;
 mod logging;
 mod pace;
 mod page;
@@ -63,6 +67,7 @@ pub use check::{Finding, check_addresses, check_files};
 pub use descriptors::raise_descriptor_limit;
 pub use error::ServerError;
 pub use listen::{Addresses, SOCKET_NAME};
+pub use local_user::user_of_this_process;
 pub use logging::{Logging, init_logging};
 pub use private::keep_files_private;
 pub use reload::{HangUps, ReadAgain, Reload, Reloaded, Reread};

@@ -39,6 +39,7 @@ const DROPPED_LINES: &str = "penates_log_lines_dropped_total";
 const CERTIFICATE_ENDS: &str = "penates_tls_certificate_not_after_timestamp_seconds";
 const FAILED_RECORDS: &str = "penates_background_failed_records_total";
 const AUDIT_LAG: &str = "penates_audit_lag_seconds";
+pub(crate) const AUDIT_OLDEST: &str = "penates_audit_oldest_seconds";
 const MEMORY: &str = "penates_memory_taken_bytes";
 const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
@@ -100,6 +101,7 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(CERTIFICATE_ENDS, "When the certificate of HTTPS expires, in seconds since 1970");
     describe_counter!(FAILED_RECORDS, "Records that a background pass could not process, counted each time");
     describe_gauge!(AUDIT_LAG, "Age of the oldest unacknowledged audit record");
+    describe_gauge!(AUDIT_OLDEST, "Age of the oldest hour of the audit, when old records were last deleted");
     describe_gauge!(MEMORY, "Memory of clients' bodies, lists, plans and graphs, of limits.memory");
     describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
     describe_gauge!(FREE, "Free space on the store's disk");

@@ -207,7 +207,7 @@ async fn a_record_that_cannot_be_read_is_told_and_those_behind_it_come_all_the_s
     page("t.b").await;
     let told: Vec<_> = bench.library.audit.read(UnixMillis(0), UnixMillis(u64::MAX)).try_collect().await.unwrap();
     let damaged = told.iter().map(|entry| match entry {
-        AuditEntry::Record(_) => None,
+        AuditEntry::Record(_) | AuditEntry::Event(_) => None,
         AuditEntry::Damaged(damaged) => Some(damaged.at),
     });
     assert_eq!(damaged.collect::<Vec<_>>(), [None, None, Some(written), None, None]);

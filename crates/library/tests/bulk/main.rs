@@ -4,6 +4,7 @@
 
 mod as_of;
 mod audit;
+mod audit_events;
 mod audit_pages;
 mod bench;
 mod damage;

@@ -8,11 +8,12 @@ mod transport;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{Stream, TryStreamExt};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Builder;
 use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
@@ -74,6 +75,7 @@ impl Client {
         let request = request.uri(format!("{}{path}", self.base)).body(body);
         Box::pin(async move {
             let mut request: Request<Body> = request?;
+            request.headers_mut().entry(USER_AGENT).or_insert_with(agent_value);
             if let Some(authorization) = authorization {
                 request.headers_mut().insert(AUTHORIZATION, authorization);
             }
@@ -135,6 +137,22 @@ impl Client {
             .header(ACCEPT, accept);
         self.ask(path, request, full(form)).await
     }
+}
+
+/// The name of this program, its version and the command, by which the audit knows it.
+pub fn agent() -> &'static str {
+    static AGENT: OnceLock<String> = OnceLock::new();
+    AGENT.get_or_init(|| {
+        let command = std::env::args()
+            .nth(1)
+            .filter(|command| command.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
+        let command = command.map(|command| format!(" ({command})")).unwrap_or_default();
+        format!("penates/{}{command}", env!("CARGO_PKG_VERSION"))
+    })
+}
+
+fn agent_value() -> HeaderValue {
+    HeaderValue::from_static(agent())
 }
 
 /// The header with a token.

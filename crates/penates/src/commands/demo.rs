@@ -11,7 +11,7 @@ use crate::cli::{JobsArgs, StoreArgs};
 use crate::client;
 use crate::commands::serve::{self, ListenArgs};
 use crate::exit::CliError;
-use crate::ingest::{FailedList, ImportTarget, Ingest, MemoryVolume, Meter, Mode, Source, Summary};
+use crate::ingest::{FailedList, ImportTarget, Ingest, Local, MemoryVolume, Meter, Mode, Source, Summary};
 use crate::output::Output;
 use crate::samples::{self, SampleParts};
 use crate::settings::{self, Flags, Loaded, Origin};
@@ -53,7 +53,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
     let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
-    let target = ImportTarget::Library(local::open_library(&settings, store.clone()).await?);
+    let target = ImportTarget::Library(Local::new(local::open_library(&settings, store.clone()).await?, &settings));
     let summary = import_samples(&target).await?;
     eprintln!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, settings.path.display());
     let listen = settings.server.listen.clone();

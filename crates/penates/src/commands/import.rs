@@ -8,7 +8,7 @@ use clap::Args;
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::exit::CliError;
 use crate::ids::read_ids;
-use crate::ingest::{FailedList, ImportTarget, Ingest, Meter, Mode, Summary, Wanted, failed_paths};
+use crate::ingest::{FailedList, ImportTarget, Ingest, Local, Meter, Mode, Summary, Wanted, failed_paths};
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, IfVacant, Way};
 use crate::{interrupt, local};
@@ -110,14 +110,20 @@ async fn target(args: &ImportArgs) -> anyhow::Result<ImportTarget> {
 pub(super) async fn into_target(way: Way) -> anyhow::Result<ImportTarget> {
     Ok(match way {
         Way::Server(client) => ImportTarget::Server(client),
-        Way::Free(store, settings) => ImportTarget::Library(local::open_library(&settings, store).await?),
+        Way::Free(store, settings) => {
+            let library = local::open_library(&settings, store).await?;
+            ImportTarget::Library(Local::new(library, &settings))
+        }
     })
 }
 
 /// Makes the imported volumes durable.
 pub(super) async fn close(target: ImportTarget) -> anyhow::Result<()> {
     match target {
-        ImportTarget::Library(library) => library.store().close().await.context("closing the store"),
+        ImportTarget::Library(local) => {
+            local.library().audit.auditor().finish().await;
+            local.library().store().close().await.context("closing the store")
+        }
         ImportTarget::Nowhere | ImportTarget::Server(_) => Ok(()),
     }
 }

@@ -10,9 +10,9 @@ use store::{Store, UnixMillis, copying};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
-use crate::local;
 use crate::output::Output;
 use crate::settings::{self, Flags};
+use crate::{audited, local};
 
 /// Arguments of `penates promote`.
 #[derive(Debug, Args)]
@@ -49,6 +49,7 @@ async fn promote(settings: &settings::Settings, store: Arc<dyn Store>) -> anyhow
     let found = library.agree(true).await?;
     drop(library);
     copying::end_without_source(store.as_ref(), &origin).await?;
+    audited::note(settings, store, "promote", None).await?;
     Ok((until, found))
 }
 

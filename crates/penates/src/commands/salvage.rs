@@ -9,16 +9,14 @@ use clap::Args;
 use heads::keys;
 use library::{Library, SetRight};
 use serde_json::{Value, json};
-use server::config::Config;
 use store::{FormatLevel, Lane, Store, SystemClock, Table};
 use store_embedded::{EmbeddedOptions, EmbeddedStore, Loss, Salvaged};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
-use crate::local;
 use crate::output::{Output, human_bytes};
-use crate::progress;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Settings};
+use crate::{audited, local, progress};
 
 /// Arguments of `penates salvage`.
 #[derive(Debug, Args)]
@@ -49,7 +47,7 @@ pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
     // finished one.
     let unfinished = unfinished(&args.to)?;
     let salvaged = copy(source, unfinished.clone()).await?;
-    let set_right = set_right(&settings.server, &unfinished, &salvaged).await?;
+    let set_right = set_right(&settings, &unfinished, &salvaged).await?;
     fs::rename(&unfinished, &args.to).with_context(|| format!("naming {}", args.to.display()))?;
     let parent = args.to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|parent| parent.sync_all()).context("syncing the new folder's name")?;
@@ -94,11 +92,11 @@ async fn copy(source: PathBuf, target: PathBuf) -> anyhow::Result<Salvaged> {
     salvaged.map_err(local::cannot_open)
 }
 
-async fn set_right(config: &Config, folder: &Path, salvaged: &Salvaged) -> anyhow::Result<SetRight> {
+async fn set_right(settings: &Settings, folder: &Path, salvaged: &Salvaged) -> anyhow::Result<SetRight> {
     let (options, folder) = (EmbeddedOptions::default(), folder.to_owned());
     let opening = tokio::task::spawn_blocking(move || EmbeddedStore::open(&folder, options, Arc::new(SystemClock)));
     let store: Arc<dyn Store> = opening.await.context("opening the copy")??;
-    let library = Library::open(store.clone(), Arc::new(SystemClock), config.library_options()).await?;
+    let library = Library::open(store.clone(), Arc::new(SystemClock), settings.server.library_options()).await?;
     let is_text_incomplete = salvaged.losses.iter().any(|loss| loss.table.lane() == Lane::Text);
     let bar = progress::volumes(0);
     let set_right = library
@@ -109,6 +107,8 @@ async fn set_right(config: &Config, folder: &Path, salvaged: &Salvaged) -> anyho
         .await;
     bar.finish_and_clear();
     drop(library);
+    let losses = salvaged.losses.len();
+    audited::note(settings, store.clone(), "salvage", Some(format!("{} rows; {losses} losses", salvaged.rows))).await?;
     store.close().await.context("closing the copy")?;
     Ok(set_right?)
 }

@@ -7,9 +7,9 @@ use store_cassandra::{CassandraStore, Upgrading};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::cli::{OutputArgs, StoreArgs};
-use crate::local;
 use crate::output::Output;
 use crate::settings::{self, Flags, StoreLocation};
+use crate::{audited, local};
 
 /// Arguments of `penates upgrade`.
 #[derive(Debug, Args)]
@@ -51,6 +51,13 @@ pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
         }
     }
     .map_err(local::cannot_open)?;
+    if before < now.level {
+        // A store of a level that keeps no events takes the record, and drops it.
+        let store = local::open_ungated(&settings).await.map_err(local::cannot_open)?;
+        let noted = audited::note(&settings, store.clone(), "upgrade", Some(format!("to level {}", now.level))).await;
+        store.close().await?;
+        noted?;
+    }
     let newest = FormatLevel::NEWEST;
     let next = now.level.next();
     let is_newest = now.level == newest;

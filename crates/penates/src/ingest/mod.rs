@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 pub use failed::{FailedList, FailedVolume, failed_paths};
 pub use meter::Meter;
 pub use source::{MemoryVolume, Source, Wanted};
-pub use target::{ImportTarget, Mode};
+pub use target::{ImportTarget, Local, Mode};
 
 /// The outcome of importing one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

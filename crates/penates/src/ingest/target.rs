@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use audit::EventResult;
 use futures::TryStreamExt;
 use hathi::{PagesOf, VolumeId};
 use heads::ObjectsError;
@@ -13,8 +14,10 @@ use volumes::{ImportProgress, Imported, Unchanged};
 
 use super::meter::VolumeMeter;
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
+use crate::audited;
 use crate::client::multipart::{Content, Form, Part};
 use crate::client::{self, Client, ClientError};
+use crate::settings::Settings;
 
 /// How often a volume is tried when the store or the server is overloaded or away.
 const TRIES: u32 = 6;
@@ -41,16 +44,48 @@ pub enum ImportTarget {
     /// None: volumes are only checked.
     Nowhere,
     /// Into a store that this process holds.
-    Library(Library),
+    Library(Local),
     /// To a server.
     Server(Client),
+}
+
+/// A store that this process holds.
+pub struct Local {
+    library: Library,
+    /// Whether the audit records what is imported.
+    is_audited: bool,
+}
+
+impl Local {
+    /// The library of a store, as it is configured.
+    pub fn new(library: Library, settings: &Settings) -> Self {
+        Self { library, is_audited: audited::is_on(settings) }
+    }
+
+    /// The library.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// Records the end of an import. The records of many volumes are written together.
+    fn record(&self, id: Option<&VolumeId>, result: &Result<Done, FailedVolume>) {
+        let result = match result {
+            Ok(Done { result: Ended::New | Ended::Replaced, .. }) => EventResult::Done,
+            Ok(_) => return,
+            Err(_) => EventResult::Failed,
+        };
+        if self.is_audited {
+            let target = id.map(|id| format!("/volumes/{id}")).unwrap_or_default();
+            self.library.audit.auditor().event_later(&audited::change("import", &target, result));
+        }
+    }
 }
 
 impl ImportTarget {
     /// Default number of volumes per processor to work on at once.
     pub fn jobs_per_processor(&self) -> usize {
         match self {
-            Self::Library(library) => library.store().at_once().writers_per_processor,
+            Self::Library(local) => local.library.store().at_once().writers_per_processor,
             Self::Nowhere | Self::Server(_) => AtOnce::default().writers_per_processor,
         }
     }
@@ -59,7 +94,7 @@ impl ImportTarget {
     pub(super) async fn take(&self, source: Source, mode: Mode, meter: &VolumeMeter) -> Result<Done, FailedVolume> {
         let outcome = match self {
             Self::Nowhere => check(&source).await.map_err(FailedVolume::from),
-            Self::Library(library) => retried(|| into_library(library, &source, mode, meter), passing_after).await,
+            Self::Library(local) => into_local(local, &source, mode, meter).await,
             Self::Server(client) => to_server(client, &source, mode, meter).await,
         };
         outcome.map_err(|failed| failed.of(source.path(), source.named().as_ref()))
@@ -91,6 +126,18 @@ where
 
 fn passing_after(error: &ObjectsError) -> Option<Duration> {
     error.is_passing().then_some(Duration::ZERO)
+}
+
+async fn into_local(local: &Local, source: &Source, mode: Mode, meter: &VolumeMeter) -> Result<Done, FailedVolume> {
+    let done = retried(|| into_library(&local.library, source, mode, meter), passing_after).await;
+    if local.is_audited {
+        let id = match source.named() {
+            Some(id) => Some(id),
+            None => source.identify().await.ok().map(|(id, _)| id),
+        };
+        local.record(id.as_ref(), &done);
+    }
+    done
 }
 
 async fn into_library(

@@ -137,6 +137,7 @@ fn a_copy_follows_its_source_by_the_feed_and_takes_its_place_with_all_versions()
     drop(server);
     let promoted = to.run(&["promote", "--json"]).ends_with(0).json();
     assert_eq!(promoted["incomplete"], serde_json::json!([]));
+    assert!(to.run(&["audit"]).ends_with(0).text().contains("change  promote /"));
     let server = to.serve(&OPEN);
     for (after, before) in seen(&server, &PATHS).into_iter().zip(before) {
         assert_eq!(after, before);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod audited;
 mod backup;
 mod bad_input;
 mod cassandra;

@@ -455,11 +455,32 @@ pub struct AuditConfig {
     /// How far the audit may lag before requests are refused.
     #[serde(with = "humantime_serde")]
     pub max_lag: Duration,
+    /// Whether changes and refusals are recorded, and whether the answer to a change waits for its
+    /// record.
+    pub changes: AuditMode,
+    /// Likewise for reads of resources of the repository. (Requests for text are always recorded.)
+    pub resource_reads: AuditMode,
+    /// How long records are kept, or `forever`.
+    #[serde(with = "text::keep")]
+    pub keep: Option<Duration>,
+}
+
+/// Whether something is recorded in the audit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuditMode {
+    /// It is not.
+    Off,
+    /// It is, soon after the answer: an answer may be known of which the record was lost.
+    Queued,
+    /// It is, before the answer.
+    Awaited,
 }
 
 impl Default for AuditConfig {
     fn default() -> Self {
-        Self { max_lag: LibraryOptions::default().audit_max_lag }
+        let LibraryOptions { audit_max_lag: max_lag, audit_keep: keep, .. } = LibraryOptions::default();
+        Self { max_lag, changes: AuditMode::Awaited, resource_reads: AuditMode::Off, keep }
     }
 }
 
@@ -637,6 +658,7 @@ impl Config {
             read_ahead_bytes: usize::try_from(self.data.read_ahead).unwrap_or(usize::MAX),
             bulk_requests_max: self.data.bulk_requests_max,
             audit_max_lag: self.audit.max_lag,
+            audit_keep: self.audit.keep,
             feed_keep: self.feed.keep,
             ..LibraryOptions::default()
         }

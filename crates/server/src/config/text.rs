@@ -65,6 +65,41 @@ pub(crate) mod period {
     }
 }
 
+/// How long something is kept, or `forever`.
+pub(crate) mod keep {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::period;
+
+    const FOREVER: &str = "forever";
+
+    /// Times that servers mistake for each other are no times to delete by.
+    const LEAST: Duration = Duration::from_secs(3_600);
+
+    pub(crate) fn serialize<S: Serializer>(keep: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        match keep {
+            None => serializer.serialize_str(FOREVER),
+            keep => period::serialize(keep, serializer),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == FOREVER {
+            return Ok(None);
+        }
+        match text.parse::<humantime::Duration>() {
+            Ok(keep) if *keep >= LEAST => Ok(Some(*keep)),
+            _ => Err(Error::custom(format!(
+                "`{text}`: write a time of an hour or more, such as `365days`, or `forever`"
+            ))),
+        }
+    }
+}
+
 /// An address to listen on, or `off`.
 pub(crate) mod address {
     use std::net::SocketAddr;

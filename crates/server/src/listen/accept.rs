@@ -29,6 +29,11 @@ pub(super) trait Protocol: Clone + Send + Sync + 'static {
     fn serve<I>(self, io: I, peer: Option<Peer>, drain: Drain) -> impl Future<Output = ()> + Send
     where
         I: AsyncRead + AsyncWrite + Send + 'static;
+
+    /// The same protocol on a connection of a user of this machine, where that matters.
+    fn with_user(self, _uid: Option<u32>) -> Self {
+        self
+    }
 }
 
 /// How connections end when the server stops.
@@ -128,7 +133,9 @@ impl Acceptor {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    self.tasks.spawn(protocol.clone().serve(stream, None, self.drain.clone()));
+                    let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+                    let protocol = protocol.clone().with_user(uid);
+                    self.tasks.spawn(protocol.serve(stream, None, self.drain.clone()));
                 }
                 Err(error) => accept_failed(&error).await,
             }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use axum::{Extension, Router};
 use budget::{Memory, Party};
 use http::{HeaderValue, Request, Version, header};
 use http_body::Body as _;
@@ -25,6 +25,7 @@ use super::date;
 use super::sending::{OWN_BYTES, Sending, SendingBody};
 use crate::config::LimitsConfig;
 use crate::live::Live;
+use crate::local_user::LocalUser;
 use crate::peer::Peer;
 use crate::telemetry::OpenConnection;
 
@@ -98,6 +99,11 @@ impl Http {
 }
 
 impl Protocol for Routed {
+    fn with_user(self, uid: Option<u32>) -> Self {
+        let Some(uid) = uid else { return self };
+        Self { router: self.router.layer(Extension(LocalUser(uid))), ..self }
+    }
+
     /// Errors of a connection concern the client, and are logged at level debug.
     async fn serve<I>(self, io: I, peer: Option<Peer>, drain: Drain)
     where

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod audited;
 mod browser;
 mod clients;
 mod folder;

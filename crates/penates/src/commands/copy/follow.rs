@@ -42,7 +42,7 @@ const NOTED_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs it until the process is asked to end.
 pub(super) async fn run(args: &CopyArgs) -> anyhow::Result<()> {
-    let target = open_target(args).await?;
+    let (target, _) = open_target(args).await?;
     let mut report = Report::new(args);
     let asked_to_end = interrupt::asked_to_end()?;
     let outcome = tokio::select! {

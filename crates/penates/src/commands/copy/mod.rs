@@ -23,8 +23,8 @@ use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
 use crate::local;
 use crate::output::{Output, human_bytes};
-use crate::settings::{self, Flags};
-use crate::{interrupt, progress};
+use crate::settings::{self, Flags, Settings};
+use crate::{audited, interrupt, progress};
 use source::Source;
 
 /// Most passes while the source takes changes. A source that is always written to never has a pass
@@ -135,11 +135,17 @@ pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
         return follow::run(&args).await;
     }
     let source = Source::open(&args, &read_only_reason(&args)).await?;
-    let target = open_target(&args).await?;
+    let (target, settings) = open_target(&args).await?;
     let copied = begin_and_copy(&args, &source, target.clone()).await;
+    let noted = match copied {
+        Ok(_) => audited::note(&settings, target.clone(), "copy", Some(format!("of {}", source.name))).await,
+        Err(_) => Ok(()),
+    };
     target.close().await?;
     source.store.close().await?;
-    print(&args, &copied?)
+    let copied = copied?;
+    noted?;
+    print(&args, &copied)
 }
 
 async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
@@ -165,13 +171,14 @@ fn read_only_reason(args: &CopyArgs) -> String {
     format!("it is being copied to {}", args.to.display())
 }
 
-async fn open_target(args: &CopyArgs) -> anyhow::Result<Arc<dyn Store>> {
+async fn open_target(args: &CopyArgs) -> anyhow::Result<(Arc<dyn Store>, Settings)> {
     if args.from == args.to {
         return Err(CliError::Usage("--from and --to name the same store".to_owned()).into());
     }
     let store = args.target();
     let settings = settings::load(&store, Flags::of(&store)?)?.settings;
-    local::open_ungated(&settings).await.map_err(local::cannot_open)
+    let store = local::open_ungated(&settings).await.map_err(local::cannot_open)?;
+    Ok((store, settings))
 }
 
 async fn copy(args: &CopyArgs, source: &Source, target: &dyn Store, copier: Copier) -> anyhow::Result<Copied> {

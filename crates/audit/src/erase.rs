@@ -1,0 +1,146 @@
+//! Erases a person from past records: who did something becomes unknown, and what was done stays.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head;
+use store::{Class, NewRow, Outcome, Row, Scan, Step, Table, UnixMillis};
+
+use crate::event::{Actor, EventRecord};
+use crate::handle::Audit;
+use crate::keys::{self, Part};
+use crate::record::{AuditEntry, AuditRecord, Requester};
+
+/// What is stored in place of a name. No token can have this name.
+pub const ERASED: &str = "(erased)";
+
+/// Bytes of records that are read at once.
+const SCAN_BYTES: usize = 1 << 20;
+
+/// The paths under which tokens are made and revoked: their names are in the targets of events.
+const TOKENS: &str = "/admin/tokens/";
+
+/// Whose traces are erased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The holder of a token: its name, with the addresses and programs it was used from.
+    Token(String),
+    /// Whoever came from an address: the address, and the program. Names of tokens stay.
+    Address(IpAddr),
+}
+
+/// What was erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erased {
+    /// Records that were replaced.
+    pub records: u64,
+    /// Records before this time were read. Later ones are left as they are.
+    pub until: UnixMillis,
+}
+
+impl Audit {
+    /// Replaces the records before a time that name a person. It may be interrupted, and repeated:
+    /// a record that was replaced names nobody any more.
+    ///
+    /// Servers that share a store replace rows by their clocks. So records that are younger than
+    /// these may differ (`clock_skew_max`) are left.
+    pub async fn erase(&self, whom: &Whom, before: UnixMillis) -> ObjectsResult<Erased> {
+        // Records that this server has not written yet, or will write again.
+        self.auditor().finish().await;
+        let heads = &self.heads;
+        let settled = match heads.store().capabilities().is_shared {
+            true => UnixMillis(heads.clock().now().0.saturating_sub(millis(heads.options().clock_skew_max))),
+            false => heads.clock().now(),
+        };
+        let until = before.min(settled);
+        let mut records = 0;
+        for part in self.parts(UnixMillis(0), until).await? {
+            records += self.erase_in(&part, whom, until).await?;
+        }
+        Ok(Erased { records, until })
+    }
+
+    async fn erase_in(&self, part: &Part, whom: &Whom, until: UnixMillis) -> ObjectsResult<u64> {
+        let partition = part.partition();
+        let whole = Scan::prefix(Bytes::new(), SCAN_BYTES);
+        let mut next = Some(Scan { to: Some(keys::sort_from(until)), ..whole });
+        let mut records = 0;
+        while let Some(scan) = next {
+            let call = self.heads.call(Class::Audit);
+            let page = self.heads.store().scan(call, Table::Audit, &partition, scan.clone()).await?;
+            let rows: Vec<NewRow> =
+                page.rows.iter().filter_map(|row| erased(row, whom).transpose()).collect::<ObjectsResult<_>>()?;
+            records += rows.len() as u64;
+            if !rows.is_empty() {
+                self.replace(Step::Put { table: Table::Audit, partition: partition.clone(), rows }).await?;
+            }
+            next = scan.resumed(page.next);
+        }
+        Ok(records)
+    }
+
+    async fn replace(&self, step: Step) -> ObjectsResult<()> {
+        match self.heads.store().run(self.heads.call(Class::Audit), vec![step]).await? {
+            Outcome::Applied => Ok(()),
+            Outcome::Unknown { reason } => Err(ObjectsError::Unknown(reason)),
+            Outcome::Refused { .. } => Err(ObjectsError::Internal("a plain put was refused".to_owned())),
+        }
+    }
+}
+
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The row without the person; `None`: it does not name that person.
+fn erased(row: &Row, whom: &Whom) -> ObjectsResult<Option<NewRow>> {
+    let value = match AuditEntry::of(row) {
+        AuditEntry::Record(record) => erased_record(record, whom).map(|record| head::seal(&record)),
+        AuditEntry::Event(record) => erased_event(record, whom).map(|record| head::seal(&record)),
+        AuditEntry::Damaged(_) => None,
+    };
+    Ok(value.transpose()?.map(|value| NewRow::new(row.sort.clone(), value)))
+}
+
+fn erased_record(record: AuditRecord, whom: &Whom) -> Option<AuditRecord> {
+    let Requester { name, address, request_id } = record.requester.clone();
+    let requester = match whom {
+        Whom::Token(token) if name.as_ref() == Some(token) => {
+            Requester { name: Some(ERASED.to_owned()), address: None, request_id }
+        }
+        Whom::Address(from) if address == Some(*from) => {
+            Requester { name: name.or_else(|| Some(ERASED.to_owned())), address: None, request_id }
+        }
+        _ => return None,
+    };
+    Some(AuditRecord { requester, ..record })
+}
+
+fn erased_event(mut record: EventRecord, whom: &Whom) -> Option<EventRecord> {
+    let Actor { token, user, address, .. } = &record.event.actor;
+    let erased = Some(ERASED.to_owned());
+    let actor = match whom {
+        Whom::Token(name) if token.as_ref() == Some(name) => {
+            Some(Actor { token: erased, user: user.clone(), ..Actor::default() })
+        }
+        Whom::Address(from) if address == &Some(*from) => {
+            Some(Actor { token: token.clone().or(erased), user: user.clone(), ..Actor::default() })
+        }
+        _ => None,
+    };
+    let is_named = match whom {
+        Whom::Token(name) => record.event.target.strip_prefix(TOKENS) == Some(name),
+        Whom::Address(_) => false,
+    };
+    if actor.is_none() && !is_named {
+        return None;
+    }
+    if let Some(actor) = actor {
+        record.event.actor = actor;
+    }
+    if is_named {
+        record.event.target = format!("{TOKENS}{ERASED}");
+    }
+    Some(record)
+}

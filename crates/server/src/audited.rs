@@ -1,0 +1,333 @@
+//! Records in the audit what was changed, by whom and how it ended; refusals; and reads of
+//! resources, if they are to be recorded. (The data door itself records requests for text.)
+//!
+//! A change has one record, when its outcome is known and before its answer. If nobody waits for
+//! the outcome any more, or the handler fails, the record says that it is unknown. Single records of
+//! the records door are not recorded: there are too many.
+
+use std::sync::Arc;
+
+use audit::{Actor, Audit, Event, EventKind, EventResult, Requester};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use door_http::Reason;
+use door_ldp::LdpSettings;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use percent_encoding::percent_decode_str;
+
+use crate::access::Via;
+use crate::config::{AuditConfig, AuditMode};
+use crate::local_user::LocalUser;
+use crate::problem;
+
+/// Routes whose POST changes nothing: a request may be too long for a URL. The data door records
+/// what is requested there.
+const READ_BY_POST: [&str; 4] = ["/volumes", "/pages", "/tokencount", "/selections"];
+
+/// The beginning of routes of records.
+const RECORDS: &str = "/records";
+
+/// The route of the audit. Whoever reads it is recorded.
+const AUDIT: &str = "/admin/audit";
+
+/// The route that makes tokens. The name is in the query.
+const TOKENS: &str = "/admin/tokens";
+
+/// What is recorded of one way in.
+pub(crate) struct Trail {
+    audit: Audit,
+    changes: AuditMode,
+    resource_reads: AuditMode,
+    is_for_admins: bool,
+    /// The path of the repository.
+    base: String,
+    /// The user of this process, for requests that it makes itself.
+    user: Option<String>,
+}
+
+impl Trail {
+    /// `None`: nothing is to be recorded.
+    pub(crate) fn new(via: Via, audit: Audit, config: &AuditConfig, ldp: &LdpSettings) -> Option<Arc<Self>> {
+        let AuditConfig { changes, resource_reads, .. } = *config;
+        if [changes, resource_reads] == [AuditMode::Off; 2] {
+            return None;
+        }
+        let user = (via == Via::InProcess).then(|| LocalUser::of_this_process().name());
+        Some(Arc::new(Self {
+            audit,
+            changes,
+            resource_reads,
+            is_for_admins: via.is_admin(),
+            base: ldp.base.clone(),
+            user,
+        }))
+    }
+
+    fn mode(&self, kind: EventKind, route: &str) -> AuditMode {
+        match kind {
+            EventKind::Read if route != AUDIT => self.resource_reads,
+            _ => self.changes,
+        }
+    }
+
+    /// What is to be recorded of a request for a route, and how.
+    fn wanted(&self, method: &Method, route: &str) -> Option<(EventKind, AuditMode)> {
+        let kind = self.kind(method, route)?;
+        let mode = self.mode(kind, route);
+        (mode != AuditMode::Off).then_some((kind, mode))
+    }
+
+    fn kind(&self, method: &Method, route: &str) -> Option<EventKind> {
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        if is_read && (route == AUDIT || self.is_resource(route)) {
+            return Some(EventKind::Read);
+        }
+        let is_selecting = *method == Method::POST && READ_BY_POST.iter().any(|end| route.ends_with(end));
+        let is_other = method.is_safe() || is_selecting || route.starts_with(RECORDS) || is_copying(route);
+        (!is_other).then_some(EventKind::Change)
+    }
+
+    fn is_resource(&self, route: &str) -> bool {
+        let below = route.strip_prefix(self.base.as_str());
+        below.is_some_and(|below| below.is_empty() || below == "/" || below == "/{*path}")
+    }
+}
+
+/// Whether the route is one of those that copies of the whole store read from.
+fn is_copying(route: &str) -> bool {
+    [store::wire::PATH, store::wire::CONTENT_PATH, store::wire::CHANGES_PATH].contains(&route)
+}
+
+/// A layer: records what its requests do.
+pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, next: Next) -> Response {
+    let auditor = trail.audit.auditor();
+    if !auditor.keeps_events() {
+        return next.run(request).await;
+    }
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let wanted = if route.is_empty() { None } else { trail.wanted(request.method(), route) };
+    let asked = Asked::of(&request, trail.user.as_ref());
+    let Some((kind, mode)) = wanted else {
+        let response = next.run(request).await;
+        if is_refusal(response.status()) && trail.changes != AuditMode::Off {
+            auditor.refused(asked.event(EventKind::Refusal, &response));
+        }
+        return response;
+    };
+    let lag = auditor.check_lag();
+    if let (Err(error), false) = (&lag, trail.is_for_admins) {
+        return problem::of_library(error);
+    }
+    let mut open = Open { trail: &trail, asked: (kind == EventKind::Change).then(|| asked.clone()) };
+    let response = next.run(request).await;
+    open.asked = None;
+    let status = response.status();
+    if is_refusal(status) {
+        if trail.changes != AuditMode::Off {
+            auditor.refused(asked.event(EventKind::Refusal, &response));
+        }
+        return response;
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        return response;
+    }
+    let event = asked.event(kind, &response);
+    // An administrator who repairs something must not have to wait for what is broken.
+    if mode == AuditMode::Queued || !event.result.is_ok() || lag.is_err() {
+        auditor.event_later(&event);
+        return response;
+    }
+    match auditor.event(&event).await {
+        Ok(()) => response,
+        Err(error) => {
+            tracing::error!(%error, action = event.action, target = event.target, "the audit could not record it");
+            not_recorded(kind)
+        }
+    }
+}
+
+fn not_recorded(kind: EventKind) -> Response {
+    match kind {
+        EventKind::Change => {
+            let detail =
+                "the change was made, but the audit could not record it: ask for its state before you repeat it";
+            problem::respond(Reason::UNKNOWN_OUTCOME, detail)
+        }
+        EventKind::Read | EventKind::Refusal => {
+            problem::respond(Reason::OVERLOADED, "the audit could not record the request")
+        }
+    }
+}
+
+/// Whether a request was refused because of who made it, or how many there were.
+fn is_refusal(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// A change that has not ended. If it is dropped before, its outcome is unknown.
+struct Open<'trail> {
+    trail: &'trail Trail,
+    asked: Option<Asked>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            let event = asked.with(EventKind::Change, EventResult::Unknown, &HeaderMap::new());
+            self.trail.audit.auditor().event_later(&event);
+        }
+    }
+}
+
+/// What is known of a request before its answer.
+#[derive(Clone)]
+struct Asked {
+    method: Method,
+    uri: Uri,
+    requester: Requester,
+    user: Option<String>,
+    agent: Option<HeaderValue>,
+    bytes: Option<HeaderValue>,
+}
+
+impl Asked {
+    fn of(request: &Request, user: Option<&String>) -> Self {
+        let (headers, extensions) = (request.headers(), request.extensions());
+        let local = || extensions.get::<LocalUser>().map(|user| user.name());
+        Self {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            requester: extensions.get::<Requester>().cloned().unwrap_or_default(),
+            user: user.cloned().or_else(local),
+            agent: headers.get(header::USER_AGENT).cloned(),
+            bytes: headers.get(header::CONTENT_LENGTH).cloned(),
+        }
+    }
+
+    fn event(self, kind: EventKind, response: &Response) -> Event {
+        self.with(kind, EventResult::Status(response.status().as_u16()), response.headers())
+    }
+
+    fn with(self, kind: EventKind, result: EventResult, answered: &HeaderMap) -> Event {
+        let Requester { name, address, request_id } = self.requester;
+        let (target, detail) = target_of(&self.uri, kind);
+        let text = |name: HeaderName| Some(answered.get(name)?.to_str().ok()?.to_owned());
+        let made = text(header::LOCATION).filter(|_| kind == EventKind::Change).map(|made| path_of(&made));
+        Event {
+            actor: Actor { token: name, user: self.user, address, agent: as_text(self.agent.as_ref()) },
+            request_id,
+            detail,
+            made: made.filter(|made| *made != target),
+            revision: text(header::ETAG),
+            bytes: as_text(self.bytes.as_ref()).and_then(|bytes| bytes.parse().ok()),
+            ..Event::of(kind, self.method.as_str(), &target, result)
+        }
+    }
+}
+
+fn as_text(value: Option<&HeaderValue>) -> Option<String> {
+    Some(String::from_utf8_lossy(value?.as_bytes()).into_owned())
+}
+
+/// The path, decoded, and the query. The name of a token that is made is in the query, and belongs
+/// to the path as it does when the token is revoked. Refusals have no query: strangers send those.
+fn target_of(uri: &Uri, kind: EventKind) -> (String, Option<String>) {
+    let path = decoded(uri.path());
+    let query = uri.query().filter(|query| !query.is_empty() && kind != EventKind::Refusal);
+    let Some(query) = query else { return (path, None) };
+    if path != TOKENS {
+        return (path, Some(query.to_owned()));
+    }
+    let (names, others): (Vec<_>, Vec<_>) =
+        form_urlencoded::parse(query.as_bytes()).partition(|(key, _)| key == "name");
+    let name: String = names.into_iter().map(|(_, name)| name).collect();
+    let others: Vec<String> = others.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    (format!("{TOKENS}/{name}"), Some(others.join("&")).filter(|others| !others.is_empty()))
+}
+
+fn decoded(path: &str) -> String {
+    percent_decode_str(path).decode_utf8_lossy().into_owned()
+}
+
+/// The path of an address, decoded.
+fn path_of(address: &str) -> String {
+    address.parse::<Uri>().map_or_else(|_| address.to_owned(), |uri| decoded(uri.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use ::audit::AuditEntry;
+    use axum::Router;
+    use axum::body::Body;
+    use futures::{FutureExt, TryStreamExt};
+    use store::faults::Faults;
+    use store::{Lane, SystemClock, UnixMillis};
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::app::App;
+    use crate::config::Config;
+
+    async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let faults = Arc::new(Faults::new(store));
+        (App::open(Config::default(), faults.clone()).await.unwrap(), faults, folder)
+    }
+
+    fn request(method: Method, path: &str) -> Request {
+        Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
+    }
+
+    async fn status(router: &Router, method: Method, path: &str) -> StatusCode {
+        router.clone().oneshot(request(method, path)).await.unwrap().status()
+    }
+
+    async fn events(app: &App) -> Vec<Event> {
+        app.library().audit.auditor().finish().await;
+        let entries = app.library().audit.read(UnixMillis(0), UnixMillis(u64::MAX));
+        let of = |entry| match entry {
+            AuditEntry::Event(record) => Some(record.event),
+            AuditEntry::Record(_) | AuditEntry::Damaged(_) => None,
+        };
+        entries.try_collect::<Vec<_>>().await.unwrap().into_iter().filter_map(of).collect()
+    }
+
+    #[tokio::test]
+    async fn a_change_that_the_audit_cannot_record_is_answered_as_of_unknown_outcome() {
+        let (app, faults, _folder) = app().await;
+        let router = app.router(Via::InProcess);
+        faults.set_poisoned(Lane::Service, true);
+        assert_eq!(status(&router, Method::PUT, "/rest/a").await, StatusCode::GATEWAY_TIMEOUT);
+        faults.set_poisoned(Lane::Service, false);
+        assert_eq!(status(&router, Method::GET, "/rest/a").await, StatusCode::OK, "it was made");
+        assert_eq!(status(&router, Method::DELETE, "/rest/a").await, StatusCode::NO_CONTENT);
+        assert_eq!(events(&app).await.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_change_whose_client_has_gone_is_recorded_as_of_unknown_outcome() {
+        let (app, _faults, _folder) = app().await;
+        let asked = app.router(Via::InProcess).oneshot(request(Method::PUT, "/rest/a"));
+        assert!(asked.now_or_never().is_none(), "it was at work");
+        let events = events(&app).await;
+        assert_eq!((events.len(), events[0].target.as_str(), events[0].result), (1, "/rest/a", EventResult::Unknown));
+        assert!(events[0].actor.user.is_some());
+    }
+
+    #[test]
+    fn a_target_is_the_path_as_people_write_it() {
+        let target = |uri: &str, kind| target_of(&uri.parse().unwrap(), kind);
+        assert_eq!(target("/volumes/uc2.ark%3A%2F1", EventKind::Change), ("/volumes/uc2.ark:/1".to_owned(), None));
+        assert_eq!(
+            target("/admin/tokens?scope=read%20write&name=a%40b", EventKind::Change),
+            ("/admin/tokens/a@b".to_owned(), Some("scope=read write".to_owned()))
+        );
+        assert_eq!(target("/admin/tokens?name=a", EventKind::Change), ("/admin/tokens/a".to_owned(), None));
+        assert_eq!(target("/rest/?x=y", EventKind::Refusal), ("/rest/".to_owned(), None));
+        assert_eq!(path_of("http://h:1/rest/a%20b"), "/rest/a b");
+    }
+}
