@@ -11,12 +11,12 @@
 //! Requests for text have records that name volumes. Everything else is an *event*: a change, a
 //! read of a resource, or refusals, which are counted. Stores keep events from level 7 on.
 //!
-//! Files in reading order: `record.rs` defines a record, `event.rs` an event; `handle.rs` has [`Audit`], the handle;
-//! `auditor.rs` has the [`Auditor`], which writes; `recorder.rs` makes records and waits until they
-//! are written; `pages.rs` records single pages, in windows; `queue.rs` has the queue and the task
-//! that writes it; `refusals.rs` counts refusals; `read.rs` reads records back, those that meet
-//! `conditions.rs`; `keep.rs` deletes old ones; `erase.rs` erases persons; `keys.rs` defines the
-//! keys of rows.
+//! Files in reading order: `record.rs` defines a record, `event.rs` an event; `handle.rs` has
+//! [`Audit`], the handle; `auditor.rs` has the [`Auditor`], which writes; `recorder.rs` makes
+//! records and waits until they are written; `pages.rs` records single pages, in windows;
+//! `queue.rs` has the queue and the task that writes it; `refusals.rs` counts refusals; `read.rs`
+//! reads records back, those that meet `conditions.rs`; `keep.rs` deletes old ones; `erase.rs`
+//! erases persons; `keys.rs` defines the keys of rows.
 
 mod auditor;
 mod conditions;

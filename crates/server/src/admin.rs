@@ -1,5 +1,5 @@
-//! Routes for the administrator alone: tokens and sweeping (`audit_routes.rs` has the audit). They exist on the
-//! Unix socket and within the process, and nowhere else.
+//! Routes for the administrator alone: tokens and sweeping (`audit_routes.rs` has the audit). They
+//! exist on the Unix socket and within the process, and nowhere else.
 
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@ pub(crate) fn routes(library: Library) -> Router {
     Router::new().route("/admin/audit", get(read)).route("/admin/audit/erase", post(erase)).with_state(library)
 }
 
-/// The query of `GET /admin/audit`: a period (from, inclusive, to, exclusive, RFC 3339), conditions,
-/// and whether only the most requested volumes are wanted.
+/// The query of `GET /admin/audit`: a period (from, inclusive, to, exclusive, RFC 3339),
+/// conditions, and whether only the most requested volumes are wanted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {

@@ -2,8 +2,8 @@
 //! resources, if they are to be recorded. (The data door itself records requests for text.)
 //!
 //! A change has one record, when its outcome is known and before its answer. If nobody waits for
-//! the outcome any more, or the handler fails, the record says that it is unknown. Single records of
-//! the records door are not recorded: there are too many.
+//! the outcome any more, or the handler fails, the record says that it is unknown. Single records
+//! of the records door are not recorded: there are too many.
 
 use std::sync::Arc;
 
