@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 15] = [
+pub const TOOLS: [Tool; 16] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -87,6 +87,12 @@ pub const TOOLS: [Tool; 15] = [
         probe: Probe::Runs(&["--version"]),
         package: "redis-server",
         tests: "records as in Redis, redis-cli and redis-benchmark as clients, Redis as a candidate of the testbed",
+    },
+    Tool {
+        program: "promtool",
+        probe: Probe::Runs(&["--version"]),
+        package: "prometheus",
+        tests: "metrics and alerts, by Prometheus's own checks",
     },
     Tool {
         program: "chromium",

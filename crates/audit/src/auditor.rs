@@ -50,6 +50,16 @@ impl Auditor {
         self.recorder.queue.lag()
     }
 
+    /// How often a write of records failed, or was not acknowledged, since this library was opened.
+    pub fn failures(&self) -> u64 {
+        self.recorder.queue.failures()
+    }
+
+    /// Bytes of the records that are not acknowledged.
+    pub fn waiting_bytes(&self) -> usize {
+        self.recorder.queue.waiting_bytes()
+    }
+
     /// Refuses a new request while the audit lags.
     pub fn check_lag(&self) -> ObjectsResult<()> {
         let lag = self.lag();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,6 +56,7 @@ impl Waiting {
 pub(super) struct Queue {
     clock: Arc<dyn Clock>,
     waiting: Mutex<AllWaiting>,
+    failures: AtomicU64,
     filled: Notify,
 }
 
@@ -67,12 +69,22 @@ struct AllWaiting {
 
 impl Queue {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, waiting: Mutex::default(), filled: Notify::new() }
+        Self { clock, waiting: Mutex::default(), failures: AtomicU64::new(0), filled: Notify::new() }
     }
 
     /// How long the oldest record has been waiting.
     pub(super) fn lag(&self) -> Duration {
         self.waiting.lock().callers.front().map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest.since))
+    }
+
+    /// How often writing records failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the records that wait.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting.lock().bytes
     }
 
     /// Queues records. The receiver gets the result once they are written.
@@ -151,6 +163,7 @@ impl Writer {
             }
             let result = self.write(rows).await;
             if let Err(error) = &result {
+                self.queue.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, callers, "the audit cannot be written");
             }
             self.queue.answer(callers, &result);
@@ -180,6 +193,7 @@ impl Writer {
                 Err(error) if error.is_passing() => tracing::warn!(%error, "an audit write is tried again"),
                 Err(error) => return Err(error),
             }
+            self.queue.failures.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(PAUSE_MAX);
         }

@@ -12,4 +12,4 @@ mod turns;
 pub use memory::{Memory, Share};
 pub use pace::Pace;
 pub use shares::{Overloaded, Party, Shares};
-pub use turns::{Turn, Turns};
+pub use turns::{Load, Turn, Turns};

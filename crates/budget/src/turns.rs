@@ -28,6 +28,15 @@ struct State {
     order: u64,
 }
 
+/// How busy turns of one kind are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Turns that are taken.
+    pub taken: usize,
+    /// Callers that wait for one.
+    pub waiting: usize,
+}
+
 /// The turns of a party.
 #[derive(Debug, Default)]
 struct Has {
@@ -49,6 +58,16 @@ impl Turns {
     pub fn new(at_once: usize) -> Self {
         let (parties, waiting) = (HashMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(State { free: at_once.max(1), parties, waiting, order: 0 })))
+    }
+
+    /// How many turns are taken, and how many callers wait for one.
+    pub fn load(&self) -> Load {
+        let state = self.0.lock();
+        let waiting = |has: &Has| has.waiting.iter().filter(|sender| !sender.is_closed()).count();
+        Load {
+            taken: state.parties.values().map(|has| has.turns).sum(),
+            waiting: state.parties.values().map(waiting).sum(),
+        }
     }
 
     /// Waits for a turn. A caller that stops waiting is skipped.
@@ -183,6 +202,7 @@ mod tests {
         let mut had = all(&turns, &greedy, 4).await;
         let mut first = wait(&turns, &greedy, 1_000);
         let mut last = wait(&turns, &other, 1);
+        assert_eq!(turns.load(), Load { taken: 4, waiting: 1_001 });
         drop(had.pop_front());
         let next = given(&mut last);
         assert_eq!((next.len(), given(&mut first).len()), (1, 0));

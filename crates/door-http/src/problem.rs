@@ -65,7 +65,7 @@ impl Problem {
 
     /// As plain text.
     pub fn as_text(self) -> Response {
-        respond(self.reason.status, self.headers, "text/plain; charset=utf-8", self.detail)
+        respond(self.reason, self.headers, "text/plain; charset=utf-8", self.detail)
     }
 }
 
@@ -78,13 +78,15 @@ impl IntoResponse for Problem {
             "detail": self.detail,
             "kind": self.reason.kind,
         });
-        respond(self.reason.status, self.headers, "application/problem+json", problem.to_string())
+        respond(self.reason, self.headers, "application/problem+json", problem.to_string())
     }
 }
 
-fn respond(status: StatusCode, headers: HeaderMap, content_type: &'static str, body: String) -> Response {
+/// The response has its reason as an extension too, for whoever counts them.
+fn respond(reason: Reason, headers: HeaderMap, content_type: &'static str, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
+    *response.status_mut() = reason.status;
+    response.extensions_mut().insert(reason);
     response.headers_mut().extend(headers);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

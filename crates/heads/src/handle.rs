@@ -1,12 +1,16 @@
 //! The handle of the kernel: a store with its surroundings and settings.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{Call, Class, Clock, Deadline, Stamp, Store, UnixMillis};
 
 use crate::chores::Failures;
+use crate::due_work::Due;
+use crate::due_work::DueWork;
 use crate::options::LibraryOptions;
 use crate::positions::Positions;
+use crate::queue::Queue;
 use crate::revision::RevisionClock;
 use crate::rules::{Rule, Rules};
 use crate::sampling::Sampling;
@@ -24,6 +28,8 @@ pub(crate) struct Inner {
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
     pub(crate) failures: Failures,
+    pub(crate) due_work: DueWork,
+    pub(crate) damage_found: AtomicU64,
     /// Mints positions of the change feed. They have a clock of their own, because revisions are
     /// minted long before they are switched in.
     pub(crate) feed_clock: RevisionClock,
@@ -36,7 +42,20 @@ impl Heads {
         let revisions = RevisionClock::new(surroundings.clock.clone(), &*surroundings.random);
         let feed_clock = revisions.of_the_same_writer();
         let (failures, positions) = (Failures::default(), Positions::default());
-        Self { inner: Arc::new(Inner { store, surroundings, revisions, options, failures, feed_clock, positions }) }
+        let (due_work, damage_found) = (DueWork::default(), AtomicU64::new(0));
+        Self {
+            inner: Arc::new(Inner {
+                store,
+                surroundings,
+                revisions,
+                options,
+                failures,
+                due_work,
+                damage_found,
+                feed_clock,
+                positions,
+            }),
+        }
     }
 
     /// The store.
@@ -93,6 +112,21 @@ impl Heads {
     /// Selects the children that are samples.
     pub fn sampling(&self) -> Sampling {
         Sampling { one_of: self.inner.options.sample_one_of }
+    }
+
+    /// Counts damage of a volume or a resource that is found, for monitors.
+    pub fn note_damage(&self) {
+        self.inner.damage_found.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often damage was found since this library was opened.
+    pub fn damage_found(&self) -> u64 {
+        self.inner.damage_found.load(Ordering::Relaxed)
+    }
+
+    /// What the last complete pass over a queue found to be due.
+    pub fn due_work(&self, queue: Queue) -> Due {
+        self.inner.due_work.of(queue)
     }
 
     /// A call for a class of data, with the usual deadline.

@@ -19,7 +19,7 @@
 //!   for the change feed, and mark where it begins.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
-//! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.
+//! - `queue.rs`, `chores.rs`, `passes.rs`, `due_work.rs`: recorded work, passes over it, what they find.
 //! - `sampling.rs`, `past.rs`, `rewrite.rs`, `grow.rs`: how large a container is; its past members;
 //!   a shard without them; more shards. `as_of.rs`: the members as of a time.
 //! - `guarded.rs`: other values that several servers change.
@@ -31,6 +31,7 @@ pub mod children;
 pub mod chores;
 pub mod container_body;
 pub mod containment;
+mod due_work;
 pub mod error;
 pub mod feed_mark;
 pub mod grow;
@@ -64,6 +65,7 @@ pub mod volume_body;
 
 pub use chores::Chore;
 pub use container_body::ContainerBody;
+pub use due_work::Due;
 pub use error::{ObjectsError, ObjectsResult};
 pub use handle::Heads;
 pub use head::{Body, Head, HeadRow, ObjectState};

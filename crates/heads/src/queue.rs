@@ -23,6 +23,7 @@ use store::{
 };
 
 use crate::chores::Tally;
+use crate::due_work::Due;
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
 use crate::keys;
@@ -87,6 +88,11 @@ pub(crate) fn bucket_of(time: UnixMillis) -> u32 {
     u32::try_from(u128::from(time.0) / BUCKET.as_millis()).unwrap_or(u32::MAX)
 }
 
+/// When a bucket begins.
+fn begin_of(bucket: u32) -> UnixMillis {
+    UnixMillis(u64::from(bucket) * BUCKET.as_millis() as u64)
+}
+
 /// The place of a record.
 #[derive(Clone, Debug)]
 pub struct WorkRecord {
@@ -143,6 +149,9 @@ pub struct Pass {
     scans: Vec<(Bytes, Scan)>,
     /// The unused records that were read of it.
     found: Vec<Vec<WorkEntry>>,
+    /// The records that were read so far.
+    due: Due,
+    began: UnixMillis,
 }
 
 /// A low-water mark as it was read.
@@ -185,6 +194,8 @@ impl Heads {
             empty_until: first,
             scans: Vec::new(),
             found: Vec::new(),
+            due: Due::default(),
+            began: now,
         })
     }
 
@@ -247,6 +258,7 @@ impl Heads {
                 };
                 let entries: Vec<_> = page.rows.into_iter().map(entry).collect();
                 pass.is_empty &= entries.is_empty();
+                pass.count(entries.len());
                 pass.found.extend(Some(entries).filter(|entries| !entries.is_empty()));
                 pass.scans.extend(scan.resumed(page.next).map(|rest| (partition, rest)));
             }
@@ -276,6 +288,7 @@ impl Heads {
     /// Ends a pass, and moves the mark past the buckets that are empty forever. Away from the
     /// heads' home the mark stays.
     pub async fn end_pass(&self, pass: Pass) -> ObjectsResult<()> {
+        self.inner.due_work.found(pass.queue, pass.due);
         if pass.empty_until <= pass.low.bucket {
             return Ok(());
         }
@@ -340,6 +353,14 @@ impl Heads {
 }
 
 impl Pass {
+    /// Counts records of the present bucket. Buckets are read from the oldest on.
+    fn count(&mut self, records: usize) {
+        if self.due.records == 0 && records > 0 {
+            self.due.oldest = self.began.since(begin_of(self.bucket));
+        }
+        self.due.records += records as u64;
+    }
+
     /// Begins with the next bucket; returns false if there is none.
     fn next_bucket(&mut self) -> bool {
         if self.is_empty && self.bucket == self.empty_until && self.bucket < self.open_from {

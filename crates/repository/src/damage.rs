@@ -89,6 +89,7 @@ impl Repository {
         let detail = error.to_string();
         // Repeated reads of the same damage make only one row.
         if !matches!(self.is_marked(path, part, revision).await, Ok(true)) {
+            self.heads.note_damage();
             match self.mark(path, part, revision).await {
                 Ok(()) => tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged"),
                 // The next reader finds it again.
@@ -125,6 +126,7 @@ impl Repository {
             match (detail, self.heads.retry_transient(|| self.is_marked(path, part, revision)).await?) {
                 (Some(detail), false) => {
                     self.heads.retry_transient(|| self.mark(path, part, revision)).await?;
+                    self.heads.note_damage();
                     tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged");
                 }
                 (None, true) => {

@@ -61,6 +61,10 @@ pub(crate) enum Right {
 #[derive(Clone, Debug, Default)]
 struct Identity(Option<Holder>);
 
+/// The name of the token that a client sent, if it is a valid one; an extension of the response.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TokenName(pub(crate) Option<String>);
+
 /// The rights on one way in.
 pub(crate) struct Policy {
     pub(crate) via: Via,
@@ -97,9 +101,12 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
         address: extensions.get::<Peer>().map(|peer| peer.address),
         request_id: extensions.get::<RequestId>().map(|id| id.as_str().to_owned()).unwrap_or_default(),
     };
+    let token = TokenName(requester.name.clone());
     request.extensions_mut().insert(requester);
     request.extensions_mut().insert(Identity(holder));
-    next.run(request).await
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(token);
+    response
 }
 
 /// The arguments of [`require`].

@@ -37,6 +37,7 @@ use crate::live::Live;
 use crate::pace;
 use crate::rate::{self, Rates};
 use crate::reload::{self, Reloading};
+use crate::telemetry::Watched;
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
@@ -189,8 +190,8 @@ impl App {
     }
 
     fn readiness(&self) -> Readiness {
-        let (store, warming, stopping) = (self.store.clone(), self.warming.clone(), self.stopping.clone());
-        Readiness { store, warming, stopping, live: self.live.clone() }
+        let (library, warming, stopping) = (self.library.clone(), self.warming.clone(), self.stopping.clone());
+        Readiness { library, warming, stopping, live: self.live.clone() }
     }
 
     /// The warming of records.
@@ -233,11 +234,15 @@ impl App {
 
     /// `/stat` and `/metrics`: they reveal nothing about single volumes.
     fn metrics_routes(&self) -> Router {
-        let handle = self.metrics;
-        let fixity = self.config.fixity.every.map(|_| self.fixity.clone());
-        let metrics =
-            async move |State(library): State<Library>| telemetry::render(handle, &library, fixity.as_deref()).await;
+        let watched = self.watched();
+        let metrics = async move || watched.clone().respond().await;
         Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
+    }
+
+    /// What a scrape looks at.
+    pub(crate) fn watched(&self) -> Watched {
+        let fixity = self.config.fixity.every.map(|_| self.fixity.clone());
+        Watched { handle: self.metrics, library: self.library.clone(), readiness: self.readiness(), fixity }
     }
 
     /// `/feed`: the right to read includes the changes.
@@ -399,13 +404,13 @@ mod tests {
 
     use axum::body::Body;
     use http::{Method, StatusCode};
-    use store::faults::Faults;
-    use store::{Capabilities, Lane, Wrapper};
+    use store::faults::{Damage, Faults, Harm, Rates};
+    use store::{Capabilities, Lane, ManualClock, UnixMillis, Wrapper};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
     use tower::ServiceExt;
 
     use super::*;
-    use crate::config::RecordsDurability;
+    use crate::config::{FixityConfig, RecordsDurability};
 
     async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
         app_with(Config::default()).await
@@ -466,6 +471,68 @@ mod tests {
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
         faults.set_poisoned(Lane::Text, false);
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test]
+    async fn the_server_is_not_ready_while_rows_of_any_lane_cannot_be_read_and_says_so_in_a_scrape() {
+        let fixity = FixityConfig { every: None, ..FixityConfig::default() };
+        let (app, faults, _folder) = app_with(Config { fixity, ..Config::default() }).await;
+        let router = app.router(Via::Network);
+        let text = async |path| {
+            let response = answer(&router, Method::GET, path).await;
+            let status = response.status();
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+        faults.set_rates(1, Rates { unavailable: 1.0, ..Rates::default() });
+        let (status, why) = text("/readyz").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(why.contains("rows of lane text cannot be read"), "{why}");
+        assert!(text("/metrics").await.1.contains("\npenates_ready 0\n"));
+        faults.set_rates(1, Rates::default());
+        assert_eq!(text("/readyz").await, (StatusCode::OK, "ready\n".to_owned()));
+
+        // A broken block is not the end of the others.
+        let partition = bytes::Bytes::from_static(b"readyz");
+        let damage = Damage {
+            table: Table::Tokens,
+            partition,
+            sort: None,
+            harm: Harm::FlippedBit,
+            strong_reads_are_whole: false,
+        };
+        faults.damage(damage);
+        assert_eq!(text("/readyz").await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn the_server_is_not_ready_while_the_audit_lags_because_reads_are_refused_then() {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_700_000_000_000)));
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+        let faults = Arc::new(Faults::new(store));
+        let app = App::open_with(Config::default(), faults.clone(), clock.clone()).await.unwrap();
+        let router = app.router(Via::Network);
+        let unwritten = app.library().audit.auditor();
+        let requester = audit::Requester::default();
+        faults.set_rates(1, Rates { unavailable: 1.0, ..Rates::default() });
+        let volume = audit::AuditedVolume { volume: hathi::VolumeId::parse("a.b").unwrap(), pages: None };
+        let writing = unwritten.requested(&requester, None, [volume]);
+        let lagging = async {
+            while unwritten.waiting_bytes() == 0 {
+                tokio::task::yield_now().await;
+            }
+            clock.advance(app.config().audit.max_lag + Duration::from_secs(1));
+            let lagging = answer(&router, Method::GET, "/readyz").await;
+            faults.set_rates(1, Rates::default());
+            lagging
+        };
+        let (written, lagging) = futures::join!(writing, lagging);
+        written.unwrap();
+        assert_eq!(lagging.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let why = axum::body::to_bytes(lagging.into_body(), 1_000).await.unwrap();
+        assert!(String::from_utf8_lossy(&why).contains("the audit lags"), "{why:?}");
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
     }
 
     #[tokio::test]

@@ -42,12 +42,16 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
         let mut job_age_min = Duration::ZERO;
         loop {
             ticks.tick().await;
-            match resume(&library, std::mem::replace(&mut job_age_min, JOB_AGE_MIN)).await {
+            let resumed = resume(&library, std::mem::replace(&mut job_age_min, JOB_AGE_MIN)).await;
+            telemetry::tell_task("deletions", &resumed);
+            match resumed {
                 Ok(0) => {}
                 Ok(deletions) => tracing::info!(deletions, "resumed interrupted deletions"),
                 Err(error) => tracing::warn!(%error, "a deletion could not be resumed; the next pass tries again"),
             }
-            match sweep(&library).await {
+            let swept = sweep(&library).await;
+            telemetry::tell_task("sweep", &swept);
+            match swept {
                 Ok(swept) => tracing::debug!(?swept, "swept"),
                 Err(error) => tracing::warn!(%error, "sweeping failed; the next pass tries again"),
             }
@@ -89,7 +93,9 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if let Err(error) = tokens.list().await {
+            let read = tokens.list().await;
+            telemetry::tell_task("tokens", &read);
+            if let Err(error) = read {
                 tracing::warn!(%error, "reading the tokens failed; known tokens stay valid, and the next pass tries again");
             }
         }

@@ -78,6 +78,7 @@ mod settings;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod traffic;
 mod turns;
 mod upkeep;
 mod value;

@@ -3,7 +3,7 @@
 //! The driver repeats nothing that may have been carried out, because everything except reads is
 //! marked as not idempotent. Requests that are repeated here are repeated at the same level.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scylla::client::session::Session;
 use scylla::response::PagingState;
@@ -16,12 +16,13 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::CqlValue;
-use store::{Deadline, StoreResult};
+use store::{Deadline, Measure, StoreResult};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
 use crate::failure::{Failure, NotAnswered, readable};
 use crate::routing::Routes;
+use crate::traffic::{Operation, Traffic};
 
 /// How often a read is tried that fails for a passing reason, and a write that certainly was not
 /// carried out.
@@ -73,6 +74,8 @@ pub(crate) struct Requests {
     session: Session,
     routes: Routes,
     permits: Semaphore,
+    requests_max: usize,
+    traffic: Traffic,
 }
 
 impl Requests {
@@ -82,7 +85,19 @@ impl Requests {
     }
 
     pub(crate) fn new(session: Session, routes: Routes, requests_max: usize) -> Self {
-        Self { session, routes, permits: Semaphore::new(requests_max.max(1)) }
+        let requests_max = requests_max.max(1);
+        Self { session, routes, permits: Semaphore::new(requests_max), requests_max, traffic: Traffic::default() }
+    }
+
+    /// Whether the last write was refused because a disk is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.traffic.is_full()
+    }
+
+    /// What is measured of them.
+    pub(crate) fn measures(&self) -> Vec<Measure> {
+        let at_work = self.requests_max.saturating_sub(self.permits.available_permits());
+        self.traffic.measures(at_work, &self.session)
     }
 
     /// All rows of a read: for reads with few rows.
@@ -130,6 +145,7 @@ impl Requests {
         let mut statement = self.read_at(level, statement);
         let mut tries = Tries::new(deadline);
         loop {
+            let began = Instant::now();
             let permit = self.permit(deadline).await.ok_or(Failure::Late)?;
             statement.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
             let answer = match &page {
@@ -141,12 +157,14 @@ impl Requests {
                 }
             };
             drop(permit);
-            match answer.map_err(|error| Failure::from(error).seen_at(deadline)) {
+            let answer = answer.map_err(|error| Failure::from(error).seen_at(deadline));
+            self.traffic.tried(Operation::Read, began, &answer);
+            match answer {
                 Ok((answer, rest)) => {
                     let rows = readable(answer.into_rows_result()).map_err(Failure::Refused)?;
                     return Ok((rows, rest));
                 }
-                Err(failure) if failure.may_pass() && tries.again().await => {}
+                Err(failure) if failure.may_pass() && tries.again().await => self.traffic.retried(Operation::Read),
                 Err(failure) => return Err(failure),
             }
         }
@@ -176,10 +194,11 @@ impl Requests {
         let mut nth = 0;
         loop {
             batch.set_execution_profile_handle(Some(self.routes.write(nth)));
-            let failure = match self.send(deadline, &mut batch, &parameters).await {
-                Ok(_) => return Ok(()),
-                Err(not_answered) => Failure::from(not_answered).seen_at(deadline),
-            };
+            let began = Instant::now();
+            let answer = self.send(deadline, &mut batch, &parameters).await;
+            let answer = answer.map_err(|not_answered| Failure::from(not_answered).seen_at(deadline));
+            self.traffic.tried(Operation::Write, began, &answer);
+            let Err(failure) = answer else { return Ok(()) };
             if let Failure::Unsure(reason) = &failure {
                 // It must be acknowledged, so only the deadline ends this.
                 unsure = Some(reason.clone());
@@ -189,6 +208,7 @@ impl Requests {
                 // Once it may have been written, a later refusal does not undo that.
                 return Err(unsure.map_or(failure, Failure::Unsure));
             }
+            self.traffic.retried(Operation::Write);
             nth += 1;
         }
     }
@@ -207,9 +227,14 @@ impl Requests {
         batch.set_consistency(commit);
         batch.set_serial_consistency(Some(serial));
         batch.set_execution_profile_handle(Some(self.routes.transaction(nth)));
+        if nth > 0 {
+            self.traffic.retried(Operation::Transaction);
+        }
+        let began = Instant::now();
         let answer = self.send(deadline, &mut batch, &parameters).await;
-        let answer = answer.map_err(|not_answered| Failure::of_transaction(not_answered).seen_at(deadline))?;
-        applied(answer).map_err(|error| Failure::Unsure(error.to_string()))
+        let answer = answer.map_err(|not_answered| Failure::of_transaction(not_answered).seen_at(deadline));
+        self.traffic.tried(Operation::Transaction, began, &answer);
+        applied(answer?).map_err(|error| Failure::Unsure(error.to_string()))
     }
 
     async fn send(
@@ -228,6 +253,7 @@ impl Requests {
         if deadline.passed() {
             return None;
         }
+        let _waiting = self.traffic.wait();
         timeout_at(deadline.0, self.permits.acquire()).await.ok()?.ok()
     }
 }

@@ -176,6 +176,7 @@ async fn a_store_outlives_its_node() {
         }
     }
     assert!(there(&store, "before").await);
+    assert!(store.health().await.refusing_writes.contains_key(&Lane::Service), "nothing is served without its audit");
 }
 
 #[tokio::test(flavor = "multi_thread")]

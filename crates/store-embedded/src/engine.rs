@@ -13,13 +13,14 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
     Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Cut, Deadline, Durability, FormatLevel, Health,
-    Lane, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    Lane, Measure, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 use crate::database::{Database, Lanes, blocking};
 use crate::folder::{Folder, io_error};
+use crate::measures;
 use crate::options::EmbeddedOptions;
 use crate::plan::Plan;
 use crate::prompt::Promptness;
@@ -377,6 +378,17 @@ impl Store for EmbeddedStore {
         let records = self.database().ok().and_then(|database| database.tables.of(Lane::Records).ok().cloned());
         let expiring = records.map_or_else(Vec::new, |records| records.expiring(self.now()));
         Health { refusing_writes, free_bytes, unknown_contents, reclaim_lag, expiring, ..Health::default() }
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        let database = self.database().ok();
+        let tables = |lane| database.as_ref().and_then(|database| database.tables.of(lane).ok());
+        let lanes = self.writers.iter().flat_map(|(lane, writer)| {
+            let of_tables = tables(lane).map(|tables| measures::of_tables(&tables.activity()));
+            let of_lane = measures::of_writer(writer).into_iter().chain(of_tables.into_iter().flatten());
+            of_lane.map(move |measure| measure.of("lane", lane.name()))
+        });
+        measures::of_room(&self.room).into_iter().chain(lanes).collect()
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -32,6 +32,7 @@
 //! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a copy; `opening/`: the checks at start;
 //!   `recorder.rs`: the record for them;
 //! - `read.rs`: reads;
+//! - `measures.rs`: what monitors learn of it;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
@@ -52,6 +53,7 @@ mod forecast;
 mod header;
 mod key;
 mod last_use;
+mod measures;
 mod once;
 mod opening;
 mod options;

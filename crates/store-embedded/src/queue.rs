@@ -59,14 +59,26 @@ pub(crate) enum Taken {
     End,
 }
 
+/// How busy a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Lists that wait for the committer.
+    pub(crate) waiting: usize,
+    /// How long the oldest of them has waited.
+    pub(crate) oldest: Duration,
+    /// Lists that were refused because others had waited too long.
+    pub(crate) refused: u64,
+}
+
 struct Waiting {
+    refused: u64,
     jobs: VecDeque<(Instant, QueuedWrite)>,
     closed: bool,
 }
 
 impl Queue {
     pub(crate) fn new(max_age: Duration) -> Self {
-        let waiting = Mutex::new(Waiting { jobs: VecDeque::new(), closed: false });
+        let waiting = Mutex::new(Waiting { refused: 0, jobs: VecDeque::new(), closed: false });
         Self { waiting, arrived: Condvar::new(), max_age }
     }
 
@@ -79,11 +91,20 @@ impl Queue {
         if let Some((since, _)) = waiting.jobs.front()
             && since.elapsed() > self.max_age
         {
-            return Err(StoreError::Overloaded(format!("writes have been waiting for {:?}", since.elapsed())));
+            let since = since.elapsed();
+            waiting.refused += 1;
+            return Err(StoreError::Overloaded(format!("writes have been waiting for {since:?}")));
         }
         waiting.jobs.push_back((Instant::now(), job));
         self.arrived.notify_one();
         Ok(())
+    }
+
+    /// How busy it is.
+    pub(crate) fn load(&self) -> Load {
+        let waiting = self.waiting.lock();
+        let oldest = waiting.jobs.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        Load { waiting: waiting.jobs.len(), oldest, refused: waiting.refused }
     }
 
     /// Waits for lists, until a time if there is one, and takes those that may be committed
@@ -149,6 +170,9 @@ mod tests {
         let queue = Queue::new(Duration::ZERO);
         queue.push(job().0).unwrap();
         assert!(matches!(queue.push(job().0), Err(StoreError::Overloaded(_))));
+        let load = queue.load();
+        assert_eq!((load.waiting, load.refused), (1, 1));
+        assert!(load.oldest > Duration::ZERO);
         assert_eq!(lists(queue.take_group(1, None)), 1);
         queue.push(job().0).unwrap();
     }

@@ -57,6 +57,12 @@ impl Room {
         Some(room.f_bavail.saturating_mul(room.f_frsize))
     }
 
+    /// Bytes of the file system, used and free; `None`: the operating system does not report them.
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
+        let room = rustix::fs::statvfs(&self.folder).ok()?;
+        Some(room.f_blocks.saturating_mul(room.f_frsize))
+    }
+
     /// Refuses a write of `bytes` that would use space that is kept free for others, while
     /// `free_bytes` are free.
     pub(crate) fn check(&self, free_bytes: Option<u64>, bytes: u64, use_: Use) -> StoreResult<()> {

@@ -318,6 +318,23 @@ impl Tables {
         self.memtable_bytes
     }
 
+    /// What the engine reports of its database now.
+    pub(crate) fn activity(&self) -> Activity {
+        let of_each = |of: fn(&Keyspace) -> u64| self.keyspaces.iter().map(|(_, keyspace)| of(keyspace)).sum();
+        Activity {
+            table_bytes: of_each(Keyspace::disk_space),
+            unflushed_memtables: of_each(|keyspace| keyspace.sealed_memtable_count() as u64),
+            blocks_from_cache: of_each(|keyspace| keyspace.metrics().block_load_cached_count() as u64),
+            blocks_from_files: of_each(|keyspace| keyspace.metrics().block_load_io_count() as u64),
+            journals: self.database.journal_count() as u64,
+            cache_bytes: self.database.cache_size(),
+            cache_bytes_max: self.database.cache_capacity(),
+            compactions_at_work: self.database.active_compactions() as u64,
+            compactions: self.database.compactions_completed() as u64,
+            compacting: self.database.time_compacting(),
+        }
+    }
+
     /// Why the database refuses writes; `None`: it does not.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.database.persist(PersistMode::Buffer).err().map(|error| error.to_string())
@@ -340,6 +357,21 @@ impl Tables {
         recorder.end(self.database.visible_seqno(), self);
         Ok(())
     }
+}
+
+/// What a database does, and what it takes.
+pub(crate) struct Activity {
+    pub(crate) table_bytes: u64,
+    /// Memtables that wait to be written to files.
+    pub(crate) unflushed_memtables: u64,
+    pub(crate) blocks_from_cache: u64,
+    pub(crate) blocks_from_files: u64,
+    pub(crate) journals: u64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) cache_bytes_max: u64,
+    pub(crate) compactions_at_work: u64,
+    pub(crate) compactions: u64,
+    pub(crate) compacting: Duration,
 }
 
 impl Engine for Tables {

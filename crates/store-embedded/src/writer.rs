@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::committer::{Committer, Poison, poisoned};
 use crate::options::EmbeddedOptions;
 use crate::plan::Plan;
-use crate::queue::{Queue, QueuedWrite, Ticket};
+use crate::queue::{Load, Queue, QueuedWrite, Ticket};
 use crate::room::Room;
 use crate::tables::Tables;
 
@@ -58,6 +58,17 @@ impl Writer {
     /// Why the lane refuses writes until the store is opened again; `None`: it does not.
     pub(crate) fn poison(&self) -> Option<&str> {
         self.poison.get().map(String::as_str)
+    }
+
+    /// How busy its queue is.
+    pub(crate) fn load(&self) -> Load {
+        self.queue.load()
+    }
+
+    /// Bytes of the lists that wait or are being committed.
+    pub(crate) fn admitted_bytes(&self) -> u64 {
+        let free = self.waiting_room.available_permits();
+        (self.waiting_room_permits.saturating_sub(free) * PERMIT_BYTES) as u64
     }
 
     /// Fails if the committer would refuse the write in any case.

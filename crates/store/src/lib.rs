@@ -20,6 +20,7 @@
 //! - [`Wrapper`] (in `wrapper.rs`) is a store that changes some methods of another one: [`limited`]
 //!   enforces the limits, [`read_only`] refuses changes for a while, and [`faults`] injects what
 //!   real engines will not do on demand.
+//! - [`Measure`] is a number that an engine reports of itself, for monitors.
 //! - [`null`] is an engine that returns constants at once. Benchmarks use it to measure the doors
 //!   and the protocol alone.
 //! - [`copying`] makes one store equal to another, whatever their engines.
@@ -39,6 +40,7 @@ pub mod format_level;
 pub mod hidden;
 pub mod lifecycle;
 pub mod limited;
+pub mod measure;
 pub mod null;
 pub mod random;
 pub mod read_only;
@@ -60,6 +62,7 @@ pub use cut::Cut;
 pub use error::{StoreError, StoreResult};
 pub use format_level::FormatLevel;
 pub use hidden::Hidden;
+pub use measure::{Measure, Measured};
 pub use random::{Random, SystemRandom};
 pub use row::{Direction, Guard, NewRow, PlainValue, Row, Rows, Scan, Stamp};
 pub use seam::{AtOnce, Capabilities, Health, Limits, Store, WalkPage};

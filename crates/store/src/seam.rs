@@ -14,6 +14,7 @@ use crate::content::{ContentHeader, ContentId, ContentStream};
 use crate::cut::Cut;
 use crate::error::{StoreError, StoreResult};
 use crate::format_level::FormatLevel;
+use crate::measure::Measure;
 use crate::row::{Row, Rows, Scan};
 use crate::step::{Outcome, Step};
 use crate::table::{Lane, Table};
@@ -230,6 +231,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// The state of the store.
     async fn health(&self) -> Health;
+
+    /// What the engine measures of itself. It may wait for the engine's locks: call it on a thread
+    /// that may block. The default measures nothing.
+    fn measures(&self) -> Vec<Measure> {
+        Vec::new()
+    }
 
     /// The limits of the store.
     fn limits(&self) -> Limits {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, FormatLevel, Health, Limits, Outcome,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, FormatLevel, Health, Limits, Measure, Outcome,
     Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
 };
 
@@ -98,6 +98,7 @@ wrapper! {
         fn fresh_content_id() -> ContentId;
         fn check_home() -> StoreResult<()>;
         fn level() -> FormatLevel;
+        fn measures() -> Vec<Measure>;
         fn limits() -> Limits;
         fn at_once() -> AtOnce;
         fn capabilities() -> Capabilities;
@@ -115,7 +116,7 @@ mod tests {
     use crate::limited::Limited;
     use crate::null::NullStore;
     use crate::read_only::ReadOnlyGate;
-    use crate::{Class, Deadline, StoreError};
+    use crate::{Class, Deadline, Measured, StoreError};
 
     /// A store that overrides each default method of [`Store`], so that an answer shows whether
     /// it is the store's own.
@@ -160,6 +161,10 @@ mod tests {
 
         fn level(&self) -> FormatLevel {
             FormatLevel::FIRST
+        }
+
+        fn measures(&self) -> Vec<Measure> {
+            vec![Measure::new("a", "b", Measured::Gauge(1.0))]
         }
 
         fn limits(&self) -> Limits {
@@ -211,6 +216,7 @@ mod tests {
             assert_eq!(store.put_content(call(), Bytes::new(), empty).await.unwrap(), ID);
             assert!(says(store.check_home(), "check_home"));
             assert_eq!(store.level(), FormatLevel::FIRST);
+            assert_eq!(store.measures().len(), 1);
             assert_eq!(store.limits(), limits);
             assert_eq!(store.at_once(), AT_ONCE);
             assert_eq!(store.capabilities().folder, Some("folder".into()));

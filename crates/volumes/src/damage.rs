@@ -58,6 +58,7 @@ impl Volumes {
         }
         let marked = self.change_damage(id, revision, &[(member, detail.to_owned())], |_| false).await;
         if marked.is_err() {
+            self.heads.note_damage();
             self.inner.unwritten_marks.add(id, revision, member);
         }
         marked
@@ -130,6 +131,7 @@ impl Volumes {
                 }
             }
             for (member, detail) in new {
+                self.heads.note_damage();
                 tracing::warn!(volume = %id, %revision, member, detail, "marked as damaged");
             }
             self.inner

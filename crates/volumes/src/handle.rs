@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 
 use audit::Audit;
-use budget::Memory;
+use budget::{Load, Memory};
 use heads::handle::Heads;
 
 use crate::bulk::fairness::Fairness;
@@ -41,5 +41,15 @@ impl Volumes {
             shard_in_turn: AtomicU16::new(0),
         };
         Self { heads, audit, inner: Arc::new(inner) }
+    }
+
+    /// How many bulk requests are streaming.
+    pub fn bulk_requests(&self) -> usize {
+        self.inner.fairness.active()
+    }
+
+    /// How busy the turns of bulk requests are, by what they are for.
+    pub fn turns(&self) -> impl Iterator<Item = (&'static str, Load)> {
+        self.inner.fairness.loads().into_iter()
     }
 }

@@ -104,6 +104,12 @@ fn heads_have_a_home_only_where_several_data_centers_keep_copies() {
 }
 
 #[test]
+fn the_first_scrape_of_a_server_on_cassandra_has_every_metric() {
+    let Some(keyspace) = Keyspace::made("watched") else { return };
+    crate::watch::assert_documented(&keyspace.serve(&[]), &["A data folder"]);
+}
+
+#[test]
 fn a_node_reads_the_records_that_it_will_be_asked_for() {
     let Some(keyspace) = Keyspace::made("warm") else { return };
     for number in 0..7 {

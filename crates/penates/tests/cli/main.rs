@@ -34,4 +34,5 @@ mod serving;
 mod store_commands;
 mod synth;
 mod testbed;
+mod watch;
 mod webhooks;

@@ -98,6 +98,7 @@ impl Webhooks {
             let secrets = hook.secrets().map_err(why)?;
             let destination = Destination::parse(&hook.url, networks.clone()).map_err(why)?;
             let site = Site::of(&config.ldp.settings()?, &Uri::default(), &HeaderMap::new(), false);
+            telemetry::begin_webhook(&hook.name);
             Ok(Arc::new(Webhook {
                 name: hook.name.clone(),
                 path: ResourcePath::parse(&hook.path).map_err(|error| why(error.to_string()))?,

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use budget::{Load, Turn, Turns};
 use budget::{Party, Shares};
-use budget::{Turn, Turns};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -89,6 +89,18 @@ impl Fairness {
     /// How many requests are streaming.
     pub fn active(&self) -> usize {
         self.active.lock().taken() as usize
+    }
+
+    /// How busy the turns are, by what they are for.
+    pub fn loads(&self) -> [(&'static str, Load); 4] {
+        let of = |(name, turns): (&'static str, &Turns)| (name, turns.load());
+        [
+            ("store", &self.turns),
+            ("planning", &self.planning),
+            ("recording", &self.recording),
+            ("counting", &self.counting),
+        ]
+        .map(of)
     }
 
     /// Bytes that each request may now hold ahead of its client.

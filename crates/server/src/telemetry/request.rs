@@ -1,182 +1,34 @@
-//! Logs and metrics of each request. No label and no log line contains a secret. No label contains
-//! an address or an id, so that the number of labels is bounded.
+//! Counts, times and logs each request. No log line contains a secret. No label contains an address
+//! or an id, so that the number of labels is bounded.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::OnceLock;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::{BoxError, response};
 use bytes::Bytes;
-use door_records::METRICS as RECORDS;
-use fixity::Auditor;
-use heads::Chore;
-use http::{Method, StatusCode, header};
+use door_http::Reason;
+use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use library::Library;
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use store::{Health, Lane};
+use metrics::{counter, gauge, histogram};
 
-use crate::error::ServerError;
-use crate::logging;
+use super::families::{ACTIVE, BROKEN, DURATION, OPEN, PROBLEMS, SENT};
+use crate::access::TokenName;
+use crate::peer::Peer;
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
-
-/// Seconds until the head of a response. The name is OpenTelemetry's, in Prometheus's notation.
-const DURATION: &str = "http_server_request_duration_seconds";
-const ACTIVE: &str = "http_server_active_requests";
-const OPEN: &str = "http_server_open_connections";
-const SENT: &str = "http_server_response_body_bytes_total";
-const BROKEN: &str = "http_server_responses_broken_total";
-
-const DROPPED_LINES: &str = "penates_log_lines_dropped_total";
-const CERTIFICATE_ENDS: &str = "penates_tls_certificate_not_after_timestamp_seconds";
-const FAILED_RECORDS: &str = "penates_background_failed_records_total";
-const AUDIT_LAG: &str = "penates_audit_lag_seconds";
-pub(crate) const AUDIT_OLDEST: &str = "penates_audit_oldest_seconds";
-const MEMORY: &str = "penates_memory_taken_bytes";
-const REFUSING: &str = "penates_store_refusing_writes";
-const FREE: &str = "penates_store_free_bytes";
-const UNKNOWN: &str = "penates_store_unknown_contents";
-const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
-const RECLAIM_LAG: &str = "penates_records_reclaim_lag_seconds";
-const EXPIRING: &str = "penates_records_expiring";
-
-pub(crate) const FIXITY_ERRORS: &str = "penates_fixity_errors_total";
-const FIXITY_OLDEST: &str = "penates_fixity_oldest_check_seconds";
-const FIXITY_OBJECTS: &str = "penates_fixity_objects_total";
-const FIXITY_BYTES: &str = "penates_fixity_bytes_total";
-const FIXITY_DAMAGED: &str = "penates_fixity_damaged_total";
-const FIXITY_FAILED: &str = "penates_fixity_failed_total";
-
-pub(crate) const WEBHOOK_LAG: &str = "penates_webhook_lag_seconds";
-pub(crate) const WEBHOOK_PARKED: &str = "penates_webhook_parked";
-pub(crate) const WEBHOOK_MESSAGES: &str = "penates_webhook_messages_total";
-
-/// How long a scrape waits for the state of the fixity auditor.
-const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Characters of a path in the log.
 const PATH_CHARS_MAX: usize = 1_024;
 
 /// Characters of a method in the log. A client may send one of any length.
 const METHOD_CHARS_MAX: usize = 32;
-
-/// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
-const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
-
-/// Likewise for commands on records.
-const RECORDS_BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
-
-/// The process's metrics; the recorder is installed at the first call.
-pub(crate) fn metrics() -> Result<&'static PrometheusHandle, ServerError> {
-    static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
-    HANDLE.get_or_init(install).as_ref().map_err(|error| ServerError::Telemetry(format!("metrics: {error}")))
-}
-
-fn install() -> Result<PrometheusHandle, String> {
-    let handle = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &BUCKETS)
-        .and_then(|builder| {
-            builder.set_buckets_for_metric(Matcher::Full(RECORDS.duration.to_owned()), &RECORDS_BUCKETS)
-        })
-        .map_err(|error| error.to_string())?
-        .install_recorder()
-        .map_err(|error| error.to_string())?;
-    describe_histogram!(DURATION, "Seconds until the head of a response");
-    describe_gauge!(ACTIVE, "Requests whose response has not ended");
-    describe_gauge!(OPEN, "Open connections");
-    describe_counter!(SENT, "Bytes of response bodies");
-    describe_counter!(BROKEN, "Responses that ended early");
-    describe_counter!(
-        DROPPED_LINES,
-        "Lines of the log that were dropped, because nobody read those before them or writing failed"
-    );
-    describe_gauge!(CERTIFICATE_ENDS, "When the certificate of HTTPS expires, in seconds since 1970");
-    describe_counter!(FAILED_RECORDS, "Records that a background pass could not process, counted each time");
-    describe_gauge!(AUDIT_LAG, "Age of the oldest unacknowledged audit record");
-    describe_gauge!(AUDIT_OLDEST, "Age of the oldest hour of the audit, when old records were last deleted");
-    describe_gauge!(MEMORY, "Memory of clients' bodies, lists, plans and graphs, of limits.memory");
-    describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
-    describe_gauge!(FREE, "Free space on the store's disk");
-    describe_gauge!(UNKNOWN, "Files of contents that the database does not know, kept for a grace");
-    describe_gauge!(REPLICATION_LAG, "Greatest age of what is visible here of another data center");
-    describe_gauge!(RECLAIM_LAG, "How long ago the records had expired that the last sweep deleted, at most");
-    describe_gauge!(EXPIRING, "Records that expire in this hour of the clock (0) and in each after it");
-    describe_counter!(RECORDS.commands, "Commands on records, by kind and outcome");
-    describe_histogram!(RECORDS.duration, "Seconds of commands on records");
-    describe_counter!(FIXITY_ERRORS, "How often a fixity pass was interrupted by a failure");
-    describe_gauge!(FIXITY_OLDEST, "Everything that was stored so long ago was checked since; infinite before that");
-    describe_counter!(FIXITY_OBJECTS, "Volumes and resources that this server's fixity auditor has read");
-    describe_counter!(FIXITY_BYTES, "Bytes that this server's fixity auditor has read");
-    describe_counter!(FIXITY_DAMAGED, "Damaged objects that this server's fixity auditor has found");
-    describe_counter!(FIXITY_FAILED, "Objects that this server's fixity auditor could not read");
-    describe_gauge!(WEBHOOK_LAG, "Age of the oldest event that a webhook has not accepted; 0 if there is none");
-    describe_gauge!(WEBHOOK_PARKED, "1 while nothing is sent to a webhook until an operator resumes it");
-    describe_counter!(WEBHOOK_MESSAGES, "Messages that this server has sent to a webhook, by outcome");
-    Ok(handle)
-}
-
-/// The text of `/metrics`, with the library's present state.
-pub(crate) async fn render(handle: &PrometheusHandle, library: &Library, fixity: Option<&Auditor>) -> Response {
-    if let Some(auditor) = fixity {
-        tell_fixity(auditor).await;
-    }
-    tell(library.store().health().await);
-    gauge!(AUDIT_LAG).set(library.audit.auditor().lag().as_secs_f64());
-    gauge!(MEMORY).set(library.memory.taken_bytes() as f64);
-    for chore in Chore::ALL {
-        counter!(FAILED_RECORDS, "pass" => chore.name()).absolute(library.heads.failed_records(chore));
-    }
-    counter!(DROPPED_LINES).absolute(logging::dropped_lines());
-    handle.run_upkeep();
-    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (content_type, handle.render()).into_response()
-}
-
-/// Sets the metrics of the fixity auditor.
-async fn tell_fixity(auditor: &Auditor) {
-    let read = auditor.read_here();
-    counter!(FIXITY_OBJECTS, "kind" => "volume").absolute(read.volumes);
-    counter!(FIXITY_OBJECTS, "kind" => "resource").absolute(read.resources);
-    counter!(FIXITY_BYTES).absolute(read.bytes);
-    counter!(FIXITY_DAMAGED).absolute(read.damaged);
-    counter!(FIXITY_FAILED).absolute(read.failed);
-    let age = auditor.oldest_check_within(FIXITY_PATIENCE).await;
-    gauge!(FIXITY_OLDEST).set(age.map_or(f64::INFINITY, |age| age.as_secs_f64()));
-}
-
-/// Sets the gauges of a store.
-fn tell(health: Health) {
-    for lane in Lane::ALL {
-        let refuses = health.refusing_writes.contains_key(&lane);
-        gauge!(REFUSING, "lane" => lane.name()).set(if refuses { 1.0 } else { 0.0 });
-    }
-    if let Some(free) = health.free_bytes {
-        gauge!(FREE).set(free as f64);
-    }
-    gauge!(UNKNOWN).set(health.unknown_contents as f64);
-    if let Some(lag) = health.reclaim_lag {
-        gauge!(RECLAIM_LAG).set(lag.as_secs_f64());
-    }
-    for (hour, count) in health.expiring.into_iter().enumerate() {
-        gauge!(EXPIRING, "hour" => hour.to_string()).set(count as f64);
-    }
-    for (datacenter, lag) in health.replication_lag {
-        gauge!(REPLICATION_LAG, "datacenter" => datacenter).set(lag.as_secs_f64());
-    }
-}
-
-/// Reports when the certificate of HTTPS expires.
-pub(crate) fn tell_certificate(not_after: i64) {
-    gauge!(CERTIFICATE_ENDS).set(not_after as f64);
-}
 
 /// Counts a connection as long as it lives.
 pub(crate) struct OpenConnection(());
@@ -207,6 +59,8 @@ struct Observed {
     method: Method,
     path: String,
     route: String,
+    client: Option<IpAddr>,
+    token: Option<String>,
     request_id: Option<RequestId>,
     trace: Option<TraceParent>,
     begun: Instant,
@@ -225,6 +79,8 @@ impl Observed {
             method: request.method().clone(),
             path: cut(request.uri().path(), PATH_CHARS_MAX).into_owned(),
             route: route.to_owned(),
+            client: request.extensions().get::<Peer>().map(|peer| peer.address),
+            token: None,
             request_id: request.extensions().get::<RequestId>().cloned(),
             trace: TraceParent::of(request.headers()),
             begun: Instant::now(),
@@ -239,6 +95,10 @@ impl Observed {
     fn answered(&mut self, response: &Response) {
         let status = response.status();
         self.status = Some(status);
+        self.token = response.extensions().get::<TokenName>().and_then(|TokenName(name)| name.clone());
+        if let Some(Reason { kind, .. }) = response.extensions().get() {
+            counter!(PROBLEMS, "kind" => *kind).increment(1);
+        }
         self.bytes_promised = response.body().size_hint().exact().or_else(|| content_length(response));
         self.is_ended = self.method == Method::HEAD || response.body().is_end_stream();
         self.answered_after = self.begun.elapsed();
@@ -268,6 +128,9 @@ impl Drop for Observed {
             request_id = self.request_id.as_ref().map_or("", RequestId::as_str),
             trace_id = self.trace.as_ref().map(|trace| &trace.trace_id),
             parent_id = self.trace.as_ref().map(|trace| &trace.parent_id),
+            client = self.client.map(tracing::field::display),
+            token = self.token,
+            door = door_of(&self.route),
             method = %cut(self.method.as_str(), METHOD_CHARS_MAX),
             path = self.path,
             status = self.status.map(|status| status.as_u16()),
@@ -277,6 +140,18 @@ impl Drop for Observed {
             broken = is_broken,
             "request"
         );
+    }
+}
+
+/// The door that serves a route.
+fn door_of(route: &str) -> &'static str {
+    let first = route.trim_start_matches('/').split('/').next().unwrap_or_default();
+    match first {
+        "rest" => "repository",
+        "feed" => "feed",
+        name if name.starts_with("records") => "records",
+        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "admin" => "server",
+        _ => "data",
     }
 }
 
@@ -354,20 +229,6 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-
-    #[test]
-    fn the_lag_of_each_other_data_center_is_a_gauge() {
-        let handle = metrics().unwrap();
-        let lags = [("dc2", 1_500), ("dc3", 0)].map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
-        tell(Health { replication_lag: lags.into(), ..Health::default() });
-        let told = handle.render();
-        for line in [
-            "penates_store_replication_lag_seconds{datacenter=\"dc2\"} 1.5\n",
-            "penates_store_replication_lag_seconds{datacenter=\"dc3\"} 0\n",
-        ] {
-            assert!(told.contains(line), "{line} is not in\n{told}");
-        }
-    }
 
     /// A request whose response has `body`, after `frames` of it were taken.
     async fn observed(method: Method, body: Body, frames: usize) -> Observed {

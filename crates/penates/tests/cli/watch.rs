@@ -1,0 +1,194 @@
+//! What monitors see: the metrics of servers that have just started, their documentation, the rules
+//! and the dashboard in `packaging/`, and the lines of the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::harness::*;
+
+/// The heading of `docs/metrics.md` above metrics that only some configurations have.
+const CONFIGURED: &str = "Only where it is configured";
+
+/// A file of the repository.
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Name and type of the documented metrics, by heading.
+fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut tables: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut heading = String::new();
+    for line in fs::read_to_string(file("docs/metrics.md")).unwrap().lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            heading = title.to_owned();
+        }
+        if let Some((name, rest)) = line.strip_prefix("| `").and_then(|row| row.split_once("` | ")) {
+            let kind = rest.split(' ').next().unwrap();
+            tables.entry(heading.clone()).or_default().insert(name.to_owned(), kind.to_owned());
+        }
+    }
+    tables
+}
+
+/// The families of a scrape with their types. Fails if one breaks a convention of Prometheus.
+fn families(scrape: &str) -> BTreeMap<String, String> {
+    let (mut texts, mut families, mut series) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+    for line in scrape.lines().filter(|line| !line.is_empty()) {
+        let words: Vec<_> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "HELP", name, help] => assert!(!help.is_empty() && texts.insert(name), "{line}"),
+            ["#", "TYPE", name, kind] => {
+                assert!(texts.contains(name), "{name} has no text");
+                assert!(families.insert(name.to_owned(), kind.to_owned()).is_none(), "{name} is there twice");
+            }
+            _ => {
+                let (name, value) = line.rsplit_once(' ').unwrap();
+                assert!(series.insert(name), "{name} is there twice");
+                assert!(!value.parse::<f64>().unwrap().is_nan(), "{line}");
+                let name = name.split('{').next().unwrap();
+                let family = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
+                let is_known =
+                    families.contains_key(name) || family.is_some_and(|family| families.contains_key(family));
+                assert!(is_known, "{line} has no type");
+            }
+        }
+    }
+    let units = Regex::new("(_ms|_millis|_milliseconds|_minutes|_percent|_kb|_mb|_kib|_mib)(_|$)").unwrap();
+    for (name, kind) in &families {
+        assert!(Regex::new("^[a-z][a-z_]*$").unwrap().is_match(name), "{name}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
+        assert_eq!(name.ends_with("_seconds") || kind != "histogram", true, "{name} is a {kind}");
+        assert!(!units.is_match(name), "{name} has no base unit");
+    }
+    families
+}
+
+/// The answer of a command that reads `input`; `None`: there is no such program.
+fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
+    let mut command = Command::new("promtool");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        eprintln!("there is no promtool (Debian package prometheus): its checks are left out");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8(said).unwrap()))
+}
+
+/// Checks the first scrape of a server against the documentation. `lacks` are headings of metrics
+/// that it does not have.
+pub fn assert_documented(served: &Served, lacks: &[&str]) {
+    let scrape = Command::new("curl").args(["-sf", &format!("{}/metrics", served.url)]).output().unwrap();
+    let scrape = String::from_utf8(scrape.stdout).unwrap();
+    let has = families(&scrape);
+    let tables = documented();
+    let all: BTreeMap<_, _> = tables.values().flatten().collect();
+    for (name, kind) in &has {
+        assert_eq!(all.get(name), Some(&kind), "{name} is a {kind}, and is not documented as one");
+    }
+    let expected = tables.iter().filter(|(heading, _)| !lacks.contains(&heading.as_str()) && *heading != CONFIGURED);
+    for name in expected.flat_map(|(_, table)| table.keys()) {
+        assert!(has.contains_key(name), "{name} is documented, and is not in the first scrape");
+    }
+    if let Some((is_sound, said)) = promtool(&["check", "metrics"], &scrape) {
+        assert!(is_sound && said.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn the_first_scrape_of_a_server_has_every_metric_and_each_is_documented() {
+    let store = TestStore::vacant();
+    let configuration = store.beside("penates.toml");
+    let hook = "[[feed.webhooks]]\nname = \"index\"\nurl = \"https://127.0.0.1:1/\"\n\
+                secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
+    fs::write(&configuration, format!("[feed]\nwebhooks_networks = [\"127.0.0.0/8\"]\n{hook}")).unwrap();
+    let listens = ["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
+    let served = Served::start(store.command(&[&listens[..], &["--config", text(&configuration)]].concat()));
+    assert_documented(&served, &["Cassandra"]);
+    let scrape = Command::new("curl").args(["-sf", &format!("{}/metrics", served.url)]).output().unwrap();
+    let has = families(&String::from_utf8(scrape.stdout).unwrap());
+    for name in documented()[CONFIGURED].keys().filter(|name| !name.contains("replication")) {
+        assert!(has.contains_key(name), "{name}");
+    }
+}
+
+/// The names of metrics in expressions.
+fn named(expressions: &str) -> BTreeSet<String> {
+    let names = Regex::new("(penates|http_server|process)_[a-z_]+").unwrap();
+    names.find_iter(expressions).map(|name| name.as_str().to_owned()).collect()
+}
+
+#[test]
+fn rules_and_dashboard_name_metrics_that_exist() {
+    let tables = documented();
+    let families: BTreeMap<_, _> = tables.values().flatten().collect();
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(file("packaging/grafana/penates.json")).unwrap()).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
+    let shown: Vec<_> = targets.flatten().map(|target| target["expr"].as_str().unwrap()).collect();
+    assert!(shown.len() > 50, "{} expressions", shown.len());
+    let rules = fs::read_to_string(file("packaging/prometheus/penates.rules.yml")).unwrap();
+    for name in named(&(shown.join("\n") + &rules)) {
+        let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
+        let is_histogram = |name: &str| families.get(&name.to_owned()).is_some_and(|kind| *kind == "histogram");
+        let is_there = families.contains_key(&name) || parts.into_iter().any(is_histogram);
+        assert!(is_there, "{name} is no metric of docs/metrics.md");
+    }
+}
+
+#[test]
+fn the_rules_raise_their_alerts_and_no_others() {
+    for arguments in [["check", "rules", "penates.rules.yml"], ["test", "rules", "penates.rules.test.yml"]] {
+        let path = file("packaging/prometheus").join(arguments[2]);
+        let Some((is_sound, said)) = promtool(&[arguments[0], arguments[1], text(&path)], "") else { return };
+        assert!(is_sound, "{said}");
+    }
+}
+
+#[test]
+fn a_line_of_the_log_says_who_asked_which_door_and_what_was_sent() {
+    let store = TestStore::with(&[SMALL]);
+    let token = store.run(&["token", "create", "reader", "--scope", "read"]).ends_with(0);
+    let served = store.serve(&["--set", "log.format=json", "--set", "auth.read=token"]);
+    let asks = |path: &str, more: &[&str]| {
+        let url = format!("{}{path}", served.url);
+        Command::new("curl").args(["-s", "-o", "/dev/null"]).args(more).arg(url).status().unwrap();
+    };
+    let bearer = format!("Authorization: Bearer {}", token.text().trim());
+    asks(&format!("/volumes?volumeIDs={SMALL}"), &["-H", &bearer]);
+    asks("/rest/", &[]);
+    asks("/records/a", &["-H", &bearer]);
+    asks("/healthz", &[]);
+    let (code, log) = served.stop("TERM");
+    assert_eq!(code, 0);
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let requests: Vec<_> = lines.filter(|line| line["message"] == "request").collect();
+    let mut told: Vec<_> = requests
+        .iter()
+        .map(|line| [&line["door"], &line["token"], &line["status"]].map(Value::to_string).join(" "))
+        .collect();
+    told.sort();
+    assert_eq!(
+        told,
+        ["\"data\" \"reader\" 200", "\"records\" \"reader\" 404", "\"repository\" null 401", "\"server\" null 200"]
+    );
+    for line in &requests {
+        assert_eq!(line["client"], "127.0.0.1", "{line}");
+        assert!(line["bytes"].is_u64() && line["ended_ms"].is_u64() && line["answered_ms"].is_u64(), "{line}");
+        assert!(!line.to_string().contains(token.text().trim()), "{line}");
+    }
+    let sent = |door: &str| requests.iter().find(|line| line["door"] == door).unwrap()["bytes"].as_u64().unwrap();
+    assert!(sent("data") > 10_000, "{}", sent("data"));
+}
