@@ -61,9 +61,9 @@ pub(crate) enum Right {
 #[derive(Clone, Debug, Default)]
 struct Identity(Option<Holder>);
 
-/// The name of the token that a client sent, if it is a valid one; an extension of the response.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TokenName(pub(crate) Option<String>);
+/// The name of the valid token that a client sent; an extension of the response.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenName(pub(crate) String);
 
 /// The rights on one way in.
 pub(crate) struct Policy {
@@ -101,11 +101,13 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
         address: extensions.get::<Peer>().map(|peer| peer.address),
         request_id: extensions.get::<RequestId>().map(|id| id.as_str().to_owned()).unwrap_or_default(),
     };
-    let token = TokenName(requester.name.clone());
+    let token = requester.name.clone().map(TokenName);
     request.extensions_mut().insert(requester);
     request.extensions_mut().insert(Identity(holder));
     let mut response = next.run(request).await;
-    response.extensions_mut().insert(token);
+    if let Some(token) = token {
+        response.extensions_mut().insert(token);
+    }
     response
 }
 

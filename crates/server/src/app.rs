@@ -34,6 +34,7 @@ use crate::health::{self, Readiness};
 use crate::held;
 use crate::hosts::Hosts;
 use crate::live::Live;
+use crate::otlp::Traced;
 use crate::pace;
 use crate::rate::{self, Rates};
 use crate::reload::{self, Reloading};
@@ -83,6 +84,10 @@ impl App {
             config.check()?;
             let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
             let metrics = telemetry::metrics()?;
+            let store: Arc<dyn Store> = match config.telemetry.otlp {
+                Some(_) => Arc::new(Traced(store)),
+                None => store,
+            };
             let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
             if let Err(error) = library.feed.forget_if_off().await {
                 // Passes do it again.

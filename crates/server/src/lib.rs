@@ -8,12 +8,12 @@
 //!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
 //!   `tokens/` keeps the tokens. `audited.rs` records changes and refusals, and `local_user.rs`
 //!   names users of this machine. `audit_routes.rs` lets administrators read and erase.
-//!   `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify requests (`logging.rs` writes
-//!   their lines). `linger.rs` lets a client read an early response, `pace.rs` ends slow bodies,
-//!   `rate.rs` counts requests. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
-//!   `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and `page.rs` are the server's own
-//!   routes; so is
-//!   `feed/`, the change feed over HTTP. `webhooks/` sends it.
+//!   `request_id.rs`, `trace_context.rs` and `telemetry/` identify requests (`logging.rs` writes
+//!   their lines, `otlp/` sends their traces). `linger.rs` lets a client read an early response,
+//!   `pace.rs` ends slow bodies, `rate.rs` counts requests. `hosts.rs` and `cors.rs` keep other
+//!   sites' pages out. `health.rs`, `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and
+//!   `page.rs` are the server's own routes; so is `feed/`, the change feed over HTTP. `webhooks/`
+//!   sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
@@ -43,6 +43,7 @@ mod listen;
 mod live;
 mod local_user;
 mod logging;
+mod otlp;
 mod pace;
 mod page;
 mod peer;

@@ -17,6 +17,7 @@ use crate::background;
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::listen::{Addresses, Given, Listeners};
+use crate::otlp::Exporting;
 use crate::reload::Reload;
 use crate::systemd;
 
@@ -72,6 +73,7 @@ async fn serve_app(
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
+    let exporting = Exporting::start(&app.config().telemetry, app.watched())?;
     let given = Given::by_the_service_manager()?;
     let door = app.records_door(given.has_records()).await?;
     let listeners = Listeners::bind(app.config(), given, folder.as_deref(), app.live().clone())?;
@@ -117,6 +119,9 @@ async fn serve_app(
     app.warming().save().await;
     webhooks.ended(WEBHOOKS_PATIENCE).await;
     app.library().audit.auditor().finish().await;
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The trace of a request: `traceparent` of W3C Trace Context (Recommendation, section 3.2), as
 //! sent by clients that trace. The log contains it, so that a line here can be found from a trace
-//! elsewhere. It is not passed on.
+//! elsewhere. With `telemetry.otlp` the request is a span of that trace.
 
 use http::{HeaderMap, HeaderName};
 
@@ -16,6 +16,8 @@ pub(crate) struct TraceParent {
     pub(crate) trace_id: String,
     /// 16 hexadecimal digits: the client's span.
     pub(crate) parent_id: String,
+    /// Whether the client traces it.
+    pub(crate) is_sampled: bool,
 }
 
 impl TraceParent {
@@ -30,11 +32,12 @@ impl TraceParent {
         let (known, more) = text.split_at_checked(CHARS)?;
         let mut fields = known.split('-');
         let mut field = |digits: usize| fields.next().filter(|field| is_lower_hex(field, digits));
-        let (version, trace_id, parent_id, _flags) = (field(2)?, field(32)?, field(16)?, field(2)?);
+        let (version, trace_id, parent_id, flags) = (field(2)?, field(32)?, field(16)?, field(2)?);
         let ends_well = more.is_empty() || (version != "00" && more.starts_with('-'));
         let is_zero = |id: &str| id.bytes().all(|byte| byte == b'0');
         let is_valid = ends_well && version != "ff" && !is_zero(trace_id) && !is_zero(parent_id);
-        is_valid.then(|| Self { trace_id: trace_id.to_owned(), parent_id: parent_id.to_owned() })
+        let is_sampled = u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1);
+        is_valid.then(|| Self { trace_id: trace_id.to_owned(), parent_id: parent_id.to_owned(), is_sampled })
     }
 }
 
@@ -56,6 +59,7 @@ mod tests {
         let expected = TraceParent {
             trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
             parent_id: "b7ad6b7169203331".to_owned(),
+            is_sampled: true,
         };
         assert_eq!(TraceParent::parse(EXAMPLE).unwrap(), expected);
         assert_eq!(TraceParent::parse(&EXAMPLE.replacen("00", "cc", 1)).unwrap(), expected, "a later version");

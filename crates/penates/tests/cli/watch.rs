@@ -6,7 +6,15 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
 use regex::Regex;
 use serde_json::Value;
 
@@ -113,7 +121,11 @@ fn the_first_scrape_of_a_server_has_every_metric_and_each_is_documented() {
     let configuration = store.beside("penates.toml");
     let hook = "[[feed.webhooks]]\nname = \"index\"\nurl = \"https://127.0.0.1:1/\"\n\
                 secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
-    fs::write(&configuration, format!("[feed]\nwebhooks_networks = [\"127.0.0.0/8\"]\n{hook}")).unwrap();
+    fs::write(
+        &configuration,
+        format!("[ldp]\norigin = \"http://books.test\"\n[feed]\nwebhooks_networks = [\"127.0.0.0/8\"]\n{hook}"),
+    )
+    .unwrap();
     let listens = ["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
     let served = Served::start(store.command(&[&listens[..], &["--config", text(&configuration)]].concat()));
     assert_documented(&served, &["Cassandra"]);
@@ -191,4 +203,80 @@ fn a_line_of_the_log_says_who_asked_which_door_and_what_was_sent() {
     }
     let sent = |door: &str| requests.iter().find(|line| line["door"] == door).unwrap()["bytes"].as_u64().unwrap();
     assert!(sent("data") > 10_000, "{}", sent("data"));
+}
+
+/// What a collector has received.
+#[derive(Clone, Default)]
+struct Collector {
+    spans: Arc<Mutex<Vec<Span>>>,
+    metrics: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
+}
+
+impl Collector {
+    /// Receives on a free port of loopback, on its own thread; returns its address.
+    fn start(&self) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let traces = async |State(collector): State<Self>, body: axum::body::Bytes| {
+            let message = ExportTraceServiceRequest::decode(body).unwrap();
+            let scopes = message.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
+            collector.spans.lock().unwrap().extend(scopes.flat_map(|scope| scope.spans));
+        };
+        let metrics = async |State(collector): State<Self>, body: axum::body::Bytes| {
+            collector.metrics.lock().unwrap().push(ExportMetricsServiceRequest::decode(body).unwrap());
+        };
+        let routes = Router::new().route("/v1/traces", post(traces)).route("/v1/metrics", post(metrics));
+        let routes = routes.with_state(self.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { axum::serve(tokio::net::TcpListener::from_std(listener).unwrap(), routes).await })
+        });
+        address
+    }
+}
+
+#[test]
+fn a_collector_receives_the_span_of_a_request_in_its_clients_trace_and_the_metrics() {
+    let collector = Collector::default();
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&["--set", &format!("telemetry.otlp={}", collector.start())]);
+    let (trace, parent) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
+    let url = format!("{}/volumes?volumeIDs={SMALL}", served.url);
+    for flags in ["01", "00"] {
+        let traced = format!("traceparent: 00-{trace}-{parent}-{flags}");
+        Command::new("curl").args(["-sf", "-o", "/dev/null", "-H", &traced, &url]).status().unwrap();
+    }
+    assert_eq!(served.stop("TERM").0, 0);
+
+    let spans = collector.spans.lock().unwrap();
+    let of_client: Vec<_> = spans.iter().filter(|span| hex(&span.parent_span_id) == parent).collect();
+    let [request] = &of_client[..] else { panic!("the client samples one of two requests: {of_client:?}") };
+    assert_eq!((request.name.as_str(), hex(&request.trace_id).as_str()), ("GET /volumes", trace));
+    let calls: Vec<_> = spans.iter().filter(|span| span.parent_span_id == request.span_id).collect();
+    assert!(calls.iter().any(|call| call.name.starts_with("store.")), "{spans:?}");
+
+    let messages = collector.metrics.lock().unwrap();
+    let resource = &messages.last().unwrap().resource_metrics[0];
+    let names: BTreeSet<_> = resource.scope_metrics[0].metrics.iter().map(|metric| metric.name.clone()).collect();
+    for name in documented()["Requests"].keys() {
+        assert!(names.contains(name), "{name}");
+    }
+    let attributes = &resource.resource.as_ref().unwrap().attributes;
+    assert!(attributes.iter().any(|attribute| attribute.key == "service.name"), "{attributes:?}");
+}
+
+#[test]
+fn a_server_whose_collector_is_away_serves_and_stops() {
+    let store = TestStore::vacant();
+    let served = store.serve(&["--set", "telemetry.otlp=http://127.0.0.1:1"]);
+    let traced = ["-H", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"];
+    let answered = Command::new("curl").args(["-sf", "-o", "/dev/null"]).args(traced).arg(&served.url).status();
+    assert!(answered.unwrap().success());
+    wait_until(|| served.said().contains("metrics cannot be sent by OTLP"));
+    assert_eq!(served.stop("TERM").0, 0);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

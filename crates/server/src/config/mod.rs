@@ -55,6 +55,8 @@ pub struct Config {
     pub fixity: FixityConfig,
     /// Log lines.
     pub log: LogConfig,
+    /// Traces and metrics for a collector.
+    pub telemetry: TelemetryConfig,
     /// What clients may take of the server.
     pub limits: LimitsConfig,
 }
@@ -512,6 +514,45 @@ impl FixityConfig {
     }
 }
 
+/// `[telemetry]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TelemetryConfig {
+    /// Address of a collector that takes OTLP over HTTP, without `/v1/traces`. By default nothing
+    /// is sent.
+    pub otlp: Option<String>,
+    /// How often metrics are sent.
+    #[serde(with = "humantime_serde")]
+    pub every: Duration,
+    /// One of so many requests is traced, if its client does not say whether it traces it.
+    pub sample_one_of: u32,
+    /// The name of the service in traces and metrics.
+    pub service: String,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self { otlp: None, every: Duration::from_secs(60), sample_one_of: 1, service: "penates".to_owned() }
+    }
+}
+
+impl TelemetryConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.every.is_zero() || self.sample_one_of == 0 {
+            return Err(refused("telemetry.every and telemetry.sample_one_of must be at least 1"));
+        }
+        let Some(address) = &self.otlp else { return Ok(()) };
+        let is_address = address.parse::<http::Uri>().is_ok_and(|uri| {
+            let scheme = uri.scheme_str().unwrap_or_default();
+            ["http", "https"].contains(&scheme) && uri.query().is_none()
+        });
+        match is_address {
+            true => Ok(()),
+            false => Err(refused(format!("telemetry.otlp `{address}` must be http:// or https:// with a host"))),
+        }
+    }
+}
+
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -620,6 +661,7 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_addresses([self.listen.http, self.listen.tls].into_iter().flatten())?;
         self.log.filter()?;
+        self.telemetry.check()?;
         self.hosts()?;
         self.origins()?;
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {

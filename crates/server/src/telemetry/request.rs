@@ -17,9 +17,14 @@ use door_http::Reason;
 use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use metrics::{counter, gauge, histogram};
+use opentelemetry::trace::{
+    FutureExt, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState, Tracer,
+};
+use opentelemetry::{Context as TraceContext, KeyValue};
 
 use super::families::{ACTIVE, BROKEN, DURATION, OPEN, PROBLEMS, SENT};
 use crate::access::TokenName;
+use crate::otlp;
 use crate::peer::Peer;
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
@@ -49,7 +54,10 @@ impl Drop for OpenConnection {
 /// A layer: counts and times each request, and logs how it ended.
 pub(crate) async fn observe(request: Request, next: Next) -> response::Response {
     let mut observed = Observed::begin(&request);
-    let response = next.run(request).await;
+    let response = match &observed.span {
+        Some(span) => next.run(request).with_context(span.clone()).await,
+        None => next.run(request).await,
+    };
     observed.answered(&response);
     response.map(|body| Body::new(ObservedBody { body, observed }))
 }
@@ -63,6 +71,8 @@ struct Observed {
     token: Option<String>,
     request_id: Option<RequestId>,
     trace: Option<TraceParent>,
+    /// Its span, if it is traced.
+    span: Option<TraceContext>,
     begun: Instant,
     answered_after: Duration,
     status: Option<StatusCode>,
@@ -75,14 +85,17 @@ impl Observed {
     fn begin(request: &Request) -> Self {
         gauge!(ACTIVE).increment(1);
         let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
+        let trace = TraceParent::of(request.headers());
+        let span = begin_span(request.method(), route, trace.as_ref());
         Self {
+            span,
             method: request.method().clone(),
             path: cut(request.uri().path(), PATH_CHARS_MAX).into_owned(),
             route: route.to_owned(),
             client: request.extensions().get::<Peer>().map(|peer| peer.address),
             token: None,
             request_id: request.extensions().get::<RequestId>().cloned(),
-            trace: TraceParent::of(request.headers()),
+            trace,
             begun: Instant::now(),
             answered_after: Duration::ZERO,
             status: None,
@@ -95,7 +108,7 @@ impl Observed {
     fn answered(&mut self, response: &Response) {
         let status = response.status();
         self.status = Some(status);
-        self.token = response.extensions().get::<TokenName>().and_then(|TokenName(name)| name.clone());
+        self.token = response.extensions().get().map(|TokenName(name)| name.clone());
         if let Some(Reason { kind, .. }) = response.extensions().get() {
             counter!(PROBLEMS, "kind" => *kind).increment(1);
         }
@@ -108,6 +121,25 @@ impl Observed {
             ("http_response_status_code", status.as_u16().to_string()),
         ];
         histogram!(DURATION, &labels).record(self.answered_after.as_secs_f64());
+    }
+
+    /// Ends its span, which then has the same fields as the line of the log.
+    fn end_span(&self, is_broken: bool) {
+        let Some(span) = &self.span else { return };
+        let span = span.span();
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let status = self.status.map_or(0, |status| status.as_u16());
+        span.set_attribute(KeyValue::new("url.path", self.path.clone()));
+        span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
+        span.set_attribute(KeyValue::new("http.response.body.size", number(self.bytes_sent)));
+        span.set_attribute(KeyValue::new("penates.door", door_of(&self.route)));
+        if let Some(id) = &self.request_id {
+            span.set_attribute(KeyValue::new("penates.request_id", id.as_str().to_owned()));
+        }
+        if status >= 500 || is_broken {
+            span.set_status(Status::error(if is_broken { "the response ended early" } else { "" }));
+        }
+        span.end();
     }
 
     /// A body of known length need not be polled for its end.
@@ -124,6 +156,7 @@ impl Drop for Observed {
         if is_broken {
             counter!(BROKEN).increment(1);
         }
+        self.end_span(is_broken);
         tracing::info!(
             request_id = self.request_id.as_ref().map_or("", RequestId::as_str),
             trace_id = self.trace.as_ref().map(|trace| &trace.trace_id),
@@ -141,6 +174,26 @@ impl Drop for Observed {
             "request"
         );
     }
+}
+
+/// Begins the span of a request, if there is a tracer: within the client's trace, if it has one.
+fn begin_span(method: &Method, route: &str, trace: Option<&TraceParent>) -> Option<TraceContext> {
+    let tracer = otlp::tracer()?;
+    let parent = trace
+        .and_then(span_context)
+        .map_or_else(TraceContext::new, |parent| TraceContext::new().with_remote_span_context(parent));
+    let method = method_label(method);
+    let attributes =
+        [KeyValue::new("http.request.method", method.to_owned()), KeyValue::new("http.route", route.to_owned())];
+    let span = tracer.span_builder(format!("{method} {route}")).with_kind(SpanKind::Server).with_attributes(attributes);
+    Some(parent.with_span(tracer.build_with_context(span, &parent)))
+}
+
+/// The client's span.
+fn span_context(trace: &TraceParent) -> Option<SpanContext> {
+    let (trace_id, parent) = (TraceId::from_hex(&trace.trace_id).ok()?, SpanId::from_hex(&trace.parent_id).ok()?);
+    let flags = if trace.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
+    Some(SpanContext::new(trace_id, parent, flags, true, TraceState::default()))
 }
 
 /// The door that serves a route.

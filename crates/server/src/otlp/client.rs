@@ -1,0 +1,62 @@
+//! The HTTP client that sends to the collector. It runs on the server's runtime, also for threads
+//! of the OpenTelemetry library, which have none.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use opentelemetry_http::{HttpClient, HttpError};
+use tokio::runtime::Handle;
+
+/// How long one request may take.
+pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of a response that are read.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
+
+/// How long a connection without requests is kept.
+const IDLE_MAX: Duration = Duration::from_secs(120);
+
+/// A client. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Collector {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    runtime: Handle,
+}
+
+impl Collector {
+    /// A client on the present runtime. Fails if the system's root certificates cannot be read.
+    pub(super) fn new() -> std::io::Result<Self> {
+        let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1().build();
+        let mut builder = Client::builder(TokioExecutor::new());
+        let client = builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX).build(connector);
+        Ok(Self { client, runtime: Handle::current() })
+    }
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Collector")
+    }
+}
+
+#[async_trait]
+impl HttpClient for Collector {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let sending = async move {
+            let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await?.to_bytes();
+            Ok::<_, HttpError>(Response::from_parts(head, body))
+        };
+        // The timer too is made on the runtime.
+        self.runtime.spawn(async { tokio::time::timeout(ATTEMPT_MAX, sending).await }).await??
+    }
+}
