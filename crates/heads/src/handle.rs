@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Call, Class, Clock, Deadline, Stamp, Store, UnixMillis};
 
 use crate::chores::Failures;
-use crate::due_work::Due;
-use crate::due_work::DueWork;
+use crate::due_work::{Due, DueWork};
 use crate::options::LibraryOptions;
 use crate::positions::Positions;
 use crate::queue::Queue;

@@ -534,6 +534,7 @@ mod tests {
         };
         let (written, lagging) = futures::join!(writing, lagging);
         written.unwrap();
+        assert!(unwritten.failures() > 0 && unwritten.waiting_bytes() == 0);
         assert_eq!(lagging.status(), StatusCode::SERVICE_UNAVAILABLE);
         let why = axum::body::to_bytes(lagging.into_body(), 1_000).await.unwrap();
         assert!(String::from_utf8_lossy(&why).contains("the audit lags"), "{why:?}");

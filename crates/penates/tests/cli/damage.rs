@@ -154,5 +154,6 @@ fn the_servers_auditor_reads_everything_and_its_report_names_the_damage() {
     let (_, _, metrics) = get(&served, "/metrics", &[]);
     let metrics = String::from_utf8(metrics).unwrap();
     assert!(!metrics.contains("penates_fixity_damaged_total 0\n"), "{metrics}");
+    assert!(!metrics.contains("penates_damage_found_total 0\n"), "{metrics}");
     assert!(!metrics.contains("penates_fixity_oldest_check_seconds inf"), "{metrics}");
 }

@@ -263,6 +263,7 @@ fn a_follower_refuses_another_store_at_the_same_place_and_a_copy_that_was_never_
     follower.stop();
     let written = std::fs::read_to_string(metrics).unwrap();
     assert!(written.contains("penates_copy_reachable 1\n"), "{written}");
+    crate::watch::assert_follower_documented(&written);
     drop(server);
     std::fs::remove_dir_all(from.path()).unwrap();
     from.run(&["import", text(&sample_folder(OTHER))]).ends_with(0);

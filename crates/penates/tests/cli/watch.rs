@@ -23,6 +23,9 @@ use crate::harness::*;
 /// The heading of `docs/metrics.md` above metrics that only some configurations have.
 const CONFIGURED: &str = "Only where it is configured";
 
+/// The heading of what `penates copy --follow` measures.
+const FOLLOWER: &str = "A copy that follows";
+
 /// A file of the repository.
 fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -106,13 +109,19 @@ pub fn assert_documented(served: &Served, lacks: &[&str]) {
     for (name, kind) in &has {
         assert_eq!(all.get(name), Some(&kind), "{name} is a {kind}, and is not documented as one");
     }
-    let expected = tables.iter().filter(|(heading, _)| !lacks.contains(&heading.as_str()) && *heading != CONFIGURED);
+    let others = [lacks, &[CONFIGURED, FOLLOWER]].concat();
+    let expected = tables.iter().filter(|(heading, _)| !others.contains(&heading.as_str()));
     for name in expected.flat_map(|(_, table)| table.keys()) {
         assert!(has.contains_key(name), "{name} is documented, and is not in the first scrape");
     }
     if let Some((is_sound, said)) = promtool(&["check", "metrics"], &scrape) {
         assert!(is_sound && said.is_empty(), "{said}");
     }
+}
+
+/// Checks the file of metrics that `penates copy --follow` writes.
+pub fn assert_follower_documented(written: &str) {
+    assert_eq!(families(written), documented()[FOLLOWER]);
 }
 
 #[test]

@@ -151,19 +151,43 @@ impl Report {
         let lag = self.lag().map_or(f64::INFINITY, |lag| lag.as_secs_f64());
         let lag = if lag.is_finite() { lag.to_string() } else { "+Inf".to_owned() };
         let metrics = [
-            ("penates_copy_lag_seconds", "gauge", lag),
-            ("penates_copy_until_timestamp_seconds", "gauge", seconds(self.until()).to_string()),
+            ("penates_copy_lag_seconds", "gauge", "How long ago the source was as the copy is now", lag),
+            (
+                "penates_copy_until_timestamp_seconds",
+                "gauge",
+                "Until when the copy has all changes, in seconds since 1970",
+                seconds(self.until()).to_string(),
+            ),
             (
                 "penates_copy_whole_pass_timestamp_seconds",
                 "gauge",
+                "When the last pass over everything that has ended began, in seconds since 1970",
                 seconds(self.followed.as_ref().and_then(|followed| followed.whole)).to_string(),
             ),
-            ("penates_copy_reachable", "gauge", u8::from(state != State::Unreachable).to_string()),
-            ("penates_copy_changed_total", "counter", changed.to_string()),
-            ("penates_copy_bytes_total", "counter", bytes.to_string()),
-            ("penates_copy_damaged_total", "counter", self.damaged.to_string()),
+            (
+                "penates_copy_reachable",
+                "gauge",
+                "1 while the source can be reached",
+                u8::from(state != State::Unreachable).to_string(),
+            ),
+            (
+                "penates_copy_changed_total",
+                "counter",
+                "Parts that were copied: partitions of rows, and contents",
+                changed.to_string(),
+            ),
+            ("penates_copy_bytes_total", "counter", "Bytes that were copied", bytes.to_string()),
+            (
+                "penates_copy_damaged_total",
+                "counter",
+                "Objects that are damaged in the source",
+                self.damaged.to_string(),
+            ),
         ];
-        metrics.map(|(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n")).concat()
+        let family = |(name, kind, help, value): (&str, &str, &str, String)| {
+            format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n")
+        };
+        metrics.map(family).concat()
     }
 }
 
