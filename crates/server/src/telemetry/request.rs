@@ -203,7 +203,8 @@ fn door_of(route: &str) -> &'static str {
         "rest" => "repository",
         "feed" => "feed",
         name if name.starts_with("records") => "records",
-        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "admin" => "server",
+        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "admin" | "assets" => "server",
+        name if name.starts_with("openapi") => "server",
         _ => "data",
     }
 }
@@ -357,6 +358,14 @@ mod tests {
         assert!(!line.to_string().contains("secret"), "{line}");
         let untraced = logged(|| drop(Observed::begin(&Request::new(Body::empty()))));
         assert!(!untraced.contains("trace_id"), "{untraced}");
+    }
+
+    #[test]
+    fn each_route_belongs_to_a_door() {
+        let doors =
+            ["/volumes/{id}", "/data/pages", "/rest/{*path}", "/records:batchGet", "/feed", "/openapi.json", "/"];
+        let expected = ["data", "data", "repository", "records", "feed", "server", "server"];
+        assert_eq!(doors.map(door_of), expected);
     }
 
     #[test]
