@@ -55,6 +55,7 @@ reasons! {
     CONFLICTING_PARAMETERS = BAD_REQUEST "conflicting-parameters";
     EXTERNAL_CONTENT = BAD_REQUEST "external-content";
     INVALID = BAD_REQUEST "invalid";
+    INVALID_FORWARDED = BAD_REQUEST "invalid-forwarded";
     INVALID_HOST = BAD_REQUEST "invalid-host";
     INVALID_PATH = BAD_REQUEST "invalid-path";
     INVALID_VOLUME_ID = BAD_REQUEST "invalid-volume-id";

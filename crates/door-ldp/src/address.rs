@@ -7,10 +7,11 @@ use hathi::VolumeId;
 use heads::ResourcePath;
 use heads::VOLUMES;
 use http::uri::Authority;
-use http::{HeaderMap, Uri, header};
+use http::{Extensions, HeaderMap, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rdf::Iri;
 
+use crate::SeenAs;
 use crate::errors::LdpError;
 use crate::settings::LdpSettings;
 use crate::version_name::VersionName;
@@ -151,29 +152,36 @@ pub fn wished_name(slug: &str) -> Option<String> {
 /// How clients address this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Scheme and authority.
-    origin: String,
-    /// Scheme, authority and base path, with a slash at the end.
+    /// Scheme, authority, and the path in front of all routes of the server.
+    server: String,
+    /// The same with the path of the repository, and with a slash at the end.
     root: String,
 }
 
 impl Site {
     /// From the settings, or else from the request.
-    pub fn of(settings: &LdpSettings, uri: &Uri, headers: &HeaderMap, encrypted: bool) -> Result<Self, LdpError> {
-        let origin = match &settings.origin {
-            Some(origin) => origin.clone(),
-            None => {
+    pub fn of(
+        settings: &LdpSettings,
+        uri: &Uri,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<Self, LdpError> {
+        let origin = match (&settings.origin, extensions.get::<SeenAs>().cloned().unwrap_or_default()) {
+            (Some(origin), _) => origin.clone(),
+            (None, SeenAs { encrypted, host }) => {
                 let scheme = if encrypted { "https" } else { "http" };
-                format!("{scheme}://{}", authority(uri, headers)?)
+                let host = host.map_or_else(|| authority(uri, headers), Ok)?;
+                format!("{scheme}://{host}")
             }
         };
-        let root = format!("{origin}{}/", settings.base);
-        Ok(Self { origin, root })
+        let server = format!("{origin}{}", settings.mount);
+        let root = format!("{server}{}/", settings.base);
+        Ok(Self { server, root })
     }
 
-    /// Scheme and authority, without a slash at the end.
-    pub fn origin(&self) -> &str {
-        &self.origin
+    /// The address of the server, without a slash at the end.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
     /// The IRI of a volume.
@@ -300,7 +308,7 @@ mod tests {
 
     fn site() -> Site {
         let headers = HeaderMap::from_iter([(header::HOST, "example.org:81".parse().unwrap())]);
-        Site::of(&LdpSettings::default(), &"/rest/a".parse().unwrap(), &headers, false).unwrap()
+        Site::of(&LdpSettings::default(), &"/rest/a".parse().unwrap(), &headers, &Extensions::new()).unwrap()
     }
 
     #[test]

@@ -15,13 +15,14 @@ use crate::errors::LdpError;
 use crate::model::Model;
 use crate::request::{LdpRequest, MEMENTO_METHODS, empty, refuse_volumes};
 use crate::version_name::VersionName;
-use crate::{LdpDoor, constraints, links, timemap};
+use crate::{LdpDoor, LdpSettings, constraints, links, timemap};
 
 /// Responds to a request.
 pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let base = &door.settings.base;
-    let (elsewhere, is_bare_base) = (without_slash(&parts.uri, base), parts.uri.path() == base);
+    let LdpSettings { base, mount, .. } = &door.settings;
+    let elsewhere = without_slash(&parts.uri, base).map(|address| format!("{mount}{address}"));
+    let is_bare_base = parts.uri.path() == base;
     match LdpRequest::of(door, parts) {
         Ok(asked) => {
             let asked = Arc::new(asked);

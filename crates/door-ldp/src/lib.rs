@@ -82,6 +82,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{MethodRouter, get, options, post};
 use budget::Turns;
+use http::uri::Authority;
 use library::Library;
 
 use external::External;
@@ -131,9 +132,15 @@ pub struct Routes {
     pub write: Router,
 }
 
-/// Request extension that marks an encrypted connection. The door derives its own address from it.
-#[derive(Clone, Copy, Debug)]
-pub struct Encrypted;
+/// Request extension: how the client reaches the server, where the request itself does not say it.
+/// The door derives its own address from it.
+#[derive(Clone, Debug, Default)]
+pub struct SeenAs {
+    /// Whether the client's connection is encrypted.
+    pub encrypted: bool,
+    /// The host that the client asked for; `None`: the one that the request names.
+    pub host: Option<Authority>,
+}
 
 /// The members of a volume. The data door sends their bytes.
 const MEMBERS: [&str; 3] = ["pages/{seq}", "mets", "record"];

@@ -23,7 +23,7 @@ use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
 use crate::model::Model;
 use crate::settings::LdpSettings;
-use crate::{Encrypted, LdpDoor, links};
+use crate::{LdpDoor, links};
 
 /// Name of the container of volumes in the root.
 const VOLUMES: &str = heads::VOLUMES;
@@ -63,8 +63,7 @@ impl LdpRequest {
     pub fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
         let party = extensions.get::<Requester>().map(Requester::party).unwrap_or_default();
-        let encrypted = extensions.get::<Encrypted>().is_some();
-        let site = Site::of(&door.settings, &uri, &headers, encrypted)?;
+        let site = Site::of(&door.settings, &uri, &headers, &extensions)?;
         let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
         Ok(Self { party, method, site, target, headers, query: uri.query().map(str::to_owned), door })
     }

@@ -20,6 +20,9 @@ pub enum DefaultModel {
 pub struct LdpSettings {
     /// Path of the repository, without a slash at its end.
     pub base: String,
+    /// Path in front of all routes of the server, as clients see it, without a slash at its end.
+    /// Requests come without it.
+    pub mount: String,
     /// Scheme and authority under which clients see the server, as in `https://example.org`;
     /// `None`: what each request says.
     pub origin: Option<String>,
@@ -52,6 +55,7 @@ impl Default for LdpSettings {
     fn default() -> Self {
         Self {
             base: "/rest".to_owned(),
+            mount: String::new(),
             origin: None,
             default_model: DefaultModel::Container,
             require_condition: false,

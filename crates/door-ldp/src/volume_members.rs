@@ -37,10 +37,10 @@ const REFUSED_BODIES: [StatusCode; 6] = [
 /// condition if this door does, adds the headers of resources to responses, and links to the page
 /// of constraints if a body is refused.
 pub fn members(settings: &LdpSettings, routes: Router) -> Router {
-    let LdpSettings { base, require_condition, .. } = settings.clone();
+    let LdpSettings { base, mount, require_condition, .. } = settings.clone();
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
-        let constraints = format!("{base}/fcr:constraints");
-        let member = Member::of(&format!("{base}{}", request.uri().path()));
+        let constraints = format!("{mount}{base}/fcr:constraints");
+        let member = Member::of(&format!("{mount}{base}{}", request.uri().path()));
         // PUT replaces existing members only, and creates nothing.
         let is_refused = require_condition && request.method() == Method::PUT && !is_conditional(request.headers());
         async move {
@@ -60,7 +60,8 @@ pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<S
         let segment = segments.first().map(String::as_str).unwrap_or_default();
         let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
         door.library.volumes.volume(&id).await?;
-        Ok::<_, LdpError>(Member::of(uri.path()).describe(empty(StatusCode::OK), ""))
+        let path = format!("{}{}", door.settings.mount, uri.path());
+        Ok::<_, LdpError>(Member::of(&path).describe(empty(StatusCode::OK), ""))
     };
     answer.await.unwrap_or_else(IntoResponse::into_response)
 }

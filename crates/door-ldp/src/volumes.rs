@@ -25,7 +25,7 @@ use crate::paging::{self, Page};
 use crate::prefer::Preferences;
 use crate::request::{empty, unsent};
 use crate::statements::{Statements, volume_contained};
-use crate::{Encrypted, LdpDoor, links, pages};
+use crate::{LdpDoor, links, pages};
 
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
@@ -112,7 +112,9 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
-    let Some(format) = Format::negotiated_or_archive(asked.headers)? else { return to_archive(&id, response) };
+    let Some(format) = Format::negotiated_or_archive(asked.headers)? else {
+        return to_archive(&id, &door.settings.mount, response);
+    };
     let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
     let validators = Validators::of_graph(volume.revision, None, &variant(format, &preferences));
@@ -128,9 +130,9 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
 }
 
 /// Redirects to the data door, which sends archives of volumes with a length and ranges.
-fn to_archive(id: &VolumeId, mut response: Response) -> Result<Response, LdpError> {
+fn to_archive(id: &VolumeId, mount: &str, mut response: Response) -> Result<Response, LdpError> {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("volumeIDs", id.as_str()).finish();
-    let location = HeaderValue::try_from(format!("/volumes?{query}"));
+    let location = HeaderValue::try_from(format!("{mount}/volumes?{query}"));
     let location = location.map_err(|error| LdpError::Internal(error.to_string()))?;
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(header::LOCATION, location);
@@ -189,8 +191,7 @@ struct VolumeRequest<'a> {
 
 impl<'a> VolumeRequest<'a> {
     fn of(door: &LdpDoor, request: &'a Parts) -> Result<Self, LdpError> {
-        let encrypted = request.extensions.get::<Encrypted>().is_some();
-        let site = Site::of(&door.settings, &request.uri, &request.headers, encrypted)?;
+        let site = Site::of(&door.settings, &request.uri, &request.headers, &request.extensions)?;
         Ok(Self { method: &request.method, headers: &request.headers, site })
     }
 

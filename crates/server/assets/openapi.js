@@ -25,7 +25,7 @@ const operation = (path, method, one) => h("details", {},
 
 const main = document.getElementById("main");
 try {
-  const answer = await fetch("/openapi.json");
+  const answer = await fetch("openapi.json");
   if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
   const { info, paths } = await answer.json();
   const operations = Object.entries(paths).flatMap(([path, methods]) =>

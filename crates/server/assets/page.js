@@ -24,7 +24,7 @@ function h(tag, props = {}, ...children) {
   return element;
 }
 
-const path = (id) => `/volumes/${encodeURIComponent(id)}`;
+const path = (id) => `volumes/${encodeURIComponent(id)}`;
 const volumeHash = (id) => `#/v/${encodeURIComponent(id)}`;
 const pageHash = (id, seq) => `${volumeHash(id)}/${seq}`;
 const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
@@ -62,7 +62,7 @@ const failure = (error) => h("p", { class: "note", role: "alert" }, `This did no
 // Reads all ids, one a line, and shows them as they come.
 async function readIds() {
   try {
-    const response = await ask("/volumes/", { headers: { accept: "text/plain" } });
+    const response = await ask("volumes/", { headers: { accept: "text/plain" } });
     const lines = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (let shown = 0; ; ) {
@@ -213,9 +213,9 @@ async function download(button) {
 // A list that is too long for a URL is posted as a selection, whose address can also be resumed.
 async function zipAddress(ids, layout) {
   const query = new URLSearchParams({ volumeIDs: ids.join("|"), layout });
-  const url = `/volumes?${query}`;
+  const url = `volumes?${query}`;
   if (url.length <= URL_CHARS_MAX) return url;
-  const response = await ask("/selections", { method: "POST", body: query, headers: { accept: "application/json" } });
+  const response = await ask("selections", { method: "POST", body: query, headers: { accept: "application/json" } });
   return response.headers.get("location");
 }
 
@@ -224,7 +224,7 @@ async function zipAddress(ids, layout) {
 async function volumeView(id) {
   const [details, pages] = await Promise.all([askJson(path(id)), readPages(id)]);
   library.details.set(id, details);
-  const zip = (parameters) => `/volumes?${new URLSearchParams({ volumeIDs: id, ...parameters })}`;
+  const zip = (parameters) => `volumes?${new URLSearchParams({ volumeIDs: id, ...parameters })}`;
   const facts = [["Id", h("code", {}, id)], ["Published", details.pub_date], ["Language", details.language],
     ["Rights", details.rights && h("span", { class: "badge" }, details.rights)],
     ["Access", details.access_profile], ["Pages", details.pages.toLocaleString("en")], ["Text", size(details.size_bytes)],

@@ -1,5 +1,6 @@
 //! A library with its doors, without listeners: the layers that a request passes.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -26,13 +27,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::access::{Policy, Right, Via, identify, keep_standing, require};
 use crate::admin::{self, Admin};
 use crate::audited::{self, Trail};
-use crate::config::{Config, RecordsConfig, Warm};
+use crate::config::{Config, Hsts, RecordsConfig, Warm};
 use crate::cors::Origins;
 use crate::error::ServerError;
 use crate::feed::{self, Consumers};
 use crate::health::{self, Readiness};
 use crate::held;
 use crate::hosts::Hosts;
+use crate::listen::Ways;
 use crate::live::Live;
 use crate::otlp::Traced;
 use crate::pace;
@@ -42,7 +44,9 @@ use crate::telemetry::Watched;
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
-use crate::{audit_routes, cors, fixity_pages, page, problem, problem_page, request_id, stat, telemetry};
+use crate::{
+    audit_routes, base_path, cors, fixity_pages, https, page, problem, problem_page, request_id, stat, telemetry,
+};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -94,7 +98,7 @@ impl App {
                 tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
             }
             let data = DataDoor { library: library.clone(), settings: config.data.settings() };
-            let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
+            let ldp = LdpDoor::new(library.clone(), config.ldp.settings(&config.http.base_path)?)
                 .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
             let fixity = Auditor::new(library.clone(), config.fixity.options());
             let rates = Rates::of(&config.limits).map(Arc::new);
@@ -187,11 +191,40 @@ impl App {
         if via.is_admin() || !self.config.auth.copy.is_empty() {
             routes = routes.merge(guarded(held::read_routes(self.library.clone()), Right::Copy));
         }
-        let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
+        let within = self.layered(via, routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way));
+        // The administrator's commands name routes without the base path, and follow links with it.
+        let outside =
+            if via.is_admin() { within.clone() } else { self.layered(via, Router::new().fallback(nothing_here)) };
+        base_path::below(&self.config.http.base_path, within, outside)
+    }
+
+    /// Puts the layers of a way in around routes.
+    fn layered(&self, via: Via, routes: Router) -> Router {
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         let rates = if via.is_admin() { None } else { self.rates.clone() };
         let trail = Trail::new(via, self.library.audit.clone(), &self.config.audit, self.ldp.settings());
-        layered(routes, policy, hosts, rates, trail, self.live.clone())
+        layered(routes, Arc::new(self.policy(via)), hosts, rates, trail, self.live.clone())
+    }
+
+    /// The routes of all ways in. `tls` is where HTTPS is, if it is this server's own.
+    pub(crate) fn ways(&self, tls: Option<SocketAddr>) -> Ways {
+        let network = self.router(Via::Network);
+        let strict_for = match (self.config.http.hsts, self.config.listen.redirect) {
+            (Hsts::For(time), _) => Some(time),
+            (Hsts::Auto, Some(_)) => Some(https::STRICT_FOR),
+            (Hsts::Auto, None) | (Hsts::Off, _) => None,
+        };
+        let origin = self.ldp.settings().origin.as_deref().filter(|origin| origin.starts_with("https://"));
+        let site = match origin {
+            Some(origin) => https::Site::Origin(origin.into()),
+            None => https::Site::Port(tls.map_or(https::USUAL_PORT, |address| address.port())),
+        };
+        Ways {
+            encrypted: https::strict_for(strict_for, network.clone()),
+            network,
+            redirecting: self.layered(Via::Network, https::redirecting(site)),
+            admin: self.router(Via::AdminSocket),
+        }
     }
 
     fn readiness(&self) -> Readiness {
@@ -322,6 +355,7 @@ fn records_settings(config: &Config) -> door_records::Settings {
         listen: _,
         gives_way: _,
         tls: _,
+        proxy_protocol: _,
         mode: _,
         durability: _,
         warm: _,

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use jiff::Timestamp;
 
 use crate::certificate;
-use crate::config::Config;
+use crate::config::{Config, ListenAddress};
 
 /// Something about a configuration that an operator should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +50,9 @@ pub fn check_files(config: &Config) -> Vec<Finding> {
 /// Tries to listen on each address. That it is in use is a warning: the server itself may run.
 pub fn check_addresses(config: &Config) -> Vec<Finding> {
     let named = [
-        ("listen.http", config.listen.http),
+        ("listen.http", config.listen.http.as_ref().and_then(ListenAddress::tcp)),
         ("listen.tls", config.listen.tls),
+        ("listen.redirect", config.listen.redirect),
         ("records.listen", config.records.listen),
     ];
     let named = named.into_iter().filter_map(|(key, address)| Some((key, address?)));

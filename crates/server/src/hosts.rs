@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::response::Response;
 use door_http::Reason;
+use door_ldp::SeenAs;
 use http::uri::Authority;
 use http::{HeaderValue, Version, header};
 use thiserror::Error;
 
 use crate::peer::Peer;
 use crate::problem;
+use crate::proxies::Malformed;
 
 /// The entry that means every name.
 const ANY: &str = "*";
@@ -52,6 +54,8 @@ pub(crate) enum Refusal {
     Different,
     #[error("this server does not answer under the name `{0}`; its administrator can add the name to `http.hosts`")]
     NotServed(String),
+    #[error(transparent)]
+    Proxy(Malformed),
 }
 
 impl Hosts {
@@ -66,17 +70,21 @@ impl Hosts {
         Ok(Self { names, is_any })
     }
 
-    /// Refuses a request that names no host, several, or another one.
+    /// Refuses a request that names no host, several, or another one, also one that a proxy says
+    /// its client named. The request's own host counts in any case: a page of another site can set
+    /// any other field.
     pub(crate) fn check(&self, request: &Request) -> Result<(), Refusal> {
         let authority = named(request)?;
+        if let Some(malformed) = request.extensions().get::<Malformed>() {
+            return Err(Refusal::Proxy(malformed.clone()));
+        }
         // Probes use any address that they know, and learn nothing of the stored data.
         let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
         let Some(authority) = authority.filter(|_| !is_probe) else { return Ok(()) };
         let on_loopback = request.extensions().get::<Peer>().is_some_and(|peer| peer.on_loopback);
-        match self.serves(&authority, on_loopback) {
-            true => Ok(()),
-            false => Err(Refusal::NotServed(authority.host().to_owned())),
-        }
+        let forwarded = request.extensions().get::<SeenAs>().and_then(|seen| seen.host.as_ref());
+        let other = forwarded.into_iter().chain([&authority]).find(|host| !self.serves(host, on_loopback));
+        other.map_or(Ok(()), |host| Err(Refusal::NotServed(host.host().to_owned())))
     }
 
     fn serves(&self, authority: &Authority, on_loopback: bool) -> bool {
@@ -96,7 +104,7 @@ impl Name {
 }
 
 /// A host, perhaps with a port, and without user information.
-fn authority(text: &str) -> Option<Authority> {
+pub(crate) fn authority(text: &str) -> Option<Authority> {
     let authority: Authority = text.parse().ok()?;
     let is_host = !authority.host().is_empty() && !text.contains('@') && !text.ends_with(':');
     is_host.then_some(authority)
@@ -121,7 +129,7 @@ fn is_loopback_name(host: &str) -> bool {
 /// RFC 9112, section 3.2: HTTP/1.1 has exactly one `Host`, and the host of an absolute target takes
 /// precedence. RFC 9113, section 8.3.1: HTTP/2 has `:authority` (here in the URI) or `Host`, and
 /// they are equal if both exist.
-fn named(request: &Request) -> Result<Option<Authority>, Refusal> {
+pub(crate) fn named(request: &Request) -> Result<Option<Authority>, Refusal> {
     let mut fields = request.headers().get_all(header::HOST).iter();
     let (field, more) = (fields.next(), fields.next());
     if more.is_some() {
@@ -149,6 +157,7 @@ impl Refusal {
     pub(crate) fn respond(&self) -> Response {
         let reason = match self {
             Refusal::NotServed(_) => Reason::HOST_NOT_SERVED,
+            Refusal::Proxy(_) => Reason::INVALID_FORWARDED,
             _ => Reason::INVALID_HOST,
         };
         problem::respond(reason, &self.to_string())

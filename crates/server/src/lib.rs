@@ -17,7 +17,7 @@
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
-//!   the client's address, `background.rs` collects and sweeps, `warm.rs` reads records before the
+//!   the client's address (`proxies/` reads it from a proxy's fields), `background.rs` collects and sweeps, `warm.rs` reads records before the
 //!   server is ready, `systemd.rs` notifies the service manager.
 
 pub mod config;
@@ -28,6 +28,7 @@ mod app;
 mod audit_routes;
 mod audited;
 mod background;
+mod base_path;
 mod certificate;
 mod check;
 mod cors;
@@ -38,11 +39,13 @@ mod fixity_pages;
 mod health;
 mod held;
 mod hosts;
+mod https;
 mod linger;
 mod listen;
 mod live;
 mod local_user;
 mod logging;
+mod network;
 mod otlp;
 mod pace;
 mod page;
@@ -50,6 +53,7 @@ mod peer;
 mod private;
 mod problem;
 mod problem_page;
+mod proxies;
 mod rate;
 mod reload;
 mod request_id;

@@ -1,11 +1,13 @@
-//! The other end of a connection.
+//! The other end of a connection, or the client for whom a proxy asks.
 
 use std::net::IpAddr;
 
-/// Where a connection over a network comes from.
+/// Where a request over a network comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Whether it came to a listener that only this machine can reach.
     pub(crate) on_loopback: bool,
+    /// Whether it is a proxy, which may say for whom it asks.
+    pub(crate) is_proxy: bool,
 }

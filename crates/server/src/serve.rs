@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::access::Via;
 use crate::app::App;
 use crate::background;
 use crate::config::Config;
@@ -90,8 +89,11 @@ async fn serve_app(
     let addresses = listeners.addresses().clone();
     let shown = |address: Option<SocketAddr>| address.map(tracing::field::display);
     let socket = addresses.socket.as_ref().map(|path| tracing::field::display(path.display()));
+    let http_socket = addresses.http_socket.as_ref().map(|path| tracing::field::display(path.display()));
     let (http, tls, records) = (shown(addresses.http), shown(addresses.tls), shown(addresses.records));
-    tracing::info!(http, tls, records, socket, "listening");
+    let redirect = shown(addresses.redirect);
+    tracing::info!(http, http_socket, tls, redirect, records, socket, "listening");
+    let ways = app.ways(addresses.tls);
     ready(addresses);
     systemd::tell(systemd::State::Ready);
     let shutdown = async {
@@ -114,7 +116,7 @@ async fn serve_app(
             () = systemd::keep_alive() => {}
         }
     };
-    listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), door, shutdown).await;
+    listeners.serve(ways, door, shutdown).await;
     drop(warming);
     app.warming().save().await;
     webhooks.ended(WEBHOOKS_PATIENCE).await;

@@ -25,8 +25,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::{
-    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, Health, Lane, Limits, Measure, Outcome, Row,
-    Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, Health, Lane, Limits, Measure, Outcome,
+    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
 };
 
 /// The reason that a poisoned lane gives.

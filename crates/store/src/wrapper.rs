@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, FormatLevel, Health, Limits, Measure, Outcome,
-    Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, FormatLevel, Health, Limits, Measure,
+    Outcome, Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
 };
 
 /// Defines [`Wrapper`] and its implementation of [`Store`] from one list of methods.

@@ -22,7 +22,7 @@ const ROOT_NAME: &str = "Repository";
 /// The head and the foot of a page about a resource.
 pub fn about(site: &Site, path: &ResourcePath, title: impl Into<String>) -> Page {
     let root = ResourcePath::root();
-    let server = local(&format!("{}/", site.origin())).to_owned();
+    let server = local(&format!("{}/", site.server())).to_owned();
     let mut way = Vec::new();
     if !path.is_root() {
         way.push(place(ROOT_NAME, &site.iri(&root)));

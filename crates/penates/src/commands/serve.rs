@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use server::config::ListenConfig;
+use server::config::{ListenAddress, ListenConfig};
 use server::{Addresses, HangUps, Reload, Reread, ServerError};
 
 use crate::cli::StoreArgs;
@@ -102,7 +102,7 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
     let flag = match &error {
         ServerError::Bind { address, source } if source.kind() == ErrorKind::AddrInUse => {
             let is = |configured: Option<SocketAddr>| configured.is_some_and(|known| known.to_string() == *address);
-            match (is(listen.http), is(listen.tls)) {
+            match (is(listen.http.as_ref().and_then(ListenAddress::tcp)), is(listen.tls)) {
                 (true, _) => "--listen",
                 (false, true) => "--tls-listen",
                 (false, false) => "--records-listen",
@@ -117,6 +117,9 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
 fn tell(addresses: Addresses) {
     if let Some(http) = addresses.http {
         eprintln!("Listening on http://{http}/");
+    }
+    if let Some(socket) = addresses.http_socket {
+        eprintln!("Listening on unix:{}", socket.display());
     }
     if let Some(tls) = addresses.tls {
         eprintln!("Listening on https://{tls}/");

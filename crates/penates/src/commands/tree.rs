@@ -125,7 +125,8 @@ pub(super) async fn is_container(client: &Client, address: &str) -> Result<bool,
 /// The addresses of a container's children.
 pub(super) async fn children(client: &Client, address: &str) -> Result<Vec<String>, ClientError> {
     let lines = client.get_lines(address, "application/n-triples").await?;
-    lines.try_filter_map(async |line| Ok(contained(&line))).try_collect().await
+    let child = |line: &str| contained(line).map(|path| client.relative(&path).to_owned());
+    lines.try_filter_map(async |line| Ok(child(&line))).try_collect().await
 }
 
 /// The address of the child in a containment statement (N-Triples, section 2).

@@ -2,6 +2,7 @@
 //! its engine, are not among them: the program that opens the store adds those, and reads all of
 //! them from files, environment and flags. `docs/configuration.md` lists them.
 
+mod address;
 mod history;
 mod records;
 mod text;
@@ -22,10 +23,14 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::cors::Origins;
 use crate::hosts::Hosts;
+use crate::proxies::Proxies;
 
+pub use address::ListenAddress;
 pub use history::{HistoryConfig, TreeConfig};
 pub use records::{RecordsDurability, Warm};
 pub use webhooks::WebhookConfig;
+
+pub use crate::proxies::ProxyFields;
 
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,12 +107,22 @@ impl Default for StoreConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListenConfig {
-    /// Address of plain HTTP (HTTP/1.1 and HTTP/2), or `off`.
+    /// Address or Unix socket (`unix:PATH`) of plain HTTP (HTTP/1.1 and HTTP/2), or `off`.
     #[serde(with = "text::address")]
-    pub http: Option<SocketAddr>,
+    pub http: Option<ListenAddress>,
+    /// Who may open that socket: the mode of its file.
+    #[serde(with = "text::mode")]
+    pub http_mode: u32,
+    /// Whether connections to `http` begin with the PROXY protocol.
+    pub http_proxy_protocol: bool,
     /// Address of HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub tls: Option<SocketAddr>,
+    /// Whether connections to `tls` and `redirect` begin with the PROXY protocol.
+    pub tls_proxy_protocol: bool,
+    /// Address at which HTTP is redirected to HTTPS, or `off`.
+    #[serde(with = "text::address")]
+    pub redirect: Option<SocketAddr>,
     /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps
     /// it in the data folder. Without a folder it makes one at each start.
     pub tls_cert: Option<PathBuf>,
@@ -117,8 +132,17 @@ pub struct ListenConfig {
 
 impl Default for ListenConfig {
     fn default() -> Self {
-        let loopback = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
-        Self { http: loopback(8080), tls: loopback(8443), tls_cert: None, tls_key: None }
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            http: Some(loopback(8080).into()),
+            http_mode: 0o660,
+            http_proxy_protocol: false,
+            tls: Some(loopback(8443)),
+            tls_proxy_protocol: false,
+            redirect: None,
+            tls_cert: None,
+            tls_key: None,
+        }
     }
 }
 
@@ -133,6 +157,27 @@ pub struct HttpConfig {
     /// The origins (`https://reader.example.org`) whose pages may use the server from a browser;
     /// `*`: any, for reading. By default only its own.
     pub cors_origins: Vec<String>,
+    /// The proxies whose word counts on who asks: addresses and networks (`10.0.0.0/8`), and `unix`
+    /// for all that connect to a Unix socket.
+    pub trusted_proxies: Vec<String>,
+    /// The fields that those proxies write: `x-forwarded` or `forwarded`.
+    pub proxy_fields: ProxyFields,
+    /// The path below which all routes are; empty: `/`.
+    pub base_path: String,
+    /// For how long browsers use HTTPS only (HTTP Strict Transport Security).
+    pub hsts: Hsts,
+}
+
+/// For how long a browser that came by HTTPS uses nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hsts {
+    /// Half a year where `listen.redirect` is set, and otherwise not at all.
+    #[default]
+    Auto,
+    /// Not at all.
+    Off,
+    /// For this time after each response.
+    For(Duration),
 }
 
 /// Who has a right.
@@ -308,11 +353,12 @@ pub struct LdpConfig {
 
 impl LdpConfig {
     /// What the door needs to know.
-    pub(crate) fn settings(&self) -> Result<LdpSettings, ConfigError> {
+    pub(crate) fn settings(&self, base_path: &str) -> Result<LdpSettings, ConfigError> {
         let external = self.external.iter().map(|prefix| ExternalPrefix::parse(prefix));
         let invalid = |error: door_ldp::InvalidPrefix| refused(format!("ldp.external: {error}"));
         Ok(LdpSettings {
             external: external.collect::<Result<_, _>>().map_err(invalid)?,
+            mount: base_path.trim_end_matches('/').to_owned(),
             base: self.base.trim_end_matches('/').to_owned(),
             origin: (!self.origin.is_empty()).then(|| self.origin.trim_end_matches('/').to_owned()),
             default_model: match self.default_model {
@@ -335,7 +381,7 @@ impl LdpConfig {
             let what = "is no scheme and host such as `https://books.example.org`";
             return Err(refused(format!("ldp.origin `{}` {what}", self.origin)));
         }
-        self.settings()?;
+        self.settings("")?;
         let first = base.split('/').nth(1).unwrap_or_default();
         let taken = [
             "",
@@ -409,6 +455,8 @@ pub struct RecordsConfig {
     pub gives_way: bool,
     /// Whether that address speaks TLS, with the certificate of HTTPS.
     pub tls: bool,
+    /// Whether connections begin with the PROXY protocol.
+    pub proxy_protocol: bool,
     /// How records change.
     pub mode: ::records::Mode,
     /// What an acknowledged change survives.
@@ -438,6 +486,7 @@ impl Default for RecordsConfig {
             listen: None,
             gives_way: false,
             tls: false,
+            proxy_protocol: false,
             mode: ::records::Mode::Atomic,
             durability: RecordsDurability::Sync,
             warm: Warm::Off,
@@ -659,7 +708,9 @@ impl Config {
     /// Refuses what would break a promise: listening beyond loopback without authentication, a
     /// grace that is too short.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_addresses([self.listen.http, self.listen.tls].into_iter().flatten())?;
+        let http = self.listen.http.as_ref().and_then(ListenAddress::tcp);
+        self.check_addresses([http, self.listen.tls].into_iter().flatten())?;
+        self.check_proxies()?;
         self.log.filter()?;
         self.telemetry.check()?;
         self.hosts()?;
@@ -674,13 +725,33 @@ impl Config {
             return Err(refused("limits.request_burst must be at least 1; limits.request_rate = 0 allows any rate"));
         }
         self.check_memory()?;
-        if !self.data.prefix.is_empty() {
-            check_path("data.prefix", &self.data.prefix)?;
+        for (key, path) in [("data.prefix", &self.data.prefix), ("http.base_path", &self.http.base_path)] {
+            if !path.is_empty() {
+                check_path(key, path)?;
+            }
         }
         self.ldp.check(&self.data.prefix)?;
         self.feed.check(&self.ldp.origin)?;
         self.history.trees()?;
         self.library_options().check().map_err(|error| refused(error.to_string()))
+    }
+
+    /// Refuses what only a proxy makes possible if there is none, and a redirect to nowhere.
+    fn check_proxies(&self) -> Result<(), ConfigError> {
+        let proxies = self.proxies()?;
+        let ListenConfig { http, http_proxy_protocol, tls, tls_proxy_protocol, redirect, .. } = &self.listen;
+        let announces = *http_proxy_protocol || *tls_proxy_protocol || self.records.proxy_protocol;
+        if announces && !proxies.are_some() {
+            return Err(refused("the PROXY protocol is spoken by trusted proxies only: set http.trusted_proxies"));
+        }
+        if *http_proxy_protocol && matches!(http, Some(ListenAddress::Unix(_))) {
+            let what = "listen.http_proxy_protocol is for an address: at a Unix socket a proxy has to write fields";
+            return Err(refused(what));
+        }
+        if redirect.is_some() && tls.is_none() {
+            return Err(refused("listen.redirect needs listen.tls: there is no HTTPS to redirect to"));
+        }
+        Ok(())
     }
 
     /// The options of the domain.
@@ -708,7 +779,7 @@ impl Config {
 
     /// Refuses a budget that the largest request does not fit into twice.
     fn check_memory(&self) -> Result<(), ConfigError> {
-        let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings()?.memory_bytes_max()];
+        let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings("")?.memory_bytes_max()];
         let largest = settings.into_iter().max().unwrap_or_default();
         let least = largest.saturating_mul(2);
         if budget::Memory::largest_share(self.limits.memory) >= least {
@@ -730,6 +801,11 @@ impl Config {
     /// The origins that may use it.
     pub(crate) fn origins(&self) -> Result<Origins, ConfigError> {
         Origins::parse(&self.http.cors_origins).map_err(|error| refused(format!("http.cors_origins: {error}")))
+    }
+
+    /// The proxies that it trusts.
+    pub(crate) fn proxies(&self) -> Result<Proxies, ConfigError> {
+        Proxies::of(&self.http).map_err(|error| refused(format!("http.trusted_proxies: {error}")))
     }
 
     /// Refuses addresses of HTTP that more clients can reach than those that may.

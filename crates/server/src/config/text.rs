@@ -100,23 +100,88 @@ pub(crate) mod keep {
     }
 }
 
+/// Who may open a file, as `chmod` has it: `660`.
+pub(crate) mod mode {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// The bits of owner, group and others.
+    const ALL: u32 = 0o777;
+
+    // The signature is serde's.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub(crate) fn serialize<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{mode:03o}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= ALL);
+        mode.ok_or_else(|| {
+            Error::custom(format!("`{text}` is no mode of a file: write three octal digits, such as 660"))
+        })
+    }
+}
+
+/// For how long a browser uses HTTPS only: `auto`, `off`, or a time.
+mod hsts {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::period;
+    use crate::config::Hsts;
+
+    const AUTO: &str = "auto";
+
+    impl Serialize for Hsts {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            match self {
+                Self::Auto => serializer.serialize_str(AUTO),
+                Self::Off => period::serialize(&None, serializer),
+                Self::For(time) => period::serialize(&Some(*time), serializer),
+            }
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Hsts {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = String::deserialize(deserializer)?;
+            if text == AUTO {
+                return Ok(Self::Auto);
+            }
+            let time: Option<Duration> = period::deserialize(serde::de::value::StringDeserializer::new(text))?;
+            Ok(time.map_or(Self::Off, Self::For))
+        }
+    }
+}
+
 /// An address to listen on, or `off`.
 pub(crate) mod address {
-    use std::net::SocketAddr;
+    use std::fmt::Display;
+    use std::str::FromStr;
 
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
     const OFF: &str = "off";
 
-    pub(crate) fn serialize<S: Serializer>(address: &Option<SocketAddr>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S, A>(address: &Option<A>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        A: Display,
+    {
         match address {
             Some(address) => serializer.collect_str(address),
             None => serializer.serialize_str(OFF),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    pub(crate) fn deserialize<'de, D, A>(deserializer: D) -> Result<Option<A>, D::Error>
+    where
+        D: Deserializer<'de>,
+        A: FromStr,
+    {
         let text = String::deserialize(deserializer)?;
         if text == OFF {
             return Ok(None);

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use store::Hidden;
 
 use super::{ConfigError, FeedConfig, refused};
-use crate::webhooks::{Destination, Network, Secrets};
+use crate::network::Network;
+use crate::webhooks::{Destination, Secrets};
 
 /// Most webhooks.
 const WEBHOOKS_MAX: usize = 64;

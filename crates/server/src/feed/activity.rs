@@ -31,7 +31,7 @@ pub(super) fn activity(event: &Event, site: &Site) -> Value {
         Change::Created | Change::Updated => json!({"id": id, "type": types}),
     };
     json!({
-        "id": format!("{}{PATH}#{}", site.origin(), event.cursor),
+        "id": format!("{}{PATH}#{}", site.server(), event.cursor),
         "type": kind,
         "published": published,
         "object": object,

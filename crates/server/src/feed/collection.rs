@@ -15,9 +15,9 @@ pub(super) async fn body(feed: &Feed, site: &Site, wanted: &Wanted) -> Result<Va
     let limit = wanted.limit.unwrap_or(PAGE_EVENTS);
     let place = |side: &str, place: &str| {
         let limit = wanted.limit.map(|limit| format!("&limit={limit}")).unwrap_or_default();
-        format!("{}{PATH}?{side}={place}{limit}", site.origin())
+        format!("{}{PATH}?{side}={place}{limit}", site.server())
     };
-    let whole = format!("{}{PATH}", site.origin());
+    let whole = format!("{}{PATH}", site.server());
     let (id, page, prev, next) = match (wanted.after, wanted.before) {
         (None, None) => {
             // Refuses where there is no feed.

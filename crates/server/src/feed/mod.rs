@@ -20,7 +20,7 @@ use budget::{Memory, Party, Share, Shares};
 use bytes::Bytes;
 use door_http::accept::{Offer, media_type};
 use door_http::{Problem, Reason};
-use door_ldp::{Encrypted, LdpDoor, Site};
+use door_ldp::{LdpDoor, Site};
 use heads::ObjectsError;
 use heads::path::PATH_BYTES_MAX;
 use http::header;
@@ -229,8 +229,7 @@ async fn respond(
     request: Request,
 ) -> Result<Response, Refused> {
     let headers = request.headers();
-    let encrypted = request.extensions().get::<Encrypted>().is_some();
-    let site = Site::of(door.ldp.settings(), request.uri(), headers, encrypted)
+    let site = Site::of(door.ldp.settings(), request.uri(), headers, request.extensions())
         .map_err(|error| Refused(Reason::INVALID_HOST, error.to_string()))?;
     let wanted = Wanted::parse(request.uri().query().unwrap_or_default())?;
     match media_type(headers, &FORMS) {

@@ -3,7 +3,7 @@
 //! stops.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::announced::{self, Rest};
 use crate::config;
 use crate::live::Live;
 use crate::peer::Peer;
+use crate::proxies::Proxies;
 
 /// The pause after the operating system could not accept a connection because a resource is
 /// exhausted (such as descriptors).
@@ -48,12 +51,27 @@ pub(super) struct Drain {
 /// A source of connections.
 pub(super) enum Listener {
     /// Plain TCP.
-    Tcp(TcpListener),
+    Tcp(Port),
     /// TLS over TCP.
-    Tls(TcpListener, TlsAcceptor),
+    Tls(Port, TlsAcceptor),
+    /// A Unix socket for proxies on this machine.
+    Unix(UnixListener),
     /// The administrator's socket. It has no limit: a full server must still be reachable.
     Private(UnixListener),
 }
+
+/// A port of TCP.
+pub(super) struct Port {
+    pub(super) listener: TcpListener,
+    /// Whether connections begin with the PROXY protocol.
+    pub(super) is_announced: bool,
+}
+
+/// A connection, perhaps one whose beginning was read.
+type Begun = Either<TcpStream, Rest>;
+
+/// The address of those that connect to a Unix socket: they are on this machine.
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What all listeners of a server share.
 pub(super) struct Acceptor {
@@ -63,20 +81,22 @@ pub(super) struct Acceptor {
     drain: Drain,
     /// Has the longest time for a TLS handshake.
     live: Arc<Live>,
+    proxies: Arc<Proxies>,
 }
 
 impl Acceptor {
     /// Serves at most so many connections over the network at once. Further ones wait.
-    pub(super) fn new(connections: usize, live: Arc<Live>) -> Self {
+    pub(super) fn new(connections: usize, live: Arc<Live>, proxies: Arc<Proxies>) -> Self {
         let places = Arc::new(Semaphore::new(connections));
-        Self { places, tasks: TaskTracker::new(), drain: Drain::default(), live }
+        Self { places, tasks: TaskTracker::new(), drain: Drain::default(), live, proxies }
     }
 
     /// Serves `protocol` on each connection of `listener`, until this is dropped; `None`: on none.
     pub(super) async fn accept(&self, listener: Option<Listener>, protocol: impl Protocol) {
         match listener {
-            Some(Listener::Tcp(listener)) => self.accept_tcp(&listener, protocol).await,
-            Some(Listener::Tls(listener, tls)) => self.accept_tls(&listener, tls, protocol).await,
+            Some(Listener::Tcp(port)) => self.accept_tcp(&port, protocol).await,
+            Some(Listener::Tls(port, tls)) => self.accept_tls(&port, tls, protocol).await,
+            Some(Listener::Unix(listener)) => self.accept_unix(&listener, protocol).await,
             Some(Listener::Private(listener)) => self.accept_private(&listener, protocol).await,
             None => std::future::pending().await,
         }
@@ -95,25 +115,29 @@ impl Acceptor {
 
     /// Accepts first and then takes a permit: a listener that held a permit while waiting would
     /// keep it from the other listener.
-    async fn accept_tcp(&self, listener: &TcpListener, protocol: impl Protocol) {
+    async fn accept_tcp(&self, port: &Port, protocol: impl Protocol) {
         loop {
-            let Some((stream, peer)) = next_tcp(listener).await else { continue };
+            let Some((stream, peer)) = self.next_tcp(&port.listener).await else { continue };
             let Ok(place) = self.places.clone().acquire_owned().await else { return };
-            let (protocol, drain) = (protocol.clone(), self.drain.clone());
+            let (protocol, drain, began) = (protocol.clone(), self.drain.clone(), self.begin(port, stream, peer));
             self.tasks.spawn(async move {
-                protocol.serve(stream, Some(peer), drain).await;
+                if let Some((stream, peer)) = began.await {
+                    protocol.serve(stream, Some(peer), drain).await;
+                }
                 drop(place);
             });
         }
     }
 
-    async fn accept_tls(&self, listener: &TcpListener, tls: TlsAcceptor, protocol: impl Protocol) {
+    async fn accept_tls(&self, port: &Port, tls: TlsAcceptor, protocol: impl Protocol) {
         loop {
-            let Some((stream, peer)) = next_tcp(listener).await else { continue };
+            let Some((stream, peer)) = self.next_tcp(&port.listener).await else { continue };
             let Ok(place) = self.places.clone().acquire_owned().await else { return };
             let (protocol, drain, tls) = (protocol.clone(), self.drain.clone(), tls.clone());
             let handshake_time = self.live.limits().header_time;
+            let began = self.begin(port, stream, peer);
             self.tasks.spawn(async move {
+                let Some((stream, peer)) = began.await else { return };
                 let handshake = tokio::time::timeout(handshake_time, tls.accept(stream));
                 let handshake = tokio::select! {
                     handshake = handshake => handshake,
@@ -124,6 +148,64 @@ impl Acceptor {
                     Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
                 }
+                drop(place);
+            });
+        }
+    }
+
+    /// Reads for whom a proxy connects, if a port is announced; `None`: the connection is given up.
+    fn begin(
+        &self,
+        port: &Port,
+        stream: TcpStream,
+        peer: Peer,
+    ) -> impl Future<Output = Option<(Begun, Peer)>> + Send + use<> {
+        let (is_announced, drain, proxies) = (port.is_announced, self.drain.clone(), self.proxies.clone());
+        let time_max = self.live.limits().header_time;
+        async move {
+            if !is_announced {
+                return Some((Either::Left(stream), peer));
+            }
+            if !peer.is_proxy {
+                tracing::debug!(address = %peer.address, "refused: only trusted proxies may connect to this port");
+                return None;
+            }
+            let announced = tokio::select! {
+                announced = tokio::time::timeout(time_max, announced::read(stream)) => announced,
+                () = drain.stop.cancelled() => return None,
+            };
+            match announced {
+                Ok(Ok((rest, client))) => {
+                    let address = client.unwrap_or(peer.address);
+                    let peer = Peer { address, is_proxy: proxies.trust(address), ..peer };
+                    Some((Either::Right(rest), peer))
+                }
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a connection did not begin with the PROXY protocol");
+                    None
+                }
+                Err(_) => {
+                    tracing::debug!("the header of the PROXY protocol took too long");
+                    None
+                }
+            }
+        }
+    }
+
+    async fn accept_unix(&self, listener: &UnixListener, protocol: impl Protocol) {
+        let peer = Peer { address: LOCAL, on_loopback: false, is_proxy: self.proxies.trust_sockets() };
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    accept_failed(&error).await;
+                    continue;
+                }
+            };
+            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let (protocol, drain) = (protocol.clone(), self.drain.clone());
+            self.tasks.spawn(async move {
+                protocol.serve(stream, Some(peer), drain).await;
                 drop(place);
             });
         }
@@ -141,21 +223,22 @@ impl Acceptor {
             }
         }
     }
-}
 
-async fn next_tcp(listener: &TcpListener) -> Option<(TcpStream, Peer)> {
-    let on_loopback = local_address(listener).is_some_and(config::is_loopback);
-    match listener.accept().await {
-        Ok((stream, address)) => {
-            // A page is small and should not wait for more data.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY was refused");
+    async fn next_tcp(&self, listener: &TcpListener) -> Option<(TcpStream, Peer)> {
+        let on_loopback = local_address(listener).is_some_and(config::is_loopback);
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                // A page is small and should not wait for more data.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "TCP_NODELAY was refused");
+                }
+                let address = address.ip().to_canonical();
+                Some((stream, Peer { address, on_loopback, is_proxy: self.proxies.trust(address) }))
             }
-            Some((stream, Peer { address: address.ip().to_canonical(), on_loopback }))
-        }
-        Err(error) => {
-            accept_failed(&error).await;
-            None
+            Err(error) => {
+                accept_failed(&error).await;
+                None
+            }
         }
     }
 }
@@ -167,6 +250,12 @@ async fn accept_failed(error: &io::Error) {
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         tracing::error!(%error, "accepting a connection failed");
         tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+impl From<TcpListener> for Port {
+    fn from(listener: TcpListener) -> Self {
+        Self { listener, is_announced: false }
     }
 }
 

@@ -1,7 +1,6 @@
 //! HTTP on a connection: HTTP/1.1 or HTTP/2, until it ends, stalls, or the server stops.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use axum::{Extension, Router};
 use budget::{Memory, Party};
+use door_ldp::SeenAs;
 use http::{HeaderValue, Request, Version, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -27,6 +27,7 @@ use crate::config::LimitsConfig;
 use crate::live::Live;
 use crate::local_user::LocalUser;
 use crate::peer::Peer;
+use crate::proxies::{Client, Proxies};
 use crate::telemetry::OpenConnection;
 
 /// Bytes of a request's head, and of the buffer of a response. hyper's limit of a URL is 64 KiB, so
@@ -55,20 +56,23 @@ pub(super) struct Http {
     live: Arc<Live>,
     /// For data on its way to clients.
     budget: Memory,
+    proxies: Arc<Proxies>,
 }
 
-/// HTTP with the routes of a listener. [`Peer`] is an extension of each request that came over a
-/// network.
+/// HTTP with the routes of a listener. [`Peer`] and [`SeenAs`] are extensions of each request that
+/// came over a network; [`Malformed`](crate::proxies::Malformed) is one if its proxy made it so.
 #[derive(Clone)]
 pub(super) struct Routed {
     http: Http,
     router: Router,
+    /// Whether the listener speaks TLS.
+    encrypted: bool,
 }
 
 impl Http {
-    pub(super) fn new(live: Arc<Live>) -> Self {
+    pub(super) fn new(live: Arc<Live>, proxies: Arc<Proxies>) -> Self {
         let budget = Memory::new(live.limits().memory / SENDING_ONE_OF);
-        Self { live, budget }
+        Self { live, budget, proxies }
     }
 
     /// The settings of a connection that begins.
@@ -94,7 +98,12 @@ impl Http {
 
     /// The protocol of a listener with these routes.
     pub(super) fn with(&self, router: Router) -> Routed {
-        Routed { http: self.clone(), router }
+        Routed { http: self.clone(), router, encrypted: false }
+    }
+
+    /// The same for a listener that speaks TLS.
+    pub(super) fn encrypted_with(&self, router: Router) -> Routed {
+        Routed { encrypted: true, ..self.with(router) }
     }
 }
 
@@ -109,27 +118,27 @@ impl Protocol for Routed {
     where
         I: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Self { http: Http { live, budget }, router } = self;
+        let Self { http: Http { live, budget, proxies }, router, encrypted } = self;
         let limits = live.limits();
         let http = Http::builder(&limits);
         let _open = OpenConnection::begin();
         let mut io = TimeoutWriter::new(io);
         io.set_timeout(Some(limits.stall));
         let asked = Arc::new(Requests::default());
-        let party = peer.map_or(Party::Local, |peer| Party::of_address(peer.address));
         let service = hyper::service::service_fn({
             let (asked, budget, stall) = (asked.clone(), budget, limits.stall);
-            move |request: Request<Incoming>| {
+            move |mut request: Request<Incoming>| {
                 let is_http2 = request.version() == Version::HTTP_2;
+                let party = peer.map_or(Party::Local, |peer| identify(&mut request, peer, encrypted, &proxies));
                 asked.begin(is_http2);
                 let sending = Sending {
                     budget: budget.clone(),
-                    party: party.clone(),
+                    party,
                     stall: is_http2.then_some(stall),
                     running: asked.running.clone(),
                     taken: asked.taken.clone(),
                 };
-                respond(router.clone(), request, peer, sending, live.clone())
+                respond(router.clone(), request, sending, live.clone())
             }
         });
         let mut connection = pin!(http.serve_connection(TokioIo::new(Box::pin(io)), service));
@@ -211,30 +220,37 @@ impl Requests {
     }
 }
 
-fn respond(
+/// Finds out who asks, and marks the request with it. Returns the party of the address.
+fn identify<B>(request: &mut Request<B>, peer: Peer, encrypted: bool, proxies: &Proxies) -> Party {
+    let client = proxies.client(peer, request.headers()).unwrap_or_else(|malformed| {
+        request.extensions_mut().insert(malformed);
+        Client::default()
+    });
+    let peer = Peer { address: client.address.unwrap_or(peer.address), ..peer };
+    let seen = SeenAs { encrypted: client.encrypted.unwrap_or(encrypted), host: client.host };
+    request.extensions_mut().insert(peer);
+    request.extensions_mut().insert(seen);
+    Party::of_address(peer.address)
+}
+
+async fn respond(
     router: Router,
-    mut request: Request<Incoming>,
-    peer: Option<Peer>,
+    request: Request<Incoming>,
     sending: Sending,
     live: Arc<Live>,
-) -> impl Future<Output = Result<Response, Infallible>> {
-    if let Some(peer) = peer {
-        request.extensions_mut().insert(peer);
+) -> Result<Response, Infallible> {
+    let is_http2 = request.version() == Version::HTTP_2;
+    let mut response = router.oneshot(request.map(Body::new)).await?;
+    response.headers_mut().insert(header::DATE, date::of(SystemTime::now()));
+    if live.is_draining() && !is_http2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    async move {
-        let is_http2 = request.version() == Version::HTTP_2;
-        let mut response = router.oneshot(request.map(Body::new)).await?;
-        response.headers_mut().insert(header::DATE, date::of(SystemTime::now()));
-        if live.is_draining() && !is_http2 {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        let is_small = response.body().size_hint().upper().is_some_and(|bytes| bytes <= OWN_BYTES as u64);
-        // A small response is never held twice on HTTP/1.1, and its connection ends if it is not
-        // taken.
-        Ok(if response.body().is_end_stream() || (is_small && sending.stall.is_none()) {
-            response
-        } else {
-            response.map(|body| Body::new(SendingBody::new(body, sending)))
-        })
-    }
+    let is_small = response.body().size_hint().upper().is_some_and(|bytes| bytes <= OWN_BYTES as u64);
+    // A small response is never held twice on HTTP/1.1, and its connection ends if it is not
+    // taken.
+    Ok(if response.body().is_end_stream() || (is_small && sending.stall.is_none()) {
+        response
+    } else {
+        response.map(|body| Body::new(SendingBody::new(body, sending)))
+    })
 }

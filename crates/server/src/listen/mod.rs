@@ -2,16 +2,17 @@
 //! accepts connections for any protocol; `connection.rs` has HTTP, the one that is served.
 
 mod accept;
+mod announced;
 mod connection;
 mod date;
 mod given;
 mod records;
 mod sending;
+mod unix;
 
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,13 +21,14 @@ use door_records::Door;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Config;
+use crate::config::{Config, ListenAddress};
 use crate::descriptors;
 use crate::error::ServerError;
 use crate::live::Live;
+use crate::proxies::Proxies;
 use crate::tls::{self, Identity};
 
-use accept::{Acceptor, Listener, local_address};
+use accept::{Acceptor, Listener, Port, local_address};
 use connection::Http;
 pub(crate) use given::Given;
 use given::{HTTP, RECORDS, TLS};
@@ -39,8 +41,12 @@ pub const SOCKET_NAME: &str = "penates.sock";
 /// The addresses of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Plain HTTP.
+    /// Plain HTTP over TCP.
     pub http: Option<SocketAddr>,
+    /// The Unix socket of plain HTTP.
+    pub http_socket: Option<PathBuf>,
+    /// Where HTTP is redirected to HTTPS.
+    pub redirect: Option<SocketAddr>,
     /// HTTPS.
     pub tls: Option<SocketAddr>,
     /// The Redis protocol.
@@ -53,15 +59,38 @@ pub struct Addresses {
     pub socket: Option<PathBuf>,
 }
 
+/// The routes of each way in.
+pub(crate) struct Ways {
+    /// Plain HTTP.
+    pub(crate) network: Router,
+    /// HTTPS.
+    pub(crate) encrypted: Router,
+    /// Where HTTP is redirected.
+    pub(crate) redirecting: Router,
+    /// The administrator's socket.
+    pub(crate) admin: Router,
+}
+
 /// Bound listeners that do not accept yet.
 pub(crate) struct Listeners {
-    http: Option<TcpListener>,
+    http: Option<Listener>,
     tls: Option<(TcpListener, TlsAcceptor)>,
+    redirect: Option<TcpListener>,
     socket: Option<UnixListener>,
     records: Option<(TcpListener, Option<TlsAcceptor>)>,
+    /// Whether connections begin with the PROXY protocol.
+    announced: Announced,
     addresses: Addresses,
     connections: usize,
     live: Arc<Live>,
+    proxies: Arc<Proxies>,
+}
+
+/// At which ports connections begin with the PROXY protocol.
+#[derive(Clone, Copy)]
+struct Announced {
+    tls: bool,
+    records: bool,
 }
 
 impl Listeners {
@@ -76,11 +105,22 @@ impl Listeners {
         let given_addresses = given.addresses();
         config.check_addresses(given_addresses.into_iter())?;
         let (http_given, tls_given, records_given) = (given.take(HTTP)?, given.take(TLS)?, given.take(RECORDS)?);
-        let http = match (http_given, config.listen.http) {
-            (Some(given), _) => Some(given),
-            (None, Some(address)) => Some(bind_tcp(address)?),
+        let is_announced = config.listen.http_proxy_protocol;
+        let over_tcp =
+            |listener: TcpListener| (local_address(&listener), Listener::Tcp(Port { listener, is_announced }));
+        let mut http_socket = None;
+        let (http_address, http) = match (http_given, &config.listen.http) {
+            (Some(given), _) => Some(over_tcp(given)),
+            (None, Some(ListenAddress::Tcp(address))) => Some(over_tcp(bind_tcp(*address)?)),
+            (None, Some(ListenAddress::Unix(path))) => {
+                let listener = unix::bind_shared(path, config.listen.http_mode)
+                    .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
+                http_socket = Some(path.clone());
+                Some((None, Listener::Unix(listener)))
+            }
             (None, None) => None,
-        };
+        }
+        .unzip();
         let needs_tls = tls_given.is_some()
             || config.listen.tls.is_some()
             || (records_given.is_some() || config.records.listen.is_some()) && config.records.tls;
@@ -113,22 +153,27 @@ impl Listeners {
         let (socket, socket_path) = match folder {
             Some(folder) => {
                 let path = folder.join(SOCKET_NAME);
-                let socket = bind_private_socket(folder, &path)
+                let socket = unix::bind_private(folder, &path)
                     .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
                 (Some(socket), Some(path))
             }
             // No server is needed: any process may open the store itself.
             None => (None, None),
         };
+        let redirect = config.listen.redirect.map(bind_tcp).transpose()?;
         let addresses = Addresses {
-            http: http.as_ref().and_then(local_address),
+            http: http_address.flatten(),
+            http_socket,
+            redirect: redirect.as_ref().and_then(local_address),
             tls: tls.as_ref().and_then(|(listener, _)| local_address(listener)),
             records: records.as_ref().and_then(|(listener, _)| local_address(listener)),
             records_tls: records.as_ref().is_some_and(|(_, tls)| tls.is_some()),
             tls_cert,
             socket: socket_path,
         };
-        Ok(Self { http, tls, socket, records, addresses, connections: config.limits.connections, live })
+        let (connections, proxies) = (config.limits.connections, Arc::new(config.proxies()?));
+        let announced = Announced { tls: config.listen.tls_proxy_protocol, records: config.records.proxy_protocol };
+        Ok(Self { http, tls, redirect, socket, records, announced, addresses, connections, live, proxies })
     }
 
     pub(crate) fn addresses(&self) -> &Addresses {
@@ -137,28 +182,27 @@ impl Listeners {
 
     /// Accepts until `shutdown`. Then it stops accepting, lets responses end within the limits, and
     /// cuts the rest.
-    pub(crate) async fn serve(
-        self,
-        network: Router,
-        admin: Router,
-        door: Option<Arc<Door>>,
-        shutdown: impl Future<Output = ()>,
-    ) {
-        let Self { http, tls, socket, records, addresses, connections, live } = self;
-        let acceptor = Acceptor::new(descriptors::connections(connections), live.clone());
-        let over = Http::new(live.clone());
-        let encrypted = network.clone().layer(axum::Extension(door_ldp::Encrypted));
+    pub(crate) async fn serve(self, ways: Ways, door: Option<Arc<Door>>, shutdown: impl Future<Output = ()>) {
+        let Self { http, tls, redirect, socket, records, announced, addresses, connections, live, proxies } = self;
+        let Ways { network, encrypted, redirecting, admin } = ways;
+        let acceptor = Acceptor::new(descriptors::connections(connections), live.clone(), proxies.clone());
+        let over = Http::new(live.clone(), proxies);
+        let port = |listener| Port { listener, is_announced: announced.tls };
         let accepting = async {
             tokio::join!(
-                acceptor.accept(http.map(Listener::Tcp), over.with(network)),
-                acceptor.accept(tls.map(|(tcp, tls)| Listener::Tls(tcp, tls)), over.with(encrypted)),
+                acceptor.accept(http, over.with(network)),
+                acceptor.accept(tls.map(|(tcp, tls)| Listener::Tls(port(tcp), tls)), over.encrypted_with(encrypted)),
+                acceptor.accept(redirect.map(|tcp| Listener::Tcp(port(tcp))), over.with(redirecting)),
                 acceptor.accept(socket.map(Listener::Private), over.with(admin)),
                 async {
                     match door {
                         Some(door) => {
-                            let listener = records.map(|(tcp, tls)| match tls {
-                                Some(tls) => Listener::Tls(tcp, tls),
-                                None => Listener::Tcp(tcp),
+                            let listener = records.map(|(listener, tls)| {
+                                let port = Port { listener, is_announced: announced.records };
+                                match tls {
+                                    Some(tls) => Listener::Tls(port, tls),
+                                    None => Listener::Tcp(port),
+                                }
                             });
                             acceptor.accept(listener, Resp(door)).await;
                         }
@@ -175,6 +219,11 @@ impl Listeners {
         acceptor.end(live.limits().shutdown_time).await;
         if let Some(Err(error)) = addresses.socket.map(fs::remove_file) {
             tracing::debug!(%error, "the socket was gone already");
+        }
+        if let Some(path) = addresses.http_socket
+            && let Err(error) = unix::remove_dead(&path)
+        {
+            tracing::warn!(%error, path = %path.display(), "the socket could not be removed");
         }
     }
 }
@@ -193,29 +242,6 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
         socket.listen(WAITING_MAX)
     };
     bind().map_err(|source| ServerError::Bind { address: address.to_string(), source })
-}
-
-/// Binds a socket that only its owner may open, from the first moment on. It is made in a private
-/// folder and moved into place, which also replaces the socket of a killed process.
-fn bind_private_socket(folder: &Path, path: &Path) -> io::Result<UnixListener> {
-    // The path where it is bound is shorter than its final one, which is checked here: clients must
-    // be able to connect to it.
-    std::os::unix::net::SocketAddr::from_pathname(path).map_err(|_| {
-        let reason = "the path is too long for a socket; name the data folder by a shorter or a relative path";
-        io::Error::new(io::ErrorKind::InvalidInput, reason)
-    })?;
-    let private = folder.join(".sock");
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&private)?;
-    let fresh = private.join("s");
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&fresh)?;
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
-    fs::rename(&fresh, path)?;
-    fs::remove_dir(&private)?;
-    Ok(listener)
 }
 
 #[cfg(test)]

@@ -66,7 +66,8 @@ impl Running {
         let (stop, stopped) = oneshot::channel::<()>();
         let admin = router.clone().route("/who", get(async || "admin"));
         let network = router.route("/who", get(async || "network"));
-        let serving = tokio::spawn(listeners.serve(network, admin, None, async {
+        let ways = Ways { encrypted: network.clone(), redirecting: Router::new(), network, admin };
+        let serving = tokio::spawn(listeners.serve(ways, None, async {
             let _ = stopped.await;
         }));
         Self { addresses, stop: Some(stop), serving, _folder: folder }
@@ -188,12 +189,15 @@ async fn another_protocol_is_counted_encrypted_and_ended_like_http() {
     let (spoken, certificate) = (identity.spoken, identity.shown);
     let (plain, encrypted) = (bind_loopback().await, bind_loopback().await);
     let (plain_at, encrypted_at) = (local_address(&plain).unwrap(), local_address(&encrypted).unwrap());
-    let acceptor = Arc::new(Acceptor::new(2, Live::new(&Config::default().limits)));
+    let acceptor = Arc::new(Acceptor::new(2, Live::new(&Config::default().limits), Arc::default()));
     let accepting = tokio::spawn({
         let acceptor = acceptor.clone();
         async move {
-            let encrypted = Listener::Tls(encrypted, TlsAcceptor::from(spoken));
-            tokio::join!(acceptor.accept(Some(Listener::Tcp(plain)), Echo), acceptor.accept(Some(encrypted), Echo))
+            let encrypted = Listener::Tls(encrypted.into(), TlsAcceptor::from(spoken));
+            tokio::join!(
+                acceptor.accept(Some(Listener::Tcp(plain.into())), Echo),
+                acceptor.accept(Some(encrypted), Echo)
+            )
         }
     });
     let mut first = TcpStream::connect(plain_at).await.unwrap();
@@ -261,7 +265,7 @@ async fn an_address_in_use_is_named() {
     let (router, _) = endless();
     let running = Running::start(router, |_| {}).await;
     let mut config = Config::default();
-    config.listen.http = running.addresses.http;
+    config.listen.http = running.addresses.http.map(Into::into);
     let message =
         Listeners::bind(&config, Given::default(), None, Live::new(&config.limits)).err().unwrap().to_string();
     assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");

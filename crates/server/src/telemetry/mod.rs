@@ -25,7 +25,9 @@ use crate::error::ServerError;
 use crate::health::Readiness;
 use crate::logging;
 
-pub(crate) use families::{AUDIT_OLDEST, FIXITY_ERRORS, TASK_FAILURES, TASK_SUCCESS, TASKS, WEBHOOK_LAG, WEBHOOK_MESSAGES, WEBHOOK_PARKED,};
+pub(crate) use families::{
+    AUDIT_OLDEST, FIXITY_ERRORS, TASK_FAILURES, TASK_SUCCESS, TASKS, WEBHOOK_LAG, WEBHOOK_MESSAGES, WEBHOOK_PARKED,
+};
 pub(crate) use request::{OpenConnection, observe};
 
 use families::*;

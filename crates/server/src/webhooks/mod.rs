@@ -22,7 +22,7 @@ use door_http::Reason;
 use door_ldp::Site;
 use heads::guarded::Known;
 use heads::{ObjectsError, ResourcePath};
-use http::{HeaderMap, Uri};
+use http::{Extensions, HeaderMap, Uri};
 use library::Library;
 use metrics::counter;
 use serde_json::json;
@@ -37,7 +37,6 @@ use crate::feed::Refused;
 use crate::feed::activity::{rfc3339, with_context};
 use crate::telemetry;
 
-pub(crate) use networks::Network;
 pub(crate) use routes::routes;
 pub(crate) use sender::Destination;
 pub(crate) use signing::Secrets;
@@ -97,7 +96,12 @@ impl Webhooks {
             let why = |reason: String| ServerError::Webhook { name: hook.name.clone(), reason };
             let secrets = hook.secrets().map_err(why)?;
             let destination = Destination::parse(&hook.url, networks.clone()).map_err(why)?;
-            let site = Site::of(&config.ldp.settings()?, &Uri::default(), &HeaderMap::new(), false);
+            let site = Site::of(
+                &config.ldp.settings(&config.http.base_path)?,
+                &Uri::default(),
+                &HeaderMap::new(),
+                &Extensions::new(),
+            );
             telemetry::begin_webhook(&hook.name);
             Ok(Arc::new(Webhook {
                 name: hook.name.clone(),

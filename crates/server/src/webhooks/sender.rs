@@ -16,8 +16,9 @@ use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use store::UnixMillis;
 
-use super::networks::{Allowed, AllowedResolver, Network};
+use super::networks::{Allowed, AllowedResolver};
 use super::signing::Secrets;
+use crate::network::Network;
 
 /// Bytes of a response's head, and of the part of its body that is read so that its connection can
 /// be used again.

@@ -38,7 +38,7 @@ async fn a_server_that_cannot_listen_releases_the_folder() {
     let (first, _first_folder) = Server::start(|_| {}).await;
     let folder = tempfile::tempdir().unwrap();
     let mut config = on_free_ports();
-    config.listen.http = first.addresses.http;
+    config.listen.http = first.addresses.http.map(Into::into);
     let refused = server::serve(config, open_store(folder.path()), |_| panic!("it is not ready"), async {}).await;
     let message = refused.unwrap_err().to_string();
     assert!(message.contains(&first.http().to_string()), "{message}");

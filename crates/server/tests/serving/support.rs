@@ -162,7 +162,8 @@ impl Reply {
     }
 }
 
-async fn ask<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)]) -> Reply
+/// Sends a request over a connection, and ends it.
+pub async fn ask<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)]) -> Reply
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
