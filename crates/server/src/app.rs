@@ -38,7 +38,8 @@ use crate::listen::Ways;
 use crate::live::Live;
 use crate::otlp::Traced;
 use crate::pace;
-use crate::rate::{self, Rates};
+use crate::quota::{self, Quotas};
+use crate::rate;
 use crate::reload::{self, Reloading};
 use crate::telemetry::Watched;
 use crate::tokens::{TokenError, Tokens};
@@ -58,8 +59,7 @@ pub struct App {
     records: Arc<Door>,
     warming: Arc<Warming>,
     tokens: Arc<Tokens>,
-    /// `None`: any rate is allowed.
-    rates: Option<Arc<Rates>>,
+    quotas: Arc<Quotas>,
     fixity: Arc<Auditor>,
     hosts: Arc<Hosts>,
     origins: Arc<Origins>,
@@ -101,7 +101,7 @@ impl App {
             let ldp = LdpDoor::new(library.clone(), config.ldp.settings(&config.http.base_path)?)
                 .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
             let fixity = Auditor::new(library.clone(), config.fixity.options());
-            let rates = Rates::of(&config.limits).map(Arc::new);
+            let quotas = Quotas::new(clock.clone());
             let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
             let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
             let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
@@ -125,7 +125,7 @@ impl App {
                 hosts,
                 origins,
                 metrics,
-                rates,
+                quotas,
                 consumers,
                 webhooks,
                 stopping: CancellationToken::new(),
@@ -201,9 +201,9 @@ impl App {
     /// Puts the layers of a way in around routes.
     fn layered(&self, via: Via, routes: Router) -> Router {
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
-        let rates = if via.is_admin() { None } else { self.rates.clone() };
+        let quotas = (!via.is_admin()).then(|| self.quotas.clone());
         let trail = Trail::new(via, self.library.audit.clone(), &self.config.audit, self.ldp.settings());
-        layered(routes, Arc::new(self.policy(via)), hosts, rates, trail, self.live.clone())
+        layered(routes, Arc::new(self.policy(via)), hosts, quotas, trail, self.live.clone())
     }
 
     /// The routes of all ways in. `tls` is where HTTPS is, if it is this server's own.
@@ -375,12 +375,12 @@ fn records_settings(config: &Config) -> door_records::Settings {
 }
 
 /// Puts the layers around the routes; see [`App::router`] for their order. Without `hosts`, `Host`
-/// is not checked.
+/// is not checked. Without `quotas`, requests have no limits.
 fn layered(
     routes: Router,
     policy: Arc<Policy>,
     hosts: Option<Arc<Hosts>>,
-    rates: Option<Arc<Rates>>,
+    quotas: Option<Arc<Quotas>>,
     trail: Option<Arc<Trail>>,
     live: Arc<Live>,
 ) -> Router {
@@ -393,8 +393,9 @@ fn layered(
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
         .option_layer(trail.map(|trail| from_fn_with_state(trail, audited::record)))
-        .layer(from_fn_with_state(live, pace::keep))
-        .option_layer(rates.map(|rates| from_fn_with_state(rates, rate::limit)));
+        .layer(from_fn_with_state(live.clone(), pace::keep))
+        .option_layer(quotas.is_some().then(|| from_fn_with_state(live.clone(), rate::limit)))
+        .option_layer(quotas.map(|quotas| from_fn_with_state((live, quotas), quota::keep)));
     routes.layer(layers)
 }
 

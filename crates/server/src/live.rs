@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 
 use crate::config::LimitsConfig;
+use crate::rate::Rates;
 use crate::tls::Served;
 
 /// If nobody has asked for so long whether the server is ready, nobody waits for it to say no.
 const WATCHED_WITHIN: Duration = Duration::from_secs(60);
 
 /// What may change while a server runs.
-#[derive(Debug)]
 pub(crate) struct Live {
     limits: ArcSwap<LimitsConfig>,
+    /// `None`: any rate of requests is allowed.
+    rates: ArcSwapOption<Rates>,
     certificate: Mutex<Option<Arc<Served>>>,
     is_draining: AtomicBool,
     /// When somebody last asked whether the server is ready.
@@ -27,6 +29,7 @@ impl Live {
     pub(crate) fn new(limits: &LimitsConfig) -> Arc<Self> {
         Arc::new(Self {
             limits: ArcSwap::from_pointee(limits.clone()),
+            rates: ArcSwapOption::from(Rates::of(limits).map(Arc::new)),
             certificate: Mutex::default(),
             is_draining: AtomicBool::new(false),
             watched_at: Mutex::default(),
@@ -38,7 +41,17 @@ impl Live {
         self.limits.load_full()
     }
 
+    /// How many requests each party may make.
+    pub(crate) fn rates(&self) -> Option<Arc<Rates>> {
+        self.rates.load_full()
+    }
+
+    /// Another rate of requests counts from now on: everybody has all of it again.
     pub(crate) fn set_limits(&self, limits: LimitsConfig) {
+        let rate = |limits: &LimitsConfig| (limits.request_rate, limits.request_burst);
+        if rate(&limits) != rate(&self.limits()) {
+            self.rates.store(Rates::of(&limits).map(Arc::new));
+        }
         self.limits.store(Arc::new(limits));
     }
 
@@ -71,6 +84,21 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_rate_of_requests_replaces_the_one_before_and_other_limits_do_not() {
+        let limits = |request_rate, drain| LimitsConfig { request_rate, drain, ..LimitsConfig::default() };
+        let live = Live::new(&limits(0, Duration::ZERO));
+        assert!(live.rates().is_none());
+        live.set_limits(limits(5, Duration::ZERO));
+        let rates = live.rates();
+        live.set_limits(limits(5, Duration::from_secs(9)));
+        assert!(rates.is_some() && rates.as_ref().map(Arc::as_ptr) == live.rates().as_ref().map(Arc::as_ptr));
+        live.set_limits(limits(6, Duration::ZERO));
+        assert!(rates.as_ref().map(Arc::as_ptr) != live.rates().as_ref().map(Arc::as_ptr));
+        live.set_limits(limits(0, Duration::ZERO));
+        assert!(live.rates().is_none());
+    }
 
     #[test]
     fn a_server_that_nobody_watches_does_not_wait_before_it_stops() {

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 
 use crate::config::LimitsConfig;
 use crate::health;
+use crate::live::Live;
 use crate::problem;
 
 /// Parties that are remembered. While there are more, addresses share one quota, so that a client
@@ -33,8 +34,8 @@ const PARTIES_MAX: usize = 100_000;
 /// How often parties are forgotten that have their whole quota again, if there are too many.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// What is left for a party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(crate) struct Rates<C: Clock = DefaultClock> {
 }
 
 impl Rates {
-    /// The limit of a configuration; `None`: there is none.
+    /// The limit of a configuration, of which nobody has used anything; `None`: there is none.
     pub(crate) fn of(limits: &LimitsConfig) -> Option<Self> {
         let per_second = NonZeroU32::new(limits.request_rate)?;
         let burst = NonZeroU32::new(limits.request_burst)?;
@@ -111,17 +112,16 @@ impl<C: Clock + Clone> Rates<C> {
         let limit = format!("\"requests\";r={remaining};t={whole_in_s}");
         for (name, value) in [(POLICY, policy), (LIMIT, limit)] {
             if let Ok(value) = HeaderValue::try_from(value) {
-                response.headers_mut().insert(name, value);
+                response.headers_mut().append(name, value);
             }
         }
     }
 }
 
 /// A layer: refuses requests beyond the limit, and announces what remains.
-pub(crate) async fn limit(State(rates): State<Arc<Rates>>, request: Request, next: Next) -> Response {
-    if health::is_health(request.uri().path()) {
-        return next.run(request).await;
-    }
+pub(crate) async fn limit(State(live): State<Arc<Live>>, request: Request, next: Next) -> Response {
+    let rates = live.rates().filter(|_| !health::is_health(request.uri().path()));
+    let Some(rates) = rates else { return next.run(request).await };
     let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();
     let left = rates.count(party);
     let mut response = match left {

@@ -22,7 +22,7 @@ use crate::{logging, problem};
 
 /// The settings that take effect at once. Limits count for connections and bodies that begin
 /// afterwards. See [`How::is_live`] for exceptions.
-const LIVE: [&str; 10] = [
+const LIVE: [&str; 14] = [
     CERTIFICATE[0],
     CERTIFICATE[1],
     "log.level",
@@ -30,6 +30,10 @@ const LIVE: [&str; 10] = [
     "limits.header_time",
     "limits.body_pause",
     "limits.body_rate",
+    "limits.request_rate",
+    "limits.request_burst",
+    "limits.requests_at_once",
+    "limits.bytes_per_day",
     STALL,
     "limits.drain",
     "limits.shutdown_time",

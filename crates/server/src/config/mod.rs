@@ -665,6 +665,11 @@ pub struct LimitsConfig {
     pub request_rate: u32,
     /// How many requests of one token or address may come at once, before `request_rate` counts.
     pub request_burst: u32,
+    /// Requests of one token or address at once, until their responses end; 0: any.
+    pub requests_at_once: u32,
+    /// Bytes of responses that one token or address gets in a day; 0: any.
+    #[serde(with = "text::size")]
+    pub bytes_per_day: u64,
     /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
     /// that finds too little waits a while and is then asked to retry. No token and no address
     /// has more of it than it leaves free.
@@ -691,6 +696,8 @@ impl Default for LimitsConfig {
             body_rate: 1 << 10,
             request_rate: 0,
             request_burst: 1_000,
+            requests_at_once: 0,
+            bytes_per_day: 0,
             memory: LibraryOptions::default().memory_bytes,
             stall: Duration::from_secs(60),
             drain: Duration::from_secs(5),

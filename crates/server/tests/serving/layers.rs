@@ -196,3 +196,40 @@ async fn a_client_with_too_many_requests_is_asked_to_wait_and_others_are_not() {
     let other = server.ask(Method::GET, "/stat", &[("authorization", &bearer)]).await;
     assert_eq!((other.status, other.header("ratelimit")), (StatusCode::OK, "\"requests\";r=1;t=1"));
 }
+
+#[tokio::test]
+async fn a_client_that_got_the_bytes_of_its_day_is_refused_until_the_next() {
+    let (server, _folder) = Server::start(|config| config.limits.bytes_per_day = 100).await;
+    let page = format!("/volumes/{VOLUME}/pages/7");
+    let first = server.get(&page).await;
+    assert_eq!((first.status, first.header("ratelimit")), (StatusCode::OK, "\"bytes\";r=100;t=86400"));
+    assert_eq!(first.header("ratelimit-policy"), "\"bytes\";q=100;qu=\"content-bytes\";w=86400");
+    let refused = server.get(&page).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() > 86_000, "{}", refused.header("retry-after"));
+    assert!(refused.header("ratelimit").starts_with("\"bytes\";r=0;"), "{}", refused.header("ratelimit"));
+    assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
+    let bearer = format!("Bearer {}", server.token("reader").await);
+    assert_eq!(server.ask(Method::GET, &page, &[("authorization", &bearer)]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_request_runs_until_its_response_has_ended() {
+    let (server, _folder) = Server::start(|config| config.limits.requests_at_once = 1).await;
+    let mut follower = TcpStream::connect(server.http()).await.unwrap();
+    let request = b"GET /feed HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
+    follower.write_all(request).await.unwrap();
+    let mut head = [0; 12];
+    soon("a stream", follower.read_exact(&mut head)).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    let refused = server.get("/volumes/").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (StatusCode::TOO_MANY_REQUESTS, "1"));
+    assert_eq!(refused.header("ratelimit"), "\"at-once\";r=0");
+    drop(follower);
+    let is_served = async {
+        while server.get("/volumes/").await.status != StatusCode::OK {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon("the end of the stream", is_served).await;
+}
