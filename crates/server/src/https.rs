@@ -1,5 +1,5 @@
-//! What makes clients use HTTPS where TLS is the server's own: a redirect, and HTTP Strict Transport
-//! Security (RFC 6797).
+//! What makes clients use HTTPS where TLS is the server's own: a redirect, and HTTP Strict
+//! Transport Security (RFC 6797).
 
 use std::sync::Arc;
 use std::time::Duration;

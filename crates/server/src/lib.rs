@@ -10,16 +10,16 @@
 //!   names users of this machine. `audit_routes.rs` lets administrators read and erase.
 //!   `request_id.rs`, `trace_context.rs` and `telemetry/` identify requests (`logging.rs` writes
 //!   their lines, `otlp/` sends their traces). `linger.rs` lets a client read an early response,
-//!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `hosts.rs` and
-//!   `cors.rs` keep other sites' pages out. `health.rs`, `stat.rs`, `fixity_pages.rs`,
-//!   `problem_page.rs`, `admin.rs` and `page.rs` are the server's own routes; so is `feed/`, the
-//!   change feed over HTTP. `webhooks/` sends it.
+//!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `base_path.rs`
+//!   puts routes below a path. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
+//!   `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and `page.rs` are the server's own
+//!   routes; so is `feed/`, the change feed over HTTP. `webhooks/` sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
-//!   the client's address (`proxies/` reads it from a proxy's fields), `background.rs` collects and
-//!   sweeps, `warm.rs` reads records before the server is ready, `systemd.rs` notifies the service
-//!   manager.
+//!   the client's address (`proxies/` reads it from a proxy's fields), `https.rs` leads to HTTPS,
+//!   `background.rs` collects and sweeps, `warm.rs` reads records before the server is ready,
+//!   `systemd.rs` notifies the service manager.
 
 pub mod config;
 
