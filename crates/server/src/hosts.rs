@@ -80,10 +80,12 @@ impl Hosts {
         }
         // Probes use any address that they know, and learn nothing of the stored data.
         let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
-        let Some(authority) = authority.filter(|_| !is_probe) else { return Ok(()) };
+        if is_probe {
+            return Ok(());
+        }
         let on_loopback = request.extensions().get::<Peer>().is_some_and(|peer| peer.on_loopback);
         let forwarded = request.extensions().get::<SeenAs>().and_then(|seen| seen.host.as_ref());
-        let other = forwarded.into_iter().chain([&authority]).find(|host| !self.serves(host, on_loopback));
+        let other = forwarded.into_iter().chain(&authority).find(|host| !self.serves(host, on_loopback));
         other.map_or(Ok(()), |host| Err(Refusal::NotServed(host.host().to_owned())))
     }
 

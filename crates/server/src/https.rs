@@ -35,6 +35,10 @@ pub(crate) fn redirecting(site: Site) -> Router {
 }
 
 fn redirect(site: &Site, request: &Request) -> Response {
+    // The host of a probe is not checked.
+    if matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return StatusCode::NO_CONTENT.into_response();
+    }
     let origin = match site {
         Site::Origin(origin) => Some(origin.to_string()),
         // It was checked already.

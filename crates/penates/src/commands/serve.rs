@@ -105,6 +105,7 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
             match (is(listen.http.as_ref().and_then(ListenAddress::tcp)), is(listen.tls)) {
                 (true, _) => "--listen",
                 (false, true) => "--tls-listen",
+                (false, false) if is(listen.redirect) || address.starts_with('/') => return error.into(),
                 (false, false) => "--records-listen",
             }
         }

@@ -383,20 +383,7 @@ impl LdpConfig {
         }
         self.settings("")?;
         let first = base.split('/').nth(1).unwrap_or_default();
-        let taken = [
-            "",
-            "volumes",
-            "pages",
-            "tokencount",
-            "selections",
-            "stat",
-            "metrics",
-            "healthz",
-            "readyz",
-            "admin",
-            "fixity",
-        ];
-        if taken.contains(&first) || base == data_prefix {
+        if first.is_empty() || ROUTES.contains(&first) || base == data_prefix {
             return Err(refused(format!("ldp.base `{base}` is the path of another route")));
         }
         Ok(())
@@ -732,15 +719,39 @@ impl Config {
             return Err(refused("limits.request_burst must be at least 1; limits.request_rate = 0 allows any rate"));
         }
         self.check_memory()?;
-        for (key, path) in [("data.prefix", &self.data.prefix), ("http.base_path", &self.http.base_path)] {
-            if !path.is_empty() {
-                check_path(key, path)?;
-            }
+        if !self.data.prefix.is_empty() {
+            check_path("data.prefix", &self.data.prefix)?;
         }
+        self.check_base_path()?;
         self.ldp.check(&self.data.prefix)?;
         self.feed.check(&self.ldp.origin)?;
         self.history.trees()?;
         self.library_options().check().map_err(|error| refused(error.to_string()))
+    }
+
+    /// Refuses a base path that clients write in several ways, or that begins like a route: the
+    /// administrator's commands name routes without it.
+    fn check_base_path(&self) -> Result<(), ConfigError> {
+        let path = &self.http.base_path;
+        if path.is_empty() {
+            return Ok(());
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        let is_segment = |name: &str| !["", ".", ".."].contains(&name) && name.chars().all(is_plain);
+        let names: Vec<_> = path.split('/').collect();
+        if names[0] != "" || names.len() < 2 || !names[1..].iter().all(|name| is_segment(name)) {
+            let what = "must be like `/penates`: names of letters, digits and `-._~`, each after a `/`";
+            return Err(refused(format!("http.base_path `{path}` {what}")));
+        }
+        let begin = |path: &str| path.split('/').nth(1).map(str::to_owned);
+        let own = [&self.data.prefix, &self.ldp.base].into_iter().filter_map(|path| begin(path));
+        let taken: Vec<_> = ROUTES.iter().map(|name| (*name).to_owned()).chain(own).collect();
+        match names[1..].iter().find(|name| taken.iter().any(|route| route == *name)) {
+            Some(name) => {
+                Err(refused(format!("http.base_path `{path}` has `{name}`, which begins routes of the server")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Refuses what only a proxy makes possible if there is none, and a redirect to nowhere.
@@ -748,8 +759,10 @@ impl Config {
         let proxies = self.proxies()?;
         let ListenConfig { http, http_proxy_protocol, tls, tls_proxy_protocol, redirect, .. } = &self.listen;
         let announces = *http_proxy_protocol || *tls_proxy_protocol || self.records.proxy_protocol;
-        if announces && !proxies.are_some() {
-            return Err(refused("the PROXY protocol is spoken by trusted proxies only: set http.trusted_proxies"));
+        if announces && !proxies.have_addresses() {
+            let what =
+                "the PROXY protocol is spoken by trusted proxies only: set their addresses in http.trusted_proxies";
+            return Err(refused(what));
         }
         if *http_proxy_protocol && matches!(http, Some(ListenAddress::Unix(_))) {
             let what = "listen.http_proxy_protocol is for an address: at a Unix socket a proxy has to write fields";
@@ -840,6 +853,25 @@ impl Config {
 pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
+
+/// How paths of the server's own routes begin.
+const ROUTES: [&str; 15] = [
+    "admin",
+    "assets",
+    "feed",
+    "fixity",
+    "healthz",
+    "metrics",
+    "openapi",
+    "openapi.json",
+    "pages",
+    "readyz",
+    "records",
+    "selections",
+    "stat",
+    "tokencount",
+    "volumes",
+];
 
 /// Refuses a path that cannot be a prefix of others.
 fn check_path(key: &str, path: &str) -> Result<(), ConfigError> {

@@ -177,7 +177,9 @@ impl Acceptor {
             match announced {
                 Ok(Ok((rest, client))) => {
                     let address = client.unwrap_or(peer.address);
-                    let peer = Peer { address, is_proxy: proxies.trust(address), ..peer };
+                    // What follows is a client's if the proxy does not know its address.
+                    let is_proxy = client.is_some_and(|client| proxies.trust(client));
+                    let peer = Peer { address, is_proxy, ..peer };
                     Some((Either::Right(rest), peer))
                 }
                 Ok(Err(error)) => {

@@ -108,6 +108,17 @@ impl Listeners {
         let is_announced = config.listen.http_proxy_protocol;
         let over_tcp =
             |listener: TcpListener| (local_address(&listener), Listener::Tcp(Port { listener, is_announced }));
+        // Before the others: none of them may take its path, which gives all rights.
+        let (socket, socket_path) = match folder {
+            Some(folder) => {
+                let path = folder.join(SOCKET_NAME);
+                let socket = unix::bind_private(folder, &path)
+                    .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
+                (Some(socket), Some(path))
+            }
+            // No server is needed: any process may open the store itself.
+            None => (None, None),
+        };
         let mut http_socket = None;
         let (http_address, http) = match (http_given, &config.listen.http) {
             (Some(given), _) => Some(over_tcp(given)),
@@ -149,16 +160,6 @@ impl Listeners {
             (Some(given), _, Some(acceptor)) => Some((given, acceptor)),
             (None, Some(address), Some(acceptor)) => Some((bind_tcp(address)?, acceptor)),
             _ => None,
-        };
-        let (socket, socket_path) = match folder {
-            Some(folder) => {
-                let path = folder.join(SOCKET_NAME);
-                let socket = unix::bind_private(folder, &path)
-                    .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
-                (Some(socket), Some(path))
-            }
-            // No server is needed: any process may open the store itself.
-            None => (None, None),
         };
         let redirect = config.listen.redirect.map(bind_tcp).transpose()?;
         let addresses = Addresses {

@@ -74,7 +74,8 @@ impl Hop {
     /// The address, with or without a port; `None` if a proxy hides it or does not know it.
     pub(super) fn address(&self) -> Result<Option<IpAddr>, Malformed> {
         let Some(node) = &self.node else { return Ok(None) };
-        if node.eq_ignore_ascii_case(UNKNOWN) || node.starts_with('_') || node == SOCKET {
+        let name = node.split_once(':').map_or(node.as_str(), |(name, _port)| name);
+        if name.eq_ignore_ascii_case(UNKNOWN) || name.starts_with('_') || node == SOCKET {
             return Ok(None);
         }
         match address(node) {

@@ -54,7 +54,9 @@ fn the_client_is_the_last_address_that_is_no_proxy() {
 
 #[test]
 fn an_address_that_is_hidden_is_that_of_the_proxy_that_hides_it() {
-    assert_eq!(address_of(&["203.0.113.7, unknown, 10.0.0.9"]), "10.0.0.9");
+    for hidden in ["unknown", "unknown:4711", "_hidden", "_hidden:_port"] {
+        assert_eq!(address_of(&[&format!("203.0.113.7, {hidden}, 10.0.0.9")]), "10.0.0.9", "{hidden}");
+    }
     for hidden in ["_hidden", "Unknown", "unix:"] {
         assert_eq!(address_of(&[hidden]), "", "{hidden}");
     }

@@ -46,6 +46,16 @@ async fn a_server_that_cannot_listen_releases_the_folder() {
 }
 
 #[tokio::test]
+async fn the_socket_for_proxies_cannot_take_the_path_of_the_administrators_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = on_free_ports();
+    config.listen.http = Some(format!("unix:{}", folder.path().join("penates.sock").display()).parse().unwrap());
+    let refused = server::serve(config, open_store(folder.path()), |_| panic!("it is not ready"), async {}).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("another program listens there"), "{message}");
+}
+
+#[tokio::test]
 async fn a_configuration_that_opens_the_text_to_everybody_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = on_free_ports();
