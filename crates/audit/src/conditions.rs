@@ -15,6 +15,8 @@ pub enum WantedResult {
     Ok,
     /// It was not done, as far as is known.
     Failed,
+    /// It may have been done.
+    Unknown,
     /// Exactly this.
     Exactly(EventResult),
 }
@@ -23,10 +25,16 @@ impl WantedResult {
     fn is(self, result: EventResult) -> bool {
         match self {
             Self::Ok => result.is_ok(),
-            Self::Failed => !result.is_ok() && result != EventResult::Unknown,
+            Self::Failed => !result.is_ok() && !is_unknown(result),
+            Self::Unknown => is_unknown(result),
             Self::Exactly(wanted) => result == wanted,
         }
     }
+}
+
+/// Whether nobody knows the outcome: that is what doors answer with 504.
+fn is_unknown(result: EventResult) -> bool {
+    matches!(result, EventResult::Unknown | EventResult::Status(504))
 }
 
 impl FromStr for WantedResult {
@@ -36,7 +44,7 @@ impl FromStr for WantedResult {
         match text {
             "ok" => Ok(Self::Ok),
             "failed" => Ok(Self::Failed),
-            "unknown" => Ok(Self::Exactly(EventResult::Unknown)),
+            "unknown" => Ok(Self::Unknown),
             _ => match text.parse() {
                 Ok(status @ 100..=999) => Ok(Self::Exactly(EventResult::Status(status))),
                 _ => Err(format!("`{text}` is no result: write ok, failed, unknown, or a status such as 412")),

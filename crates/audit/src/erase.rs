@@ -46,14 +46,15 @@ impl Audit {
     /// Servers that share a store replace rows by their clocks. So records that are younger than
     /// these may differ (`clock_skew_max`) are left.
     pub async fn erase(&self, whom: &Whom, before: UnixMillis) -> ObjectsResult<Erased> {
-        // Records that this server has not written yet, or will write again.
-        self.auditor().finish().await;
         let heads = &self.heads;
         let settled = match heads.store().capabilities().is_shared {
             true => UnixMillis(heads.clock().now().0.saturating_sub(millis(heads.options().clock_skew_max))),
             false => heads.clock().now(),
         };
         let until = before.min(settled);
+        // Records that this server has not written yet, or will write again. Those that begin from
+        // now on are not before `until`.
+        self.auditor().finish().await;
         let mut records = 0;
         for part in self.parts(UnixMillis(0), until).await? {
             records += self.erase_in(&part, whom, until).await?;

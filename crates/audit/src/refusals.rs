@@ -2,9 +2,11 @@
 //! of one client within a minute are one event.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use budget::Party;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -27,6 +29,14 @@ pub(super) struct Refusals {
     begun: Notify,
 }
 
+/// The network of a client: one that has an IPv6 network has all its addresses.
+fn network_of(address: IpAddr) -> IpAddr {
+    match Party::of_address(address) {
+        Party::Network(network) => network,
+        Party::Local | Party::Token(_) => address,
+    }
+}
+
 impl Refusals {
     pub(super) fn new(recorder: Arc<Recorder>) -> Self {
         Self { recorder, counted: Mutex::default(), begun: Notify::new() }
@@ -35,7 +45,8 @@ impl Refusals {
     /// Counts a refusal. The first of a client in this minute says what was refused.
     pub(super) fn count(&self, event: Event) {
         let mut counted = self.counted.lock();
-        let client = (Actor { agent: None, ..event.actor.clone() }, event.result);
+        let address = event.actor.address.map(network_of);
+        let client = (Actor { agent: None, address, ..event.actor.clone() }, event.result);
         let is_crowded = counted.len() >= CLIENTS_MAX && !counted.contains_key(&client);
         let (client, event) = match is_crowded {
             true => ((Actor::default(), event.result), Event { actor: Actor::default(), ..event }),

@@ -202,7 +202,7 @@ impl App {
     fn layered(&self, via: Via, routes: Router) -> Router {
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         let quotas = (!via.is_admin()).then(|| self.quotas.clone());
-        let trail = Trail::new(via, self.library.audit.clone(), &self.config.audit, self.ldp.settings());
+        let trail = Trail::new(via, self.library.audit.clone(), &self.config, self.ldp.settings());
         layered(routes, Arc::new(self.policy(via)), hosts, quotas, trail, self.live.clone())
     }
 

@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use percent_encoding::percent_decode_str;
 
 use crate::access::Via;
-use crate::config::{AuditConfig, AuditMode};
+use crate::config::{AuditConfig, AuditMode, Config};
 use crate::local_user::LocalUser;
 use crate::problem;
 
@@ -25,8 +25,14 @@ use crate::problem;
 /// what is requested there.
 const READ_BY_POST: [&str; 4] = ["/volumes", "/pages", "/tokencount", "/selections"];
 
-/// The beginning of routes of records.
-const RECORDS: &str = "/records";
+/// Routes whose POST reads everything again, and changes nothing.
+const VERIFYING: [&str; 2] = ["/volumes/{id}/verify", "/fcr:verify"];
+
+/// How routes of records begin.
+const RECORDS: [&str; 2] = ["/records/", "/records:"];
+
+/// The route of a selection. Whoever may read may delete one, so failures of that are not recorded.
+const SELECTION: &str = "/selections/{selection}";
 
 /// The route of the audit. Whoever reads it is recorded.
 const AUDIT: &str = "/admin/audit";
@@ -42,14 +48,16 @@ pub(crate) struct Trail {
     is_for_admins: bool,
     /// The path of the repository.
     base: String,
+    /// The second path of the data door.
+    prefix: String,
     /// The user of this process, for requests that it makes itself.
     user: Option<String>,
 }
 
 impl Trail {
     /// `None`: nothing is to be recorded.
-    pub(crate) fn new(via: Via, audit: Audit, config: &AuditConfig, ldp: &LdpSettings) -> Option<Arc<Self>> {
-        let AuditConfig { changes, resource_reads, .. } = *config;
+    pub(crate) fn new(via: Via, audit: Audit, config: &Config, ldp: &LdpSettings) -> Option<Arc<Self>> {
+        let AuditConfig { changes, resource_reads, .. } = config.audit;
         if [changes, resource_reads] == [AuditMode::Off; 2] {
             return None;
         }
@@ -60,6 +68,7 @@ impl Trail {
             resource_reads,
             is_for_admins: via.is_admin(),
             base: ldp.base.clone(),
+            prefix: config.data.prefix.clone(),
             user,
         }))
     }
@@ -83,9 +92,22 @@ impl Trail {
         if is_read && (route == AUDIT || self.is_resource(route)) {
             return Some(EventKind::Read);
         }
-        let is_selecting = *method == Method::POST && READ_BY_POST.iter().any(|end| route.ends_with(end));
-        let is_other = method.is_safe() || is_selecting || route.starts_with(RECORDS) || is_copying(route);
+        let is_reading = *method == Method::POST && self.is_read_by_post(route);
+        let is_record = RECORDS.iter().any(|begin| route.starts_with(begin));
+        let is_other = method.is_safe() || is_reading || is_record || is_copying(route);
         (!is_other).then_some(EventKind::Change)
+    }
+
+    fn is_read_by_post(&self, route: &str) -> bool {
+        let of_data = self.of_data(route);
+        let of_resources = route.strip_prefix(self.base.as_str()).unwrap_or(route);
+        READ_BY_POST.contains(&of_data) || VERIFYING.contains(&of_data) || VERIFYING.contains(&of_resources)
+    }
+
+    /// A route without the second path of the data door.
+    fn of_data<'a>(&self, route: &'a str) -> &'a str {
+        let below = route.strip_prefix(self.prefix.as_str()).filter(|below| below.starts_with('/'));
+        below.unwrap_or(route)
     }
 
     fn is_resource(&self, route: &str) -> bool {
@@ -105,7 +127,8 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     if !auditor.keeps_events() {
         return next.run(request).await;
     }
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let wanted = if route.is_empty() { None } else { trail.wanted(request.method(), route) };
     let asked = Asked::of(&request, trail.user.as_ref());
     let Some((kind, mode)) = wanted else {
@@ -129,7 +152,8 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
         }
         return response;
     }
-    if status == StatusCode::METHOD_NOT_ALLOWED {
+    let is_open_to_readers = trail.of_data(route) == SELECTION;
+    if status == StatusCode::METHOD_NOT_ALLOWED || (is_open_to_readers && !status.is_success()) {
         return response;
     }
     let event = asked.event(kind, &response);
@@ -237,13 +261,25 @@ fn target_of(uri: &Uri, kind: EventKind) -> (String, Option<String>) {
     let query = uri.query().filter(|query| !query.is_empty() && kind != EventKind::Refusal);
     let Some(query) = query else { return (path, None) };
     if path != TOKENS {
-        return (path, Some(query.to_owned()));
+        let query = without_secrets(query, path == AUDIT);
+        return (path, Some(query));
     }
     let (names, others): (Vec<_>, Vec<_>) =
         form_urlencoded::parse(query.as_bytes()).partition(|(key, _)| key == "name");
     let name: String = names.into_iter().map(|(_, name)| name).collect();
     let others: Vec<String> = others.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     (format!("{TOKENS}/{name}"), Some(others.join("&")).filter(|others| !others.is_empty()))
+}
+
+/// A query without secrets (RFC 6750, section 2.3) and, if it reads the audit, without the person
+/// whom it asks for: an erasure does not look into queries.
+fn without_secrets(query: &str, reads_audit: bool) -> String {
+    let fields = query.split('&').map(|field| match field.split_once('=') {
+        Some((key @ "access_token", _)) => format!("{key}=…"),
+        Some((key @ ("token" | "address"), _)) if reads_audit => format!("{key}=…"),
+        _ => field.to_owned(),
+    });
+    fields.collect::<Vec<_>>().join("&")
 }
 
 fn decoded(path: &str) -> String {
@@ -269,7 +305,6 @@ mod tests {
 
     use super::*;
     use crate::app::App;
-    use crate::config::Config;
 
     async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
@@ -318,6 +353,31 @@ mod tests {
         assert!(events[0].actor.user.is_some());
     }
 
+    #[tokio::test]
+    async fn what_is_a_change_depends_on_the_route_and_not_on_how_it_looks() {
+        let (app, _faults, _folder) = app().await;
+        let config = Config::default();
+        let ldp = LdpSettings { base: "/recordsets/volumes".to_owned(), ..LdpSettings::default() };
+        let trail = Trail::new(Via::Network, app.library().audit.clone(), &config, &ldp).unwrap();
+        let is_change = |method: Method, route: &str| trail.kind(&method, route) == Some(EventKind::Change);
+        for route in
+            ["/recordsets/volumes", "/recordsets/volumes/", "/recordsets/volumes/{*path}", "/selections/{selection}"]
+        {
+            assert!(is_change(Method::POST, route) && is_change(Method::DELETE, route), "{route}");
+        }
+        for route in [
+            "/volumes",
+            "/data-api/pages",
+            "/volumes/{id}/verify",
+            "/data-api/volumes/{id}/verify",
+            "/recordsets/volumes/fcr:verify",
+            "/records/{id}",
+            "/records:batchWrite",
+        ] {
+            assert!(!is_change(Method::POST, route), "{route}");
+        }
+    }
+
     #[test]
     fn a_target_is_the_path_as_people_write_it() {
         let target = |uri: &str, kind| target_of(&uri.parse().unwrap(), kind);
@@ -328,6 +388,10 @@ mod tests {
         );
         assert_eq!(target("/admin/tokens?name=a", EventKind::Change), ("/admin/tokens/a".to_owned(), None));
         assert_eq!(target("/rest/?x=y", EventKind::Refusal), ("/rest/".to_owned(), None));
+        let asked = target("/admin/audit?token=jane&address=1.2.3.4&kind=read", EventKind::Read);
+        assert_eq!(asked.1.as_deref(), Some("token=…&address=…&kind=read"), "it names nobody");
+        let secret = target("/rest/a?access_token=s&x=1", EventKind::Change);
+        assert_eq!(secret.1.as_deref(), Some("access_token=…&x=1"));
         assert_eq!(path_of("http://h:1/rest/a%20b"), "/rest/a b");
     }
 }

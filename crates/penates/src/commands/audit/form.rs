@@ -123,7 +123,8 @@ impl Form {
                 let query = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
                 let made = made.map(|made| format!(" -> {made}")).unwrap_or_default();
                 let times = if count > 1 { format!("  {count} times") } else { String::new() };
-                output.line(format!("{at}  {identity}  {kind}  {action} {target}{query}{made}  {result}{times}"))
+                output
+                    .line(plain(&format!("{at}  {identity}  {kind}  {action} {target}{query}{made}  {result}{times}")))
             }
             Self::Csv => {
                 let some = |text: Option<String>| text.unwrap_or_default();
@@ -163,10 +164,22 @@ impl Form {
     }
 }
 
+/// A cell that no spreadsheet takes for a formula. Strangers write some of them.
+fn harmless(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if is_formula { format!("'{cell}") } else { cell.to_owned() }
+}
+
+/// Text of one line that does nothing to a terminal.
+fn plain(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().map(escaped).collect()
+}
+
 /// Prints a line of CSV (RFC 4180).
 fn csv_line(cells: &[String; COLUMNS.len()], output: &mut Output) -> anyhow::Result<()> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    writer.write_record(cells)?;
+    writer.write_record(cells.iter().map(|cell| harmless(cell)))?;
     output.bytes(&writer.into_inner().map_err(|error| error.into_error())?)
 }
 
