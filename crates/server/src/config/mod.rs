@@ -739,7 +739,7 @@ impl Config {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
         let is_segment = |name: &str| !["", ".", ".."].contains(&name) && name.chars().all(is_plain);
         let names: Vec<_> = path.split('/').collect();
-        if names[0] != "" || names.len() < 2 || !names[1..].iter().all(|name| is_segment(name)) {
+        if !names[0].is_empty() || names.len() < 2 || !names[1..].iter().all(|name| is_segment(name)) {
             let what = "must be like `/penates`: names of letters, digits and `-._~`, each after a `/`";
             return Err(refused(format!("http.base_path `{path}` {what}")));
         }

@@ -72,11 +72,6 @@ impl Proxies {
         })
     }
 
-    /// Whether there are any.
-    pub(crate) fn are_some(&self) -> bool {
-        self.trusts_sockets || self.have_addresses()
-    }
-
     /// Whether there are any that connect from an address.
     pub(crate) fn have_addresses(&self) -> bool {
         !self.networks.is_empty()
