@@ -38,7 +38,7 @@ pub(crate) struct FoundFile {
 
 impl FoundFile {
     /// Whether an earlier backup has the same bytes. Files of rows are those that the engine names
-    /// by a checksum. Contents only grow until they are whole. All other files are small or change.
+    /// by a checksum. Contents of a cut never change. All other files are small or change.
     pub(crate) fn is(&self, entry: &Entry) -> bool {
         let is_named = match (&self.checksum, &entry.checksum) {
             (Some(checksum), Some(known)) => checksum == known,

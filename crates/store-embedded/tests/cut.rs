@@ -154,6 +154,42 @@ async fn check(folder: &Path, before: &[u64]) {
     store.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_cut_during_an_upload_has_no_file_of_it_and_the_copy_forgets_the_upload() {
+    let data = support::folder();
+    let store = open(data.path()).unwrap();
+    let sealed = stream::iter([Ok(Bytes::from(vec![7; 5_000]))]).boxed();
+    let sealed = store.put_content(call(), Bytes::from("owner"), sealed).await.unwrap();
+    let (sender, receiver) = futures::channel::mpsc::unbounded();
+    sender.unbounded_send(Ok(Bytes::from(vec![1; 3 << 20]))).unwrap();
+    let uploading = tokio::spawn({
+        let store = store.clone();
+        async move { store.put_content(call(), Bytes::from("owner"), receiver.boxed()).await }
+    });
+    let contents = |folder: &Path| -> Vec<_> { support::files(&folder.join("contents")).into_keys().collect() };
+    let began = Instant::now();
+    while contents(data.path()).len() < 2 {
+        assert!(began.elapsed() < PATIENCE, "the upload does not begin");
+        tokio::task::yield_now().await;
+    }
+    let cut = store.cut(call()).await.unwrap();
+    let linked = contents(&data.path().join(&cut.folder));
+    assert!(linked.len() == 1 && linked[0].ends_with(sealed.to_string()), "{linked:?}");
+    sender.unbounded_send(Ok(Bytes::from("more"))).unwrap();
+    drop(sender);
+    uploading.await.unwrap().unwrap();
+    let restored = support::folder();
+    copy(data.path(), &cut, restored.path());
+    store.close().await.unwrap();
+
+    let copy = open(restored.path()).unwrap();
+    copy.sweep(call()).await.unwrap();
+    let known = copy.walk(call(), Table::Contents, None, 10).await.unwrap().partitions;
+    assert_eq!(known, [Bytes::copy_from_slice(&sealed.0)], "the upload is left behind");
+    assert!(copy.read_content(call(), sealed, 0..u64::MAX).await.unwrap().is_some());
+    copy.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_cut_that_nobody_reads_is_deleted_by_the_next_process_or_the_next_cut() {
     let data = support::folder();

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use store::{ContentId, StoreError, StoreResult, UnixMillis};
+use store::{ContentId, ContentState, StoreError, StoreResult, UnixMillis};
 
 use super::link;
 use crate::folder::io_error;
@@ -35,36 +35,49 @@ pub(super) fn link_all(from: &Path, to: &Path) -> StoreResult<Linked> {
     (0..=u8::MAX).map(|shard| link_shard(shard).map_err(linking)).collect()
 }
 
-/// Links what came since [`link_all`] and removes what went, as far as the headers of the cut say
-/// so. Nobody removes a file meanwhile.
-pub(super) fn link_changed(
+/// Links what came since [`link_all`]. Nobody removes a file meanwhile.
+pub(super) fn link_new(
     from: &Path,
     to: &Path,
-    linked: &mut Linked,
+    linked: &Linked,
     view: &View<'_>,
     now: UnixMillis,
 ) -> StoreResult<()> {
     let linking = |source| io_error("linking contents of", from, source);
-    let has_header = |id| match header_in(view, id, now) {
-        Err(StoreError::Corrupt { .. }) => Ok(true),
-        header => Ok::<_, StoreError>(header?.is_some()),
-    };
     for (shard, linked) in (0..=u8::MAX).zip(linked) {
         let (from, to) = (from.join(shard_name(shard)), to.join(shard_name(shard)));
         let present = list(&from).map_err(linking)?;
-        for id in linked.difference(&present) {
-            if !has_header(*id)? {
-                fs::remove_file(to.join(id.to_string())).map_err(linking)?;
-            }
-        }
         for id in present.difference(linked) {
-            if has_header(*id)? {
+            if is_whole(view, *id, now)? {
                 private::create_folders(&to).map_err(linking)?;
                 is_linked(&from, &to, *id).map_err(linking)?;
             }
         }
     }
     Ok(())
+}
+
+/// Removes the links to contents that are not sealed in the view, or that it does not have. Their
+/// files may still grow. A store that opens the cut deletes what is left of them.
+pub(super) fn unlink_others(to: &Path, linked: &Linked, view: &View<'_>, now: UnixMillis) -> StoreResult<()> {
+    for (shard, linked) in (0..=u8::MAX).zip(linked) {
+        let to = to.join(shard_name(shard));
+        for id in linked {
+            if !is_whole(view, *id, now)? {
+                let path = to.join(id.to_string());
+                fs::remove_file(&path).map_err(|source| io_error("removing", &path, source))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a content is sealed: its file never changes. If its header cannot be read, it may be.
+fn is_whole(view: &View<'_>, id: ContentId, now: UnixMillis) -> StoreResult<bool> {
+    match header_in(view, id, now) {
+        Err(StoreError::Corrupt { .. }) => Ok(true),
+        header => Ok(header?.is_some_and(|(_, header)| header.state == ContentState::Sealed)),
+    }
 }
 
 fn shard_name(shard: u8) -> String {

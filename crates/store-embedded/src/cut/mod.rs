@@ -5,10 +5,11 @@
 //! 2. Removals of contents wait from here on, and no group is committed in any lane. That is the
 //!    moment of the cut. `lane.rs` links journals and lists of files, which takes milliseconds.
 //! 3. Groups are committed again. Files of rows are linked: the engine deletes none that somebody
-//!    still reads. The contents that came or went since the first step are decided by the headers
-//!    of that moment, and removals go on.
+//!    still reads. Contents that came since the first step are linked, and removals go on. Then the
+//!    links to contents are removed that the headers of that moment do not call sealed: uploads may
+//!    still write to their files.
 //!
-//! Files of rows and contents never change, and journals only grow: how many of their bytes belong
+//! Files of rows and of sealed contents never change, and journals only grow: how many of their bytes belong
 //! to the cut is in [`Cut::lengths`]. So what a backup copies is what a crash at that moment would
 //! have left, and opening it is the same as opening that.
 
@@ -37,7 +38,7 @@ impl EmbeddedStore {
         let made = blocking(deadline, move || {
             let folder = CutFolder::make(database.folder.path())?;
             let (from, to) = (database.folder.contents(), folder.path().join("contents"));
-            let mut linked = contents::link_all(&from, &to)?;
+            let linked = contents::link_all(&from, &to)?;
             let no_removals = removals.blocking_write();
             let (lanes, view) = {
                 let held = database.tables.iter().map(|(lane, tables)| (lane, tables, tables.hold()));
@@ -51,8 +52,10 @@ impl EmbeddedStore {
                 let view = database.tables.of(Table::Contents.lane())?.view();
                 (lanes.into_iter().map(|(lane, _)| lane).collect::<Vec<_>>(), view)
             };
-            contents::link_changed(&from, &to, &mut linked, &view, now)?;
-            drop((no_removals, view));
+            contents::link_new(&from, &to, &linked, &view, now)?;
+            drop(no_removals);
+            contents::unlink_others(&to, &linked, &view, now)?;
+            drop(view);
             let cut = finish(&database, &folder, lanes, level)?;
             Ok((cut, folder))
         });
