@@ -1,14 +1,15 @@
 //! Checks backups: whether each file is there, with the bytes that its digest names.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs;
 use std::io;
 
 use serde::Serialize;
 
 use crate::digest;
 use crate::error::{BackupError, BackupResult};
-use crate::folder::Backups;
+use crate::file::open_regular;
+use crate::folder::{Backups, SET_ASIDE};
 use crate::manifest::{Entry, Line};
 
 /// Something that is wrong.
@@ -36,8 +37,9 @@ pub struct Checked {
 }
 
 impl Backups {
-    /// Reads some backups whole. A damaged file is set aside if `sets_aside` is true: then the next
-    /// backup copies it again.
+    /// Reads some backups whole. A file with other bytes than its digest names is set aside if
+    /// `sets_aside` is true: then the next backup copies it again. The folder is open for
+    /// [`Access::Delete`](crate::Access) in that case, so that nobody uses the file.
     pub fn check(&self, ids: &[String], sets_aside: bool, took: &mut dyn FnMut(u64)) -> BackupResult<Checked> {
         let mut checked = Checked::default();
         // What was found of each file.
@@ -85,16 +87,17 @@ impl Backups {
     /// What is wrong with a file, if anything is.
     fn check_file(&self, entry: &Entry, sets_aside: bool, took: &mut dyn FnMut(u64)) -> Option<String> {
         let path = self.file(&entry.sha256);
-        let read = File::open(&path).and_then(|mut file| digest::copy(&mut file, &mut io::sink(), took));
-        let wrong = match read {
-            Ok(digests) if digests.sha256 == entry.sha256 && digests.bytes == entry.bytes => return None,
-            Ok(_) => "it is damaged".to_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some("it is missing".to_owned()),
-            Err(error) => format!("it cannot be read: {error}"),
-        };
-        if sets_aside && let Err(error) = std::fs::rename(&path, path.with_extension("damaged")) {
-            return Some(format!("{wrong}, and cannot be set aside: {error}"));
+        let read = open_regular(&path).and_then(|mut file| digest::copy(&mut file, &mut io::sink(), took));
+        match read {
+            Ok(digests) if digests.sha256 == entry.sha256 && digests.bytes == entry.bytes => None,
+            Ok(_) if sets_aside => match fs::rename(&path, path.with_extension(SET_ASIDE)) {
+                Ok(()) => Some("it is damaged, and was set aside".to_owned()),
+                Err(error) => Some(format!("it is damaged, and cannot be set aside: {error}")),
+            },
+            Ok(_) => Some("it is damaged".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some("it is missing".to_owned()),
+            // The disk may read it the next time.
+            Err(error) => Some(format!("it cannot be read: {error}")),
         }
-        Some(wrong)
     }
 }

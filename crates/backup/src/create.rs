@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::digest::{self, Digests};
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::folder::{Backups, create, create_or_open, make_folders, sync_all, sync_folder};
+use crate::file::{create, create_or_open, make_folders, remove, sync_all, sync_folder};
+use crate::folder::Backups;
 use crate::manifest::{End, Entry, FORM, Header, Known, Line, Reader, Summary};
 use crate::source::{Found, FoundFile, Source};
 
@@ -73,7 +74,7 @@ impl Backups {
         let id = self.free_id(&options.id)?;
         let path = unfinished.join(format!("{id}.jsonl"));
         // One with the same name that did not end is still read.
-        let _ = fs::remove_file(&path);
+        remove(&path)?;
         let header = Header {
             form: FORM,
             id: id.clone(),
@@ -184,8 +185,8 @@ impl Making<'_> {
         let backups = self.backups;
         self.known.iter_mut().find_map(|known| {
             let entry = known.find(&file.path).filter(|entry| file.is(entry))?;
-            let there = fs::metadata(backups.file(&entry.sha256)).ok()?;
-            (there.len() == entry.bytes).then(|| Entry { modified: file.modified, ..entry.clone() })
+            let there = fs::symlink_metadata(backups.file(&entry.sha256)).ok()?;
+            (there.is_file() && there.len() == entry.bytes).then(|| Entry { modified: file.modified, ..entry.clone() })
         })
     }
 
@@ -195,6 +196,7 @@ impl Making<'_> {
         let reading = |error| io_error("reading", &from, error);
         let mut bytes = self.source.read(&file).map_err(reading)?;
         let copied = self.backups.unfinished().join("copied");
+        remove(&copied)?;
         let digests = if self.links {
             digest::copy(&mut bytes, &mut io::sink(), self.took).map_err(reading)?
         } else {
@@ -215,7 +217,7 @@ impl Making<'_> {
         let is_new = !place.exists();
         fs::rename(&copied, &place).map_err(moving)?;
         // Two links to the same file are not renamed to one.
-        let _ = fs::remove_file(&copied);
+        remove(&copied)?;
         self.unsynced_bytes += digests.bytes;
         let Digests { bytes, sha256, .. } = digests;
         Ok((Entry { path: file.path, bytes, sha256, modified: file.modified, checksum: file.checksum }, is_new))
@@ -225,7 +227,6 @@ impl Making<'_> {
     fn link(&self, from: &Path, file: &FoundFile, to: &Path) -> BackupResult<()> {
         let linking = |error| io_error("linking to", to, error);
         if file.checksum.is_some() || file.path.starts_with("contents/") {
-            let _ = fs::remove_file(to);
             return fs::hard_link(from, to).map_err(linking);
         }
         let mut bytes = self.source.read(file).map_err(linking)?;

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::folder::{Backups, sync_folder};
+use crate::file::sync_folder;
+use crate::folder::{Backups, SET_ASIDE};
 use crate::manifest::Line;
 
 /// What was deleted.
@@ -21,7 +23,7 @@ pub struct Deleted {
 }
 
 impl Backups {
-    /// Deletes backups, and then all files that no backup has. If it is interrupted, the next
+    /// Deletes backups, and then all files that no backup has, with those that were set aside. If it is interrupted, the next
     /// deletion does the rest. The folder is open for [`Access::Delete`](crate::Access).
     ///
     /// Errors: as of reading the backups that are left, before anything is deleted: a file is
@@ -57,7 +59,9 @@ impl Backups {
         for shard in fs::read_dir(&files).map_err(listing)? {
             for file in fs::read_dir(shard.map_err(listing)?.path()).map_err(listing)? {
                 let file = file.map_err(listing)?;
-                let is_used = file.file_name().to_str().and_then(digest_of).is_some_and(|name| used.contains(&name));
+                let name = file.file_name();
+                let digest = digest_of_file(Path::new(&name));
+                let is_used = digest.is_some_and(|digest| used.contains(&digest));
                 if !is_used {
                     deleted.files += 1;
                     deleted.bytes += file.metadata().map_or(0, |metadata| metadata.len());
@@ -78,6 +82,13 @@ impl Backups {
         }
         Ok(())
     }
+}
+
+/// The digest that the name of a file has; one that was set aside still has it.
+fn digest_of_file(name: &Path) -> Option<[u8; 32]> {
+    let is_set_aside = name.extension().is_some_and(|extension| extension == SET_ASIDE);
+    let digest = if is_set_aside { name.file_stem()? } else { name.as_os_str() };
+    digest.to_str().and_then(digest_of)
 }
 
 fn digest_of(sha256: &str) -> Option<[u8; 32]> {

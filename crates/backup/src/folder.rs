@@ -1,11 +1,11 @@
 //! A folder of backups: its form, its locks and its backups.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{BackupError, BackupResult, io_error};
+use crate::file::{create, create_or_open, make_folders, remove, sync_folder};
 use crate::manifest::{Header, Reader, Summary};
 
 /// The file that says what the folder is.
@@ -14,6 +14,9 @@ const FORM_FILE: &str = "penates-backups";
 /// What it says.
 const FORM: &str = "penates-backups 1\n";
 
+/// The extension of files that were set aside.
+pub(crate) const SET_ASIDE: &str = "damaged";
+
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -21,7 +24,7 @@ pub enum Access {
     Add,
     /// Read backups.
     Read,
-    /// Delete backups.
+    /// Delete backups, or set files aside.
     Delete,
 }
 
@@ -133,6 +136,7 @@ fn make(path: &Path) -> BackupResult<()> {
         make_folders(&path.join(folder)).map_err(making)?;
     }
     let unfinished = path.join(".penates-backups.unfinished");
+    remove(&unfinished)?;
     let mut file = create(&unfinished).map_err(making)?;
     file.write_all(FORM.as_bytes()).and_then(|()| file.sync_all()).map_err(making)?;
     fs::rename(&unfinished, path.join(FORM_FILE)).map_err(making)?;
@@ -163,30 +167,4 @@ fn lock(path: &Path, access: Access) -> BackupResult<Option<File>> {
 /// Whether an error says that nothing can be written there.
 fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
-}
-
-/// Makes a file that only its owner may read, or truncates it.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-pub(crate) fn create_or_open(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// Makes folders that only their owner may enter, where they are missing.
-pub(crate) fn make_folders(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// Makes the names in a folder durable.
-pub(crate) fn sync_folder(path: &Path) -> BackupResult<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", path, source))
-}
-
-/// Makes everything durable that was written to the file system of a folder.
-pub(crate) fn sync_all(path: &Path) -> BackupResult<()> {
-    let syncing = |source| io_error("syncing", path, source);
-    let folder = File::open(path).map_err(syncing)?;
-    rustix::fs::syncfs(&folder).map_err(|error| syncing(error.into()))
 }

@@ -26,6 +26,7 @@ mod create;
 mod delete;
 mod digest;
 mod error;
+mod file;
 mod folder;
 mod manifest;
 mod place;

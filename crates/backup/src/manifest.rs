@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{BackupError, BackupResult, io_error};
+use crate::file::open_regular;
 
 /// The form of the lines that this program writes, and the newest that it reads.
 pub(crate) const FORM: u32 = 1;
@@ -102,6 +103,11 @@ pub(crate) fn is_within(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
+/// Whether a text is a SHA-256 as it is written here. It becomes a part of a path.
+fn is_digest(sha256: &str) -> bool {
+    sha256.len() == 64 && sha256.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// Reads the lines of a backup.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -117,8 +123,9 @@ impl Reader {
     pub(crate) fn open(path: &Path) -> BackupResult<Self> {
         let backup = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let damaged = |what: &str| BackupError::Damaged { backup: backup.clone(), what: what.to_owned() };
-        let file = match File::open(path) {
+        let file = match open_regular(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BackupError::Absent(backup)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(damaged(&error.to_string())),
             file => file.map_err(|source| io_error("opening", path, source))?,
         };
         let mut lines = BufReader::new(file);
@@ -156,6 +163,9 @@ impl Reader {
                 return Err(self.damaged("its list of files is not the one that was written"));
             }
             Line::End { .. } => {}
+            Line::File(Entry { path, sha256, .. }) if !is_digest(sha256) => {
+                return Err(self.damaged(format!("{sha256:?} of {path:?} is no SHA-256")));
+            }
             Line::File(Entry { path, .. }) | Line::Folder { folder: path } => {
                 if !is_within(path) || in_order(&self.last, path) != Ordering::Less {
                     return Err(self.damaged(format!("{path:?} is no path of a file of a store, or not in order")));

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::folder::{make_folders, sync_folder};
+use crate::file::{make_folders, sync_folder};
 
 /// The folder in which a store is restored.
 const RESTORING: &str = "restoring";

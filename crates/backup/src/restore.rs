@@ -1,13 +1,14 @@
 //! Writes the files of a backup.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::digest;
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::folder::{Backups, create, make_folders, sync_all};
+use crate::file::{create, make_folders, open_regular, sync_all};
+use crate::folder::Backups;
 use crate::manifest::{Entry, Line, Summary};
 
 /// A backup that was restored.
@@ -40,9 +41,12 @@ impl Backups {
     fn restore_file(&self, id: &str, entry: &Entry, to: &Path, took: &mut dyn FnMut(u64)) -> BackupResult<()> {
         let damaged = |what: String| BackupError::Damaged { backup: id.to_owned(), what };
         let (from, to) = (self.file(&entry.sha256), to.join(&entry.path));
-        let mut bytes = match File::open(&from) {
+        let mut bytes = match open_regular(&from) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(damaged(format!("{} is missing", entry.path)));
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(damaged(format!("{}: {error}", entry.path)));
             }
             file => file.map_err(|source| io_error("opening", &from, source))?,
         };

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::create::{Created, Options};
 use crate::digest;
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::folder::{create, make_folders, sync_all};
+use crate::file::{create, make_folders, sync_all};
 use crate::manifest::{End, Entry, FORM, Header, Line, Reader, Summary, is_within};
 use crate::restore::Restored;
 use crate::source::{Found, FoundFile, Source};

@@ -105,7 +105,7 @@ impl Subject {
     }
 
     fn problems(&self, sets_aside: bool) -> usize {
-        let backups = self.open(Access::Read);
+        let backups = self.open(if sets_aside { Access::Delete } else { Access::Read });
         let ids = backups.ids().unwrap();
         backups.check(&ids, sets_aside, &mut |_| ()).unwrap().problems.len()
     }
@@ -217,6 +217,73 @@ fn damage_among_the_backups_is_found_never_restored_and_healed_by_the_next_backu
     assert_eq!(subject.restored(&first.header.id), files(&subject.data()));
     fs::remove_file(subject.stored("a content")).unwrap();
     assert_eq!(subject.problems(false), 2, "both backups lack it");
+}
+
+#[test]
+fn only_a_file_with_other_bytes_is_set_aside_and_it_stays_while_a_backup_names_it() {
+    let mut subject = Subject::new();
+    let first = subject.create().unwrap();
+    let (rows, record) = (subject.stored("rows 1"), subject.stored("record"));
+    fs::write(&rows, "ROWS 1").unwrap();
+    // What cannot be read is left as it is.
+    fs::remove_file(&record).unwrap();
+    fs::create_dir(&record).unwrap();
+    assert_eq!(subject.problems(true), 2);
+    let set_aside = rows.with_extension("damaged");
+    assert!(record.is_dir() && set_aside.is_file() && !rows.exists());
+    subject.open(Access::Delete).delete(&[]).unwrap();
+    assert_eq!(fs::read_to_string(&set_aside).unwrap(), "ROWS 1");
+    fs::remove_dir(&record).unwrap();
+    let second = subject.create().unwrap();
+    assert_eq!(subject.restored(&second.header.id), files(&subject.data()));
+    subject.open(Access::Delete).delete(&[first.header.id, second.header.id]).unwrap();
+    assert!(!set_aside.exists());
+}
+
+#[test]
+fn a_digest_that_is_a_path_and_a_stored_file_that_is_a_link_or_a_pipe_are_damage() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let id = made.header.id;
+    let secret = subject.folder.path().join("secret");
+    fs::write(&secret, "rows 1").unwrap();
+    let stored = subject.stored("rows 1");
+    let digest = stored.file_name().unwrap().to_str().unwrap().to_owned();
+    let refused = |subject: &Subject| {
+        assert_eq!(subject.problems(false), 1);
+        let to = tempfile::tempdir().unwrap();
+        let restored = subject.open(Access::Read).restore(&id, &to.path().join("new"), &mut |_| ());
+        assert!(matches!(restored, Err(BackupError::Damaged { .. })), "{restored:?}");
+    };
+    fs::remove_file(&stored).unwrap();
+    std::os::unix::fs::symlink(&secret, &stored).unwrap();
+    refused(&subject);
+    fs::remove_file(&stored).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&stored).status().unwrap().success());
+    refused(&subject);
+    // The next backup heals it.
+    subject.create().unwrap();
+    assert_eq!(subject.problems(false), 0);
+    let path = subject.place().join("backups").join(format!("{id}.jsonl"));
+    let whole = fs::read_to_string(&path).unwrap();
+    for wrong in ["../../../../secret", "", &digest.to_uppercase(), &digest[1..]] {
+        fs::write(&path, whole.replace(&digest, wrong)).unwrap();
+        refused(&subject);
+    }
+}
+
+#[test]
+fn what_a_backup_left_that_is_a_link_to_a_file_of_the_store_is_never_written_to() {
+    let mut subject = Subject::new();
+    fs::create_dir_all(subject.place()).unwrap();
+    subject.open(Access::Add);
+    let before = files(&subject.data());
+    for left in ["unfinished/copied", "unfinished/20261123T000001Z.jsonl"] {
+        fs::hard_link(subject.data().join("contents/ab/content"), subject.place().join(left)).unwrap();
+    }
+    let made = subject.create().unwrap();
+    assert_eq!(files(&subject.data()), before);
+    assert_eq!(subject.restored(&made.header.id), before);
 }
 
 #[test]

@@ -341,7 +341,8 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 }
 
 fn check(args: &CheckArgs, bar: &ProgressBar) -> anyhow::Result<()> {
-    let backups = Backups::open(&args.folder, Access::Read).map_err(failed)?;
+    let access = if args.set_aside { Access::Delete } else { Access::Read };
+    let backups = Backups::open(&args.folder, access).map_err(failed)?;
     let ids = if args.ids.is_empty() { backups.ids().map_err(failed)? } else { args.ids.clone() };
     let checked = backups.check(&ids, args.set_aside, &mut |bytes| bar.inc(bytes)).map_err(failed)?;
     let mut output = Output::stdout();
