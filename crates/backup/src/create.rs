@@ -14,6 +14,9 @@ use crate::folder::Backups;
 use crate::manifest::{End, Entry, FORM, Header, Known, Line, Reader, Summary};
 use crate::source::{Found, FoundFile, Source};
 
+/// Bytes of lines that are held in memory at most until they are written.
+const WAITING_BYTES: usize = 1 << 20;
+
 /// Bytes after which what was copied is made durable, and listed for a later backup.
 const SYNCED_BYTES: u64 = 1 << 30;
 
@@ -49,8 +52,8 @@ struct Making<'a> {
     unsynced_bytes: u64,
     sum: Sha256,
     end: End,
-    /// Entries of the newest backup of the store, and of the last one that did not end.
-    known: [Known; 2],
+    /// Entries of the newest backup, and of all later ones that did not end.
+    known: Vec<Known>,
     took: &'a mut dyn FnMut(u64),
 }
 
@@ -58,23 +61,20 @@ impl Backups {
     /// Makes a backup of a cut. `took` learns of bytes that were copied, or that were there.
     ///
     /// Errors: [`BackupError::DamagedSource`] if the bytes of a file are not those that the engine
-    /// wrote; [`BackupError::Full`]. There is no backup then, and the next one uses what was
-    /// copied.
+    /// wrote; [`BackupError::OtherStore`] if the folder has backups of another store;
+    /// [`BackupError::Full`]. There is no backup then, and the next one uses what was copied.
     pub fn create(&self, source: &Source, options: &Options, took: &mut dyn FnMut(u64)) -> BackupResult<Created> {
         let unfinished = self.unfinished();
         let lock_path = unfinished.join("lock");
         let lock = create_or_open(&lock_path).map_err(|error| io_error("opening", &lock_path, error))?;
         lock.try_lock().map_err(|_| BackupError::Busy("another backup is being made there".to_owned()))?;
-        let left = left_behind(&unfinished)?;
         let store = source.cut().store.clone();
-        let known = [
-            self.newest(|header| header.store == store)?.map(Known::new).unwrap_or_default(),
-            left.last().and_then(|path| Reader::open(path).ok()).map(Known::new).unwrap_or_default(),
-        ];
-        let id = self.free_id(&options.id)?;
+        self.refuse_other_stores(&store)?;
+        let left = left_behind(&unfinished)?;
+        let readers = left.iter().filter_map(|path| Reader::open(path).ok()).filter(|left| left.header.store == store);
+        let known = self.newest()?.into_iter().chain(readers).map(Known::new).collect();
+        let id = self.free_id(&options.id, &left)?;
         let path = unfinished.join(format!("{id}.jsonl"));
-        // One with the same name that did not end is still read.
-        remove(&path)?;
         let header = Header {
             form: FORM,
             id: id.clone(),
@@ -110,14 +110,25 @@ impl Backups {
         making.sync()?;
         fs::rename(&path, self.manifest(&id)).map_err(|error| io_error("moving to its place", &path, error))?;
         sync_folder(&self.manifests())?;
-        for path in left.iter().filter(|left| **left != path) {
-            fs::remove_file(path).map_err(|error| io_error("removing", path, error))?;
-        }
+        left.iter().try_for_each(|path| remove(path))?;
         Ok(Summary { header, end })
     }
 
-    fn free_id(&self, wanted: &str) -> BackupResult<String> {
-        let ids = self.ids()?;
+    /// A command that takes "the newest" backup, or keeps a number of them, means those of one store.
+    fn refuse_other_stores(&self, store: &str) -> BackupResult<()> {
+        let headers = self.ids()?.into_iter().filter_map(|id| Some(self.reader(&id).ok()?.header));
+        match headers.into_iter().find(|header| header.store != store) {
+            None => Ok(()),
+            Some(Header { id, folder, .. }) => {
+                Err(BackupError::OtherStore { place: self.path.display().to_string(), id, folder })
+            }
+        }
+    }
+
+    /// An id that neither a backup has nor one that did not end.
+    fn free_id(&self, wanted: &str, left: &[PathBuf]) -> BackupResult<String> {
+        let mut ids = self.ids()?;
+        ids.extend(left.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())));
         let numbered = (2..).map(|number| format!("{wanted}-{number}"));
         let mut free = [wanted.to_owned()].into_iter().chain(numbered).filter(|id| !ids.contains(id));
         free.next().ok_or_else(|| BackupError::Busy("there is no free name".to_owned()))
@@ -177,7 +188,8 @@ impl Making<'_> {
         self.end.files += 1;
         self.end.bytes += entry.bytes;
         self.write(&Line::File(entry))?;
-        if self.unsynced_bytes >= SYNCED_BYTES { self.sync() } else { Ok(()) }
+        let is_due = self.unsynced_bytes >= SYNCED_BYTES || self.waiting.len() >= WAITING_BYTES;
+        if is_due { self.sync() } else { Ok(()) }
     }
 
     /// What an earlier backup says of the same file, if its bytes are still there.

@@ -23,6 +23,19 @@ pub enum BackupError {
     /// There is no folder of backups, or none that this program reads.
     #[error("{0}")]
     NoBackups(String),
+    /// The folder has backups of another store.
+    #[error(
+        "{place} has backups of another store, for example {id} of {folder}: name another folder for the backups of \
+         this one"
+    )]
+    OtherStore {
+        /// The folder of backups.
+        place: String,
+        /// A backup of the other store.
+        id: String,
+        /// Its data folder, as it was named then.
+        folder: String,
+    },
     /// There is no such backup.
     #[error("there is no backup {0}; `penates backup list` lists them")]
     Absent(String),

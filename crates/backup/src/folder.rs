@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{create, create_or_open, make_folders, remove, sync_folder};
-use crate::manifest::{Header, Reader, Summary};
+use crate::manifest::{Reader, Summary};
 
 /// The file that says what the folder is.
 const FORM_FILE: &str = "penates-backups";
@@ -84,10 +84,9 @@ impl Backups {
         Ok(Summary { header: reader.header, end })
     }
 
-    /// The newest backup whose header can be read and is as asked for.
-    pub(crate) fn newest(&self, is_wanted: impl Fn(&Header) -> bool) -> BackupResult<Option<Reader>> {
-        let readers = self.ids()?.into_iter().rev().filter_map(|id| self.reader(&id).ok());
-        Ok(readers.into_iter().find(|reader| is_wanted(&reader.header)))
+    /// The newest backup whose header can be read.
+    pub(crate) fn newest(&self) -> BackupResult<Option<Reader>> {
+        Ok(self.ids()?.into_iter().rev().find_map(|id| self.reader(&id).ok()))
     }
 
     pub(crate) fn reader(&self, id: &str) -> BackupResult<Reader> {

@@ -188,7 +188,7 @@ impl Reader {
 }
 
 /// Finds entries of a backup, which are asked for in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Known {
     reader: Option<Reader>,
     next: Option<Entry>,

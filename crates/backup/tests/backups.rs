@@ -17,11 +17,13 @@ use xxhash_rust::xxh3::xxh3_128;
 struct Subject {
     folder: TempDir,
     made: u32,
+    /// Identifies the store.
+    store: String,
 }
 
 impl Subject {
     fn new() -> Self {
-        let subject = Self { folder: tempfile::tempdir().unwrap(), made: 0 };
+        let subject = Self { folder: tempfile::tempdir().unwrap(), made: 0, store: "ab".to_owned() };
         subject.write("format", "penates-embedded 11\n");
         subject.write("db/text/keyspaces/1/tables/0", "rows 0");
         subject.write("db/text/keyspaces/1/tables/1", "rows 1");
@@ -50,7 +52,7 @@ impl Subject {
         let folder = format!("{}/1", Cut::FOLDER);
         let root = self.data().join(&folder);
         let (lengths, checksums) = (BTreeMap::new(), BTreeMap::new());
-        let mut cut = Cut { folder, store: "ab".to_owned(), level: 6, lengths, checksums };
+        let mut cut = Cut { folder, store: self.store.clone(), level: 6, lengths, checksums };
         for (path, content) in files(&self.data()) {
             let to = root.join(&path);
             fs::create_dir_all(to.parent().unwrap()).unwrap();
@@ -284,6 +286,42 @@ fn what_a_backup_left_that_is_a_link_to_a_file_of_the_store_is_never_written_to(
     let made = subject.create().unwrap();
     assert_eq!(files(&subject.data()), before);
     assert_eq!(subject.restored(&made.header.id), before);
+}
+
+#[test]
+fn a_backup_uses_what_all_interrupted_ones_copied() {
+    let mut subject = Subject::new();
+    let id = subject.create().unwrap().header.id;
+    let whole = subject.place().join("backups").join(format!("{id}.jsonl"));
+    let lines = fs::read_to_string(&whole).unwrap();
+    fs::remove_file(whole).unwrap();
+    for (number, copied) in ["contents/", "tables/0", "tables/1"].into_iter().enumerate() {
+        let kept = lines.lines().filter(|line| line.contains("\"form\"") || line.contains(copied));
+        let unfinished = subject.place().join(format!("unfinished/20261123T00000{number}Z.jsonl"));
+        fs::write(unfinished, kept.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    }
+    let stored = ["a content", "rows 0", "rows 1"].map(|content| subject.stored(content));
+    let inodes = || stored.each_ref().map(|path| fs::metadata(path).unwrap().ino());
+    let before = inodes();
+    let made = subject.create().unwrap();
+    assert_eq!(inodes(), before, "a file was copied again");
+    assert_eq!(subject.restored(&made.header.id), files(&subject.data()));
+    let left = fs::read_dir(subject.place().join("unfinished")).unwrap().count();
+    assert_eq!(left, 1, "only the lock is there");
+}
+
+#[test]
+fn a_folder_has_backups_of_one_store() {
+    let mut subject = Subject::new();
+    subject.create().unwrap();
+    subject.store = "cd".to_owned();
+    let refused = subject.create().unwrap_err();
+    assert!(matches!(refused, BackupError::OtherStore { .. }), "{refused}");
+    assert!(refused.to_string().contains("20261123T000001Z of data: name another folder"), "{refused}");
+    assert_eq!(subject.open(Access::Read).ids().unwrap().len(), 1);
+    let first = subject.open(Access::Read).ids().unwrap();
+    subject.open(Access::Delete).delete(&first).unwrap();
+    subject.create().unwrap();
 }
 
 #[test]

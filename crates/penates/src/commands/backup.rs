@@ -481,6 +481,7 @@ fn delete(args: &DeleteArgs) -> anyhow::Result<()> {
 fn failed(error: BackupError) -> anyhow::Error {
     match error {
         BackupError::NoBackups(what) | BackupError::Occupied(what) => CliError::Usage(what).into(),
+        error @ BackupError::OtherStore { .. } => CliError::Usage(error.to_string()).into(),
         BackupError::Busy(what) => CliError::Unreachable(what).into(),
         error => error.into(),
     }

@@ -36,13 +36,7 @@ pub(super) fn link_all(from: &Path, to: &Path) -> StoreResult<Linked> {
 }
 
 /// Links what came since [`link_all`]. Nobody removes a file meanwhile.
-pub(super) fn link_new(
-    from: &Path,
-    to: &Path,
-    linked: &Linked,
-    view: &View<'_>,
-    now: UnixMillis,
-) -> StoreResult<()> {
+pub(super) fn link_new(from: &Path, to: &Path, linked: &Linked, view: &View<'_>, now: UnixMillis) -> StoreResult<()> {
     let linking = |source| io_error("linking contents of", from, source);
     for (shard, linked) in (0..=u8::MAX).zip(linked) {
         let (from, to) = (from.join(shard_name(shard)), to.join(shard_name(shard)));
