@@ -40,7 +40,7 @@ pub use delete::Deleted;
 pub use error::{BackupError, BackupResult};
 pub use folder::{Access, Backups};
 pub use manifest::{End, Entry, Header, Summary};
-pub use place::{VACANT_FOR_RESTORE, begin, finish};
+pub use place::{Place, VACANT_FOR_RESTORE};
 pub use restore::Restored;
 pub use source::Source;
 pub use stream::{restore_stream, write_stream};

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use backup::{Access, BackupError, BackupResult, Backups, Options, Source, Summary};
+use backup::{Access, BackupError, BackupResult, Backups, Options, Place, Source, Summary};
 use store::Cut;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_128;
@@ -91,9 +91,9 @@ impl Subject {
 
     fn restored(&self, id: &str) -> BTreeMap<String, Vec<u8>> {
         let to = tempfile::tempdir().unwrap();
-        let restoring = backup::begin(to.path()).unwrap();
-        self.open(Access::Read).restore(id, &restoring, &mut |_| ()).unwrap();
-        backup::finish(to.path()).unwrap();
+        let place = Place::begin(to.path()).unwrap();
+        self.open(Access::Read).restore(id, place.path(), &mut |_| ()).unwrap();
+        place.finish().unwrap();
         assert!(to.path().join("db/text/keyspaces/2/tables").is_dir(), "a folder without files is missing");
         files(to.path())
     }
@@ -113,7 +113,7 @@ impl Subject {
     }
 }
 
-/// Every file of a folder with its bytes, without those of cuts.
+/// Every file of a folder with its bytes, without those of cuts and locks.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn add(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -121,6 +121,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             match path.is_dir() {
                 true if name == Cut::FOLDER => {}
                 true => add(root, &path, found),
+                false if name == "lock" => {}
                 false => drop(found.insert(name, fs::read(&path).unwrap())),
             }
         }
@@ -387,9 +388,9 @@ fn nobody_else_can_read_backups_and_what_is_restored() {
     let mut subject = Subject::new();
     let made = subject.create().unwrap();
     let to = subject.folder.path().join("restored");
-    let restoring = backup::begin(&to).unwrap();
-    subject.open(Access::Read).restore(&made.header.id, &restoring, &mut |_| ()).unwrap();
-    backup::finish(&to).unwrap();
+    let place = Place::begin(&to).unwrap();
+    subject.open(Access::Read).restore(&made.header.id, place.path(), &mut |_| ()).unwrap();
+    place.finish().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     for folder in [subject.place(), subject.place().join("files"), to.clone(), to.join("db/text")] {
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());
@@ -407,8 +408,8 @@ fn folders_with_other_files_are_left_alone() {
     fs::write(other.join("letter"), "").unwrap();
     assert!(matches!(Backups::open(&other, Access::Add), Err(BackupError::NoBackups(_))));
     assert!(matches!(Backups::open(&other, Access::Read), Err(BackupError::NoBackups(_))));
-    assert!(matches!(backup::begin(&other), Err(BackupError::Occupied(_))));
-    assert!(matches!(backup::begin(&subject.data()), Err(BackupError::Occupied(_))));
+    assert!(matches!(Place::begin(&other), Err(BackupError::Occupied(_))));
+    assert!(matches!(Place::begin(&subject.data()), Err(BackupError::Occupied(_))));
     assert_eq!(files(&other).len(), 1);
     fs::write(subject.place(), "").unwrap();
     assert!(subject.create().is_err());
@@ -419,17 +420,41 @@ fn a_restore_that_died_is_begun_again() {
     let mut subject = Subject::new();
     let made = subject.create().unwrap();
     let to = subject.folder.path().join("restored");
-    // It died while it wrote files, and before the last part was in its place.
-    for part in ["restoring/db/text", "db/text"] {
-        let restoring = backup::begin(&to).unwrap();
-        fs::create_dir_all(to.join(part)).unwrap();
-        fs::write(to.join(part).join("half"), "").unwrap();
-        drop(restoring);
+    let expected = files(&subject.data());
+    let restore = |place: &Place| {
+        subject.open(Access::Read).restore(&made.header.id, place.path(), &mut |_| ()).unwrap();
+    };
+    // It died while it wrote files, and after it moved each part.
+    for moved in [&[][..], &["contents"], &["contents", "db"]] {
+        let place = Place::begin(&to).unwrap();
+        restore(&place);
+        for part in moved {
+            fs::rename(place.path().join(part), to.join(part)).unwrap();
+        }
     }
-    let restoring = backup::begin(&to).unwrap();
-    subject.open(Access::Read).restore(&made.header.id, &restoring, &mut |_| ()).unwrap();
-    backup::finish(&to).unwrap();
-    assert_eq!(files(&to), files(&subject.data()));
+    let place = Place::begin(&to).unwrap();
+    assert!(matches!(Place::begin(&to), Err(BackupError::Busy(_))), "two restores at once");
+    restore(&place);
+    place.finish().unwrap();
+    assert_eq!(files(&to), expected);
+}
+
+#[test]
+fn a_restore_deletes_no_database_that_it_did_not_move_there() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let to = subject.folder.path().join("restored");
+    let occupied = || matches!(Place::begin(&to), Err(BackupError::Occupied(_))) && to.join("db/text").is_dir();
+    let place = Place::begin(&to).unwrap();
+    fs::create_dir_all(to.join("db/text")).unwrap();
+    drop(place);
+    assert!(occupied(), "nothing was restored yet");
+    fs::remove_dir_all(to.join("db")).unwrap();
+    let place = Place::begin(&to).unwrap();
+    subject.open(Access::Read).restore(&made.header.id, place.path(), &mut |_| ()).unwrap();
+    fs::create_dir_all(to.join("db/text")).unwrap();
+    drop(place);
+    assert!(occupied(), "the restored one was not moved yet");
 }
 
 fn streamed(subject: &Subject) -> Vec<u8> {
@@ -447,9 +472,9 @@ fn streamed(subject: &Subject) -> Vec<u8> {
 
 fn restored_from(stream: &[u8]) -> BackupResult<BTreeMap<String, Vec<u8>>> {
     let to = tempfile::tempdir().unwrap();
-    let restoring = backup::begin(to.path()).unwrap();
-    backup::restore_stream(&mut &stream[..], &restoring, &mut |_| ())?;
-    backup::finish(to.path()).unwrap();
+    let place = Place::begin(to.path()).unwrap();
+    backup::restore_stream(&mut &stream[..], place.path(), &mut |_| ())?;
+    place.finish().unwrap();
     assert!(to.path().join("db/text/keyspaces/2/tables").is_dir(), "a folder without files is missing");
     Ok(files(to.path()))
 }

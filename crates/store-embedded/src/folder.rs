@@ -9,6 +9,7 @@
 //! reserve    disk space that is reserved for the audit: see [`crate::room`]
 //! cuts/      copies of all names of files for backups under way: see [`crate::cut`]
 //! making/    `format` and `db` while they are made, or what a dead process left of them
+//! restoring/ all of this while a backup is restored, or what a dead process left of it
 //! ```
 //!
 //! A store is made within `making` and moved to its place when it is complete: first `db`, then
@@ -82,6 +83,7 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.make(make)?,
             Err(error) => return Err(io_error("reading the format", &folder.format(), error)),
         }
+        folder.forget_restore()?;
         folder.close_to_others();
         Ok(folder)
     }
@@ -262,6 +264,16 @@ impl Folder {
             sync_folder(&self.path)?;
         }
         fs::remove_dir_all(&making).map_err(|source| io_error("removing", &making, source))
+    }
+
+    /// Deletes what a restore left that died after it put the store in its place. A later restore
+    /// would take the databases for its own if `format` were lost.
+    fn forget_restore(&self) -> StoreResult<()> {
+        let restoring = self.path.join("restoring");
+        match fs::remove_dir_all(&restoring) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|source| io_error("removing", &restoring, source)),
+        }
     }
 
     /// Nobody else on this machine may read the folder; others ask the server. fjall makes its

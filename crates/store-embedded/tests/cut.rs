@@ -214,6 +214,16 @@ async fn a_cut_that_nobody_reads_is_deleted_by_the_next_process_or_the_next_cut(
     store.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn what_a_restore_left_that_died_at_its_very_end_is_deleted_when_the_store_opens() {
+    let data = support::folder();
+    open(data.path()).unwrap().close().await.unwrap();
+    let left = data.path().join("restoring");
+    fs::create_dir(&left).unwrap();
+    open(data.path()).unwrap().close().await.unwrap();
+    assert!(!left.exists());
+}
+
 /// Copies a folder file by file, as `cp -a` does, with `between` after a number of files.
 fn copy_slowly(from: &Path, after: usize, between: &mut dyn FnMut()) -> tempfile::TempDir {
     let copy = support::folder();

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::backup::{Access, BackupError, Backups, Checked, Options, Source, Summary, restore_stream, write_stream};
+use ::backup::{Access, BackupError, Backups, Checked, Options, Place, Source, Summary, restore_stream, write_stream};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
@@ -365,18 +365,18 @@ fn check(args: &CheckArgs, bar: &ProgressBar) -> anyhow::Result<()> {
 }
 
 /// Restores an archive, from a file or from standard input.
-fn restore_archive(from: &Path, to: &Path, bar: &ProgressBar) -> anyhow::Result<(Summary, PathBuf)> {
+fn restore_archive(from: &Path, to: &Path, bar: &ProgressBar) -> anyhow::Result<(Summary, Place)> {
     let mut file: Box<dyn Read> = match is_pipe(from) {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(File::open(from).with_context(|| format!("opening {}", from.display()))?),
     };
-    let restoring = ::backup::begin(to).map_err(failed)?;
-    let restored = restore_stream(&mut file, &restoring, &mut |bytes| bar.inc(bytes)).map_err(failed)?;
-    Ok((restored, restoring))
+    let place = Place::begin(to).map_err(failed)?;
+    let restored = restore_stream(&mut file, place.path(), &mut |bytes| bar.inc(bytes)).map_err(failed)?;
+    Ok((restored, place))
 }
 
 /// Restores a backup of a folder of them.
-fn restore_from(args: &RestoreArgs, bar: &ProgressBar) -> anyhow::Result<(Summary, PathBuf)> {
+fn restore_from(args: &RestoreArgs, bar: &ProgressBar) -> anyhow::Result<(Summary, Place)> {
     let backups = Backups::open(&args.folder, Access::Read).map_err(failed)?;
     let newest = || backups.ids().map(|ids| ids.last().cloned()).map_err(failed);
     let id = match &args.id {
@@ -384,9 +384,9 @@ fn restore_from(args: &RestoreArgs, bar: &ProgressBar) -> anyhow::Result<(Summar
         None => newest()?.ok_or_else(|| CliError::Usage("there is no backup in the folder yet".to_owned()))?,
     };
     bar.set_length(backups.summary(&id).map_err(failed)?.end.bytes);
-    let restoring = ::backup::begin(&args.to).map_err(failed)?;
-    let restored = backups.restore(&id, &restoring, &mut |bytes| bar.inc(bytes)).map_err(failed)?;
-    Ok((restored, restoring))
+    let place = Place::begin(&args.to).map_err(failed)?;
+    let restored = backups.restore(&id, place.path(), &mut |bytes| bar.inc(bytes)).map_err(failed)?;
+    Ok((restored, place))
 }
 
 async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
@@ -394,7 +394,7 @@ async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     if is_archive && args.id.is_some() {
         return Err(CliError::Usage("an archive has one backup: name no other".to_owned()).into());
     }
-    let (args, (restored, restoring)) = in_thread(
+    let (args, (restored, place)) = in_thread(
         move |bar| {
             let restored = match is_archive {
                 true => restore_archive(&args.folder, &args.to, bar),
@@ -405,8 +405,8 @@ async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
         (!is_archive).then_some(0),
     )
     .await?;
-    let is_copy = settle(&restoring).await?;
-    ::backup::finish(&args.to).map_err(failed)?;
+    let is_copy = settle(place.path()).await?;
+    place.finish().map_err(failed)?;
     let mut output = Output::stdout();
     if args.output.json {
         output.json(&restored)?;
