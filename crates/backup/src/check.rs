@@ -87,7 +87,7 @@ impl Backups {
     /// What is wrong with a file, if anything is.
     fn check_file(&self, entry: &Entry, sets_aside: bool, took: &mut dyn FnMut(u64)) -> Option<String> {
         let path = self.file(&entry.sha256);
-        let read = open_regular(&path).and_then(|mut file| digest::copy(&mut file, &mut io::sink(), took));
+        let read = open_regular(&path).and_then(|mut file| digest::of(&mut file, took));
         match read {
             Ok(digests) if digests.sha256 == entry.sha256 && digests.bytes == entry.bytes => None,
             Ok(_) if sets_aside => match fs::rename(&path, path.with_extension(SET_ASIDE)) {

@@ -1,13 +1,13 @@
 //! Makes a backup.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::digest::{self, Digests};
+use crate::digest::{self, CopyError, Digests};
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{create, create_or_open, make_folders, remove, sync_all, sync_folder};
 use crate::folder::Backups;
@@ -209,12 +209,17 @@ impl Making<'_> {
         let mut bytes = self.source.read(&file).map_err(reading)?;
         let copied = self.backups.unfinished().join("copied");
         remove(&copied)?;
-        let digests = if self.links {
-            digest::copy(&mut bytes, &mut io::sink(), self.took).map_err(reading)?
+        // Any other file may change.
+        let is_linked = self.links && (file.checksum.is_some() || file.path.starts_with("contents/"));
+        let digests = if is_linked {
+            digest::of(&mut bytes, self.took).map_err(reading)?
         } else {
             let writing = |error| io_error("copying to", &copied, error);
             let mut to = create(&copied).map_err(writing)?;
-            digest::copy(&mut bytes, &mut to, self.took).map_err(writing)?
+            digest::copy(&mut bytes, &mut to, self.took).map_err(|error| match error {
+                CopyError::Reading(error) => reading(error),
+                CopyError::Writing(error) => writing(error),
+            })?
         };
         if digests.bytes != file.bytes || file.checksum.as_ref().is_some_and(|sum| *sum != digests.checksum) {
             return Err(BackupError::DamagedSource(file.path));
@@ -222,8 +227,8 @@ impl Making<'_> {
         let place = self.backups.file(&digests.sha256);
         let moving = |error| io_error("making", &place, error);
         place.parent().map_or(Ok(()), make_folders).map_err(moving)?;
-        if self.links {
-            self.link(&from, &file, &copied)?;
+        if is_linked {
+            fs::hard_link(&from, &copied).map_err(|error| io_error("linking to", &copied, error))?;
         }
         // What is there may be of a backup that died before it was durable.
         let is_new = !place.exists();
@@ -233,16 +238,5 @@ impl Making<'_> {
         self.unsynced_bytes += digests.bytes;
         let Digests { bytes, sha256, .. } = digests;
         Ok((Entry { path: file.path, bytes, sha256, modified: file.modified, checksum: file.checksum }, is_new))
-    }
-
-    /// Links a file that never changes, and copies any other.
-    fn link(&self, from: &Path, file: &FoundFile, to: &Path) -> BackupResult<()> {
-        let linking = |error| io_error("linking to", to, error);
-        if file.checksum.is_some() || file.path.starts_with("contents/") {
-            return fs::hard_link(from, to).map_err(linking);
-        }
-        let mut bytes = self.source.read(file).map_err(linking)?;
-        let mut copy = create(to).map_err(linking)?;
-        io::copy(&mut bytes, &mut copy).map(|_| ()).map_err(linking)
     }
 }

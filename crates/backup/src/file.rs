@@ -47,7 +47,7 @@ pub(crate) fn make_folders(path: &Path) -> io::Result<()> {
 }
 
 /// Makes the names in a folder durable.
-pub(crate) fn sync_folder(path: &Path) -> BackupResult<()> {
+pub fn sync_folder(path: &Path) -> BackupResult<()> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", path, source))
 }
 

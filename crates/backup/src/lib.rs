@@ -38,6 +38,7 @@ pub use check::{Checked, Problem};
 pub use create::{Created, Options};
 pub use delete::Deleted;
 pub use error::{BackupError, BackupResult};
+pub use file::sync_folder;
 pub use folder::{Access, Backups};
 pub use manifest::{End, Entry, Header, Summary};
 pub use place::{Place, VACANT_FOR_RESTORE};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::digest;
+use crate::digest::{self, CopyError};
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{create, make_folders, open_regular, sync_all};
 use crate::folder::Backups;
@@ -53,7 +53,10 @@ impl Backups {
         let writing = |source| io_error("writing", &to, source);
         to.parent().map_or(Ok(()), make_folders).map_err(writing)?;
         let mut file = create(&to).map_err(writing)?;
-        let digests = digest::copy(&mut bytes, &mut file, took).map_err(writing)?;
+        let digests = digest::copy(&mut bytes, &mut file, took).map_err(|error| match error {
+            CopyError::Reading(source) => io_error("reading", &from, source),
+            CopyError::Writing(source) => writing(source),
+        })?;
         if (digests.bytes, &digests.sha256) != (entry.bytes, &entry.sha256) {
             fs::remove_file(&to).map_err(writing)?;
             return Err(damaged(format!("{} does not have the bytes that its digest names", entry.path)));

@@ -11,7 +11,7 @@ use tar::{Archive, Builder, EntryType, Header as TarHeader};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::create::{Created, Options};
-use crate::digest;
+use crate::digest::{self, CopyError};
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{create, make_folders, sync_all};
 use crate::manifest::{End, Entry, FORM, Header, Line, Reader, Summary, is_within};
@@ -30,12 +30,14 @@ struct Digesting<'a, R> {
     sha256: Sha256,
     checksum: Xxh3,
     bytes: u64,
+    /// Whether reading failed, and not writing what was read.
+    has_failed: bool,
     took: &'a mut dyn FnMut(u64),
 }
 
 impl<R: Read> Read for Digesting<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
+        let read = self.inner.read(buffer).inspect_err(|_| self.has_failed = true)?;
         self.sha256.update(&buffer[..read]);
         self.checksum.update(&buffer[..read]);
         self.bytes += read as u64;
@@ -58,13 +60,16 @@ impl Lines {
     }
 }
 
-/// Writes a backup of a cut into a stream. `took` learns of bytes that were written.
+/// Writes a backup of a cut into a stream. The description of the backup, some hundred bytes for
+/// each file, grows in a file without a name in the folder `scratch` until it is written too.
+/// `took` learns of bytes that were written.
 ///
 /// Errors: as of [`Backups::create`](crate::Backups::create). What was written then is no backup.
 pub fn write_stream(
     source: &Source,
     options: &Options,
     to: &mut dyn Write,
+    scratch: &Path,
     took: &mut dyn FnMut(u64),
 ) -> BackupResult<Created> {
     let header = Header {
@@ -76,34 +81,38 @@ pub fn write_stream(
         program: options.program.clone(),
         folder: options.folder.clone(),
     };
-    let writing = |source| io_error("writing", Path::new("the stream"), source);
-    let file = tempfile::tempfile().map_err(|source| io_error("making a file in", &std::env::temp_dir(), source))?;
+    let listing = |source| io_error("writing the description of the backup in", scratch, source);
+    let file = tempfile::tempfile_in(scratch).map_err(listing)?;
     let mut lines = Lines { file: BufWriter::new(file), sum: Sha256::new() };
-    lines.write(&header).map_err(writing)?;
+    lines.write(&header).map_err(listing)?;
     let mut archive = Builder::new(to);
     let mut end = End { files: 0, bytes: 0, copied_files: 0, copied_bytes: 0, sha256: String::new() };
     source.walk(&mut |found| match found {
         Found::Folder(folder) => {
             let mut tar = tar_header(EntryType::Directory, 0, 0);
-            archive.append_data(&mut tar, format!("{folder}/"), io::empty()).map_err(writing)?;
-            lines.write(&Line::Folder { folder }).map_err(writing)
+            archive.append_data(&mut tar, format!("{folder}/"), io::empty()).map_err(stream_error)?;
+            lines.write(&Line::Folder { folder }).map_err(listing)
         }
         Found::File(file) => {
             let entry = append(&mut archive, source, file, took)?;
             end.files += 1;
             end.bytes += entry.bytes;
-            lines.write(&Line::File(entry)).map_err(writing)
+            lines.write(&Line::File(entry)).map_err(listing)
         }
     })?;
     (end.copied_files, end.copied_bytes) = (end.files, end.bytes);
     end.sha256 = hex::encode(lines.sum.clone().finalize());
-    lines.write(&Line::End { end: end.clone() }).map_err(writing)?;
-    let mut description = lines.file.into_inner().map_err(|error| writing(error.into_error()))?;
-    let len = description.stream_position().and_then(|len| description.rewind().map(|()| len)).map_err(writing)?;
+    lines.write(&Line::End { end: end.clone() }).map_err(listing)?;
+    let mut description = lines.file.into_inner().map_err(|error| listing(error.into_error()))?;
+    let len = description.stream_position().and_then(|len| description.rewind().map(|()| len)).map_err(listing)?;
     let mut tar = tar_header(EntryType::Regular, len, 0);
-    archive.append_data(&mut tar, DESCRIPTION, description).map_err(writing)?;
-    archive.into_inner().and_then(|to| to.flush()).map_err(writing)?;
+    archive.append_data(&mut tar, DESCRIPTION, description).map_err(stream_error)?;
+    archive.into_inner().and_then(|to| to.flush()).map_err(stream_error)?;
     Ok(Summary { header, end })
+}
+
+fn stream_error(source: io::Error) -> BackupError {
+    io_error("writing", Path::new("the stream"), source)
 }
 
 fn tar_header(kind: EntryType, bytes: u64, modified: u64) -> TarHeader {
@@ -123,10 +132,14 @@ fn append(
 ) -> BackupResult<Entry> {
     let from = source.place(&file);
     let inner = source.read(&file).map_err(|error| io_error("reading", &from, error))?;
-    let mut bytes = Digesting { inner, sha256: Sha256::new(), checksum: Xxh3::new(), bytes: 0, took };
+    let mut bytes =
+        Digesting { inner, sha256: Sha256::new(), checksum: Xxh3::new(), bytes: 0, has_failed: false, took };
     let mut tar = tar_header(EntryType::Regular, file.bytes, file.modified);
     let appended = archive.append_data(&mut tar, &file.path, &mut bytes);
-    appended.map_err(|error| io_error("writing to the stream:", &from, error))?;
+    appended.map_err(|error| match bytes.has_failed {
+        true => io_error("reading", &from, error),
+        false => stream_error(error),
+    })?;
     let checksum = format!("{:032x}", bytes.checksum.digest128());
     if bytes.bytes != file.bytes || file.checksum.as_ref().is_some_and(|expected| *expected != checksum) {
         return Err(BackupError::DamagedSource(file.path));
@@ -161,7 +174,10 @@ pub fn restore_stream(from: &mut dyn Read, to: &Path, took: &mut dyn FnMut(u64))
         place.parent().map_or(Ok(()), make_folders).map_err(writing)?;
         let mut file = create(&place).map_err(writing)?;
         let promised = entry.size();
-        let digests = digest::copy(&mut entry, &mut file, took).map_err(reading)?;
+        let digests = digest::copy(&mut entry, &mut file, took).map_err(|error| match error {
+            CopyError::Reading(error) => reading(error),
+            CopyError::Writing(source) => io_error("writing", &place, source),
+        })?;
         if digests.bytes != promised {
             return Err(damaged("it ends early"));
         }
@@ -193,7 +209,8 @@ fn compare(description: &Path, found: impl BufRead, to: &Path) -> BackupResult<R
             Line::End { end } => break end,
         };
         let expected = format!("{} {} {}", entry.bytes, entry.sha256, entry.path);
-        if !matches!(found.next(), Some(Ok(line)) if line == expected) {
+        let line = found.next().transpose().map_err(|source| io_error("reading what was written in", to, source))?;
+        if line.is_none_or(|line| line != expected) {
             return Err(damaged(format!(
                 "{} is missing, or does not have the bytes that its digest names",
                 entry.path

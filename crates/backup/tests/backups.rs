@@ -466,7 +466,7 @@ fn streamed(subject: &Subject) -> Vec<u8> {
         links: false,
     };
     let mut stream = Vec::new();
-    backup::write_stream(&subject.cut(), &options, &mut stream, &mut |_| ()).unwrap();
+    backup::write_stream(&subject.cut(), &options, &mut stream, &std::env::temp_dir(), &mut |_| ()).unwrap();
     stream
 }
 
@@ -512,4 +512,43 @@ fn a_stream_writes_nothing_outside_its_folder() {
     stream[header + 148..header + 156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     let error = restored_from(&stream).unwrap_err();
     assert!(error.to_string().contains("no path of a file of a store"), "{error}");
+}
+
+/// A disk that is full.
+struct FullDisk;
+
+impl std::io::Write for FullDisk {
+    fn write(&mut self, _bytes: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_error_names_the_side_that_failed() {
+    let subject = Subject::new();
+    let options = Options {
+        time: String::new(),
+        id: "1".to_owned(),
+        program: String::new(),
+        folder: String::new(),
+        links: false,
+    };
+    let source = subject.cut();
+    let stream = |to: &mut dyn std::io::Write| {
+        backup::write_stream(&source, &options, to, subject.folder.path(), &mut |_| ()).unwrap_err()
+    };
+    let full = stream(&mut FullDisk);
+    assert!(matches!(&full, BackupError::Full(what) if what == "writing the stream"), "{full}");
+    // A file of the store that opens, and cannot be read.
+    let broken = subject.data().join("cuts/1/contents/ab/content");
+    fs::remove_file(&broken).unwrap();
+    std::os::unix::fs::symlink("/proc/self/mem", &broken).unwrap();
+    let unread = stream(&mut Vec::new());
+    assert!(unread.to_string().starts_with(&format!("reading {}", broken.display())), "{unread}");
+    let unread = subject.open(Access::Add).create(&source, &options, &mut |_| ()).unwrap_err();
+    assert!(unread.to_string().starts_with(&format!("reading {}", broken.display())), "{unread}");
 }

@@ -1,12 +1,11 @@
 //! `penates backup`
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{IsTerminal, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::backup::{Access, BackupError, Backups, Checked, Options, Place, Source, Summary, restore_stream, write_stream};
+use ::backup::{Access, BackupError, Backups, Checked, Options, Place, Source, Summary, restore_stream, sync_folder, write_stream};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
@@ -17,6 +16,7 @@ use serde_json::json;
 use server::config::Config;
 use store::{Call, Class, Cut, Deadline, Store, SystemClock, copying};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::NamedTempFile;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
@@ -238,10 +238,10 @@ fn is_archive(path: &Path) -> bool {
 enum Target {
     Folder(Backups),
     Pipe,
-    /// A file, under another name until it is whole.
+    /// A file, under another name in its folder until it is whole.
     File {
-        file: File,
-        unfinished: PathBuf,
+        file: NamedTempFile,
+        folder: PathBuf,
         path: PathBuf,
     },
 }
@@ -264,27 +264,25 @@ impl Target {
         if path.exists() {
             return Err(CliError::Usage(format!("{} is there already", path.display())).into());
         }
-        let unfinished = path.with_extension("tar.unfinished");
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
-        let file = file.with_context(|| format!("making {}", unfinished.display()))?;
-        Ok(Self::File { file, unfinished, path: path.clone() })
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let file = tempfile::Builder::new().prefix(".penates.").suffix(".tar.unfinished").tempfile_in(&folder);
+        let file = file.with_context(|| format!("making a file in {}", folder.display()))?;
+        Ok(Self::File { file, folder, path: path.clone() })
     }
 
     fn create(self, source: &Source, options: &Options, took: &mut dyn FnMut(u64)) -> anyhow::Result<Summary> {
         match self {
             Self::Folder(backups) => backups.create(source, options, took).map_err(failed),
-            Self::Pipe => write_stream(source, options, &mut std::io::stdout().lock(), took).map_err(failed),
-            Self::File { mut file, unfinished, path } => {
-                let written = write_stream(source, options, &mut file, took).map_err(failed).and_then(|summary| {
-                    file.sync_all().with_context(|| format!("syncing {}", unfinished.display()))?;
-                    Ok(summary)
-                });
-                if written.is_err() {
-                    let _ = fs::remove_file(&unfinished);
-                } else {
-                    fs::rename(&unfinished, &path).with_context(|| format!("moving to {}", path.display()))?;
-                }
-                written
+            Self::Pipe => {
+                let mut stdout = std::io::stdout().lock();
+                write_stream(source, options, &mut stdout, &std::env::temp_dir(), took).map_err(failed)
+            }
+            Self::File { mut file, folder, path } => {
+                let summary = write_stream(source, options, file.as_file_mut(), &folder, took).map_err(failed)?;
+                file.as_file().sync_all().with_context(|| format!("syncing {}", file.path().display()))?;
+                file.persist_noclobber(&path).with_context(|| format!("moving to {}", path.display()))?;
+                sync_folder(&folder).map_err(failed)?;
+                Ok(summary)
             }
         }
     }
