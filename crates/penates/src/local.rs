@@ -115,9 +115,13 @@ pub fn cannot_open(error: StoreError) -> anyhow::Error {
             CliError::Unreachable(format!("{error} (a server, perhaps): {hint}")).into()
         }
         StoreError::Invalid(what) => CliError::Usage(what).into(),
+        // What can be read of it is of different moments.
+        StoreError::Unreadable { .. } if store_embedded::is_refused_copy(&error) => {
+            CliError::Unreachable(format!("{error}\nNothing was changed.")).into()
+        }
         StoreError::Unreadable { .. } => {
-            let hint = "Nothing was changed. Put back what is missing from a backup of the whole folder, or copy what can be read into a \
-                        new store: penates salvage --store OLD --to NEW";
+            let hint = "Nothing was changed. Put back what is missing from a backup of the whole folder, or copy what can be \
+                        read into a new store: penates salvage --store OLD --to NEW";
             CliError::Unreachable(format!("{error}\n{hint}")).into()
         }
         error => CliError::Unreachable(error.to_string()).into(),

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use store::{FormatLevel, Lane, StoreError, StoreResult};
 
-use crate::last_use::{self, LastUse};
+use crate::last_use::{self, COPY_OF_OPEN, LastUse};
 use crate::{cut, opening, private};
 
 /// The name of the format, without its version.
@@ -93,11 +93,11 @@ impl Folder {
         let lock = lock(path)?;
         let last_use = LastUse::read(&lock).map_err(|source| io_error("reading the lock of", path, source))?;
         if last_use == LastUse::CopyOfOpen {
-            let detail = "it is a copy of a data folder that a process had open when it was copied, so its files are \
-                          of different moments. Restore a backup (penates backup), or stop the process and copy \
-                          again. If nothing can have changed while it was copied, because its server had died, \
-                          delete the file `lock` in the copy"
-                .to_owned();
+            let detail = format!(
+                "{COPY_OF_OPEN} when it was copied, so its files are of different moments. Restore a backup (penates \
+                 backup), or stop the process and copy again. If nothing can have changed while it was copied, because \
+                 its server had died, delete the file `lock` in the copy"
+            );
             return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
         }
         Ok(Self { path: path.to_path_buf(), level: newest, newest, lock, last_use, is_noted: false })

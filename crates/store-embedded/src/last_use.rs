@@ -27,13 +27,26 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use store::Lane;
+use store::{Lane, StoreError};
 
 use crate::opening::record::RecordFile;
 use crate::opening::{Found, record_path, versions};
 use crate::tables::Space;
 
 const FORM: &str = "penates-use 1";
+
+/// How the refusal of a copy of an open folder begins.
+pub(crate) const COPY_OF_OPEN: &str = "it is a copy of a data folder that a process had open";
+
+/// How the refusal of a part of a copy begins.
+pub(crate) const MIXED_COPY: &str = "it is part of a copy, and is not as it was when the copied store was closed";
+
+/// Whether a data folder was refused because it is a copy with files of different moments. The
+/// error says what to do.
+pub fn is_refused_copy(error: &StoreError) -> bool {
+    let begins = |detail: &str| [COPY_OF_OPEN, MIXED_COPY].iter().any(|begin| detail.starts_with(begin));
+    matches!(error, StoreError::Unreadable { detail, .. } if begins(detail))
+}
 
 /// The file has this many bytes, so that it is always written as one piece.
 const FILE_BYTES: usize = 4 << 10;

@@ -20,7 +20,7 @@ use crate::expiry;
 use crate::folder::{io_error, sync_folder};
 use crate::forecast::{self, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
-use crate::last_use::LaneEnd;
+use crate::last_use::{LaneEnd, MIXED_COPY};
 use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
@@ -141,10 +141,11 @@ impl Tables {
         let found = opening::inspect(folder, Space::count(lane));
         refuse_unsound(folder, &found)?;
         if end.is_some_and(|end| !end.is(&found)) {
-            let what = "it is part of a copy, and is not as it was when the copied store was closed: a process opened \
-                        that while it was copied, or the parts are of different copies. Restore a backup (penates \
-                        backup), or stop the process and copy again";
-            return Err(unreadable(folder, what.to_owned()));
+            let what = format!(
+                "{MIXED_COPY}: a process opened that while it was copied, or the parts are of different copies. Restore \
+                 a backup (penates backup), or stop the process and copy again"
+            );
+            return Err(unreadable(folder, what));
         }
         let path = opening::record_path(folder);
         let opened = RecordFile::open(&path).map_err(|source| io_error("opening", &path, source))?;

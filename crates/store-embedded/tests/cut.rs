@@ -262,6 +262,8 @@ async fn a_copy_of_a_folder_is_opened_only_if_no_process_had_it_open_meanwhile()
     let refused = refusal(while_open.path()).unwrap();
     assert!(refused.contains("a process had open when it was copied"), "{refused}");
     assert!(refusal(while_open.path()).is_some(), "it is refused only once");
+    let error = open(while_open.path()).err().unwrap();
+    assert!(store_embedded::is_refused_copy(&error), "the advice is to salvage it: {error}");
     store.close().await.unwrap();
     drop(store);
 
