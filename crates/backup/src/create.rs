@@ -114,7 +114,8 @@ impl Backups {
         Ok(Summary { header, end })
     }
 
-    /// A command that takes "the newest" backup, or keeps a number of them, means those of one store.
+    /// A command that takes "the newest" backup, or keeps a number of them, means those of one
+    /// store.
     fn refuse_other_stores(&self, store: &str) -> BackupResult<()> {
         let headers = self.ids()?.into_iter().filter_map(|id| Some(self.reader(&id).ok()?.header));
         match headers.into_iter().find(|header| header.store != store) {

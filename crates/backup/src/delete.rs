@@ -23,8 +23,9 @@ pub struct Deleted {
 }
 
 impl Backups {
-    /// Deletes backups, and then all files that no backup has, with those that were set aside. If it is interrupted, the next
-    /// deletion does the rest. The folder is open for [`Access::Delete`](crate::Access).
+    /// Deletes backups, and then all files that no backup has, with those that were set aside. If
+    /// it is interrupted, the next deletion does the rest. The folder is open for
+    /// [`Access::Delete`](crate::Access).
     ///
     /// Errors: as of reading the backups that are left, before anything is deleted: a file is
     /// deleted only if it is certain that no backup has it.

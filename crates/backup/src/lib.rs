@@ -10,6 +10,7 @@
 //! lock                shared: somebody reads or adds backups; exclusive: somebody deletes some
 //! backups/ID.jsonl    a backup: its files by name, with digests (`manifest.rs`)
 //! files/AB/SHA256     the bytes of a file
+//!                     (SHA256.damaged: other bytes, which a check set aside)
 //! unfinished/         what a backup under way writes; it is moved to its place when it is whole
 //! ```
 //!
@@ -18,8 +19,9 @@
 //!
 //! How to read it: [`Backups`] (`folder.rs`) is the folder; `manifest.rs` the description of a
 //! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done;
-//! `stream.rs` a backup as one stream. This crate knows no engine, and of a store only that its
-//! files are in a folder.
+//! `stream.rs` a backup as one stream; `place.rs` the data folder into which one is restored;
+//! `file.rs` how files are made and opened. This crate knows no engine, and of a store only that its
+//! files are in a folder, and how that is locked.
 
 mod check;
 mod create;

@@ -133,7 +133,8 @@ pub fn has_store(folder: &Path) -> bool {
     ["format", "db"].iter().any(|name| folder.join(name).exists())
 }
 
-/// Refuses a folder without a store. A disk that is not mounted must not look like an empty library.
+/// Refuses a folder without a store. A disk that is not mounted must not look like an empty
+/// library.
 pub fn refuse_without_store(settings: &Settings) -> anyhow::Result<()> {
     match settings.place() {
         StoreLocation::Folder(folder) if !has_store(folder) => {

@@ -4,9 +4,9 @@
 //! committer thread per lane writes. It takes the waiting lists of steps, checks their conditions,
 //! writes them as one batch, syncs once, and answers. A list that crosses lanes is refused, so a
 //! list is applied as a whole or not at all. An acknowledged list survives the death of the process
-//! and a power failure, unless its call lets the sync wait. A failed write or sync poisons the lane, because nobody knows what the disk
-//! has stored: the lane stays readable, but refuses writes until the store is opened again. The
-//! other lane continues.
+//! and a power failure, unless its call lets the sync wait. A failed write or sync poisons the
+//! lane, because nobody knows what the disk has stored: the lane stays readable, but refuses writes
+//! until the store is opened again. The other lane continues.
 //!
 //! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk.
 //! Its partitions are ordered by their bytes only.
@@ -29,8 +29,8 @@
 //! - `settings.rs`: what a configuration says; `options.rs`: what the engine needs to know;
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
 //!   `database.rs`: what is open;
-//! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a copy; `opening/`: the checks at start;
-//!   `recorder.rs`: the record for them;
+//! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a
+//!   copy; `opening/`: the checks at start; `recorder.rs`: the record for them;
 //! - `read.rs`: reads;
 //! - `measures.rs`: what monitors learn of it;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way

@@ -134,9 +134,9 @@ impl Tables {
         RecordFile::make(&opening::record_path(folder), &first).map_err(making)
     }
 
-    /// Opens the database. If a part of it is missing, foreign, truncated or older than the rest, or
-    /// if it is not as it was at its `end`, it fails and changes nothing. Any file may be damaged, so
-    /// a panic of fjall is returned as an error too.
+    /// Opens the database. If a part of it is missing, foreign, truncated or older than the rest,
+    /// or if it is not as it was at its `end`, it fails and changes nothing. Any file may be
+    /// damaged, so a panic of fjall is returned as an error too.
     pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions, end: Option<&LaneEnd>) -> StoreResult<Self> {
         let found = opening::inspect(folder, Space::count(lane));
         refuse_unsound(folder, &found)?;
@@ -187,8 +187,8 @@ impl Tables {
         View { tables: self, snapshot: self.database.snapshot() }
     }
 
-    /// Writes all changes as one group. They are visible when this returns. Before that they and all
-    /// earlier groups are synced, or the kernel has them.
+    /// Writes all changes as one group. They are visible when this returns. Before that they and
+    /// all earlier groups are synced, or the kernel has them.
     pub(crate) fn commit(
         &self,
         changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>,
@@ -196,8 +196,8 @@ impl Tables {
         syncs: bool,
     ) -> StoreResult<()> {
         let mut recorder = self.recorder.lock();
-        // The engine may write rows to a file together with those of a memtable that waits for that.
-        // A file must not be ahead of the journal.
+        // The engine may write rows to a file together with those of a memtable that waits for
+        // that. A file must not be ahead of the journal.
         let syncs = syncs || self.keyspaces.iter().any(|(_, keyspace)| keyspace.sealed_memtable_count() > 0);
         let persist = if syncs { PersistMode::SyncData } else { PersistMode::Buffer };
         let mut batch = self.database.batch().durability(Some(persist));
@@ -240,8 +240,8 @@ impl Tables {
         }
     }
 
-    /// Notes that all groups are synced, unless a sync has failed meanwhile: the system reports that
-    /// once, perhaps to another thread, which the engine knows now.
+    /// Notes that all groups are synced, unless a sync has failed meanwhile: the system reports
+    /// that once, perhaps to another thread, which the engine knows now.
     fn note_synced(&self, recorder: &mut Recorder) -> StoreResult<()> {
         self.database.persist(PersistMode::Buffer).map_err(sync_error)?;
         recorder.synced(self.database.visible_seqno(), self);

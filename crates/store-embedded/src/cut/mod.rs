@@ -9,9 +9,9 @@
 //!    links to contents are removed that the headers of that moment do not call sealed: uploads may
 //!    still write to their files.
 //!
-//! Files of rows and of sealed contents never change, and journals only grow: how many of their bytes belong
-//! to the cut is in [`Cut::lengths`]. So what a backup copies is what a crash at that moment would
-//! have left, and opening it is the same as opening that.
+//! Files of rows and of sealed contents never change, and journals only grow: how many of their
+//! bytes belong to the cut is in [`Cut::lengths`]. So what a backup copies is what a crash at that
+//! moment would have left, and opening it is the same as opening that.
 
 mod contents;
 mod folder;

@@ -35,8 +35,8 @@ pub(super) struct CreateArgs {
     /// output: one whole backup as a tar archive.
     #[arg(value_name = "FOLDER|FILE.tar|-")]
     pub(super) folder: PathBuf,
-    /// Make hard links instead of copies. The folder has to be on the disk of the store, and is lost
-    /// with it.
+    /// Make hard links instead of copies. The folder has to be on the disk of the store, and is
+    /// lost with it.
     #[arg(long)]
     pub(super) link: bool,
     /// The form of the output.

@@ -30,9 +30,9 @@ pub struct BackupArgs {
 enum Action {
     /// Back up a data folder, also while a server holds it.
     ///
-    /// The backup has everything that was acknowledged before it began. Files that an earlier backup
-    /// in the folder has are not copied again. If the command is interrupted, there is no backup,
-    /// and the next one uses what was copied.
+    /// The backup has everything that was acknowledged before it began. Files that an earlier
+    /// backup in the folder has are not copied again. If the command is interrupted, there is no
+    /// backup, and the next one uses what was copied.
     Create(create::CreateArgs),
     /// List backups, oldest first.
     List(list::ListArgs),

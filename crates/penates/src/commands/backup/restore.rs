@@ -108,9 +108,9 @@ pub(super) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// Opens a restored store, which examines it, and refuses earlier cursors of its change feed: readers
-/// may have seen changes that it does not have. Returns whether it is an unfinished copy of another
-/// store, which nobody reads.
+/// Opens a restored store, which examines it, and refuses earlier cursors of its change feed:
+/// readers may have seen changes that it does not have. Returns whether it is an unfinished copy of
+/// another store, which nobody reads.
 async fn settle(folder: &Path) -> anyhow::Result<bool> {
     let folder = folder.to_owned();
     let opening = tokio::task::spawn_blocking(move || {
