@@ -88,8 +88,12 @@ impl Repository {
         }
         let detail = error.to_string();
         // Repeated reads of the same damage make only one row.
-        if !matches!(self.is_marked(path, part, revision).await, Ok(true)) {
+        let marked = self.is_marked(path, part, revision).await;
+        // While the marks do not answer, the damage may be one that is known already.
+        if matches!(marked, Ok(false)) {
             self.heads.note_damage();
+        }
+        if !matches!(marked, Ok(true)) {
             match self.mark(path, part, revision).await {
                 Ok(()) => tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged"),
                 // The next reader finds it again.

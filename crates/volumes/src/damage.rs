@@ -40,11 +40,11 @@ const SCAN_BYTES: usize = 256 << 10;
 impl Volumes {
     /// Marks a member of a volume's revision as damaged. `member` is the index of a page in
     /// METS order, the number of pages for METS, one more for the record, or [`WHOLE_VOLUME`]. Does
-    /// nothing if the revision is neither current nor kept any more. `detail`, how the damage was noticed, is
-    /// logged.
+    /// nothing if the revision is neither current nor kept any more. `detail`, how the damage was
+    /// noticed, is logged.
     ///
-    /// If the mark cannot be written, this process remembers it. Away from the heads' home nothing is
-    /// marked, because heads are not changed there.
+    /// If the mark cannot be written, this process remembers it. Away from the heads' home nothing
+    /// is marked, because heads are not changed there. The damage is counted in each case.
     pub async fn mark_damaged(
         &self,
         id: &VolumeId,
@@ -53,6 +53,7 @@ impl Volumes {
         detail: &str,
     ) -> ObjectsResult<()> {
         if !self.heads.is_home() {
+            self.heads.note_damage();
             tracing::warn!(volume = %id, %revision, member, detail, "damaged; servers at the heads' home mark it");
             return Ok(());
         }
@@ -163,6 +164,7 @@ impl Volumes {
         let listed = listing(&keys::volume_partition(id), revision);
         self.heads.put_acknowledged(Class::Description, vec![listed, marks]).await?;
         for (member, detail) in found {
+            self.heads.note_damage();
             tracing::warn!(volume = %id, %revision, member, detail, "an earlier version is marked as damaged");
         }
         Ok(())

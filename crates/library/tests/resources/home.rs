@@ -214,6 +214,7 @@ async fn damage_that_is_found_away_from_home_is_neither_marked_nor_remembered_th
     let (away, there) = away(&faulty).await;
     let volume = there.volumes.volume(&id("t.a")).await.unwrap();
     there.volumes.mark_damaged(&id("t.a"), volume.revision, 0, "a forged frame").await.unwrap();
+    assert_eq!(there.heads.damage_found(), 1, "monitors see it");
     assert_eq!(there.volumes.damaged_members(&id("t.a"), volume.revision).await.unwrap(), Vec::<u32>::new());
     assert_eq!(away.steps(), 0, "a volume was marked");
 }
