@@ -146,7 +146,10 @@ impl Requests {
         let mut tries = Tries::new(deadline);
         loop {
             let began = Instant::now();
-            let permit = self.permit(deadline).await.ok_or(Failure::Late)?;
+            let Some(permit) = self.permit(deadline).await else {
+                self.traffic.tried::<()>(Operation::Read, began, &Err(Failure::Late));
+                return Err(Failure::Late);
+            };
             statement.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
             let answer = match &page {
                 None => self.session.execute_unpaged(&statement, parameters).await.map(|answer| (answer, None)),
