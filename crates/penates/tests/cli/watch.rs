@@ -172,7 +172,11 @@ fn rules_and_dashboard_name_metrics_that_exist() {
 
 #[test]
 fn the_rules_raise_their_alerts_and_no_others() {
-    for arguments in [["check", "rules", "penates.rules.yml"], ["test", "rules", "penates.rules.test.yml"]] {
+    for arguments in [
+        ["check", "rules", "penates.rules.yml"],
+        ["test", "rules", "penates.rules.test.yml"],
+        ["test", "rules", "penates.rules.weeks.test.yml"],
+    ] {
         let path = file("packaging/prometheus").join(arguments[2]);
         let Some((is_sound, said)) = promtool(&[arguments[0], arguments[1], text(&path)], "") else { return };
         assert!(is_sound, "{said}");
@@ -257,6 +261,7 @@ fn a_collector_receives_the_span_of_a_request_in_its_clients_trace_and_the_metri
         let traced = format!("traceparent: 00-{trace}-{parent}-{flags}");
         Command::new("curl").args(["-sf", "-o", "/dev/null", "-H", &traced, &url]).status().unwrap();
     }
+    wait_until(|| collector.spans.lock().unwrap().iter().any(|span| hex(&span.parent_span_id) == parent));
     assert_eq!(served.stop("TERM").0, 0);
 
     let spans = collector.spans.lock().unwrap();
