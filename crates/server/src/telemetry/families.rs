@@ -115,7 +115,7 @@ const FAMILIES: &[Family] = &[
     family(BUILD, Gauge, Scraped, "Always 1; the label is the version of the program"),
     family(READY, Gauge, Scraped, "1 while /readyz answers 200"),
     family(DROPPED_LINES, Counter, One, "Lines of the log that were dropped: not read, or not written"),
-    family(CERTIFICATE_ENDS, Gauge, Scraped, "When the certificate of HTTPS expires, in seconds since 1970"),
+    family(CERTIFICATE_ENDS, Gauge, Scraped, "When the server's certificate of TLS expires, in seconds since 1970"),
     family(MEMORY, Gauge, Scraped, "Memory of clients' bodies, lists, plans and graphs"),
     family(MEMORY_LIMIT, Gauge, Scraped, "The most that this memory may be (limits.memory)"),
     family(BULK, Gauge, Scraped, "Bulk requests that are streaming"),

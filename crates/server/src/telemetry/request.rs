@@ -123,7 +123,8 @@ impl Observed {
         histogram!(DURATION, &labels).record(self.answered_after.as_secs_f64());
     }
 
-    /// Ends its span, which then has the same fields as the line of the log.
+    /// Ends its span, with what is known of the response. Unlike the line of the log, a span names
+    /// neither the client nor its token: a collector may be elsewhere.
     fn end_span(&self, is_broken: bool) {
         let Some(span) = &self.span else { return };
         let span = span.span();
@@ -229,7 +230,9 @@ fn millis(duration: Duration) -> u64 {
 /// The known methods, so that a client cannot make labels by inventing methods.
 fn method_label(method: &Method) -> &str {
     match *method {
-        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::DELETE | Method::OPTIONS => method.as_str(),
+        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE | Method::OPTIONS => {
+            method.as_str()
+        }
         _ => "_OTHER",
     }
 }
@@ -358,6 +361,12 @@ mod tests {
         assert!(!line.to_string().contains("secret"), "{line}");
         let untraced = logged(|| drop(Observed::begin(&Request::new(Body::empty()))));
         assert!(!untraced.contains("trace_id"), "{untraced}");
+    }
+
+    #[test]
+    fn a_method_that_is_served_is_a_label_and_an_invented_one_is_not() {
+        assert_eq!(method_label(&Method::PATCH), "PATCH");
+        assert_eq!(method_label(&Method::from_bytes(b"BREW").unwrap()), "_OTHER");
     }
 
     #[test]
