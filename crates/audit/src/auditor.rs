@@ -60,6 +60,12 @@ impl Auditor {
         self.recorder.queue.waiting_bytes()
     }
 
+    /// Why the store refused the last write of records, until one succeeds, and for 30 seconds at
+    /// most. Such a write does not wait, so that the audit does not lag.
+    pub fn refusal(&self) -> Option<String> {
+        self.recorder.queue.refusal()
+    }
+
     /// Refuses a new request while the audit lags.
     pub fn check_lag(&self) -> ObjectsResult<()> {
         let lag = self.lag();

@@ -25,6 +25,11 @@ const QUEUE_BYTES_MAX: usize = 32 << 20;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// How long the refusal of a write is remembered, if no other write is tried. While a server says
+/// that it is not ready, nobody reads from it, and so nothing may be written that would show that
+/// the audit works again. Then reads are tried, and the first of them finds out.
+const REFUSAL_KEPT: Duration = Duration::from_secs(30);
+
 /// A record, ready to be put.
 #[derive(Clone)]
 pub(super) struct AuditRow {
@@ -57,6 +62,8 @@ pub(super) struct Queue {
     clock: Arc<dyn Clock>,
     waiting: Mutex<AllWaiting>,
     failures: AtomicU64,
+    /// When and why the last write was refused; `None` if it succeeded.
+    refused: Mutex<Option<(UnixMillis, String)>>,
     filled: Notify,
 }
 
@@ -69,7 +76,13 @@ struct AllWaiting {
 
 impl Queue {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, waiting: Mutex::default(), failures: AtomicU64::new(0), filled: Notify::new() }
+        Self {
+            clock,
+            waiting: Mutex::default(),
+            failures: AtomicU64::new(0),
+            refused: Mutex::default(),
+            filled: Notify::new(),
+        }
     }
 
     /// How long the oldest record has been waiting.
@@ -80,6 +93,22 @@ impl Queue {
     /// How often writing records failed.
     pub(super) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Why the last write was refused, if that was a moment ago.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let (at, why) = self.refused.lock().clone()?;
+        (self.clock.now().since(at) < REFUSAL_KEPT).then_some(why)
+    }
+
+    /// Notes how a write ended. An error that only this write's records cause says nothing of the
+    /// next one.
+    fn note(&self, written: &Result<(), StoreError>) {
+        match written {
+            Ok(()) => *self.refused.lock() = None,
+            Err(StoreError::Limit { .. } | StoreError::Invalid(_)) => {}
+            Err(error) => *self.refused.lock() = Some((self.clock.now(), error.to_string())),
+        }
     }
 
     /// Bytes of the records that wait.
@@ -161,7 +190,11 @@ impl Writer {
                 self.queue.filled.notified().await;
                 continue;
             }
+            let has_rows = !rows.is_empty();
             let result = self.write(rows).await;
+            if has_rows {
+                self.queue.note(&result);
+            }
             if let Err(error) = &result {
                 self.queue.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, callers, "the audit cannot be written");

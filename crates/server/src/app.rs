@@ -41,6 +41,7 @@ use crate::pace;
 use crate::quota::{self, Quotas};
 use crate::rate;
 use crate::reload::{self, Reloading};
+use crate::store_check::StoreCheck;
 use crate::telemetry::Watched;
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
@@ -54,6 +55,7 @@ pub struct App {
     config: Config,
     store: Arc<dyn Store>,
     library: Library,
+    store_check: Arc<StoreCheck>,
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
     records: Arc<Door>,
@@ -112,9 +114,11 @@ impl App {
             let reloading = Reloading::new(&config, live.clone());
             let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
             let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
+            let store_check = Arc::new(StoreCheck::new(store.clone()));
             Ok(Self {
                 config,
                 store,
+                store_check,
                 library,
                 data: Arc::new(data),
                 ldp: Arc::new(ldp),
@@ -229,7 +233,8 @@ impl App {
 
     fn readiness(&self) -> Readiness {
         let (library, warming, stopping) = (self.library.clone(), self.warming.clone(), self.stopping.clone());
-        Readiness { library, warming, stopping, live: self.live.clone() }
+        let (store_check, live) = (self.store_check.clone(), self.live.clone());
+        Readiness { library, store_check, warming, stopping, live }
     }
 
     /// The warming of records.
@@ -301,6 +306,10 @@ impl App {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn metrics(&self) -> &'static PrometheusHandle {
+        self.metrics
     }
 
     pub(crate) fn fixity(&self) -> &Arc<Auditor> {
@@ -451,6 +460,7 @@ mod tests {
 
     use super::*;
     use crate::config::{FixityConfig, RecordsDurability};
+    use crate::store_check::KEPT;
 
     async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
         app_with(Config::default()).await
@@ -477,6 +487,12 @@ mod tests {
     }
 
     async fn answer(router: &Router, method: Method, path: &str) -> Response {
+        if path == "/readyz" {
+            // What an earlier check of the store found is not kept.
+            tokio::time::pause();
+            tokio::time::advance(KEPT + Duration::from_millis(1)).await;
+            tokio::time::resume();
+        }
         let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
         let request = request.body(Body::empty()).unwrap();
         router.clone().oneshot(request).await.unwrap()
@@ -574,6 +590,32 @@ mod tests {
         let why = axum::body::to_bytes(lagging.into_body(), 1_000).await.unwrap();
         assert!(String::from_utf8_lossy(&why).contains("the audit lags"), "{why:?}");
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn the_server_is_not_ready_while_the_audit_is_refused_and_tries_again_after_a_while() {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_700_000_000_000)));
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+        let faults = Arc::new(Faults::new(store));
+        let app = App::open_with(Config::default(), faults.clone(), clock.clone()).await.unwrap();
+        let router = app.router(Via::Network);
+        let volume = || audit::AuditedVolume { volume: hathi::VolumeId::parse("a.b").unwrap(), pages: None };
+        let requester = audit::Requester::default();
+        let write = async || app.library().audit.auditor().requested(&requester, None, [volume()]).await;
+        let ready = async || answer(&router, Method::GET, "/readyz").await.status();
+        let refuse = async || {
+            faults.set_poisoned(Lane::Service, true);
+            write().await.unwrap_err();
+            faults.set_poisoned(Lane::Service, false);
+        };
+        refuse().await;
+        assert_eq!(ready().await, StatusCode::SERVICE_UNAVAILABLE, "the store itself does not say it");
+        write().await.unwrap();
+        assert_eq!(ready().await, StatusCode::OK, "a write succeeded");
+        refuse().await;
+        clock.advance(Duration::from_secs(31));
+        assert_eq!(ready().await, StatusCode::OK, "nobody reads while it says no, so it has to try");
     }
 
     #[tokio::test]

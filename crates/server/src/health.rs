@@ -6,35 +6,35 @@
 //! status stays 200, so that no load balancer removes a server that can read everything. The
 //! response then says what is refused. Imports get 503 or 507, and `penates_store_refusing_writes`
 //! reports it to monitors. A server that warms its records (`records.warm`) is ready afterwards.
+//!
+//! A store that is busy is ready: load comes to all servers at once, and if all said no, nothing
+//! would be served. `store_check.rs` decides which failures are load.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use bytes::Bytes;
 use door_http::Reason;
-use futures::future::join_all;
 use library::Library;
-use store::{Call, Deadline, Lane, StoreError};
+use store::Lane;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::live::Live;
 use crate::problem;
+use crate::store_check::{Checked, KEPT, Reading, StoreCheck};
 use crate::warm::Warming;
 
-/// How long a read of a row may take. Whoever asks is about to give up.
-const READ_MAX: Duration = Duration::from_secs(2);
-
-/// The partition that is read: it has no row.
-const NO_ROW: &[u8] = b"readyz";
+/// What the server can serve, or why it cannot.
+pub(crate) type Answer = Result<String, (Reason, String)>;
 
 /// The state that readiness depends on.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     pub(crate) library: Library,
+    pub(crate) store_check: Arc<StoreCheck>,
     pub(crate) warming: Arc<Warming>,
     /// Cancelled once the server has been asked to stop.
     pub(crate) stopping: CancellationToken,
@@ -59,8 +59,23 @@ async fn ready(State(readiness): State<Readiness>) -> Response {
 }
 
 impl Readiness {
-    /// Says that the server can serve, and what it refuses nevertheless; or why it cannot.
-    pub(crate) async fn check(&self) -> Result<String, (Reason, String)> {
+    /// Says that the server can serve, and what it refuses nevertheless; or why it cannot. It may
+    /// be a moment old.
+    pub(crate) async fn check(&self) -> Answer {
+        self.may_serve()?;
+        let now = Instant::now();
+        let checked = self.store_check.since(now.checked_sub(KEPT).unwrap_or(now)).await;
+        answer(&checked)
+    }
+
+    /// The same as of now, with what the store was read to report.
+    pub(crate) async fn check_now(&self) -> (Answer, Arc<Checked>) {
+        let checked = self.store_check.since(Instant::now()).await;
+        (self.may_serve().and_then(|()| answer(&checked)), checked)
+    }
+
+    /// What the server knows without its store.
+    fn may_serve(&self) -> Result<(), (Reason, String)> {
         if self.stopping.is_cancelled() {
             return Err((Reason::STOPPING, "the server is stopping".to_owned()));
         }
@@ -68,40 +83,35 @@ impl Readiness {
             return Err((Reason::WARMING, format!("the records are being warmed: {progress}")));
         }
         // Reads are refused while it lags.
-        if let Err(error) = self.library.audit.auditor().check_lag() {
+        let auditor = self.library.audit.auditor();
+        if let Err(error) = auditor.check_lag() {
             return Err(((&error).into(), error.to_string()));
         }
-        let (health, unreadable) = futures::join!(self.library.store().health(), self.unreadable());
-        if let Some((error, why)) = unreadable {
-            return Err((Reason::UNAVAILABLE, format!("{why}: {error}")));
+        if let Some(why) = auditor.refusal() {
+            return Err((Reason::REFUSES_WRITES, format!("the last write of the audit was refused: {why}")));
         }
-        let refusing = health.refusing_writes;
-        if let Some(reason) = refusing.get(&Lane::Service) {
-            let lane = Lane::Service;
-            let detail = format!("writes that serving needs, such as the audit (lane {lane}), are refused: {reason}");
-            return Err((Reason::REFUSES_WRITES, detail));
-        }
-        for (lane, what) in [(Lane::Text, "volumes"), (Lane::Records, "records")] {
-            if let Some(reason) = refusing.get(&lane) {
-                return Ok(format!("ready to read; changes of {what} (lane {lane}) are refused: {reason}\n"));
-            }
-        }
-        Ok("ready\n".to_owned())
+        Ok(())
     }
+}
 
-    /// Reads a row of each lane; returns why one cannot be read. A broken block is no reason: it
-    /// makes some rows unreadable, and the others are served.
-    async fn unreadable(&self) -> Option<(StoreError, String)> {
-        let store = self.library.store();
-        let (level, partition) = (store.level(), Bytes::from_static(NO_ROW));
-        let read = async |lane: Lane| {
-            let table = lane.tables().find(|table| table.is_in(level))?;
-            let call = Call::new(table.class(), Deadline::within(READ_MAX));
-            match store.get(call, table, &partition, &Bytes::new()).await {
-                Ok(_) | Err(StoreError::Corrupt { .. }) => None,
-                Err(error) => Some((error, format!("rows of lane {lane} cannot be read"))),
-            }
-        };
-        join_all(Lane::ALL.into_iter().map(read)).await.into_iter().flatten().next()
+/// What a check of the store means for readiness.
+fn answer(checked: &Checked) -> Answer {
+    if let Reading::Fails(why) = &checked.reading {
+        return Err((Reason::UNAVAILABLE, why.clone()));
     }
+    let refusing = |lane| checked.health.as_ref().and_then(|health| health.refusing_writes.get(&lane));
+    if let Some(reason) = refusing(Lane::Service) {
+        let lane = Lane::Service;
+        let detail = format!("writes that serving needs, such as the audit (lane {lane}), are refused: {reason}");
+        return Err((Reason::REFUSES_WRITES, detail));
+    }
+    if let Reading::Busy(why) = &checked.reading {
+        return Ok(format!("ready, and busy: {why}\n"));
+    }
+    for (lane, what) in [(Lane::Text, "volumes"), (Lane::Records, "records")] {
+        if let Some(reason) = refusing(lane) {
+            return Ok(format!("ready to read; changes of {what} (lane {lane}) are refused: {reason}\n"));
+        }
+    }
+    Ok("ready\n".to_owned())
 }

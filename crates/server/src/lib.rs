@@ -61,6 +61,7 @@ mod reload;
 mod request_id;
 mod serve;
 mod stat;
+mod store_check;
 mod systemd;
 mod telemetry;
 mod tls;

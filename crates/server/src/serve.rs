@@ -18,7 +18,7 @@ use crate::error::ServerError;
 use crate::listen::{Addresses, Given, Listeners};
 use crate::otlp::Exporting;
 use crate::reload::Reload;
-use crate::systemd;
+use crate::{systemd, telemetry};
 
 /// How long a stop waits for webhooks to be given back to other servers.
 const WEBHOOKS_PATIENCE: Duration = Duration::from_secs(5);
@@ -72,6 +72,7 @@ async fn serve_app(
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
+    let _upkeep = telemetry::keep_up(app.metrics());
     let exporting = Exporting::start(&app.config().telemetry, app.watched())?;
     let given = Given::by_the_service_manager()?;
     let door = app.records_door(given.has_records()).await?;

@@ -13,6 +13,7 @@ use store::{
     AtOnce, Call, Capabilities, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, FormatLevel, Health,
     Lane, Measure, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, WalkPage,
 };
+use tokio::time::timeout_at;
 
 use crate::address::Address;
 use crate::connect::{self, Connected};
@@ -195,11 +196,14 @@ impl Store for CassandraStore {
             if engine.requests.is_full() {
                 // Reads succeed, but nothing is served without its audit. The lease is written by
                 // and by in any case: if that succeeds now, there is room again.
-                engine.renew_lease().await?;
+                timeout_at(call.deadline.0, engine.renew_lease()).await.map_err(|_| StoreError::DeadlinePassed)??;
             }
             Ok::<_, StoreError>(())
         };
-        let refusal = asked.await.err().map(|error| format!("{}: {error}", self.address));
+        // Load is no refusal: it passes, and all servers have it at once.
+        let is_load = |error: &StoreError| matches!(error, StoreError::Overloaded(_) | StoreError::DeadlinePassed);
+        let refusal =
+            asked.await.err().filter(|error| !is_load(error)).map(|error| format!("{}: {error}", self.address));
         // All lanes are on the same nodes.
         let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
         let replication_lag =

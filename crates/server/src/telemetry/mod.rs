@@ -20,6 +20,8 @@ use library::Library;
 use metrics::{Label, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use store::{Health, Lane, Measure, Measured};
+use tokio::time::MissedTickBehavior;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::ServerError;
 use crate::health::Readiness;
@@ -34,6 +36,9 @@ use families::*;
 
 /// How long a scrape waits for the state of the fixity auditor.
 const FIXITY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often recorded observations are moved into their buckets.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bounds of the buckets of histograms in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -82,22 +87,28 @@ impl Watched {
     /// The metrics in Prometheus's text format, with the present state.
     pub(crate) async fn text(&self) -> String {
         let Self { handle, library, readiness, fixity } = self;
-        let (store, measured) = (library.store().clone(), library.store().clone());
-        let measures = tokio::task::spawn_blocking(move || measured.measures());
+        let store = library.store();
+        let measured = store.clone();
+        // The process's files are listed by the kernel, and an engine may read its disk.
+        let measures = tokio::task::spawn_blocking(move || {
+            process::tell();
+            measured.measures()
+        });
         let fixity = async {
             if let Some(auditor) = fixity {
                 tell_fixity(auditor).await;
             }
         };
-        let (health, measures, ready, ()) = futures::join!(store.health(), measures, readiness.check(), fixity);
-        tell_health(health, store.capabilities().folder.is_some());
+        let ((ready, checked), measures, ()) = futures::join!(readiness.check_now(), measures, fixity);
+        if let Some(health) = &checked.health {
+            tell_health(health, store.capabilities().folder.is_some());
+        }
         // If an engine's measuring fails, the rest is of use.
         measures.unwrap_or_default().into_iter().for_each(tell_measure);
         gauge!(READY).set(f64::from(u8::from(ready.is_ok())));
         gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         tell_library(library);
         counter!(DROPPED_LINES).absolute(logging::dropped_lines());
-        process::tell();
         handle.run_upkeep();
         handle.render()
     }
@@ -107,6 +118,19 @@ impl Watched {
         let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
         (content_type, self.text().await).into_response()
     }
+}
+
+/// Moves what histograms have recorded into their buckets, until the handle is dropped. Otherwise
+/// each observation takes memory until the next scrape, and perhaps nobody scrapes.
+pub(crate) fn keep_up(handle: &'static PrometheusHandle) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            handle.run_upkeep();
+        }
+    }))
 }
 
 /// Notes how a task of the background ended.
@@ -173,7 +197,7 @@ fn tell_library(library: &Library) {
 }
 
 /// Sets the gauges of a store. A store in a folder expires records itself.
-fn tell_health(health: Health, has_folder: bool) {
+fn tell_health(health: &Health, has_folder: bool) {
     for lane in Lane::ALL {
         let refuses = health.refusing_writes.contains_key(&lane);
         gauge!(REFUSING, "lane" => lane.name()).set(if refuses { 1.0 } else { 0.0 });
@@ -189,8 +213,8 @@ fn tell_health(health: Health, has_folder: bool) {
             gauge!(EXPIRING, "hour" => hour.to_string()).set(count as f64);
         }
     }
-    for (datacenter, lag) in health.replication_lag {
-        gauge!(REPLICATION_LAG, "datacenter" => datacenter).set(lag.as_secs_f64());
+    for (datacenter, lag) in &health.replication_lag {
+        gauge!(REPLICATION_LAG, "datacenter" => datacenter.clone()).set(lag.as_secs_f64());
     }
 }
 
@@ -223,7 +247,7 @@ mod tests {
     fn the_lag_of_each_other_data_center_is_a_gauge() {
         let handle = metrics().unwrap();
         let lags = [("dc2", 1_500), ("dc3", 0)].map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
-        tell_health(Health { replication_lag: lags.into(), ..Health::default() }, false);
+        tell_health(&Health { replication_lag: lags.into(), ..Health::default() }, false);
         let told = handle.render();
         for line in [
             "penates_store_replication_lag_seconds{datacenter=\"dc2\"} 1.5\n",
