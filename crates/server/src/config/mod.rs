@@ -578,6 +578,10 @@ impl TelemetryConfig {
             return Err(refused("telemetry.every and telemetry.sample_one_of must be at least 1"));
         }
         let Some(address) = &self.otlp else { return Ok(()) };
+        if address.contains('@') {
+            // The message must not repeat a password.
+            return Err(refused("telemetry.otlp must not name a user or a password"));
+        }
         let is_address = address.parse::<http::Uri>().is_ok_and(|uri| {
             let scheme = uri.scheme_str().unwrap_or_default();
             ["http", "https"].contains(&scheme) && uri.query().is_none()

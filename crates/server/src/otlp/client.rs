@@ -4,19 +4,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use async_trait::async_trait;
+use axum::BoxError;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use opentelemetry_http::{HttpClient, HttpError};
+use prost::Message;
 use tokio::runtime::Handle;
 
 /// How long one request may take.
-pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(10);
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of a response that are read.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
@@ -47,14 +47,19 @@ impl fmt::Debug for Collector {
     }
 }
 
-#[async_trait]
-impl HttpClient for Collector {
-    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+impl Collector {
+    /// Sends a message. Fails if the collector does not take it.
+    pub(super) async fn post(&self, address: &str, message: &impl Message) -> Result<(), BoxError> {
+        let request = Request::post(address)
+            .header(header::CONTENT_TYPE, "application/x-protobuf")
+            .body(Full::new(Bytes::from(message.encode_to_vec())))?;
         let client = self.client.clone();
         let sending = async move {
-            let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
-            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await?.to_bytes();
-            Ok::<_, HttpError>(Response::from_parts(head, body))
+            let response = client.request(request).await?;
+            let status = response.status();
+            // Once it is read, the connection serves again.
+            Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await?;
+            if status.is_success() { Ok(()) } else { Err(format!("the collector responded with {status}").into()) }
         };
         // The timer too is made on the runtime.
         self.runtime.spawn(async { tokio::time::timeout(ATTEMPT_MAX, sending).await }).await??

@@ -2,32 +2,34 @@
 //!
 //! `request.rs` of `telemetry/` begins a span for each request, in the trace that the client names
 //! (W3C Trace Context). `traced.rs` makes calls of the store spans within it; `convert.rs` turns a
-//! scrape into a message; `client.rs` sends.
+//! scrape into a message; `spans.rs` is the exporter of spans; `client.rs` sends, and `sending.rs`
+//! reports what is not sent.
 
 mod client;
 mod convert;
+mod sending;
+mod spans;
 mod traced;
 
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use http::{Request, header};
+use axum::BoxError;
+use http::Uri;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_http::{HttpClient, HttpError};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
-use prost::Message;
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::TelemetryConfig;
 use crate::error::ServerError;
 use crate::telemetry::Watched;
-use client::{ATTEMPT_MAX, Collector};
+use client::Collector;
 use convert::Times;
+use sending::Sending;
+use spans::Spans;
 
 pub(crate) use traced::Traced;
 
@@ -52,20 +54,13 @@ pub(crate) struct Exporting {
 impl Exporting {
     /// Begins, if the configuration names a collector.
     ///
-    /// Errors: the system's root certificates cannot be read, or the address is none.
+    /// Errors: the system's root certificates cannot be read.
     pub(crate) fn start(config: &TelemetryConfig, watched: Watched) -> Result<Option<Self>, ServerError> {
         let Some(address) = &config.otlp else { return Ok(None) };
         let refused = |error: &dyn std::fmt::Display| ServerError::Telemetry(format!("telemetry.otlp: {error}"));
         let address = address.trim_end_matches('/');
         let collector = Collector::new().map_err(|error| refused(&error))?;
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_http_client(collector.clone())
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("{address}/v1/traces"))
-            .with_timeout(ATTEMPT_MAX)
-            .build()
-            .map_err(|error| refused(&error))?;
+        let exporter = Spans::new(collector.clone(), format!("{address}/v1/traces"));
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource = Resource::builder().with_service_name(config.service.clone()).with_attribute(version).build();
         let attributes = resource.iter().map(|(key, value)| convert::attribute(key.as_str(), value.as_str())).collect();
@@ -82,7 +77,7 @@ impl Exporting {
         let sending = metrics.clone();
         let every = config.every;
         let task = AbortOnDropHandle::new(tokio::spawn(async move { sending.send_every(every).await }));
-        tracing::info!(address, "telemetry is sent by OTLP");
+        tracing::info!(collector = shown(address), "telemetry is sent by OTLP");
         Ok(Some(Self { provider, metrics, _task: task }))
     }
 
@@ -113,32 +108,49 @@ impl Metrics {
     async fn send_every(&self, every: Duration) {
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut fails = false;
+        let sending = Sending::of("metrics");
         loop {
             ticks.tick().await;
-            let sent = self.send().await;
-            match &sent {
-                Err(error) if !fails => tracing::warn!(%error, "metrics cannot be sent by OTLP; they are tried again"),
-                Ok(()) if fails => tracing::info!("metrics are sent by OTLP again"),
-                _ => {}
-            }
-            fails = sent.is_err();
+            sending.note(&self.send().await);
         }
     }
 
-    async fn send(&self) -> Result<(), HttpError> {
+    async fn send(&self) -> Result<(), BoxError> {
         let times = Times { began: self.began, now: now() };
         let message = convert::message(&self.watched.text().await, self.attributes.clone(), times);
-        let request = Request::post(&self.address)
-            .header(header::CONTENT_TYPE, "application/x-protobuf")
-            .body(Bytes::from(message.encode_to_vec()))?;
-        let status = self.collector.send_bytes(request).await?.status();
-        if status.is_success() { Ok(()) } else { Err(format!("the collector responded with {status}").into()) }
+        self.collector.post(&self.address, &message).await
     }
+}
+
+/// Scheme, host and port of an address. Its path may be a secret of the collector.
+fn shown(address: &str) -> Option<String> {
+    let uri: Uri = address.parse().ok()?;
+    Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?))
 }
 
 /// Nanoseconds since 1970.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn an_address_with_a_password_is_refused_and_not_repeated() {
+        let otlp = Some("https://someone:a-password@collector.example:4318".to_owned());
+        let telemetry = TelemetryConfig { otlp, ..TelemetryConfig::default() };
+        let why = Config { telemetry, ..Config::default() }.check().unwrap_err().to_string();
+        assert!(why.contains("telemetry.otlp") && !why.contains("a-password"), "{why}");
+    }
+
+    #[test]
+    fn the_log_has_the_host_of_a_collector_and_not_its_path() {
+        let collector = shown("https://collector.example:4318/a-secret");
+        assert_eq!(collector.as_deref(), Some("https://collector.example:4318"));
+    }
 }

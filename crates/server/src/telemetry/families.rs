@@ -20,6 +20,7 @@ pub(super) const PROBLEMS: &str = "penates_problems_total";
 pub(super) const BUILD: &str = "penates_build_info";
 pub(super) const READY: &str = "penates_ready";
 pub(super) const DROPPED_LINES: &str = "penates_log_lines_dropped_total";
+pub(crate) const OTLP_FAILED: &str = "penates_otlp_failed_total";
 pub(super) const CERTIFICATE_ENDS: &str = "penates_tls_certificate_not_after_timestamp_seconds";
 pub(super) const MEMORY: &str = "penates_memory_taken_bytes";
 pub(super) const MEMORY_LIMIT: &str = "penates_memory_limit_bytes";
@@ -101,6 +102,8 @@ const KINDS: (&str, &[&str]) = ("kind", &["read", "write"]);
 const OUTCOMES: (&str, &[&str]) = ("outcome", &["answered", "refused", "deadline", "overloaded", "unknown"]);
 const OBJECTS: (&str, &[&str]) = ("kind", &["volume", "resource"]);
 
+const SIGNALS: (&str, &[&str]) = ("signal", &["metrics", "spans"]);
+
 /// The scrape itself is a request.
 const SCRAPE: [(&str, &[&str]); 3] =
     [("http_request_method", &["GET"]), ("http_route", &["/metrics"]), ("http_response_status_code", &["200"])];
@@ -115,6 +118,7 @@ const FAMILIES: &[Family] = &[
     family(BUILD, Gauge, Scraped, "Always 1; the label is the version of the program"),
     family(READY, Gauge, Scraped, "1 while /readyz answers 200"),
     family(DROPPED_LINES, Counter, One, "Lines of the log that were dropped: not read, or not written"),
+    family(OTLP_FAILED, Counter, Each(&[SIGNALS]), "Messages that the collector did not take, by signal"),
     family(CERTIFICATE_ENDS, Gauge, Scraped, "When the server's certificate of TLS expires, in seconds since 1970"),
     family(MEMORY, Gauge, Scraped, "Memory of clients' bodies, lists, plans and graphs"),
     family(MEMORY_LIMIT, Gauge, Scraped, "The most that this memory may be (limits.memory)"),

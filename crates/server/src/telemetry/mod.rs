@@ -28,7 +28,8 @@ use crate::health::Readiness;
 use crate::logging;
 
 pub(crate) use families::{
-    AUDIT_OLDEST, FIXITY_ERRORS, TASK_FAILURES, TASK_SUCCESS, TASKS, WEBHOOK_LAG, WEBHOOK_MESSAGES, WEBHOOK_PARKED,
+    AUDIT_OLDEST, FIXITY_ERRORS, OTLP_FAILED, TASK_FAILURES, TASK_SUCCESS, TASKS, WEBHOOK_LAG, WEBHOOK_MESSAGES,
+    WEBHOOK_PARKED,
 };
 pub(crate) use request::{OpenConnection, observe};
 
