@@ -164,7 +164,9 @@ impl Served {
             let mut line = String::new();
             assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before it listened: {said}");
             said.push_str(&line);
-            if let Some((_, rest)) = line.split_once("http://") {
+            // A line of the log begins with its time, and may name other addresses.
+            let is_logged = line.starts_with(|first: char| first.is_ascii_digit() || first == '{');
+            if let Some((_, rest)) = line.split_once("http://").filter(|_| !is_logged) {
                 break format!("http://{}", rest.split('/').next().unwrap().trim());
             }
         };
