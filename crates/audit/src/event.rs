@@ -113,7 +113,7 @@ pub struct Event {
     pub bytes: Option<u64>,
     /// How it ended.
     pub result: EventResult,
-    /// How many requests it stands for. Refusals of one client are counted together.
+    /// How many requests it counts. Refusals of one client are counted together.
     pub count: u64,
 }
 

@@ -82,7 +82,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The response has its reason as an extension too, for whoever counts them.
+/// The response has its reason as an extension too, so that layers can count responses by it.
 fn respond(reason: Reason, headers: HeaderMap, content_type: &'static str, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = reason.status;

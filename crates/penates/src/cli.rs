@@ -135,7 +135,7 @@ pub enum Command {
     Salvage(commands::salvage::SalvageArgs),
     /// Back up a data folder, and check, restore and delete backups.
     ///
-    /// The store goes on meanwhile, whoever holds it. A folder of backups has each file once, so a
+    /// A server that holds the store goes on meanwhile. A folder of backups has each file once, so a
     /// further backup takes only the time and the space of what is new.
     Backup(commands::backup::BackupArgs),
     /// Copy everything from one store into another, with any engines.

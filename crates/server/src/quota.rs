@@ -1,6 +1,6 @@
 //! Limits how many requests of one party run at once, and how many bytes it gets in a day.
 //!
-//! The counts are this server's own, and begin anew when it starts. The fields of responses are
+//! The counts are this server's own, and begin at 0 when it starts. The fields of responses are
 //! those of [`rate`](crate::rate).
 
 use std::collections::HashMap;

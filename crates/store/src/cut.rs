@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// have in the data folder. Most of them are hard links.
 ///
 /// The cut is deleted once nobody holds a lock on its file `lock`. The process that has the store
-/// open holds one for [`Cut::HANDED_OVER_WITHIN`]; whoever wants to read the cut for longer locks
+/// open holds one for [`Cut::HANDED_OVER_WITHIN`]; a program that reads the cut for longer locks
 /// the file too, shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {

@@ -1,5 +1,5 @@
 //! The PROXY protocol, versions 1 and 2: a proxy that only passes bytes on says first for whom.
-//! Whoever is not a trusted proxy is refused, because the header is not told apart from other data.
+//! Only trusted proxies may connect, because other clients could write such a header too.
 
 use std::io::{self, Cursor};
 use std::net::IpAddr;

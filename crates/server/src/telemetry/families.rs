@@ -83,7 +83,7 @@ enum Series {
     Each(&'static [(&'static str, &'static [&'static str])]),
     /// One for each kind of problem.
     Kinds,
-    /// Those that each scrape sets, or whoever makes what they are about.
+    /// Those that each scrape sets, or the part of the server that they measure.
     Scraped,
 }
 

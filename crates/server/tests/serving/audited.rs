@@ -55,7 +55,7 @@ async fn tokens_made_and_revoked_and_reads_of_the_audit_name_the_user_of_the_soc
     assert_eq!(found[0]["detail"], "scope=read");
     let reads = &events(&server, "kind=read").await[..];
     let [read] = reads else { panic!("{reads:?}") };
-    assert_eq!(read["target"], "/admin/audit", "whoever reads the audit is in it, except this time");
+    assert_eq!(read["target"], "/admin/audit", "a reader of the audit is in it, except this time");
     server.end().await;
 }
 

@@ -10,7 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::support::{Server, VOLUME, ask, soon};
 
-/// A server that trusts whoever connects in these tests.
+/// A server that trusts all who connect in these tests.
 async fn behind_a_proxy(change: impl FnOnce(&mut Config)) -> (Server, tempfile::TempDir) {
     Server::start(|config| {
         config.http.trusted_proxies = vec!["127.0.0.1".to_owned()];

@@ -72,7 +72,7 @@ async fn in_thread<T: Send + 'static>(
     worked.await.context("the work ended early")?
 }
 
-/// Whether a path stands for standard output or input.
+/// Whether a path means standard output or input.
 fn is_pipe(path: &Path) -> bool {
     path == Path::new("-")
 }
