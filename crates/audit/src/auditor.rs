@@ -11,6 +11,7 @@ use store::{FormatLevel, Store};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::event::Event;
+use crate::keys::Part;
 use crate::pages::PageWindows;
 use crate::queue::{Queue, Writer};
 use crate::record::{AuditAction, AuditedVolume, Requester};
@@ -146,6 +147,16 @@ impl Auditor {
         if self.keeps_events() {
             self.refusals.count(event);
         }
+    }
+
+    /// Waits until all that waits is written.
+    pub(crate) async fn written(&self) -> ObjectsResult<()> {
+        self.recorder.drain().await
+    }
+
+    /// The part that is being filled; `None`: nothing was recorded yet.
+    pub(crate) fn filling(&self) -> Option<Part> {
+        self.recorder.filling_part()
     }
 
     /// Replaces open windows by records of exactly the pages that were read, and writes what waits.

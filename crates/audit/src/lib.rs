@@ -15,13 +15,16 @@
 //! [`Audit`], the handle; `auditor.rs` has the [`Auditor`], which writes; `recorder.rs` makes
 //! records and waits until they are written; `pages.rs` records single pages, in windows;
 //! `queue.rs` has the queue and the task that writes it; `refusals.rs` counts refusals; `read.rs`
-//! reads records back, those that meet `conditions.rs`; `keep.rs` deletes old ones; `erase.rs`
+//! reads records back, those that meet `conditions.rs`, and `follow.rs` those that are new;
+//! `form.rs` writes entries as JSON and CSV; `keep.rs` deletes old ones; `erase.rs`
 //! erases persons; `keys.rs` defines the keys of rows.
 
 mod auditor;
 mod conditions;
 mod erase;
 mod event;
+mod follow;
+pub mod form;
 mod handle;
 mod keep;
 mod keys;

@@ -42,12 +42,22 @@ impl Audit {
         let audit = self.clone();
         let hours = async move {
             let parts = audit.parts(from, to).await?;
-            let hours: Vec<Vec<Part>> =
-                parts.chunk_by(|one, other| one.hour == other.hour).map(<[Part]>::to_vec).collect();
-            let scans = hours.into_iter().map(move |parts| audit.clone().hour(parts, from, to));
-            Ok::<_, ObjectsError>(futures::stream::iter(scans).flatten())
+            Ok::<_, ObjectsError>(audit.of_parts(parts, from, to))
         };
         futures::stream::once(hours).try_flatten().boxed()
+    }
+
+    /// The records of these parts, ascending by hour, between `from` and `to`.
+    pub(crate) fn of_parts(
+        &self,
+        parts: Vec<Part>,
+        from: UnixMillis,
+        to: UnixMillis,
+    ) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
+        let hours: Vec<Vec<Part>> = parts.chunk_by(|one, other| one.hour == other.hour).map(<[Part]>::to_vec).collect();
+        let audit = self.clone();
+        let scans = hours.into_iter().map(move |parts| audit.clone().hour(parts, from, to));
+        futures::stream::iter(scans).flatten().boxed()
     }
 
     /// The same, for entries that meet conditions.

@@ -76,6 +76,11 @@ impl Recorder {
         RecordPlace { id, part: filling.insert(next).part }
     }
 
+    /// The part that is being filled; `None`: there is no place yet.
+    pub(super) fn filling_part(&self) -> Option<Part> {
+        self.filling.lock().as_ref().map(|filling| filling.part)
+    }
+
     /// The rows for one event. A list that is too long for one row continues in the next.
     pub(super) fn records(
         &self,

@@ -1,11 +1,13 @@
-//! What each handler extracts from a request first: the requester, and the volume or page in the
-//! path.
+//! What each handler extracts from a request first: the requester, its area, and the volume or page
+//! in the path. No handler gets a volume from the path that is not within the client's area.
 
 use std::collections::HashMap;
 
 use ::audit::Requester;
+use area::Area;
 use axum::extract::{FromRequestParts, OriginalUri, Path};
 use hathi::{Seq, VolumeId};
+use http::Extensions;
 use http::request::Parts;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -22,7 +24,26 @@ impl<S: Sync> FromRequestParts<S> for Asking {
     }
 }
 
-/// The volume in `{id}` of the path: its id, percent-encoded as one segment, or its cleaned form.
+/// To which volumes the client is limited.
+pub struct Within(pub Area);
+
+impl Within {
+    /// From the extensions of a request.
+    pub fn of(extensions: &Extensions) -> Self {
+        Self(extensions.get::<Area>().cloned().unwrap_or_default())
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Within {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self::of(&parts.extensions))
+    }
+}
+
+/// The volume in `{id}` of the path: its id, percent-encoded as one segment, or its cleaned form. It
+/// is within the client's area.
 pub struct VolumePath(pub VolumeId);
 
 impl<S: Send + Sync> FromRequestParts<S> for VolumePath {
@@ -30,7 +51,7 @@ impl<S: Send + Sync> FromRequestParts<S> for VolumePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AsProblem> {
         let segments = segments(parts, state).await?;
-        Ok(Self(volume(&segments)?))
+        Ok(Self(volume(&segments, parts)?))
     }
 }
 
@@ -46,7 +67,7 @@ pub fn segment(id: &VolumeId) -> String {
     utf8_percent_encode(if reads_back { id.as_str() } else { cleaned.as_str() }, UNRESERVED).to_string()
 }
 
-/// The page in `{id}` and `{seq}` of the path.
+/// The page in `{id}` and `{seq}` of the path. The volume is within the client's area.
 pub struct PagePath(pub VolumeId, pub Seq);
 
 impl<S: Send + Sync> FromRequestParts<S> for PagePath {
@@ -54,7 +75,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PagePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AsProblem> {
         let segments = segments(parts, state).await?;
-        let volume = volume(&segments)?;
+        let volume = volume(&segments, parts)?;
         let text = segments.get("seq").map(String::as_str).unwrap_or_default();
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse().ok().filter(|_| digits).and_then(Seq::new) {
@@ -71,8 +92,10 @@ async fn segments<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<HashMa
     segments.map(|Path(segments)| segments).map_err(|_| DoorError::NotUtf8("path"))
 }
 
-fn volume(segments: &HashMap<String, String>) -> Result<VolumeId, DoorError> {
-    Ok(VolumeId::from_path_segment(segments.get("id").map(String::as_str).unwrap_or_default())?)
+fn volume(segments: &HashMap<String, String>, parts: &Parts) -> Result<VolumeId, DoorError> {
+    let id = VolumeId::from_path_segment(segments.get("id").map(String::as_str).unwrap_or_default())?;
+    Within::of(&parts.extensions).0.check_volume(&id)?;
+    Ok(id)
 }
 
 /// The path under which this door is mounted, as the client sees it: the part before `/volumes`,

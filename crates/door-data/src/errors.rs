@@ -5,8 +5,10 @@
 
 use std::io::ErrorKind;
 
+use area::OutsideArea;
 use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
+use door_http::problem::INSUFFICIENT_SCOPE;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use hathi::{InvalidVolumeId, ListError};
 use heads::ObjectsError;
@@ -109,6 +111,9 @@ pub enum DoorError {
     /// An invalid volume id in a path.
     #[error(transparent)]
     InvalidVolumeId(#[from] InvalidVolumeId),
+    /// A volume that is not within the client's area.
+    #[error(transparent)]
+    OutsideArea(#[from] OutsideArea),
     /// Something that a volume does not have.
     #[error("{volume} has no {what}")]
     NotInVolume {
@@ -172,6 +177,7 @@ impl DoorError {
             Self::Digest(DigestError::Mismatch { .. }) => Reason::DIGEST_MISMATCH,
             Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
             Self::InvalidVolumeId(_) => Reason::INVALID_VOLUME_ID,
+            Self::OutsideArea(_) => Reason::INSUFFICIENT_SCOPE,
             Self::NotInVolume { .. } => Reason::ABSENT,
             Self::MissingPart(_) => Reason::MISSING_PART,
             Self::Multipart(_) => Reason::MULTIPART,
@@ -190,6 +196,9 @@ impl DoorError {
                 if let Ok(value) = HeaderValue::try_from(format!("bytes */{len_bytes}")) {
                     headers.insert(header::CONTENT_RANGE, value);
                 }
+            }
+            Self::OutsideArea(_) => {
+                headers.insert(header::WWW_AUTHENTICATE, INSUFFICIENT_SCOPE);
             }
             // RFC 9110, section 15.5.16: the supported types.
             Self::UnsupportedMediaType { supported, .. } => {

@@ -6,6 +6,7 @@
 //!
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
 //!   can require a right for each. The requester is a request extension, [`audit::Requester`].
+//! - Which routes limited clients may use: [`keeps_to_area`].
 //! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request,
 //!   named in `policy.rs`), `as_of.rs` (the time), `list_request.rs` (all together), `retrieval.rs`
 //!   (volumes or pages), `waiting.rs` (work that ends when the client leaves), `asking.rs`
@@ -107,6 +108,19 @@ fn in_time(door: Arc<DataDoor>) -> Router<Arc<DataDoor>> {
         .route(&format!("{version}/pages/"), get(volume::pages))
         .merge(members_at(version))
         .route_layer(middleware::from_fn_with_state(door, in_time::around))
+}
+
+/// Whether this door keeps to a client's [`area::Area`] in a route of it. It does so in two ways: no
+/// handler gets a volume of the path that is outside, and lists are checked or filtered. A route that
+/// is not named here is not for limited clients.
+pub fn keeps_to_area(route: &str) -> bool {
+    let member = |of: &str| matches!(of, "" | "/pages/" | "/pages/{seq}" | "/mets" | "/record");
+    if let Some(of_volume) = route.strip_prefix("/volumes/{id}") {
+        let of_version = of_volume.strip_prefix("/versions/{revision}");
+        return of_version
+            .map_or_else(|| matches!(of_volume, "/text" | "/verify" | "/versions/") || member(of_volume), member);
+    }
+    matches!(route, "/volumes" | "/pages" | "/tokencount" | "/volumes/" | "/selections" | "/selections/{selection}")
 }
 
 /// Makes the routes. They can be mounted at `/` and also nested under a prefix. Addresses in

@@ -9,6 +9,7 @@ use budget::Share;
 use volumes::{BulkPlan, BulkRequest, Planning};
 
 use crate::DataDoor;
+use crate::asking::Within;
 use crate::errors::DoorError;
 use crate::params::Params;
 use crate::policies;
@@ -29,8 +30,9 @@ pub struct ListRequest<'door> {
 }
 
 impl<'door> ListRequest<'door> {
-    /// Reads a request, and checks the policies as far as that is possible without the store. With
-    /// `None` the parameters decide between volumes and pages.
+    /// Reads a request, and checks the policies as far as that is possible without the store, and that
+    /// all volumes are within the client's area. With `None` the parameters decide between volumes and
+    /// pages.
     pub async fn read(
         door: &'door DataDoor,
         retrieval: Option<Retrieval>,
@@ -52,6 +54,7 @@ impl<'door> ListRequest<'door> {
         read: impl FnOnce(&Params, &Waiting) -> Result<BulkRequest, DoorError> + Send + 'static,
     ) -> Result<Self, DoorError> {
         let (memory, party) = (&door.library.memory, requester.party());
+        let Within(area) = Within::of(request.extensions());
         let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
         params.check_as_of(door.library.clock().now())?;
         policies::check_length(&door.settings, &params)?;
@@ -59,7 +62,11 @@ impl<'door> ListRequest<'door> {
         share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
         // A list may have 100,000 ids and more: reading it would block a thread that serves other
         // requests.
-        let read = while_waiting(move |client| Ok::<_, DoorError>((read(&params, client)?, params, share)));
+        let read = while_waiting(move |client| {
+            let bulk = read(&params, client)?;
+            bulk.wanted.iter().try_for_each(|wanted| area.check_volume(&wanted.volume))?;
+            Ok::<_, DoorError>((bulk, params, share))
+        });
         let (bulk, params, share) = read.await??;
         policies::check_request(&door.settings, &bulk.wanted)?;
         Ok(Self { bulk, turn, params, _share: share })

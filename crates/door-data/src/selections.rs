@@ -1,11 +1,12 @@
 //! Selections: `POST /selections` stores a plan and answers with an address whose bytes stay the
 //! same until it ends; `GET|HEAD|DELETE /selections/{selection}`. Any client that knows the address
-//! may use it: it cannot be guessed.
+//! may use it, unless it is limited to other volumes: it cannot be guessed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::audit::Requester;
+use area::{Area, OutsideArea};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +18,7 @@ use volumes::{BulkPlan, SelectionInfo, SelectionTerms};
 
 use crate::DataDoor;
 use crate::archive::{self, ZipName};
-use crate::asking::{Asking, Mount};
+use crate::asking::{Asking, Mount, Within};
 use crate::audit;
 use crate::errors::{AsProblem, DoorError};
 use crate::list_request::ListRequest;
@@ -139,6 +140,7 @@ fn unasked_max(max: u64) -> Option<u64> {
 pub async fn send(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
+    Within(area): Within,
     mount: Mount,
     Path(id): Path<String>,
     method: Method,
@@ -147,9 +149,13 @@ pub async fn send(
     let not_acceptable = || DoorError::NotAcceptable(format!("{ZIP}, {JSON}"));
     let offers = [ZIP, JSON].map(|media_type| Offer::new(media_type, media_type));
     let mut response = match *accept::media_type(&headers, &offers).ok_or_else(not_acceptable)? {
-        JSON => Json(Description::new(door.library.volumes.selection_info(&id).await?, &mount)).into_response(),
+        JSON => {
+            check_within(&door, &id, &requester, &area).await?;
+            Json(Description::new(door.library.volumes.selection_info(&id).await?, &mount)).into_response()
+        }
         _ => {
             let plan = door.library.volumes.selection(&id, &requester.party()).await?;
+            within(&id, &plan, &area)?;
             archive::send(&door.library, ZipName::Selection, plan, requester, &method, &headers).await?
         }
     };
@@ -158,7 +164,25 @@ pub async fn send(
 }
 
 /// `DELETE /selections/{selection}`.
-pub async fn delete(State(door): State<Arc<DataDoor>>, Path(id): Path<String>) -> Result<StatusCode, AsProblem> {
+pub async fn delete(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    Within(area): Within,
+    Path(id): Path<String>,
+) -> Result<StatusCode, AsProblem> {
+    check_within(&door, &id, &requester, &area).await?;
     door.library.volumes.delete_selection(&id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Refuses a selection with volumes that are not within the client's area, without naming them.
+async fn check_within(door: &DataDoor, id: &str, requester: &Requester, area: &Area) -> Result<(), DoorError> {
+    if !area.is_limited() {
+        return Ok(());
+    }
+    within(id, &*door.library.volumes.selection(id, &requester.party()).await?, area)
+}
+
+fn within(id: &str, plan: &BulkPlan, area: &Area) -> Result<(), DoorError> {
+    plan.check_within(area)?.map_err(|_| OutsideArea { what: format!("all of the selection `{id}`") }.into())
 }

@@ -12,6 +12,11 @@ use crate::reason::Reason;
 /// size.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
+/// The field `WWW-Authenticate` of a response to a client whose token does not allow enough (RFC 6750,
+/// section 3.1).
+pub const INSUFFICIENT_SCOPE: HeaderValue =
+    HeaderValue::from_static("Bearer realm=\"Penates\", error=\"insufficient_scope\"");
+
 /// An error in a response, with the members of RFC 9457 and `kind`, by which programs distinguish
 /// reasons for one status.
 #[derive(Debug)]

@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 
 use ::volumes::Volume;
+use area::Area;
 use heads::ResourcePath;
 use indexmap::IndexMap;
 use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
@@ -29,8 +30,8 @@ pub enum Section {
     Children(Membership, Contents),
     /// The descriptions of a container's children.
     ContainedDescriptions(Box<Resource>),
-    /// The statements of other resources that refer to one.
-    InboundReferences(Backlinks),
+    /// The statements of other resources within an area that refer to one.
+    InboundReferences(Backlinks, Area),
     /// The descriptions of these; or only the statements in them that refer to one resource.
     Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
     /// Containment of the container of volumes.

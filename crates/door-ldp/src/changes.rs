@@ -1,9 +1,10 @@
 //! From a received body to what is stored: a new resource, or the update of one.
 
+use area::OutsideArea;
 use heads::ResourcePath;
 use rdf::Graph;
 use rdf::update::Removal;
-use repository::{Kind, NewKind, NewResource, Resource, Update};
+use repository::{Kind, Membership, NewKind, NewResource, Resource, ResourceError, Update};
 
 use crate::address::kept_iri;
 use crate::errors::LdpError;
@@ -62,7 +63,7 @@ impl LdpRequest {
         let member = of_above.and_then(|membership| membership::member_named(membership, &graph, path));
         let (kind, members_for) = match model {
             Model::Container(_) => {
-                let members_for = membership::members_for(&membership, path);
+                let members_for = self.members_for(&membership, path)?;
                 (NewKind::Container(membership), members_for)
             }
             Model::RdfSource => (NewKind::RdfSource, None),
@@ -70,6 +71,41 @@ impl LdpRequest {
         };
         let refers_to = references(&graph, path).into_iter().collect();
         Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for, refers_to })
+    }
+
+    /// The resource to which a container gives members. It is changed by that, in a way, so it has to be
+    /// within the client's area.
+    pub fn members_for(
+        &self,
+        membership: &Membership,
+        container: &ResourcePath,
+    ) -> Result<Option<ResourcePath>, OutsideArea> {
+        let members_for = membership::members_for(membership, container);
+        members_for.iter().try_for_each(|path| self.area.check_resource(path))?;
+        Ok(members_for)
+    }
+
+    /// Refuses a limited client a change of what is in a container that gives members to a resource
+    /// outside the client's area, or that would itself be created outside. `path` is what is to be
+    /// created or deleted.
+    pub async fn may_touch_above(&self, path: &ResourcePath) -> Result<(), LdpError> {
+        // Whatever contains the tree of the client is there already: nothing is created for it.
+        let Some(tree) = self.area.tree_of(path) else { return Ok(()) };
+        if let Some(above) = tree.parent()
+            && let Err(ResourceError::Absent(_)) = self.library().repository.resource(&above).await
+        {
+            return Err(OutsideArea { what: format!("/{above}, which does not exist,") }.into());
+        }
+        let Some(above) = path.parent() else { return Ok(()) };
+        match self.library().repository.resource(&above).await {
+            Ok(above) => match above.kind() {
+                Kind::Container { membership, .. } => Ok(self.members_for(membership, above.path()).map(drop)?),
+                _ => Ok(()),
+            },
+            // It is created with the resource, or the change fails.
+            Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The change to this description, by an update with these removals.
@@ -82,7 +118,7 @@ impl LdpRequest {
         let path: &ResourcePath = self.path();
         let model = Model::of(resource.kind());
         let membership = membership::rule_of(&mut graph, path, model)?;
-        let mut rules = managed::rules(self.library(), resource).await?;
+        let mut rules = managed::rules(self.library(), &self.area, resource).await?;
         let rule = (membership.clone(), path.clone());
         if !rules.contains(&rule) {
             rules.push(rule);
@@ -91,7 +127,7 @@ impl LdpRequest {
         let standing = Standing { path, model, resource: Some(resource), rules: &rules, lenient };
         standing.refuse_removing(self.library(), removals).await?;
         let graph = standing.strip(self.library(), graph).await?;
-        let members_for = membership::members_for(&membership, path);
+        let members_for = self.members_for(&membership, path)?;
         let mut refers_to = references(&graph, path);
         if !refers_to.is_empty() {
             let before = kept_description(self.library(), resource).await?;

@@ -28,6 +28,7 @@ impl LdpRequest {
     async fn delete_itself(&self) -> Result<(), LdpError> {
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
+            self.may_touch_above(resource.path()).await?;
             // Deleting needs no condition: no update can be lost by it.
             if is_conditional(&self.headers) || !self.settings().require_condition {
                 self.may_change(&resource)?;

@@ -1,7 +1,9 @@
 //! Errors of requests: one total match from the reason to the status.
 
+use area::OutsideArea;
 use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
+use door_http::problem::INSUFFICIENT_SCOPE;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use heads::{InvalidPath, ObjectsError, ResourcePath};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -40,6 +42,9 @@ pub enum LdpError {
     /// A resource that is not in the container that it was sent to.
     #[error("{0} is not in this container")]
     Outside(String),
+    /// A resource or a volume that is not within the client's area.
+    #[error(transparent)]
+    OutsideArea(#[from] OutsideArea),
     /// An invalid volume id.
     #[error("{0}")]
     Volume(String),
@@ -201,6 +206,7 @@ impl LdpError {
             Self::ReservedName(_) => Reason::RESERVED_NAME,
             Self::ReservedPath(_) => Reason::RESERVED_PATH,
             Self::Outside(_) => Reason::OUTSIDE,
+            Self::OutsideArea(_) => Reason::INSUFFICIENT_SCOPE,
             Self::Volume(_) => Reason::INVALID_VOLUME_ID,
             Self::Host(_) => Reason::INVALID_HOST,
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => Reason::NOT_ALLOWED,
@@ -287,6 +293,9 @@ impl LdpError {
         match self {
             Self::NotAllowed { allow, .. } => insert(header::ALLOW, allow),
             Self::UnsupportedMediaType { supported, .. } => insert(header::ACCEPT, supported),
+            Self::OutsideArea(_) => {
+                headers.insert(header::WWW_AUTHENTICATE, INSUFFICIENT_SCOPE);
+            }
             Self::RangeNotSatisfiable(RangeNotSatisfiable { len_bytes }) => {
                 insert(header::CONTENT_RANGE, &format!("bytes */{len_bytes}"));
             }

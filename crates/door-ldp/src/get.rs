@@ -97,7 +97,7 @@ impl LdpRequest {
         let preferences = Preferences::of(&self.headers);
         let page = Page::of(self.query.as_deref())?;
         let giving = match self.target.facet {
-            Facet::Itself => managed::giving_members(self.library(), resource).await?,
+            Facet::Itself => managed::giving_members(self.library(), &self.area, resource).await?,
             _ => Vec::new(),
         };
         let validators = self.validators_of_graph(resource, &giving, format, &preferences).await?;
@@ -158,7 +158,7 @@ impl LdpRequest {
             told.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
         }
         if preferences.inbound_references {
-            told.sections.push_back(Section::InboundReferences(Backlinks::referring_to(resource.path().clone())));
+            told.sections.push_back(self.inbound_references(resource));
         }
         Ok(told)
     }
@@ -190,9 +190,13 @@ impl LdpRequest {
             arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children), None));
         }
         if preferences.inbound_references && page.after.is_none() {
-            arranged.sections.push_back(Section::InboundReferences(Backlinks::referring_to(resource.path().clone())));
+            arranged.sections.push_back(self.inbound_references(resource));
         }
         Ok((arranged, told.next))
+    }
+
+    fn inbound_references(&self, resource: &Resource) -> Section {
+        Section::InboundReferences(Backlinks::referring_to(resource.path().clone()), self.area.clone())
     }
 
     /// The statements about a resource that do not follow from its children.

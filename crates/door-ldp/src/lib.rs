@@ -7,6 +7,7 @@
 //! - [`routes`] below: reading and writing routes are separate, so that the server can require a
 //!   right for each. All requests arrive in `dispatch.rs`. `request.rs` finds the resource
 //!   (`address.rs`: paths and IRIs).
+//! - Which routes limited clients may use: [`keeps_to_area`].
 //! - One file per method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`,
 //!   `delete.rs`.
 //! - A change: `incoming.rs` receives the body (`body.rs`: its limits), `changes.rs` makes of it
@@ -144,6 +145,18 @@ pub struct SeenAs {
 
 /// The members of a volume. The data door sends their bytes.
 const MEMBERS: [&str; 3] = ["pages/{seq}", "mets", "record"];
+
+/// Whether this door keeps to a client's [`area::Area`] in a route of it, below this base path. It
+/// does: no request reaches a method for a resource that is not within. A route that is not named here
+/// is not for limited clients.
+pub fn keeps_to_area(base: &str, route: &str) -> bool {
+    let of_volume = |rest: &str| rest.is_empty() || MEMBERS.iter().any(|member| rest.strip_prefix('/') == Some(member));
+    match route.strip_prefix(base) {
+        Some("" | "/" | "/{*path}") => true,
+        Some(below) => below.strip_prefix("/volumes/{id}").is_some_and(of_volume),
+        None => false,
+    }
+}
 
 /// Makes the routes under the configured base path.
 pub fn routes(door: Arc<LdpDoor>) -> Routes {

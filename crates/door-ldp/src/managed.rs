@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use area::Area;
 use heads::{ResourcePath, RevisionId};
 use jiff::Timestamp;
 use library::Library;
@@ -206,26 +207,35 @@ enum Whose {
 }
 
 /// The rules of `resource`: for its containment, its own membership rule, and those of other
-/// containers that give it members.
-pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
+/// containers within an area that give it members.
+pub async fn rules(
+    library: &Library,
+    area: &Area,
+    resource: &Resource,
+) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
     let mut rules = vec![(membership::of_containment(resource.path()), resource.path().clone())];
     if let Kind::Container { membership, .. } = resource.kind()
         && membership.rule().is_some()
     {
         rules.push((membership.clone(), resource.path().clone()));
     }
-    for (membership, container) in giving_members(library, resource).await? {
+    for (membership, container) in giving_members(library, area, resource).await? {
         rules.push((membership, container.path().clone()));
     }
     Ok(rules)
 }
 
-/// The other containers that give a resource members, with their rules.
-pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Vec<(Membership, Resource)>, LdpError> {
+/// The other containers within an area that give a resource members, with their rules. What those
+/// outside have in them is not for a limited client.
+pub async fn giving_members(
+    library: &Library,
+    area: &Area,
+    resource: &Resource,
+) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
     let mut recorded = Backlinks::giving_members_to(resource.path().clone());
     while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
-        for path in paths {
+        for path in paths.into_iter().filter(|path| area.has_resource(path)) {
             // A deleted container, or one that now gives its members to another resource, gives
             // none.
             let Some(container) = unless_gone(library.repository.resource(&path).await)? else { continue };
@@ -238,17 +248,18 @@ pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Ve
     Ok(giving)
 }
 
-/// The other containers that gave a resource members when exactly the revisions below `below` had
-/// been made, as they were then.
+/// The other containers within an area that gave a resource members when exactly the revisions below
+/// `below` had been made, as they were then.
 pub async fn giving_members_as_of(
     library: &Library,
+    area: &Area,
     path: &ResourcePath,
     below: RevisionId,
 ) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
     let mut recorded = Backlinks::giving_members_to(path.clone());
     while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
-        for container in paths {
+        for container in paths.into_iter().filter(|path| area.has_resource(path)) {
             let Some(versions) = unless_gone(library.repository.versions(&container).await)? else { continue };
             let Some(container) = versions.in_force(below).await? else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };

@@ -180,6 +180,7 @@ impl LdpRequest {
             return Err(outside());
         }
         refuse_volumes(&path)?;
+        self.may_touch_above(&path).await?;
         let above = (path.parent().as_ref() == Some(container.path())).then_some(container);
         let new = self.new_graph(graph(&path)?, model, &path, above)?;
         self.library().repository.create(&path, &new).await?;

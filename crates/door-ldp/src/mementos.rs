@@ -124,7 +124,7 @@ impl LdpRequest {
         }
         let mut rules = listings(&state.resource, preferences);
         if preferences.membership {
-            rules.extend(managed::giving_members_as_of(self.library(), self.path(), state.below).await?);
+            rules.extend(managed::giving_members_as_of(self.library(), &self.area, self.path(), state.below).await?);
         }
         let mut listed = Vec::new();
         for (membership, container) in rules {

@@ -24,6 +24,9 @@ impl LdpRequest {
         if !matches!(container.kind(), Kind::Container { .. }) {
             return Err(self.not_allowed(self.allow(&container)));
         }
+        if let Kind::Container { membership, .. } = container.kind() {
+            self.members_for(membership, self.path())?;
+        }
         if let Some(many) = Many::of(self) {
             return self.post_many(many, container, body);
         }

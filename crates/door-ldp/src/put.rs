@@ -44,6 +44,9 @@ impl LdpRequest {
     async fn put_itself(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         // Checks that need no body come before a body of any size is received.
         let first = self.find().await?;
+        if matches!(first, Found::Nothing) {
+            self.may_touch_above(self.path()).await?;
+        }
         let incoming = match &first {
             Found::Resource(resource) => self.clone().receive_replacement(resource, body).await?,
             Found::Nothing => self.clone().receive_new(body, self.path()).await?,

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use area::Area;
 use audit::Requester;
 use axum::body::Body;
 use axum::response::Response;
@@ -51,6 +52,8 @@ pub struct LdpRequest {
     pub door: Arc<LdpDoor>,
     /// Whose share of the memory it takes.
     pub party: Party,
+    /// To which resources the client is limited. The target is within.
+    pub area: Area,
     pub method: Method,
     pub site: Site,
     pub target: Target,
@@ -59,13 +62,22 @@ pub struct LdpRequest {
 }
 
 impl LdpRequest {
-    /// Finds out what a request asks for.
+    /// Finds out what a request asks for. It fails if that is not within the client's area. Parts of a
+    /// resource, and its states in time, are within if it is.
     pub fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
         let party = extensions.get::<Requester>().map(Requester::party).unwrap_or_default();
         let site = Site::of(&door.settings, &uri, &headers, &extensions)?;
         let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
-        Ok(Self { party, method, site, target, headers, query: uri.query().map(str::to_owned), door })
+        let area = extensions.get::<Area>().cloned().unwrap_or_default();
+        match target.facet {
+            // What everybody may see.
+            Facet::Constraints | Facet::Style => {}
+            Facet::Itself | Facet::Description | Facet::Fixity | Facet::Tombstone => {
+                area.check_resource(&target.path)?;
+            }
+        }
+        Ok(Self { party, area, method, site, target, headers, query: uri.query().map(str::to_owned), door })
     }
 
     pub fn library(&self) -> &Library {

@@ -251,7 +251,7 @@ impl LdpRequest {
             _ => None,
         };
         let description = self.library().repository.description(version).await?;
-        let members_for = membership::members_for(&membership, path);
+        let members_for = self.members_for(&membership, path)?;
         let update = Update::Restored { bytes: bytes.clone(), description, membership, members_for, refers_to };
         let done = self.library().repository.update(current, &update).await.map_err(LdpError::from);
         self.unless_done(bytes.as_ref(), done).await
@@ -261,6 +261,7 @@ impl LdpRequest {
     /// everything of the version could be read.
     async fn bring_back(&self, version: &Resource) -> Result<Written, LdpError> {
         let (repository, path) = (&self.library().repository, version.path());
+        self.may_touch_above(path).await?;
         let graph = kept_description(self.library(), version).await?;
         let above = match path.parent() {
             Some(above) => match repository.resource(&above).await {
@@ -273,7 +274,7 @@ impl LdpRequest {
         };
         let member = above.and_then(|above| membership::member_named(&membership_of(&above), &graph, path));
         let membership = membership_of(version);
-        let members_for = membership::members_for(&membership, path);
+        let members_for = self.members_for(&membership, path)?;
         let mut bytes = None;
         let kind = match version.kind() {
             Kind::RdfSource => NewKind::RdfSource,

@@ -90,6 +90,7 @@ impl LdpRequest {
         Self {
             door: self.door.clone(),
             party: self.party.clone(),
+            area: self.area.clone(),
             method: Method::GET,
             site: self.site.clone(),
             target,

@@ -108,13 +108,13 @@ impl Statements {
                 rest.into_iter().for_each(|rest| self.told.sections.push_front(rest));
                 Some(descriptions)
             }
-            Section::InboundReferences(mut referrers) => {
+            Section::InboundReferences(mut referrers, area) => {
                 match self.library.repository.more_backlinks(&mut referrers).await? {
                     Some(mut paths) => {
                         let target = referrers.path().clone();
                         // A statement of a resource about itself is no reference to it.
-                        paths.retain(|path| *path != target);
-                        self.told.sections.push_front(Section::InboundReferences(referrers));
+                        paths.retain(|path| *path != target && area.has_resource(path));
+                        self.told.sections.push_front(Section::InboundReferences(referrers, area));
                         Some(Section::Descriptions(paths.into(), Some(target)))
                     }
                     None => None,

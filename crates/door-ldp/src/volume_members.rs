@@ -9,14 +9,15 @@ use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
 
 use crate::conditions::is_conditional;
 use crate::errors::LdpError;
 use crate::model::Model;
 use crate::request::empty;
-use crate::{LdpDoor, LdpSettings, links};
+use crate::{LdpDoor, LdpSettings, links, volumes};
 
 /// Methods of a record.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -55,12 +56,13 @@ pub fn members(settings: &LdpSettings, routes: Router) -> Router {
 }
 
 /// `OPTIONS` of a member of a volume (LDP 1.0, section 4.2.8).
-pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<String>>, uri: Uri) -> Response {
+pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<String>>, request: Parts) -> Response {
     let answer = async {
         let segment = segments.first().map(String::as_str).unwrap_or_default();
         let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
+        volumes::within(&request.extensions, &id)?;
         door.library.volumes.volume(&id).await?;
-        let path = format!("{}{}", door.settings.mount, uri.path());
+        let path = format!("{}{}", door.settings.mount, request.uri.path());
         Ok::<_, LdpError>(Member::of(&path).describe(empty(StatusCode::OK), ""))
     };
     answer.await.unwrap_or_else(IntoResponse::into_response)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use ::volumes::Listing;
 use ::volumes::Volume;
+use area::{Area, OutsideArea};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
 use heads::RevisionId;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
@@ -105,6 +106,7 @@ pub async fn volume(State(door): State<Arc<LdpDoor>>, Path(segment): Path<String
 
 async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result<Response, LdpError> {
     let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
+    within(&request.extensions, &id)?;
     let asked = VolumeRequest::of(door, request)?;
     let volume = door.library.volumes.volume(&id).await?;
     let mut response = asked.described(&[ARCHIVAL_GROUP]);
@@ -127,6 +129,11 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     sections.extend(preferences.containment.then(|| Section::Pages(Box::new(volume), 0)));
     let writer = format.writer(|| pages::about_volumes(&asked.site, Some(&id)));
     asked.send(door, response, writer, sections).await
+}
+
+/// Refuses a volume that is not within the client's area.
+pub fn within(extensions: &Extensions, id: &VolumeId) -> Result<(), OutsideArea> {
+    extensions.get::<Area>().map_or(Ok(()), |area| area.check_volume(id))
 }
 
 /// Redirects to the data door, which sends archives of volumes with a length and ranges.

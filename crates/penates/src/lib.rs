@@ -27,6 +27,7 @@ pub mod output;
 pub mod progress;
 pub mod reach;
 pub mod resources;
+mod resuming;
 pub mod samples;
 mod served;
 pub mod settings;

@@ -1,10 +1,13 @@
 //! Standard output: lines, tables and JSON, for people and for programs.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
 
 use crate::exit::CliError;
 
@@ -66,6 +69,19 @@ impl Output {
     /// Flushes what is buffered.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.stdout.flush().map_err(closed)
+    }
+}
+
+/// Completes when the reader of standard output has left. It never does if that cannot be known: it can
+/// of pipes.
+pub async fn reader_left() {
+    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
+    let has_left = match stdout {
+        Ok(stdout) => stdout.ready(Interest::ERROR).await.is_ok(),
+        Err(_) => false,
+    };
+    if !has_left {
+        std::future::pending::<()>().await;
     }
 }
 

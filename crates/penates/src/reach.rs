@@ -151,6 +151,11 @@ impl Reached {
         }
     }
 
+    /// Whether this process holds a data folder, which no server can open meanwhile.
+    pub fn holds_folder(&self) -> bool {
+        self.app.as_ref().is_some_and(|app| !app.library().store().capabilities().is_shared)
+    }
+
     /// Makes changes durable and releases the store.
     pub async fn close(self) -> anyhow::Result<()> {
         match self.app {

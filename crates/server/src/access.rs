@@ -2,16 +2,23 @@
 //!
 //! A wider access control belongs here: [`Right`] names what a request can require, and
 //! [`Policy::allows`] decides.
+//!
+//! A token may be limited to some volumes and resources (its [`Area`]). Then the doors decide about
+//! single objects, and here is decided which routes it may use at all: those that declare that they
+//! keep to an area, and no others. A limited client has no right that it does not need the token for:
+//! it is held to its limits also where reading is open to everybody.
 
 use std::sync::Arc;
 
+use area::Area;
 use audit::Requester;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use door_http::Reason;
+use door_http::problem::INSUFFICIENT_SCOPE;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::config::{Access, AuthConfig};
@@ -53,6 +60,8 @@ pub(crate) enum Right {
     /// To see what operators see: names of everything that is stored, also of what cannot be
     /// requested.
     Operate,
+    /// To read the audit, which says what people read. It is never open to everybody.
+    Audit,
     /// To read the whole store, row by row, with the audit and the hashes of tokens.
     Copy,
 }
@@ -72,12 +81,50 @@ pub(crate) struct Policy {
     pub(crate) tokens: Arc<Tokens>,
     /// The origins whose pages may change something.
     pub(crate) origins: Arc<Origins>,
+    /// The routes that keep to the area of a limited client.
+    pub(crate) limited: LimitedRoutes,
+}
+
+/// Which routes keep to the area of a limited client.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitedRoutes {
+    /// The second path of the data door.
+    pub(crate) prefix: String,
+    /// The path of the repository.
+    pub(crate) base: String,
+}
+
+impl LimitedRoutes {
+    fn have(&self, route: &str) -> bool {
+        let of_data = |path: &str| route.strip_prefix(path).is_some_and(door_data::keeps_to_area);
+        let Self { prefix, base } = self;
+        of_data("") || of_data(prefix) || door_ldp::keeps_to_area(base, route) || route == crate::feed::PATH
+    }
 }
 
 impl Policy {
-    /// Whether a client has a right.
+    /// The area of a client.
+    fn area(&self, holder: Option<&Holder>) -> Area {
+        let limited = holder.filter(|_| !self.via.is_admin());
+        limited.map_or_else(Area::everywhere, |holder| holder.scopes.area().clone())
+    }
+
+    /// Whether a client has a right within its area.
+    pub(crate) fn allows_within_area(&self, holder: Option<&Holder>, right: Right) -> bool {
+        match holder.filter(|_| self.area(holder).is_limited()) {
+            Some(limited) => matches!(right, Right::Read | Right::Write) && limited.scopes.allow(right),
+            None => self.allows(holder, right),
+        }
+    }
+
+    /// Whether a client has a right everywhere.
     pub(crate) fn allows(&self, holder: Option<&Holder>, right: Right) -> bool {
+        if self.area(holder).is_limited() {
+            return false;
+        }
+        let holds = holder.is_some_and(|holder| holder.scopes.allow(right));
         let needed = match right {
+            Right::Audit => return self.via.is_admin() || holds,
             Right::Read | Right::Metrics => self.config.read,
             Right::Write | Right::Operate => self.config.write,
             Right::Copy => {
@@ -85,7 +132,6 @@ impl Policy {
                 return self.via.is_admin() || named;
             }
         };
-        let holds = holder.is_some_and(|holder| holder.scopes.allow(right));
         self.via.is_admin() || needed == Access::Open || holds
     }
 }
@@ -102,6 +148,7 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
         request_id: extensions.get::<RequestId>().map(|id| id.as_str().to_owned()).unwrap_or_default(),
     };
     let token = requester.name.clone().map(TokenName);
+    request.extensions_mut().insert(policy.area(holder.as_ref()));
     request.extensions_mut().insert(requester);
     request.extensions_mut().insert(Identity(holder));
     let mut response = next.run(request).await;
@@ -127,7 +174,7 @@ impl Standing {
     /// Looks now.
     pub(crate) fn holds(&self) -> bool {
         let holder = self.token.as_ref().and_then(|text| self.policy.tokens.holder_of(text));
-        self.policy.allows(holder.as_ref(), self.right)
+        self.policy.allows_within_area(holder.as_ref(), self.right)
     }
 }
 
@@ -149,8 +196,15 @@ pub(crate) async fn require(State((policy, right)): State<Required>, request: Re
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not change anything here");
     }
     let Identity(holder) = request.extensions().get::<Identity>().cloned().unwrap_or_default();
+    let route = request.extensions().get::<MatchedPath>();
+    let keeps_to_area = route.is_some_and(|route| policy.limited.have(route.as_str()));
+    let is_allowed = match keeps_to_area {
+        true => policy.allows_within_area(holder.as_ref(), right),
+        false => policy.allows(holder.as_ref(), right),
+    };
     match holder {
-        holder if policy.allows(holder.as_ref(), right) => next.run(request).await,
+        _ if is_allowed => next.run(request).await,
+        Some(holder) if policy.area(Some(&holder)).is_limited() && holder.scopes.allow(right) => beyond(&holder),
         Some(holder) => insufficient(&holder, right),
         None => unauthorized(right),
     }
@@ -170,7 +224,7 @@ fn insufficient(holder: &Holder, right: Right) -> Response {
         Right::Read => ("the scope `read`", Some("read")),
         Right::Write => ("the scope `write`", Some("write")),
         Right::Metrics => ("the scope `metrics`", Some("metrics")),
-        Right::Operate => ("the scope `admin`", Some("admin")),
+        Right::Operate | Right::Audit => ("the scope `admin`", Some("admin")),
         Right::Copy => ("its name in auth.copy", None),
     };
     let detail = format!("the token `{name}` has the scopes `{scopes}`; this request needs {needed}");
@@ -183,6 +237,14 @@ fn insufficient(holder: &Holder, right: Right) -> Response {
     response
 }
 
+/// The answer to a limited client on a route that knows no limits.
+fn beyond(holder: &Holder) -> Response {
+    let detail = format!("the token `{}` is limited, and this request is not for limited tokens", holder.name);
+    let mut response = problem::respond(Reason::INSUFFICIENT_SCOPE, &detail);
+    response.headers_mut().append(header::WWW_AUTHENTICATE, INSUFFICIENT_SCOPE);
+    response
+}
+
 /// The challenges (RFC 9110, section 11.6.1). With Basic, a browser asks its user for the token.
 fn unauthorized(right: Right) -> Response {
     let what = match right {
@@ -190,6 +252,7 @@ fn unauthorized(right: Right) -> Response {
         Right::Write => "changing needs",
         Right::Metrics => "reading metrics needs",
         Right::Operate => "operating needs",
+        Right::Audit => "reading the audit needs",
         Right::Copy => "copying the store needs a name in auth.copy and",
     };
     let detail =

@@ -112,7 +112,7 @@ impl IntoResponse for TokenError {
             TokenError::Absent(_) => Reason::ABSENT,
             TokenError::Exists(_) => Reason::EXISTS,
             TokenError::Name | TokenError::Scopes(_) | TokenError::Expired => Reason::INVALID,
-            TokenError::Level { .. } => Reason::NEEDS_UPGRADE,
+            TokenError::Level { .. } | TokenError::LimitsLevel { .. } => Reason::NEEDS_UPGRADE,
             TokenError::Unsure(_) => Reason::UNKNOWN_OUTCOME,
             TokenError::Random(_) => Reason::INTERNAL,
             TokenError::Store(error) => error.into(),

@@ -24,8 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{Policy, Right, Via, identify, keep_standing, require};
+use crate::access::{LimitedRoutes, Policy, Right, Via, identify, keep_standing, require};
 use crate::admin::{self, Admin};
+use crate::audit_routes::AuditDoor;
 use crate::audited::{self, Trail};
 use crate::config::{Config, Hsts, RecordsConfig, Warm};
 use crate::cors::Origins;
@@ -175,6 +176,7 @@ impl App {
             .merge(guarded(self.metrics_routes(), Right::Metrics))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
+            .merge(guarded(self.audit_routes(&policy), Right::Audit))
             .merge(data())
             .merge(guarded(ldp.read, Right::Read))
             .merge(guarded(members(members_read), Right::Read))
@@ -189,7 +191,7 @@ impl App {
             let webhooks = webhooks::routes(self.webhooks.clone());
             routes =
                 routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone())).merge(webhooks);
-            routes = routes.merge(audit_routes::routes(self.library.clone()));
+            routes = routes.merge(audit_routes::routes(self.audit_door()));
             routes = routes.merge(reload::routes(self.reloading.clone()));
         }
         if via.is_admin() || !self.config.auth.copy.is_empty() {
@@ -300,6 +302,16 @@ impl App {
         feed::routes(door).layer(from_fn_with_state((policy.clone(), Right::Read), keep_standing))
     }
 
+    fn audit_door(&self) -> AuditDoor {
+        AuditDoor { library: self.library.clone(), stopping: self.stopping.clone() }
+    }
+
+    /// `/audit`, which can be followed.
+    fn audit_routes(&self, policy: &Arc<Policy>) -> Router {
+        let routes = audit_routes::network_routes(self.audit_door());
+        routes.layer(from_fn_with_state((policy.clone(), Right::Audit), keep_standing))
+    }
+
     fn admin(&self) -> Admin {
         Admin { tokens: self.tokens.clone(), library: self.library.clone() }
     }
@@ -348,7 +360,9 @@ impl App {
 }
 
 fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Arc<Origins>) -> Policy {
-    Policy { via, config: config.auth.clone(), tokens, origins }
+    let limited =
+        LimitedRoutes { prefix: config.data.prefix.clone(), base: config.ldp.base.trim_end_matches('/').to_owned() };
+    Policy { via, config: config.auth.clone(), tokens, origins, limited }
 }
 
 /// The records of a store, with the durability of the configuration.

@@ -1,30 +1,56 @@
-//! The audit over HTTP, for the administrator alone: to read it, and to erase a person from it.
+//! The audit over HTTP: to read and follow it, and, for the administrator alone, to erase a person
+//! from it.
 
 use std::net::IpAddr;
 
-use audit::{Conditions, Erased, Requester, WantedKind, Whom};
-use axum::body::Body;
+use audit::{AuditEntry, Conditions, Erased, Requester, WantedKind, Whom, form};
+use axum::body::{Body, Bytes};
 use axum::extract::{Form, Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
+use axum::{BoxError, Extension, Json, Router};
 use door_http::Reason;
+use door_http::accept::{Offer, media_type};
+use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use heads::ObjectsError;
-use http::header;
+use http::{HeaderMap, header};
 use jiff::Timestamp;
 use library::Library;
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
+use tokio_util::sync::CancellationToken;
 
+use crate::access::Standing;
 use crate::problem;
 
-pub(crate) fn routes(library: Library) -> Router {
-    Router::new().route("/admin/audit", get(read)).route("/admin/audit/erase", post(erase)).with_state(library)
+/// The path of the audit for clients over a network.
+pub(crate) const PATH: &str = "/audit";
+
+const LINES: &str = "application/x-ndjson";
+const CSV: &str = "text/csv";
+
+/// What the routes need.
+#[derive(Clone)]
+pub(crate) struct AuditDoor {
+    pub(crate) library: Library,
+    /// Ends whoever follows.
+    pub(crate) stopping: CancellationToken,
 }
 
-/// The query of `GET /admin/audit`: a period (from, inclusive, to, exclusive, RFC 3339),
-/// conditions, and whether only the most requested volumes are wanted.
+/// The routes of the administrator.
+pub(crate) fn routes(door: AuditDoor) -> Router {
+    Router::new().route("/admin/audit", get(read_raw)).route("/admin/audit/erase", post(erase)).with_state(door)
+}
+
+/// The route of everybody whose token allows it.
+pub(crate) fn network_routes(door: AuditDoor) -> Router {
+    Router::new().route(PATH, get(read_shown)).with_state(door)
+}
+
+/// The query: a period (from, inclusive, to, exclusive, RFC 3339), conditions, and whether what is
+/// written from now on is wanted too. For the administrator: whether only the most requested volumes
+/// are wanted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
@@ -36,32 +62,177 @@ struct AuditQuery {
     target: Option<String>,
     kind: Option<WantedKind>,
     result: Option<String>,
+    #[serde(default)]
+    follow: bool,
+    format: Option<AuditFormat>,
 }
 
-/// JSON, one object per line: the entries in order as a stream or, with `top`, one summary.
-async fn read(
-    State(library): State<Library>,
+/// The form of a response, if the query says it.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AuditFormat {
+    Ndjson,
+    Csv,
+}
+
+/// How an entry is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// As this program reads it.
+    Raw,
+    Json,
+    Csv,
+}
+
+impl Shown {
+    fn begin(self) -> Bytes {
+        match self {
+            Self::Raw | Self::Json => Bytes::new(),
+            Self::Csv => form::csv_line(&form::CSV_COLUMNS.map(str::to_owned)).into(),
+        }
+    }
+
+    fn line(self, entry: &AuditEntry) -> Result<Bytes, ObjectsError> {
+        match self {
+            Self::Raw => json_line(entry).map(Bytes::from),
+            Self::Json => json_line(&form::json(entry)).map(Bytes::from),
+            Self::Csv => Ok(form::csv_line(&form::csv_cells(entry)).into()),
+        }
+    }
+}
+
+/// What a follower has read: all before this time (RFC 3339). A reader from there misses nothing.
+#[derive(Serialize)]
+struct Until {
+    until: String,
+}
+
+/// `GET /admin/audit`, for commands: JSON, one object per line, or, with `top`, one summary.
+async fn read_raw(
+    State(door): State<AuditDoor>,
     Extension(requester): Extension<Requester>,
     Query(query): Query<AuditQuery>,
 ) -> Result<Response, Response> {
-    let AuditQuery { from, to, top, token, address, target, kind, result } = query;
-    let from = from.map_or(UnixMillis(0), unix_millis);
-    let to = to.map_or(UnixMillis(u64::MAX), unix_millis);
+    match query.top {
+        Some(most) => {
+            let (from, to) = query.period();
+            let top = door.library.audit.top(from, to, most).await.map_err(|error| problem::of_library(&error))?;
+            let line = json_line(&top).map_err(|error| problem::of_library(&error))?;
+            Ok(([(header::CONTENT_TYPE, LINES)], line).into_response())
+        }
+        None => read(door, requester, query, Shown::Raw, None).map_err(|refusal| *refusal),
+    }
+}
+
+/// `GET /audit`: NDJSON or CSV, as `penates audit` prints them.
+async fn read_shown(
+    State(door): State<AuditDoor>,
+    Extension(requester): Extension<Requester>,
+    Extension(standing): Extension<Standing>,
+    headers: HeaderMap,
+    Query(query): Query<AuditQuery>,
+) -> Result<Response, Response> {
+    if query.top.is_some() {
+        return Err(problem::respond(Reason::INVALID, "`top` is for commands: count the lines instead"));
+    }
+    let offers =
+        [Offer::new(LINES, Shown::Json), Offer::new("application/json", Shown::Json), Offer::new(CSV, Shown::Csv)];
+    let shown = match query.format {
+        Some(AuditFormat::Ndjson) => Shown::Json,
+        Some(AuditFormat::Csv) => Shown::Csv,
+        None => *media_type(&headers, &offers)
+            .ok_or_else(|| problem::respond(Reason::NOT_ACCEPTABLE, "the audit is application/x-ndjson or text/csv"))?,
+    };
+    read(door, requester, query, shown, Some(standing)).map_err(|refusal| *refusal)
+}
+
+impl AuditQuery {
+    fn period(&self) -> (UnixMillis, UnixMillis) {
+        (self.from.map_or(UnixMillis(0), unix_millis), self.to.map_or(UnixMillis(u64::MAX), unix_millis))
+    }
+}
+
+/// The entries in order as a stream.
+fn read(
+    door: AuditDoor,
+    requester: Requester,
+    query: AuditQuery,
+    shown: Shown,
+    standing: Option<Standing>,
+) -> Result<Response, Box<Response>> {
+    let (from, to) = query.period();
+    let AuditQuery { token, address, target, kind, result, follow, .. } = query;
     let result = result.map(|text| text.parse()).transpose();
     let result = result.map_err(|why: String| problem::respond(Reason::INVALID, &why))?;
-    let body = match top {
-        Some(most) => {
-            let top = library.audit.top(from, to, most).await.map_err(|error| problem::of_library(&error))?;
-            Body::from(json_line(&top).map_err(|error| problem::of_library(&error))?)
-        }
-        None => {
-            let except = Some(requester.request_id);
-            let conditions = Conditions { token, address, target, kind, result, except };
-            let entries = library.audit.read_where(from, to, conditions);
-            Body::from_stream(entries.map(|entry| json_line(&entry?)).map_err(axum::BoxError::from))
-        }
+    if follow && (query.to.is_some() || shown == Shown::Csv) {
+        let detail = "what is followed has no end and is NDJSON: leave out `to` and CSV";
+        return Err(Box::new(problem::respond(Reason::CONFLICTING_PARAMETERS, detail)));
+    }
+    let conditions = Conditions { token, address, target, kind, result, except: Some(requester.request_id) };
+    let lines = match follow {
+        false => lines(door.library.audit.read_where(from, to, conditions), shown),
+        true => followed(Follower { door, conditions, shown, standing, from, has_looked: false }),
     };
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+    let begin = stream::iter([Ok(shown.begin())]);
+    let media_type = if shown == Shown::Csv { "text/csv; charset=utf-8; header=present" } else { LINES };
+    let headers = [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, "no-store"), (header::VARY, "accept")];
+    Ok((headers, Body::from_stream(begin.chain(lines))).into_response())
+}
+
+/// The lines of a response.
+type Lines = BoxStream<'static, Result<Bytes, BoxError>>;
+
+fn lines(entries: BoxStream<'static, Result<AuditEntry, ObjectsError>>, shown: Shown) -> Lines {
+    entries.map(move |entry| Ok(shown.line(&entry?)?)).boxed()
+}
+
+/// A reader that waits for what is written.
+struct Follower {
+    door: AuditDoor,
+    conditions: Conditions,
+    shown: Shown,
+    /// Whether the client still may read; `None`: the administrator always may.
+    standing: Option<Standing>,
+    /// Everything before was read.
+    from: UnixMillis,
+    has_looked: bool,
+}
+
+/// The entries from the follower's place on, and those that are written later. After each look a line
+/// says how far it has come. It ends when the server stops, or when the client's token is revoked.
+fn followed(follower: Follower) -> Lines {
+    let looks = stream::try_unfold(follower, |mut follower| async move {
+        let Some(lines) = follower.look().await? else { return Ok::<_, BoxError>(None) };
+        Ok(Some((lines, follower)))
+    });
+    looks.try_flatten().boxed()
+}
+
+impl Follower {
+    /// What is new since the last look; `None`: it ends.
+    async fn look(&mut self) -> Result<Option<Lines>, ObjectsError> {
+        let audit = &self.door.library.audit;
+        if self.has_looked {
+            tokio::select! {
+                () = self.door.stopping.cancelled() => return Ok(None),
+                () = tokio::time::sleep(audit.look_every()) => {}
+            }
+        }
+        if self.standing.as_ref().is_some_and(|standing| !standing.holds()) {
+            tracing::info!("a reader of the audit lost its right to read it");
+            return Ok(None);
+        }
+        let until = audit.written_until().await?.max(self.from);
+        let entries = match self.has_looked {
+            true => audit.read_new(self.from, until),
+            false => audit.read(self.from, until),
+        };
+        (self.from, self.has_looked) = (until, true);
+        let conditions = self.conditions.clone();
+        let wanted = entries.try_filter(move |entry| std::future::ready(conditions.hold(entry))).boxed();
+        let place = json_line(&Until { until: rfc_3339(until) })?;
+        Ok(Some(lines(wanted, self.shown).chain(stream::iter([Ok(place.into())])).boxed()))
+    }
 }
 
 /// The form of `POST /admin/audit/erase`: a token or an address, and until when. It is a form, so
@@ -82,7 +253,7 @@ struct ErasedRecords {
 }
 
 async fn erase(
-    State(library): State<Library>,
+    State(AuditDoor { library, .. }): State<AuditDoor>,
     Form(person): Form<ErasedPerson>,
 ) -> Result<Json<ErasedRecords>, Response> {
     let whom = match (person.token, person.address) {
@@ -93,8 +264,12 @@ async fn erase(
     let before = person.before.map_or(UnixMillis(u64::MAX), unix_millis);
     let erased = library.audit.erase(&whom, before).await;
     let Erased { records, until } = erased.map_err(|error| problem::of_library(&error))?;
-    let until = Timestamp::from_millisecond(i64::try_from(until.0).unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX);
-    Ok(Json(ErasedRecords { records, until: until.to_string() }))
+    Ok(Json(ErasedRecords { records, until: rfc_3339(until) }))
+}
+
+fn rfc_3339(time: UnixMillis) -> String {
+    let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_string()
 }
 
 fn unix_millis(time: Timestamp) -> UnixMillis {

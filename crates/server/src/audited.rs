@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use percent_encoding::percent_decode_str;
 
 use crate::access::Via;
+use crate::audit_routes;
 use crate::config::{AuditConfig, AuditMode, Config};
 use crate::local_user::LocalUser;
 use crate::problem;
@@ -34,8 +35,8 @@ const RECORDS: [&str; 2] = ["/records/", "/records:"];
 /// The route of a selection. Whoever may read may delete one, so failures of that are not recorded.
 const SELECTION: &str = "/selections/{selection}";
 
-/// The route of the audit. Whoever reads it is recorded.
-const AUDIT: &str = "/admin/audit";
+/// The routes of the audit. Whoever reads it is recorded.
+const AUDIT: [&str; 2] = ["/admin/audit", audit_routes::PATH];
 
 /// The route that makes tokens. The name is in the query.
 const TOKENS: &str = "/admin/tokens";
@@ -75,7 +76,7 @@ impl Trail {
 
     fn mode(&self, kind: EventKind, route: &str) -> AuditMode {
         match kind {
-            EventKind::Read if route != AUDIT => self.resource_reads,
+            EventKind::Read if !AUDIT.contains(&route) => self.resource_reads,
             _ => self.changes,
         }
     }
@@ -89,7 +90,7 @@ impl Trail {
 
     fn kind(&self, method: &Method, route: &str) -> Option<EventKind> {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
-        if is_read && (route == AUDIT || self.is_resource(route)) {
+        if is_read && (AUDIT.contains(&route) || self.is_resource(route)) {
             return Some(EventKind::Read);
         }
         let is_reading = *method == Method::POST && self.is_read_by_post(route);
@@ -261,7 +262,7 @@ fn target_of(uri: &Uri, kind: EventKind) -> (String, Option<String>) {
     let query = uri.query().filter(|query| !query.is_empty() && kind != EventKind::Refusal);
     let Some(query) = query else { return (path, None) };
     if path != TOKENS {
-        let query = without_secrets(query, path == AUDIT);
+        let query = without_secrets(query, AUDIT.contains(&path.as_str()));
         return (path, Some(query));
     }
     let (names, others): (Vec<_>, Vec<_>) =

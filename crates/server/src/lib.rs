@@ -81,3 +81,4 @@ pub use logging::{Logging, init_logging};
 pub use private::keep_files_private;
 pub use reload::{HangUps, ReadAgain, Reload, Reloaded, Reread};
 pub use serve::{serve, serve_reloading};
+pub use tokens::{NotScopes, Scopes};

@@ -43,6 +43,10 @@ impl FormatLevel {
     /// new.
     pub const AUDIT_CHANGES: FormatLevel = FormatLevel(7);
 
+    /// Tokens may be limited to some volumes and resources. It is the same level: no release had one
+    /// without the other.
+    pub const LIMITED_TOKENS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

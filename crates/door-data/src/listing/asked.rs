@@ -1,5 +1,6 @@
 //! What a request for the list asks: its parameters.
 
+use area::Area;
 use door_http::accept::{self, Offer};
 use door_http::page;
 use heads::ListToken;
@@ -44,6 +45,8 @@ pub struct Asked {
     pub kept: Vec<(String, String)>,
     /// The way from the list to the root of the server.
     pub to_root: String,
+    /// To which volumes the client is limited.
+    pub area: Area,
 }
 
 impl Asked {
@@ -75,12 +78,16 @@ impl Asked {
             conditions: conditions(params)?,
             kept: params.pairs().filter(|(name, value)| is_kept(name) && !value.trim().is_empty()).collect(),
             to_root: page::to_root(uri.path()),
+            area: Area::everywhere(),
         })
     }
 
-    /// Whether ids are all that is needed.
+    /// Whether ids are all that is needed, of all volumes.
     pub fn is_of_ids(&self) -> bool {
-        self.fields == [Field::Id] && self.conditions == Conditions::default() && self.sort.is_none()
+        !self.area.is_limited()
+            && self.fields == [Field::Id]
+            && self.conditions == Conditions::default()
+            && self.sort.is_none()
     }
 
     /// The search for it.
@@ -90,6 +97,7 @@ impl Asked {
             conditions: self.conditions.clone(),
             with_author: by_author || self.fields.contains(&Field::Author),
             after: self.after.clone(),
+            area: self.area.clone(),
         }
     }
 

@@ -7,7 +7,8 @@
 //!
 //! Ids alone are read from the listing. Everything else needs heads, which cost more: such a list
 //! takes a place among the bulk requests, a share of memory, and turns at the store. It is read as
-//! fast as its client takes it, and ends when the client leaves.
+//! fast as its client takes it, and ends when the client leaves. A client that is limited to some
+//! volumes gets such a list of those: no token of it names another volume.
 
 mod asked;
 mod format;
@@ -28,7 +29,7 @@ use library::Library;
 use volumes::find::{Described, Found};
 
 use crate::DataDoor;
-use crate::asking::Asking;
+use crate::asking::{Asking, Within};
 use crate::errors::{AsProblem, DoorError};
 use asked::Asked;
 pub use format::csv_line;
@@ -47,10 +48,11 @@ type Rows = BoxStream<'static, ObjectsResult<Vec<Described>>>;
 pub async fn list(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
+    Within(area): Within,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
-    let asked = Asked::read(&uri, &headers)?;
+    let asked = Asked { area, ..Asked::read(&uri, &headers)? };
     let (library, party) = (&door.library, requester.party());
     let mut response = match (asked.sort, asked.limit) {
         (Some(order), limit) => {

@@ -1,7 +1,5 @@
 //! `penates feed`
 
-use std::time::Duration;
-
 use clap::Args;
 use futures::StreamExt;
 use serde::Deserialize;
@@ -10,14 +8,12 @@ use serde_json::Value;
 use crate::cli::ReachArgs;
 use crate::client::{Client, ClientError, query_value};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::reach::Reached;
+use crate::resuming::Pauses;
 
 /// Events of one request.
 const PAGE_EVENTS: usize = 1_000;
-
-/// The pause before a stream that broke is resumed, at first and at most.
-const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
 /// Arguments of `penates feed`.
 #[derive(Debug, Args)]
@@ -58,6 +54,7 @@ pub async fn run(args: FeedArgs) -> anyhow::Result<()> {
             let asked_to_end = interrupt::asked_to_end()?;
             tokio::select! {
                 () = asked_to_end => Ok(()),
+                () = output::reader_left() => Ok(()),
                 followed = follow(&reached.client, from.unwrap_or("now")) => followed,
             }
         }
@@ -91,7 +88,7 @@ async fn print(client: &Client, from: &str) -> anyhow::Result<()> {
 /// Prints what happens, and resumes behind the last event whenever the stream breaks.
 async fn follow(client: &Client, from: &str) -> anyhow::Result<()> {
     let mut output = Output::stdout();
-    let (mut cursor, mut pause) = (from.to_owned(), PAUSES[0]);
+    let (mut cursor, mut pauses) = (from.to_owned(), Pauses::default());
     loop {
         let path = format!("/feed?after={}", query_value(&cursor));
         let broken: ClientError = match client.get_lines(&path, "text/event-stream").await {
@@ -101,7 +98,7 @@ async fn follow(client: &Client, from: &str) -> anyhow::Result<()> {
                 loop {
                     match lines.next().await {
                         Some(Ok(line)) => {
-                            pause = PAUSES[0];
+                            pauses = Pauses::default();
                             // A message is complete with the empty line behind it. One that the
                             // connection breaks comes again, because its id does not count.
                             if let Some(text) = line.strip_prefix("id: ") {
@@ -123,12 +120,6 @@ async fn follow(client: &Client, from: &str) -> anyhow::Result<()> {
             }
             Err(error) => error,
         };
-        if broken.passing_after().is_none() {
-            return Err(broken.into());
-        }
-        let after = broken.passing_after().unwrap_or_default().max(pause);
-        eprintln!("{broken}; resuming in {after:?}");
-        tokio::time::sleep(after).await;
-        pause = (pause * 2).min(PAUSES[1]);
+        pauses.wait(broken).await?;
     }
 }

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use server::Scopes;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{self, query_value};
@@ -37,14 +38,17 @@ enum Action {
 #[command(after_help = "Examples:
   penates token create importer
   penates token create prometheus --scope metrics
-  penates token create guest --scope read --expires 30days")]
+  penates token create guest --scope read --expires 30days
+  penates token create maps --scope write --scope rest:/collections/maps
+  penates token create harvard --scope read --scope 'volumes:hvd.*'")]
 struct NamedToken {
     /// Its name, which the audit records with each request.
     name: String,
     /// What it allows: `read`, `write` (with reading), `metrics` (metrics and statistics alone) and
     /// `admin` (metrics, and what operators see, such as fixity). Give it several times for several.
-    /// Without it, a token allows `read` and `write`.
-    #[arg(long = "scope", value_name = "SCOPE", value_parser = ["read", "write", "metrics", "admin"])]
+    /// Without it, a token allows `read` and `write`. `volumes:PATTERN` (with `*` for any characters)
+    /// and `rest:/PATH` limit reading and writing to these volumes and trees of the repository.
+    #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// After how long it is no longer valid, for example `12h` or `30days`. Without it, it does not
     /// expire.
@@ -98,6 +102,10 @@ pub async fn run(args: TokenArgs) -> anyhow::Result<()> {
 async fn create(args: NamedToken) -> anyhow::Result<()> {
     let expires = args.expires.map(|time| Timestamp::now().checked_add(time)).transpose();
     let expires = expires.context("`--expires` is too far in the future")?;
+    if !args.scopes.is_empty() {
+        // Before a store is opened: a list may be too long for a request.
+        args.scopes.join(" ").parse::<Scopes>()?;
+    }
     let reached = Reached::open_local(&args.store).await?;
     let mut path = format!("/admin/tokens?name={}", query_value(&args.name));
     if !args.scopes.is_empty() {

@@ -1,5 +1,7 @@
 //! What the audit says of commands.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -105,4 +107,36 @@ async fn a_store_of_an_earlier_level_has_changes_in_its_audit_once_it_is_upgrade
     store.run(&["token", "create", "late"]).ends_with(0);
     let changes: Vec<_> = events(&store, &["--kind", "change"]).into_iter().map(|(change, _)| change).collect();
     assert_eq!(changes, ["upgrade /", "POST /admin/tokens/late"]);
+}
+
+#[test]
+fn a_follower_prints_what_is_recorded_and_ends_when_asked_or_when_nobody_reads() {
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let refused = store.run(&["audit", "--follow"]).ends_with(2);
+    assert!(refused.stderr.contains("needs a running server"), "{}", refused.stderr);
+    let served = store.serve(&[]);
+    let from = ["audit", "--follow", "--json", "--from", "2020-01-01T00:00:00Z", "--kind", "change"];
+    let follow = || {
+        let mut follower = store.command(&from);
+        let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+        (follower, lines)
+    };
+    let (mut follower, mut lines) = follow();
+    let (mut other, others) = follow();
+    for name in ["one", "two"] {
+        store.run(&["token", "create", name]).ends_with(0);
+        let line = lines.next().unwrap().unwrap();
+        let event: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["target"], format!("/admin/tokens/{name}"), "{line}");
+    }
+    drop(others);
+    assert_eq!(other.wait().unwrap().code(), Some(0), "nobody reads it, and nothing happens");
+    signal(&follower, "INT");
+    let mut said = String::new();
+    follower.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(follower.wait().unwrap().code(), Some(0), "{said}");
+    assert!(said.contains("To go on: --from 20"), "{said}");
+    assert_eq!(served.stop("TERM").0, 0);
 }

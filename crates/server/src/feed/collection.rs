@@ -1,17 +1,19 @@
 //! The feed as a collection in pages (Activity Streams 2.0, section 5), oldest event first.
 //!
 //! The address of a page names a place in the feed, so it stays the same: `?after=` a cursor has
-//! the events that come next, and `?before=` one those directly before it.
+//! the events that come next, and `?before=` one those directly before it. A page of a limited client
+//! lacks the events that are not for it.
 
 use ::feed::{Cursor, Feed};
+use area::Area;
 use door_ldp::Site;
 use serde_json::{Value, json};
 
 use super::activity::{CONTEXT, activity};
-use super::{PAGE_EVENTS, PATH, Refused, Start, Wanted};
+use super::{PAGE_EVENTS, PATH, Refused, Start, Wanted, is_within};
 
 /// The collection, or the page that is wanted.
-pub(super) async fn body(feed: &Feed, site: &Site, wanted: &Wanted) -> Result<Value, Refused> {
+pub(super) async fn body(feed: &Feed, site: &Site, area: &Area, wanted: &Wanted) -> Result<Value, Refused> {
     let limit = wanted.limit.unwrap_or(PAGE_EVENTS);
     let place = |side: &str, place: &str| {
         let limit = wanted.limit.map(|limit| format!("&limit={limit}")).unwrap_or_default();
@@ -57,12 +59,13 @@ pub(super) async fn body(feed: &Feed, site: &Site, wanted: &Wanted) -> Result<Va
             (place("before", &id), page, prev, next)
         }
     };
+    let items = page.events.iter().filter(|event| is_within(event, area));
     let mut body = json!({
         "@context": CONTEXT,
         "id": id,
         "type": "OrderedCollectionPage",
         "partOf": whole,
-        "orderedItems": page.events.iter().map(|event| activity(event, site)).collect::<Vec<_>>(),
+        "orderedItems": items.map(|event| activity(event, site)).collect::<Vec<_>>(),
     });
     for (relation, address) in [("prev", prev), ("next", next)] {
         if let Some(address) = address {

@@ -10,7 +10,8 @@ mod stream;
 
 use std::sync::Arc;
 
-use ::feed::{Cursor, Feed, FeedError};
+use ::feed::{Cursor, Event, Feed, FeedError, Subject};
+use area::Area;
 use audit::Requester;
 use axum::Router;
 use axum::extract::{Extension, Request, State};
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Standing;
 
 /// The path of the feed.
-const PATH: &str = "/feed";
+pub(crate) const PATH: &str = "/feed";
 
 /// Events of a page, if the request does not say.
 const PAGE_EVENTS: usize = 100;
@@ -79,7 +80,15 @@ impl Drop for Place {
     }
 }
 
-/// The route of the feed.
+/// Whether an event is about something within a client's area.
+fn is_within(event: &Event, area: &Area) -> bool {
+    match &event.subject {
+        Subject::Volume(id) => area.has_volume(id),
+        Subject::Resource(path) => area.has_resource(path),
+    }
+}
+
+/// The route of the feed. A limited client gets the events of its area.
 pub(crate) fn routes(door: FeedDoor) -> Router {
     Router::new().route(PATH, get(respond)).with_state(Arc::new(door))
 }
@@ -210,6 +219,13 @@ impl Wanted {
     }
 }
 
+/// The client of a stream.
+struct Client {
+    party: Party,
+    area: Area,
+    standing: Standing,
+}
+
 /// The text of a page. It holds its share of the memory until it is sent.
 struct Held {
     text: String,
@@ -226,6 +242,7 @@ async fn respond(
     State(door): State<Arc<FeedDoor>>,
     Extension(requester): Extension<Requester>,
     Extension(standing): Extension<Standing>,
+    Extension(area): Extension<Area>,
     request: Request,
 ) -> Result<Response, Refused> {
     let headers = request.headers();
@@ -241,14 +258,15 @@ async fn respond(
         Some(Form::Collection(content_type)) => {
             let bytes = wanted.limit.unwrap_or(PAGE_EVENTS) * EVENT_BYTES_MAX;
             let mut share = door.memory.reserve(&requester.party(), bytes as u64).await.map_err(ObjectsError::from)?;
-            let text = collection::body(&door.feed, &site, &wanted).await?.to_string();
+            let text = collection::body(&door.feed, &site, &area, &wanted).await?.to_string();
             share.resize(text.len() as u64).map_err(ObjectsError::from)?;
             let headers = [(header::CONTENT_TYPE, *content_type), (header::CACHE_CONTROL, "private, no-cache")];
             Ok((headers, [(header::VARY, "Accept")], Bytes::from_owner(Held { text, _share: share })).into_response())
         }
         Some(Form::Stream) => {
             let last_id = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
-            stream::respond(&door, site, &wanted, last_id, requester.party(), standing).await
+            let client = Client { party: requester.party(), area, standing };
+            stream::respond(&door, site, &wanted, last_id, client).await
         }
     }
 }

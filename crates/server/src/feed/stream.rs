@@ -10,9 +10,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use ::feed::{Consumer, Cursor, Events, FeedError};
+use area::Area;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use budget::Party;
 use bytes::Bytes;
 use door_http::Reason;
 use door_ldp::Site;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::with_context;
-use super::{FeedDoor, Place, Refused, Start, Wanted};
+use super::{Client, FeedDoor, Place, Refused, Start, Wanted, is_within};
 use crate::access::Standing;
 
 /// The longest silence. Proxies end connections that are silent for longer, and a comment finds out
@@ -44,6 +44,7 @@ struct Following {
     /// Read, and not all sent yet.
     waiting: Option<Events>,
     site: Site,
+    area: Area,
     standing: Standing,
     stopping: CancellationToken,
     _place: Place,
@@ -58,8 +59,7 @@ pub(super) async fn respond(
     site: Site,
     wanted: &Wanted,
     last_id: Option<String>,
-    party: Party,
-    standing: Standing,
+    Client { party, area, standing }: Client,
 ) -> Result<Response, Refused> {
     if wanted.before.is_some() || wanted.limit.is_some() {
         let detail = "a stream has the parameter `after` only".to_owned();
@@ -80,6 +80,7 @@ pub(super) async fn respond(
         consumer: door.feed.follow(cursor).await?,
         waiting: None,
         site,
+        area,
         standing,
         stopping: door.stopping.clone(),
         _place: place,
@@ -143,8 +144,10 @@ impl Following {
         while text.len() < PIECE_BYTES
             && let Some(event) = self.waiting.as_mut()?.take_next()
         {
-            // Writing into a string never fails; JSON has no line feeds.
-            let _ = write!(text, "id: {}\ndata: {}\n\n", event.cursor, with_context(event, &self.site));
+            if is_within(event, &self.area) {
+                // Writing into a string never fails; JSON has no line feeds.
+                let _ = write!(text, "id: {}\ndata: {}\n\n", event.cursor, with_context(event, &self.site));
+            }
         }
         (!text.is_empty()).then(|| text.into())
     }

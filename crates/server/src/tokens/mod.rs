@@ -121,6 +121,16 @@ pub enum TokenError {
         /// The store's level.
         level: FormatLevel,
     },
+    /// The store may not hold a token with limits yet.
+    #[error(
+        "tokens that are limited to some volumes or resources need a store of level {}, and this one has level {level}: \
+         run `penates upgrade`",
+        FormatLevel::LIMITED_TOKENS
+    )]
+    LimitsLevel {
+        /// The store's level.
+        level: FormatLevel,
+    },
     /// Somebody else changed it at the same time, or the outcome is unknown.
     #[error("{0}: list the tokens to see the current ones")]
     Unsure(String),

@@ -1,14 +1,18 @@
-//! How a token is stored: as JSON, in one of two versions.
+//! How a token is stored: as JSON, in one of three versions.
 //!
 //! Version 1 has no scopes: such a token allows everything that tokens allowed then. Version 2 is
 //! written only at [`FormatLevel::SCOPES`] and later, because an earlier program would let a token
-//! do more than its scopes say.
+//! do more than its scopes say. Version 3 has limits, and is written for tokens with limits only, at
+//! [`FormatLevel::LIMITED_TOKENS`] and later, for the same reason.
 
+use std::collections::BTreeSet;
+
+use area::Limit;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::{FormatLevel, StoreError, Table, UnixMillis, ValueKind, envelope};
 
-use super::scope::Scopes;
+use super::scope::{Scope, Scopes};
 use super::{TokenError, TokenInfo};
 
 /// A token with the hash of its text.
@@ -35,7 +39,21 @@ struct Second {
     name: String,
     created: UnixMillis,
     revoked: Option<UnixMillis>,
-    scopes: Scopes,
+    scopes: BTreeSet<Scope>,
+    expires: Option<UnixMillis>,
+    #[serde(with = "hex::serde")]
+    sha256: [u8; 32],
+}
+
+/// Version 3.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Third {
+    name: String,
+    created: UnixMillis,
+    revoked: Option<UnixMillis>,
+    scopes: BTreeSet<Scope>,
+    limits: BTreeSet<Limit>,
     expires: Option<UnixMillis>,
     #[serde(with = "hex::serde")]
     sha256: [u8; 32],
@@ -46,7 +64,15 @@ impl Record {
     pub(super) fn seal(&self, level: FormatLevel) -> Result<Bytes, TokenError> {
         let Self { info, sha256 } = self.clone();
         let TokenInfo { name, created, revoked, scopes, expires } = info;
-        let (version, payload) = if level >= FormatLevel::SCOPES {
+        let (version, payload) = if scopes.area().is_limited() {
+            if level < FormatLevel::LIMITED_TOKENS {
+                return Err(TokenError::LimitsLevel { level });
+            }
+            let limits = scopes.area().limits().iter().cloned().collect();
+            let scopes = scopes.everywhere().clone();
+            (3, serde_json::to_vec(&Third { name, created, revoked, scopes, limits, expires, sha256 }))
+        } else if level >= FormatLevel::SCOPES {
+            let scopes = scopes.everywhere().clone();
             (2, serde_json::to_vec(&Second { name, created, revoked, scopes, expires, sha256 }))
         } else if scopes == Scopes::before_scopes() && expires.is_none() {
             (1, serde_json::to_vec(&First { name, created, revoked, sha256 }))
@@ -61,22 +87,34 @@ impl Record {
     pub(super) fn open(value: &Bytes) -> Result<Self, StoreError> {
         let corrupt = |detail: String| StoreError::Corrupt { table: Table::Tokens, detail };
         let opened = envelope::open_version(ValueKind::Token, value).map_err(|error| corrupt(error.to_string()))?;
-        let read = match opened.version {
-            1 => serde_json::from_slice(&opened.payload).map(|First { name, created, revoked, sha256 }| {
+        let checked = |scopes, limits| Scopes::checked(scopes, limits).map_err(|error| corrupt(error.to_string()));
+        let json = |error: serde_json::Error| corrupt(error.to_string());
+        let (info, sha256) = match opened.version {
+            1 => {
+                let First { name, created, revoked, sha256 } = serde_json::from_slice(&opened.payload).map_err(json)?;
                 let scopes = Scopes::before_scopes();
-                Self { info: TokenInfo { name, created, revoked, scopes, expires: None }, sha256 }
-            }),
-            2 => serde_json::from_slice(&opened.payload).map(
-                |Second { name, created, revoked, scopes, expires, sha256 }| Self {
-                    info: TokenInfo { name, created, revoked, scopes, expires },
-                    sha256,
-                },
-            ),
+                (TokenInfo { name, created, revoked, scopes, expires: None }, sha256)
+            }
+            2 => {
+                let Second { name, created, revoked, scopes, expires, sha256 } =
+                    serde_json::from_slice(&opened.payload).map_err(json)?;
+                let scopes = checked(scopes, BTreeSet::new())?;
+                (TokenInfo { name, created, revoked, scopes, expires }, sha256)
+            }
+            3 => {
+                let Third { name, created, revoked, scopes, limits, expires, sha256 } =
+                    serde_json::from_slice(&opened.payload).map_err(json)?;
+                if limits.is_empty() {
+                    return Err(corrupt("a token with limits has none".to_owned()));
+                }
+                let scopes = checked(scopes, limits)?;
+                (TokenInfo { name, created, revoked, scopes, expires }, sha256)
+            }
             version => {
                 return Err(corrupt(format!("a token of version {version}, which this program does not read")));
             }
         };
-        read.map_err(|error| corrupt(error.to_string()))
+        Ok(Self { info, sha256 })
     }
 }
 
@@ -97,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_both_versions_do_not_change() {
+    fn the_bytes_of_all_versions_do_not_change() {
         let first = record("read write admin", None).seal(FormatLevel::WEBHOOKS).unwrap();
         let second = record("read metrics", Some(2_000)).seal(FormatLevel::SCOPES).unwrap();
         let payload = |value: &Bytes| {
@@ -113,6 +151,11 @@ mod tests {
             r#"{{"name":"harvester","created":1000,"revoked":null,"scopes":["read","metrics"],"expires":2000,"sha256":"{hash}"}}"#
         );
         assert_eq!(payload(&second), (2, json));
+        let third = record("write volumes:a.* rest:/b", None).seal(FormatLevel::LIMITED_TOKENS).unwrap();
+        let json = format!(
+            r#"{{"name":"harvester","created":1000,"revoked":null,"scopes":["write"],"limits":["volumes:a.*","rest:/b"],"expires":null,"sha256":"{hash}"}}"#
+        );
+        assert_eq!(payload(&third), (3, json));
     }
 
     #[test]
@@ -123,6 +166,14 @@ mod tests {
         }
         let limited = record("metrics", Some(9));
         assert_eq!(Record::open(&limited.seal(FormatLevel::SCOPES).unwrap()).unwrap(), limited);
+        let in_trees = record("read rest:/a rest:/b%20c volumes:x.*", None);
+        assert_eq!(Record::open(&in_trees.seal(FormatLevel::LIMITED_TOKENS).unwrap()).unwrap(), in_trees);
+    }
+
+    #[test]
+    fn a_store_of_level_6_gets_no_token_with_limits() {
+        let limited = record("read volumes:x.*", None);
+        assert!(matches!(limited.seal(FormatLevel::SCOPES), Err(TokenError::LimitsLevel { .. })));
     }
 
     #[test]
@@ -135,7 +186,18 @@ mod tests {
     #[test]
     fn a_scope_or_a_version_that_this_program_does_not_know_is_refused() {
         let unknown = r#"{"name":"a","created":1,"revoked":null,"scopes":["all"],"expires":null,"sha256":"00"}"#;
-        for (version, payload) in [(2, unknown), (3, "{}")] {
+        let of_third = |scopes: &str, limits: &str| {
+            format!(
+                r#"{{"name":"a","created":1,"revoked":null,"scopes":[{scopes}],"limits":[{limits}],"expires":null,"sha256":"{}"}}"#,
+                "00".repeat(32)
+            )
+        };
+        let no_limit = of_third(r#""read""#, "");
+        let unknown_limit = of_third(r#""read""#, r#""years:1800""#);
+        let of_all = of_third(r#""admin""#, r#""rest:/a""#);
+        for (version, payload) in
+            [(2, unknown), (3, "{}"), (3, &no_limit), (3, &unknown_limit), (3, &of_all), (4, "{}")]
+        {
             let value = envelope::seal_version(ValueKind::Token, version, payload.as_bytes());
             assert!(matches!(Record::open(&value), Err(StoreError::Corrupt { .. })));
         }

@@ -2,9 +2,11 @@
 
 use http::{Method, StatusCode};
 use serde_json::Value;
-use server::config::AuditMode;
+use server::config::{Access, AuditMode};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
-use crate::support::{Server, VOLUME, on_free_ports, open_store};
+use crate::support::{Server, VOLUME, on_free_ports, open_store, soon};
 
 /// The events of the audit that meet conditions, as the administrator reads them.
 async fn events(server: &Server, conditions: &str) -> Vec<Value> {
@@ -92,5 +94,71 @@ async fn reads_of_resources_are_recorded_if_asked_for_and_changes_are_not_if_not
     let events = events(&server, "").await;
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!([&events[0]["kind"], &events[0]["target"]], ["read", "/rest/"]);
+    server.end().await;
+}
+
+/// Reads lines of a response until one has this text; `None`: it ended before.
+async fn line_with(lines: &mut Lines, text: &str) -> Option<String> {
+    let wait = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(text) {
+                return Some(line);
+            }
+        }
+        None
+    };
+    soon(text, wait).await
+}
+
+type Lines = tokio::io::Lines<BufReader<TcpStream>>;
+
+#[tokio::test]
+async fn the_audit_is_read_over_a_network_with_the_scope_admin_alone_and_each_reading_is_recorded() {
+    let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
+    assert_eq!(server.get("/audit").await.status, StatusCode::UNAUTHORIZED, "although changing is open");
+    let writer = server.token("writer").await;
+    let refused = server.send(&writer, Method::GET, "/audit", &[], "").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let auditor = server.token_for("auditor", "admin").await;
+    assert_eq!(server.send(&writer, Method::PUT, "/rest/a", &[], "").await.status, StatusCode::CREATED);
+
+    let get = async |path: &str| server.send(&auditor, Method::GET, path, &[], "").await;
+    let lines = get("/audit?kind=change&token=writer").await;
+    let change: Value = serde_json::from_str(&lines.text()).unwrap();
+    assert_eq!([&change["action"], &change["target"], &change["result"]], ["PUT", "/rest/a", "201"]);
+    let table = get("/audit?format=csv&target=/rest/").await;
+    assert_eq!(table.header("content-type"), "text/csv; charset=utf-8; header=present");
+    assert!(table.text().starts_with("at,kind,action,token") && table.text().contains(",change,PUT,writer,"));
+    for wrong in ["top=3", "follow=true&to=2026-01-01T00:00:00Z", "follow=true&format=csv", "kind=all", "x=y"] {
+        let answer = get(&format!("/audit?{wrong}")).await;
+        assert!(answer.status == StatusCode::BAD_REQUEST, "{wrong}: {} {}", answer.status, answer.text());
+    }
+    let reads = events(&server, "kind=read&token=auditor&result=ok").await;
+    assert_eq!(reads.len(), 2, "{reads:?}");
+    assert!(reads.iter().all(|read| read["target"] == "/audit"));
+    assert_eq!(reads[0]["detail"], "kind=change&token=…", "it names nobody");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_follower_of_the_audit_gets_each_record_once_until_its_token_is_revoked() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let auditor = server.token_for("auditor", "admin").await;
+    let mut stream = TcpStream::connect(server.http()).await.unwrap();
+    let request = format!(
+        "GET /audit?follow=true&kind=change HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {auditor}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    assert!(line_with(&mut lines, "/admin/tokens/auditor").await.is_some(), "what was recorded before");
+    for name in ["first", "second"] {
+        server.token_for(name, "read").await;
+        let line = line_with(&mut lines, "admin/tokens").await.unwrap();
+        assert!(line.contains(&format!("/admin/tokens/{name}")), "{line}");
+        let until: Value = serde_json::from_str(&line_with(&mut lines, "until").await.unwrap()).unwrap();
+        assert!(until["until"].as_str().unwrap().ends_with('Z'), "{until}");
+    }
+    server.admin(Method::DELETE, "/admin/tokens/auditor").await;
+    assert_eq!(line_with(&mut lines, "never").await, None, "the response ends");
     server.end().await;
 }

@@ -9,6 +9,7 @@ mod clients;
 mod folder;
 mod hostile;
 mod layers;
+mod limited;
 mod nginx;
 mod openapi;
 mod proxies;

@@ -119,6 +119,13 @@ impl Server {
         ask(TcpStream::connect(self.http()).await.unwrap(), method, path, headers).await
     }
 
+    /// Sends a request with a body over the network, with a token if that is not empty.
+    pub async fn send(&self, token: &str, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let shown = format!("Bearer {token}");
+        let headers: Vec<_> = headers.iter().copied().chain([("authorization", shown.as_str())]).collect();
+        ask_with(TcpStream::connect(self.http()).await.unwrap(), method, path, &headers, body).await
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         self.ask(Method::GET, path, &[]).await
     }
@@ -162,8 +169,16 @@ impl Reply {
     }
 }
 
-/// Sends a request over a connection, and ends it.
+/// Sends a request without a body over a connection, and ends it.
 pub async fn ask<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)]) -> Reply
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    ask_with(stream, method, path, headers, "").await
+}
+
+/// The same with a body.
+async fn ask_with<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Reply
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -173,7 +188,7 @@ where
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
     let response = soon(path, sender.send_request(request)).await.unwrap();
     let (head, body) = response.into_parts();
     let body = soon(path, body.collect()).await.unwrap().to_bytes();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use area::{Area, OutsideArea};
 use audit::AuditedVolume;
 use budget::Share;
 use bytes::Bytes;
@@ -54,6 +55,20 @@ impl BulkPlan {
             + pages * (size_of::<PageMember>() + size_of::<PlannedPage>())
             + self.missing.len() * (size_of::<Missing>() + MISSING_ID_BYTES);
         (lists + names + errors) as u64
+    }
+
+    /// Whether all volumes that it has, or says that it lacks, are within an area; otherwise one that
+    /// is not.
+    pub fn check_within(&self, area: &Area) -> ObjectsResult<Result<(), OutsideArea>> {
+        if !area.is_limited() {
+            return Ok(Ok(()));
+        }
+        for group in 0..self.archive.groups.len() {
+            if let Err(outside) = area.check_volume(&self.volume_id(group)?) {
+                return Ok(Err(outside));
+            }
+        }
+        Ok(self.missing.iter().try_for_each(|missing| area.check_volume(&missing.volume)))
     }
 
     /// The id of the volume that a group of the archive holds.

@@ -10,6 +10,7 @@ mod described;
 mod first;
 mod sorted;
 
+use area::Area;
 use budget::Party;
 use futures::Stream;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -51,6 +52,8 @@ pub struct Finding {
     pub with_author: bool,
     /// Where to begin.
     pub after: Option<ListToken>,
+    /// Where to search. Nothing is read of volumes that are not within.
+    pub area: Area,
 }
 
 impl Finding {
@@ -122,12 +125,14 @@ impl Searching {
     async fn page(&mut self, room: usize) -> ObjectsResult<Option<FoundPage>> {
         let Some(after) = self.next.take() else { return Ok(None) };
         let turn = self.volumes.inner.fairness.turn(&self.party).await?;
-        let finds_all = self.finding.conditions.0.is_empty();
+        let finds_all = self.finding.conditions.0.is_empty() && !self.finding.area.is_limited();
         let heads_at_once = if finds_all { HEADS_AT_ONCE.min(room) } else { HEADS_AT_ONCE };
         let listing = self.volumes.list(after.as_ref(), heads_at_once).await?;
-        let heads = self.volumes.heads(&listing.volumes, Strength::Usual).await?;
+        let within = listing.volumes.iter().filter(|id| self.finding.area.has_volume(id));
+        let within: Vec<VolumeId> = within.cloned().collect();
+        let heads = self.volumes.heads(&within, Strength::Usual).await?;
         let mut found = Vec::new();
-        for (id, head) in listing.volumes.iter().zip(heads) {
+        for (id, head) in within.iter().zip(heads) {
             let head = match head {
                 Err(error) if error.is_damage() => {
                     tracing::warn!(%id, %error, "a search leaves out a volume whose head cannot be read");

@@ -1,6 +1,8 @@
-//! `penates audit`: this file reads the audit, `form.rs` prints it, `erase.rs` erases a person.
+//! `penates audit`: this file reads the audit, `follow.rs` follows it, `form.rs` prints it, `erase.rs`
+//! erases a person.
 
 mod erase;
+mod follow;
 mod form;
 
 use std::net::IpAddr;
@@ -28,6 +30,7 @@ use form::Form;
   penates audit --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --csv > january.csv
   penates audit --kind text --json > readings.ndjson
   penates audit --top 20
+  penates audit --follow --kind change
   penates audit erase --token jane@example.org"
 )]
 pub struct AuditArgs {
@@ -76,6 +79,9 @@ struct Listed {
     /// Print CSV, with a line of headings.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+    /// Wait for what is recorded next, until interrupted. Without --from, print only that.
+    #[arg(long, conflicts_with_all = ["to", "top", "csv"])]
+    follow: bool,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
@@ -94,8 +100,14 @@ fn parse_result(text: &str) -> Result<String, String> {
 
 impl Listed {
     fn query(&self) -> String {
+        self.query_from(self.from)
+    }
+
+    /// The query from another time on.
+    fn query_from(&self, from: Option<jiff::Timestamp>) -> String {
         let parameters = [
-            ("from", self.from.map(|time| time.to_string())),
+            ("from", from.map(|time| time.to_string())),
+            ("follow", self.follow.then(|| "true".to_owned())),
             ("to", self.to.map(|time| time.to_string())),
             ("token", self.token.clone()),
             ("address", self.address.map(|address| address.to_string())),
@@ -123,7 +135,10 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<()> {
         return erase::run(args).await;
     }
     let reached = Reached::open_local(&args.listed.store).await?;
-    let outcome = list(&args.listed, &reached.client).await;
+    let outcome = match args.listed.follow {
+        true => follow::run(&args.listed, &reached).await,
+        false => list(&args.listed, &reached.client).await,
+    };
     reached.close().await?;
     outcome
 }
@@ -140,7 +155,7 @@ async fn list(args: &Listed, client: &Client) -> anyhow::Result<()> {
         let line = line?;
         damaged += match args.top {
             Some(_) => form::show_top(&serde_json::from_str(&line)?, args.output, &mut output)?,
-            None => form.show(serde_json::from_str::<AuditEntry>(&line)?, &mut output)?,
+            None => form.show(&serde_json::from_str::<AuditEntry>(&line)?, &mut output)?,
         };
     }
     output.finish()?;

@@ -1,0 +1,85 @@
+//! Follows the audit: what was written since a reader looked last.
+//!
+//! A follower reads up to a time before which all records are written, and goes on from there. So the
+//! time is its cursor: whoever reads from it later misses nothing, and gets nothing twice.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use heads::error::{ObjectsError, ObjectsResult};
+use store::{Class, Scan, Table, UnixMillis};
+
+use crate::handle::Audit;
+use crate::keys::{self, Part};
+use crate::record::AuditEntry;
+
+/// How far a follower stays behind. The id of a record is made a moment before the record waits to be
+/// written.
+const BEHIND: Duration = Duration::from_secs(1);
+
+/// How often a follower looks, if this process alone writes to the store.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often it looks if others write too: it has to list all partitions of the audit.
+const LOOK_EVERY_SHARED: Duration = Duration::from_secs(60);
+
+impl Audit {
+    /// A time before which everything is written that ever will be: a second ago or, if servers share
+    /// the store, as much as their clocks may differ.
+    ///
+    /// Errors: records of this process wait and cannot be written.
+    pub async fn written_until(&self) -> ObjectsResult<UnixMillis> {
+        let heads = &self.heads;
+        let others = if self.is_shared() { heads.options().clock_skew_max } else { Duration::ZERO };
+        let behind = u64::try_from((BEHIND + others).as_millis()).unwrap_or(u64::MAX);
+        let until = UnixMillis(heads.clock().now().0.saturating_sub(behind));
+        self.auditor().written().await?;
+        Ok(until)
+    }
+
+    /// How often a follower looks.
+    pub fn look_every(&self) -> Duration {
+        if self.is_shared() { LOOK_EVERY_SHARED } else { LOOK_EVERY }
+    }
+
+    /// Streams what was written from `from` (inclusive) to `to` (exclusive), for a follower that has
+    /// read everything before since this process began. If this process alone writes to the store,
+    /// only its own records can be new, and they are found without a list of all partitions.
+    pub fn read_new(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
+        if self.is_shared() {
+            return self.read(from, to);
+        }
+        let audit = self.clone();
+        let new = async move {
+            let parts = audit.own_parts(from, to).await?;
+            Ok::<_, ObjectsError>(audit.of_parts(parts, from, to))
+        };
+        futures::stream::once(new).try_flatten().boxed()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.heads.store().capabilities().is_shared
+    }
+
+    /// The parts of this process with records between two times.
+    async fn own_parts(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<Part>> {
+        let mut parts = Vec::new();
+        let Some(filling) = self.auditor().filling() else { return Ok(parts) };
+        for hour in keys::hour_of(from)..=keys::hour_of(to).min(filling.hour) {
+            let mut part = Part { hour, number: 0, ..filling };
+            loop {
+                let first = Scan::prefix(Bytes::new(), 1);
+                let call = self.heads.call(Class::Audit);
+                let page = self.heads.store().scan(call, Table::Audit, &part.partition(), first).await?;
+                if page.rows.is_empty() {
+                    break;
+                }
+                parts.push(part);
+                part.number += 1;
+            }
+        }
+        Ok(parts)
+    }
+}
