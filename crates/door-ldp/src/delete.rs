@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use heads::actor;
 use http::{Method, StatusCode};
 use repository::ResourceError;
 
@@ -20,7 +21,7 @@ impl LdpRequest {
             });
         }
         let asked = self.clone();
-        let deletion = tokio::spawn(async move { asked.delete_itself().await });
+        let deletion = actor::spawn(async move { asked.delete_itself().await });
         deletion.await.map_err(|error| LdpError::Internal(error.to_string()))??;
         Ok(empty(StatusCode::NO_CONTENT))
     }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use door_http::{lines, spool};
 use futures::stream::{self, Stream, StreamExt};
 use heads::ResourcePath;
+use heads::actor;
 use http::{HeaderValue, StatusCode, header};
 use rdf::quads;
 use rdf::{Iri, Limits};
@@ -119,7 +120,7 @@ impl LdpRequest {
         });
         let (told, answer) = spool::new();
         // Creation continues when the client leaves, and does not wait for it to read.
-        tokio::spawn(async move {
+        actor::spawn(async move {
             let mut lines = std::pin::pin!(lines.buffered(CREATED_AT_ONCE));
             while let Some(line) = lines.next().await {
                 if let Err(error) = told.write(line.as_bytes()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use door_http::Held;
+use heads::actor;
 use rdf::update::{Cancellation, Updated};
 use rdf::vocab::ldp;
 use rdf::{Limits, Triple};
@@ -44,7 +45,7 @@ impl LdpRequest {
         let (asked, given_up) = (self.clone(), GivenUp(Cancellation::default()));
         let cancellation = given_up.0.clone();
         // The write itself is completed. Computing what to write stops when the client leaves.
-        let change = tokio::spawn(async move { asked.update(body, &cancellation).await });
+        let change = actor::spawn(async move { asked.update(body, &cancellation).await });
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 

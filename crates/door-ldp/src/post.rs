@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use heads::ResourcePath;
+use heads::actor;
 use http::HeaderName;
 use repository::{Kind, Resource};
 
@@ -32,7 +33,7 @@ impl LdpRequest {
         }
         let asked = self.clone();
         // The creation is completed when the client leaves, and unused bytes are given back.
-        let creation = tokio::spawn(async move { asked.create(body).await });
+        let creation = actor::spawn(async move { asked.create(body).await });
         creation.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use heads::actor;
 use http::HeaderName;
 use rdf::ContentType;
 use repository::ResourceError;
@@ -32,7 +33,7 @@ impl LdpRequest {
     pub async fn put(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         let asked = self.clone();
         // The change is completed when the client leaves.
-        let change = tokio::spawn(async move {
+        let change = actor::spawn(async move {
             match asked.target.facet {
                 Facet::Description => asked.put_description(body).await,
                 _ => asked.put_itself(body).await,

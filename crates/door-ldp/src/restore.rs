@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use door_http::Second;
 use futures::{StreamExt, stream};
+use heads::actor;
 use heads::retries::Tries;
 use heads::{ResourcePath, RevisionId};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -113,7 +114,7 @@ impl LdpRequest {
         let restoring = Restoring::of(self.query.as_deref(), &self.headers)?;
         let asked = self.clone();
         // The change is completed when the client leaves.
-        let change = tokio::spawn(async move {
+        let change = actor::spawn(async move {
             let written = match restoring {
                 Some(restoring) => asked.restore(restoring).await?,
                 None => asked.snapshot().await?,

@@ -65,15 +65,17 @@ pub struct Event {
     pub revision: RevisionId,
     /// When, by the writer's clock.
     pub at: UnixMillis,
+    /// In whose name, if that was to be known.
+    pub actor: Option<String>,
 }
 
 impl Event {
     /// The event of an announcement; `None` if its object is none that clients see.
     pub(crate) fn of(position: RevisionId, announced: Announcement) -> Option<Self> {
-        let Announcement { change, kind, object, revision, at, .. } = announced;
+        let Announcement { change, kind, object, revision, at, actor, .. } = announced;
         let volume = || keys::volume_of_partition(&object).map(Subject::Volume);
         let subject = keys::resource_of_partition(&object).map(Subject::Resource).or_else(volume)?;
-        Some(Self { cursor: Cursor(position), change, kind, subject, revision, at })
+        Some(Self { cursor: Cursor(position), change, kind, subject, revision, at, actor })
     }
 }
 

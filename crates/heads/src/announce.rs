@@ -23,11 +23,14 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use store::envelope::EnvelopeError;
+use store::stored::{self, StoredError};
 use store::{
     Call, Direction, FormatLevel, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind,
     envelope,
 };
 
+use crate::actor;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{self, Body, Head, HeadRow, ObjectState};
@@ -94,10 +97,55 @@ pub struct Announcement {
     pub at: UnixMillis,
     /// Whether the announcement was written with the head or not at all.
     pub is_certain: bool,
+    /// In whose name the change was made, if that is to be known ([`crate::actor`]).
+    pub actor: Option<String>,
 }
 
+/// An announcement that names nobody is written in version 1, which ends before the actor. So
+/// version 2 is only in stores whose level allows it.
 impl Stored for Announcement {
     const KIND: ValueKind = ValueKind::Announcement;
+    const VERSION: u8 = 2;
+
+    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
+        match version {
+            1 => Ok(stored::decode::<version_1::Announcement>(payload)?.into()),
+            2 => stored::decode(payload),
+            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
+        }
+    }
+
+    fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        if self.actor.is_some() && level >= FormatLevel::ACTORS {
+            return Ok((2, stored::encode(self)?));
+        }
+        let mut payload = stored::encode(&Self { actor: None, ..self.clone() })?;
+        // That there is no actor is the last byte, and all that version 2 adds.
+        payload.pop();
+        Ok((1, payload))
+    }
+}
+
+/// Announcements as they were before they could name an actor.
+mod version_1 {
+    use super::{Bytes, Change, Deserialize, ObjectKind, RevisionId, UnixMillis};
+
+    #[derive(Deserialize)]
+    pub(super) struct Announcement {
+        change: Change,
+        kind: ObjectKind,
+        object: Bytes,
+        revision: RevisionId,
+        at: UnixMillis,
+        is_certain: bool,
+    }
+
+    impl From<Announcement> for super::Announcement {
+        fn from(announced: Announcement) -> Self {
+            let Announcement { change, kind, object, revision, at, is_certain } = announced;
+            Self { change, kind, object, revision, at, is_certain, actor: None }
+        }
+    }
 }
 
 /// What a switch does to its object, for the feed; `None` if clients see nothing of it.
@@ -170,7 +218,9 @@ impl Heads {
         }
         let (object, revision) = (object.clone(), head.revision);
         let shard = crc32fast::hash(&object) % u32::from(FEED_SHARDS);
-        let value = head::seal(&Announcement { change, kind, object, revision, at, is_certain })?;
+        let actor = actor::current();
+        let announcement = Announcement { change, kind, object, revision, at, is_certain, actor };
+        let value = head::seal_for(self.inner.store.level(), &announcement)?;
         let partition = keys::feed(bucket, u8::try_from(shard).unwrap_or(0));
         announcing.steps.push(put(partition, Bytes::copy_from_slice(&position.0), value));
         announcing.is_settled = false;

@@ -270,6 +270,11 @@ pub fn seal<T: Stored>(value: &T) -> ObjectsResult<Bytes> {
     stored::seal(value).map_err(encoding)
 }
 
+/// The same for a type with several versions: the one that a store at `level` may hold.
+pub fn seal_for<T: Stored>(level: FormatLevel, value: &T) -> ObjectsResult<Bytes> {
+    stored::seal_for(level, value).map_err(encoding)
+}
+
 fn encoding(error: StoredError) -> ObjectsError {
     ObjectsError::Internal(format!("encoding: {error}"))
 }

@@ -24,6 +24,7 @@
 //!   a shard without them; more shards. `as_of.rs`: the members as of a time.
 //! - `guarded.rs`: other values that several servers change.
 
+pub mod actor;
 pub mod announce;
 pub mod as_of;
 pub mod child;

@@ -19,6 +19,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use door_http::Reason;
 use door_http::problem::INSUFFICIENT_SCOPE;
+use heads::actor;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::config::{Access, AuthConfig};
@@ -81,6 +82,8 @@ pub(crate) struct Policy {
     pub(crate) tokens: Arc<Tokens>,
     /// The origins whose pages may change something.
     pub(crate) origins: Arc<Origins>,
+    /// Whether the change feed names the tokens of those who change something.
+    pub(crate) names_actors: bool,
     /// The routes that keep to the area of a limited client.
     pub(crate) limited: LimitedRoutes,
 }
@@ -151,7 +154,10 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     request.extensions_mut().insert(policy.area(holder.as_ref()));
     request.extensions_mut().insert(requester);
     request.extensions_mut().insert(Identity(holder));
-    let mut response = next.run(request).await;
+    let mut response = match token.as_ref().filter(|_| policy.names_actors) {
+        Some(TokenName(name)) => actor::acting(name, next.run(request)).await,
+        None => next.run(request).await,
+    };
     if let Some(token) = token {
         response.extensions_mut().insert(token);
     }

@@ -362,7 +362,8 @@ impl App {
 fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Arc<Origins>) -> Policy {
     let limited =
         LimitedRoutes { prefix: config.data.prefix.clone(), base: config.ldp.base.trim_end_matches('/').to_owned() };
-    Policy { via, config: config.auth.clone(), tokens, origins, limited }
+    let names_actors = config.feed.actors;
+    Policy { via, config: config.auth.clone(), tokens, origins, names_actors, limited }
 }
 
 /// The records of a store, with the durability of the configuration.

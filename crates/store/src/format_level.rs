@@ -47,6 +47,9 @@ impl FormatLevel {
     /// without the other.
     pub const LIMITED_TOKENS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The change feed may name who made a change. It is the same level too.
+    pub const ACTORS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

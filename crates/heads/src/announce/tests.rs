@@ -20,13 +20,21 @@ fn announcements_have_these_bytes_and_are_read_from_them() {
             revision: RevisionId([7; 16]),
             at: UnixMillis(1_000),
             is_certain,
+            actor: None,
         };
         let numbers = [u8::try_from(change).unwrap(), u8::try_from(kind).unwrap()];
         let payload = [&numbers[..], b"\x03r/a", &[7; 16], &[0xe8, 7], &[u8::from(is_certain)]].concat();
-        let sealed = head::seal(&announcement).unwrap();
+        let sealed = head::seal_for(FormatLevel::NEWEST, &announcement).unwrap();
         assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 1, &payload));
         assert_eq!(Announcement::decode(1, &payload).unwrap(), announcement);
         assert!(Announcement::decode(1, &[&payload[..], &[0]].concat()).is_err());
+        let named = Announcement { actor: Some("importer".to_owned()), ..announcement.clone() };
+        let longer = [&payload[..], b"\x01\x08importer"].concat();
+        let sealed = head::seal_for(FormatLevel::ACTORS, &named).unwrap();
+        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 2, &longer));
+        assert_eq!(Announcement::decode(2, &longer).unwrap(), named);
+        let earlier = head::seal_for(FormatLevel::SCOPES, &named).unwrap();
+        assert_eq!(earlier, envelope::seal_version(ValueKind::Announcement, 1, &payload), "it is left out");
     }
 }
 

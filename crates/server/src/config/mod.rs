@@ -416,6 +416,8 @@ pub struct FeedConfig {
     pub keep: Duration,
     /// Consumers that may follow at the same time; a party may have as many as it leaves free.
     pub consumers_max: usize,
+    /// Whether events name the token with which a change was made. Needs level 7.
+    pub actors: bool,
     /// Webhooks that get events.
     pub webhooks: Vec<WebhookConfig>,
     /// Networks (`10.0.0.0/8`) that webhooks may be sent to besides the public Internet, also
@@ -426,7 +428,7 @@ pub struct FeedConfig {
 impl Default for FeedConfig {
     fn default() -> Self {
         let keep = LibraryOptions::default().feed_keep;
-        Self { keep, consumers_max: 1_000, webhooks: Vec::new(), webhooks_networks: Vec::new() }
+        Self { keep, consumers_max: 1_000, actors: false, webhooks: Vec::new(), webhooks_networks: Vec::new() }
     }
 }
 

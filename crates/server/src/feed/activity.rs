@@ -30,12 +30,16 @@ pub(super) fn activity(event: &Event, site: &Site) -> Value {
         Change::Deleted => json!({"id": id, "type": "Tombstone", "formerType": types, "deleted": published}),
         Change::Created | Change::Updated => json!({"id": id, "type": types}),
     };
-    json!({
+    let mut activity = json!({
         "id": format!("{}{PATH}#{}", site.server(), event.cursor),
         "type": kind,
         "published": published,
         "object": object,
-    })
+    });
+    if let Some(name) = &event.actor {
+        activity["actor"] = json!({"type": "Application", "name": name});
+    }
+    activity
 }
 
 /// An event by itself.

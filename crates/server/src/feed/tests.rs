@@ -354,3 +354,30 @@ async fn a_feed_that_is_off_is_not_there() {
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(problem["detail"].as_str().unwrap().contains("feed.keep"), "{problem}");
 }
+
+#[tokio::test]
+async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
+    let mut config = Config::default();
+    config.auth.write = Access::Open;
+    let mut server = server_with(config.clone()).await;
+    let secret = server.app.tokens().create(NewToken { name: "mapper", ..NewToken::default() }).await.unwrap();
+    let bearer = format!("Bearer {}", secret.reveal());
+    for is_wanted in [false, true] {
+        config.feed.actors = is_wanted;
+        server = server.again(config.clone()).await;
+        let name = format!("/rest/named-{is_wanted}");
+        let headers = [("authorization", &*bearer), ("content-type", "text/turtle")];
+        assert_eq!(server.send(Method::PUT, &name, &headers).await.status(), StatusCode::CREATED);
+        assert_eq!(server.send(Method::POST, &name, &headers).await.status(), StatusCode::CREATED);
+        assert_eq!(server.send(Method::DELETE, &name, &headers).await.status(), StatusCode::NO_CONTENT);
+    }
+    server.put("nobody").await;
+    let page = server.page("/feed?after=start&limit=100").await;
+    let actor = |item: &Value| item["actor"]["name"].as_str().map(str::to_owned);
+    for item in page["orderedItems"].as_array().unwrap() {
+        let expected = item["object"]["id"].as_str().unwrap().contains("named-true").then(|| "mapper".to_owned());
+        assert_eq!(actor(item), expected, "{item}");
+    }
+    let named = page["orderedItems"].as_array().unwrap().iter().filter_map(actor).count();
+    assert!(named >= 4, "created, created in it, deleted, and what was in it: {page}");
+}
