@@ -98,11 +98,14 @@ reasons! {
     CONSTRAINT = CONFLICT "constraint";
     DIGEST_MISMATCH = CONFLICT "digest-mismatch";
     EXISTS = CONFLICT "exists";
+    HELD = CONFLICT "held";
     INTERACTION_MODEL = CONFLICT "interaction-model";
     NOT_A_CONTAINER = CONFLICT "not-a-container";
+    NOT_IN_TRANSACTION = CONFLICT "not-in-transaction";
     NOT_OFFERED = CONFLICT "not-offered";
     OUTSIDE = CONFLICT "outside";
     RESERVED_PATH = CONFLICT "reserved-path";
+    TRANSACTION = CONFLICT "transaction";
     PRECONDITION_FAILED = PRECONDITION_FAILED "precondition-failed";
     TOO_MANY_REQUESTS = TOO_MANY_REQUESTS "too-many-requests" in SOON_S;
     TOO_MANY_SELECTIONS = TOO_MANY_REQUESTS "too-many-selections" in LATER_S;
@@ -134,6 +137,7 @@ impl From<&ObjectsError> for Reason {
             ObjectsError::Gone(_) => Self::GONE,
             ObjectsError::Expired(_) => Self::EXPIRED,
             ObjectsError::Conflict(_) => Self::CONFLICT,
+            ObjectsError::Held { .. } => Self::HELD,
             ObjectsError::Invalid(_) => Self::INVALID,
             ObjectsError::OverLimit(_) => Self::OVER_LIMIT,
             ObjectsError::Overloaded(_) => Self::OVERLOADED,

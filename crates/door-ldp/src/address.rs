@@ -10,6 +10,7 @@ use http::uri::Authority;
 use http::{Extensions, HeaderMap, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rdf::Iri;
+use repository::TransactionId;
 
 use crate::SeenAs;
 use crate::errors::LdpError;
@@ -24,6 +25,9 @@ const RESERVED: &str = "fcr:";
 
 /// The name of the list of versions.
 const VERSIONS: &str = "fcr:versions";
+
+/// The name of where transactions begin.
+const TRANSACTIONS: &str = "fcr:tx";
 
 /// Characters that are not encoded in a segment of a path (RFC 3986, section 3.3: `pchar`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -56,6 +60,10 @@ pub enum Facet {
     Fixity,
     /// Its tombstone.
     Tombstone,
+    /// Where transactions begin.
+    Transactions,
+    /// A transaction.
+    Transaction(TransactionId),
     /// The page that explains refusals.
     Constraints,
     /// The stylesheet of pages for people.
@@ -97,6 +105,10 @@ impl At {
 }
 
 impl Target {
+    fn of_root(facet: Facet) -> Self {
+        Self { path: ResourcePath::root(), facet, at: At::Present }
+    }
+
     /// The part of a path behind the base, percent-encoded; with a slash at the end or without.
     pub fn parse(path: &str) -> Result<Self, LdpError> {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -107,6 +119,14 @@ impl Target {
         let mut names = Vec::new();
         for segment in path.split('/') {
             names.push(percent_decode_str(segment).decode_utf8().map_err(|_| LdpError::NotUtf8)?);
+        }
+        match &names[..] {
+            [list] if list == TRANSACTIONS => return Ok(Self::of_root(Facet::Transactions)),
+            [list, id] if list == TRANSACTIONS => {
+                let id = TransactionId::parse(id).ok_or_else(|| LdpError::NoTransactionName(id.to_string()))?;
+                return Ok(Self::of_root(Facet::Transaction(id)));
+            }
+            _ => {}
         }
         let at = match &names[..] {
             [.., list] if list == VERSIONS => At::All,

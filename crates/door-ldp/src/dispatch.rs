@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use heads::ResourcePath;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use heads::{ObjectsError, ResourcePath};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use rdf::vocab::ldp;
 use repository::ResourceError;
 
@@ -24,12 +24,18 @@ pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Resp
     let elsewhere = without_slash(&parts.uri, base).map(|address| format!("{mount}{address}"));
     let is_bare_base = parts.uri.path() == base;
     match LdpRequest::of(door, parts) {
-        Ok(asked) => {
+        Ok(mut asked) => {
+            let joined = asked.join_transaction().await;
             let asked = Arc::new(asked);
-            let answered = match elsewhere {
-                Some(address) => moved(&address),
-                None => asked.clone().respond(body).await,
+            let answered = match (joined, elsewhere) {
+                (Err(error), _) => Err(error),
+                (Ok(()), Some(address)) => moved(&address),
+                (Ok(()), None) => asked.clone().respond(body).await,
             };
+            let answered = answered.map(|mut response| {
+                asked.tell_transaction(response.headers_mut());
+                response
+            });
             match answered {
                 Ok(mut response) if is_bare_base && response.status().is_success() => {
                     asked.name_root(response.headers_mut());
@@ -68,6 +74,10 @@ impl LdpRequest {
         }
         match self.target.at {
             At::Present => {}
+            At::All if self.method == Method::POST => {
+                self.refuse_in_transaction("versions are not made or restored")?;
+                return self.respond_about_all_versions().await;
+            }
             At::All => return self.respond_about_all_versions().await,
             At::Version(name) => return self.respond_about_version(name).await,
         }
@@ -77,6 +87,8 @@ impl LdpRequest {
             (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Fixity, "GET" | "HEAD") => self.check_fixity().await,
             (Facet::Fixity, _) => Err(self.not_allowed("GET, HEAD")),
+            (Facet::Transactions, _) => self.respond_about_transactions().await,
+            (Facet::Transaction(id), _) => self.respond_about_transaction(id).await,
             (Facet::Tombstone, "DELETE") => self.delete_tombstone().await,
             (Facet::Tombstone, _) => Err(self.not_allowed("DELETE")),
             (_, "GET" | "HEAD") => self.get().await,
@@ -117,8 +129,12 @@ impl LdpRequest {
             LdpError::Resource(ResourceError::Gone { tombstone }) => Some(tombstone.clone()),
             _ => None,
         };
+        if matches!(error, LdpError::Resource(ResourceError::Objects(ObjectsError::Held { .. }))) {
+            self.library().repository.note_conflict();
+        }
         let mut response = self.site.shown_error(error).into_response();
         let headers = response.headers_mut();
+        self.tell_transaction(headers);
         if explained {
             let page = self.site.iri_of(&ResourcePath::root(), "constraints");
             links::append(headers, &page, ldp::CONSTRAINED_BY.as_str());

@@ -144,6 +144,15 @@ pub enum LdpError {
         /// The address of the list.
         list: String,
     },
+    /// A transaction that there is not, at its address.
+    #[error("{0}")]
+    AbsentTransaction(ResourceError),
+    /// A name that no transaction can have.
+    #[error("there is no transaction `{0}`")]
+    NoTransactionName(String),
+    /// A transaction that has ended, at its address.
+    #[error("{0}")]
+    EndedTransaction(ResourceError),
     /// A container that is being deleted.
     #[error("/{0} is still being deleted; try again later")]
     BeingDeleted(ResourcePath),
@@ -211,7 +220,14 @@ impl LdpError {
             Self::Host(_) => Reason::INVALID_HOST,
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => Reason::NOT_ALLOWED,
             Self::Resource(ResourceError::Absent(_)) | Self::NoBytes(_) => Reason::ABSENT,
-            Self::Resource(ResourceError::Gone { .. }) => Reason::GONE,
+            Self::AbsentTransaction(_) | Self::NoTransactionName(_) => Reason::ABSENT,
+            Self::Resource(ResourceError::Gone { .. }) | Self::EndedTransaction(_) => Reason::GONE,
+            Self::Resource(
+                ResourceError::NoTransaction(_)
+                | ResourceError::TransactionOver { .. }
+                | ResourceError::Committing { .. },
+            ) => Reason::TRANSACTION,
+            Self::Resource(ResourceError::NotInTransaction(_)) => Reason::NOT_IN_TRANSACTION,
             Self::Resource(ResourceError::Exists(_)) => Reason::EXISTS,
             Self::Resource(ResourceError::NotAContainer(_)) => Reason::NOT_A_CONTAINER,
             Self::Resource(ResourceError::Moved(_)) | Self::BeingDeleted(_) => Reason::CHANGED_MEANWHILE,

@@ -26,6 +26,7 @@
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
 //!   verification of everything.
+//! - `transactions.rs`: transactions, and requests in them.
 //! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that
 //!   explains refusals.
 
@@ -72,6 +73,7 @@ mod statements;
 mod stored;
 mod timegate;
 mod timemap;
+mod transactions;
 mod verify;
 mod version_name;
 mod volume_members;

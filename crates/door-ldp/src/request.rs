@@ -24,6 +24,7 @@ use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
 use crate::model::Model;
 use crate::settings::LdpSettings;
+use crate::transactions::Joined;
 use crate::{LdpDoor, links};
 
 /// Name of the container of volumes in the root.
@@ -59,6 +60,10 @@ pub struct LdpRequest {
     pub target: Target,
     pub headers: HeaderMap,
     pub query: Option<String>,
+    /// The name of the client over many requests.
+    pub requester: String,
+    /// The transaction that it is part of.
+    pub joined: Option<Joined>,
 }
 
 impl LdpRequest {
@@ -67,6 +72,8 @@ impl LdpRequest {
     pub fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
         let party = extensions.get::<Requester>().map(Requester::party).unwrap_or_default();
+        let requester =
+            extensions.get::<Requester>().map_or_else(|| Requester::default().identity(), Requester::identity);
         let site = Site::of(&door.settings, &uri, &headers, &extensions)?;
         let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
         let area = extensions.get::<Area>().cloned().unwrap_or_default();
@@ -77,11 +84,13 @@ impl LdpRequest {
                 area.check_resource(&target.path)?;
             }
         }
-        Ok(Self { party, area, method, site, target, headers, query: uri.query().map(str::to_owned), door })
+        let (query, joined) = (uri.query().map(str::to_owned), None);
+        Ok(Self { party, area, method, site, target, headers, query, requester, joined, door })
     }
 
+    /// The library, as the transaction of the request sees it.
     pub fn library(&self) -> &Library {
-        &self.door.library
+        self.joined.as_ref().map_or(&self.door.library, |joined| &joined.library)
     }
 
     pub fn settings(&self) -> &LdpSettings {
@@ -162,6 +171,9 @@ impl LdpRequest {
             return;
         }
         headers.insert(header::ALLOW, HeaderValue::from_static(self.allow(resource)));
+        if resource.path().is_root() {
+            self.link_transactions(headers);
+        }
         if model != Model::Binary {
             headers.insert(ACCEPT_PATCH, HeaderValue::from_static(SPARQL_UPDATE));
         }

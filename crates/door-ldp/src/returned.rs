@@ -96,6 +96,8 @@ impl LdpRequest {
             target,
             headers,
             query: None,
+            requester: self.requester.clone(),
+            joined: self.joined.clone(),
         }
     }
 

@@ -34,6 +34,8 @@ mod restoring;
 mod returning;
 #[path = "door/support.rs"]
 mod support;
+#[path = "door/transactions.rs"]
+mod transactions;
 #[path = "door/versions.rs"]
 mod versions;
 #[path = "door/vocabularies.rs"]

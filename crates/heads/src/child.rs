@@ -15,6 +15,7 @@ use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::switch::{Switch, Switched};
+use crate::transaction::Holder;
 
 /// A child to be created.
 pub struct Creation {
@@ -34,6 +35,8 @@ pub struct Creation {
     pub rows: Vec<Step>,
     /// Steps that come last and may be lost.
     pub after: Vec<Step>,
+    /// In whose name it is created.
+    pub holder: Holder,
 }
 
 impl Heads {
@@ -113,6 +116,7 @@ impl Creation {
             before,
             after,
             unsure: false,
+            holder: self.holder,
         }
     }
 }
@@ -132,6 +136,7 @@ impl Parent {
             _ => self.tell_change(name, head.revision),
         };
         let partition = self.container().child_partition(name);
-        Switch { partition, base: Some(base), head, before, after: vec![after], unsure: false }
+        let holder = Holder::Nobody;
+        Switch { partition, base: Some(base), head, before, after: vec![after], unsure: false, holder }
     }
 }

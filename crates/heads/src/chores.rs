@@ -28,11 +28,13 @@ pub enum Chore {
     Contents,
     /// Giving containers more shards.
     Growing,
+    /// Ending transactions.
+    Transactions,
 }
 
 impl Chore {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Resuming,
         Self::Emptying,
         Self::Selections,
@@ -40,6 +42,7 @@ impl Chore {
         Self::Versions,
         Self::Contents,
         Self::Growing,
+        Self::Transactions,
     ];
 
     /// Its name in logs and metrics.
@@ -52,6 +55,7 @@ impl Chore {
             Self::Versions => "versions",
             Self::Contents => "contents",
             Self::Growing => "growing",
+            Self::Transactions => "transactions",
         }
     }
 }

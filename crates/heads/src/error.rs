@@ -3,11 +3,12 @@
 use budget::Overloaded;
 use hathi::VolumeId;
 use pack::ArchiveError;
-use store::{StoreError, Table};
+use store::{StoreError, Table, UnixMillis};
 use thiserror::Error;
 
 use crate::path::ResourcePath;
 use crate::resource_body::Part;
+use crate::transaction::utc;
 
 /// The result of a call of the domain.
 pub type ObjectsResult<T> = Result<T, ObjectsError>;
@@ -27,6 +28,16 @@ pub enum ObjectsError {
     /// Another writer changed the same object at the same time.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// A transaction holds the object.
+    #[error("{object} is held by a transaction of {holder} until {}", utc(*until))]
+    Held {
+        /// The object.
+        object: String,
+        /// Who began the transaction.
+        holder: String,
+        /// When the transaction expires, unless it is renewed.
+        until: UnixMillis,
+    },
     /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),

@@ -11,6 +11,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::resource_body::ResourceBody;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
+use crate::transaction::Claim;
 use crate::volume_body::VolumeBody;
 
 /// The state of an object. An object that never existed has no row.
@@ -50,30 +51,40 @@ pub struct Head {
     pub body: Body,
     /// Where its revision is in the change feed, or the last earlier one that is; zero if none is.
     pub announced: RevisionId,
+    /// The transaction that holds it, and what that makes of it once it is committed.
+    pub claim: Option<Claim>,
 }
 
 /// All types of a head's fields are part of this kind: a change of any of them is a new version.
 ///
-/// A head that no change of its object was announced for is written in version 1, which ends with
-/// the body. So version 2 is only in stores whose level allows announcements.
+/// A head that no transaction holds is written in version 2, without the claim. One that no change
+/// of its object was announced for is written in version 1, which ends with the body. So a version
+/// is only in stores whose level allows what it adds.
 impl Stored for Head {
     const KIND: ValueKind = ValueKind::Head;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
         match version {
             1 => Ok(stored::decode::<version_1::Head>(payload)?.into()),
-            2 => stored::decode(payload),
+            2 => Ok(stored::decode::<version_2::Head>(payload)?.into()),
+            3 => stored::decode(payload),
             version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
         }
     }
 
     fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        let mut payload = stored::encode(self)?;
+        let unclaimed = Self { claim: None, ..self.clone() };
+        if self.claim.is_some() && level >= FormatLevel::TRANSACTIONS {
+            return Ok((3, stored::encode(self)?));
+        }
+        let mut payload = stored::encode(&unclaimed)?;
+        // The claim is the last field, and a single byte says that there is none.
+        payload.truncate(payload.len() - 1);
         if self.announced != RevisionId::ZERO && level >= FormatLevel::ARCHIVE {
             return Ok((2, payload));
         }
-        // The position is the last field, and all that version 2 adds.
+        // The position is the last field of version 2, and all that it adds.
         payload.truncate(payload.len() - size_of::<RevisionId>());
         Ok((1, payload))
     }
@@ -85,22 +96,22 @@ mod version_1 {
 
     #[derive(Deserialize)]
     pub(super) struct Head {
-        state: ObjectState,
-        incarnation: RevisionId,
-        parent_incarnation: RevisionId,
-        revision: RevisionId,
-        logged: u64,
-        collected: Option<RevisionId>,
-        floor: RevisionId,
-        condemned: Option<Condemned>,
-        body: Body,
+        pub(super) state: ObjectState,
+        pub(super) incarnation: RevisionId,
+        pub(super) parent_incarnation: RevisionId,
+        pub(super) revision: RevisionId,
+        pub(super) logged: u64,
+        pub(super) collected: Option<RevisionId>,
+        pub(super) floor: RevisionId,
+        pub(super) condemned: Option<Condemned>,
+        pub(super) body: Body,
     }
 
     impl From<Head> for super::Head {
         fn from(head: Head) -> Self {
             let Head { state, incarnation, parent_incarnation, revision, logged, .. } = head;
             let Head { collected, floor, condemned, body, .. } = head;
-            let announced = RevisionId::ZERO;
+            let (announced, claim) = (RevisionId::ZERO, None);
             Self {
                 state,
                 incarnation,
@@ -112,7 +123,25 @@ mod version_1 {
                 condemned,
                 body,
                 announced,
+                claim,
             }
+        }
+    }
+}
+
+/// Heads as they were before there were transactions.
+mod version_2 {
+    use super::{Deserialize, RevisionId, version_1};
+
+    #[derive(Deserialize)]
+    pub(super) struct Head {
+        head: version_1::Head,
+        announced: RevisionId,
+    }
+
+    impl From<Head> for super::Head {
+        fn from(Head { head, announced }: Head) -> Self {
+            Self { announced, ..head.into() }
         }
     }
 }

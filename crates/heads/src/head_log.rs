@@ -50,7 +50,7 @@ impl Head {
     /// a delayed writer that read the head before such a change could overwrite the entry of a
     /// writer that read it afterwards.
     pub fn as_logged(&self) -> Self {
-        let mut head = Self { floor: RevisionId::ZERO, condemned: None, collected: None, ..self.clone() };
+        let mut head = Self { floor: RevisionId::ZERO, condemned: None, collected: None, claim: None, ..self.clone() };
         match head.state {
             // The shards of a container that is not live do not change.
             ObjectState::Live => {

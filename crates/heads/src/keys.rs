@@ -9,6 +9,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::mark::Mark;
 use crate::path::ResourcePath;
 use crate::revision::RevisionId;
+use crate::transaction::TransactionId;
 
 /// Kinds of rows in an object's partitions.
 pub mod kind {
@@ -635,6 +636,60 @@ pub fn number_of(sort: &[u8]) -> Option<u32> {
 pub fn selection_of(sort: &[u8]) -> Option<&str> {
     let (kind, rest) = sort.split_first()?;
     if *kind == kind::PIN { std::str::from_utf8(rest).ok() } else { None }
+}
+
+/// The partition of [`Table::Work`] of a transaction.
+pub fn transaction(id: TransactionId) -> Bytes {
+    Bytes::from([b"tx/", &id.0[..]].concat())
+}
+
+/// Whether a partition of [`Table::Work`] is that of a transaction.
+pub fn is_transaction(partition: &[u8]) -> bool {
+    partition.starts_with(b"tx/") && partition.len() == 3 + size_of::<TransactionId>()
+}
+
+/// The state of a transaction.
+pub fn transaction_state() -> Bytes {
+    Bytes::from_static(&[0])
+}
+
+/// The smallest key after the state: the keys of everything that a transaction has staged.
+pub fn staged_from() -> Bytes {
+    Bytes::from_static(&[1])
+}
+
+/// The operation of a transaction on the resource at a path, by its id.
+pub fn operation(path: &ResourcePath, operation: RevisionId) -> Bytes {
+    Bytes::from([&[1][..], path.as_str().as_bytes(), &[0], &operation.0].concat())
+}
+
+/// The prefix of all operations of a transaction.
+pub fn operations() -> Bytes {
+    Bytes::from_static(&[1])
+}
+
+/// The prefix of the operations on resources in a container, however deep.
+pub fn operations_in(container: &ResourcePath) -> Bytes {
+    match container.is_root() {
+        true => operations(),
+        false => Bytes::from([&[1][..], container.as_str().as_bytes(), b"/"].concat()),
+    }
+}
+
+/// The path and the id that the key of an operation names.
+pub fn operation_of(sort: &[u8]) -> Option<(&str, RevisionId)> {
+    let (path, id) = sort.strip_prefix(&[1])?.split_last_chunk()?;
+    Some((std::str::from_utf8(path.strip_suffix(&[0])?).ok()?, RevisionId(*id)))
+}
+
+/// A piece of a description that an operation staged.
+pub fn staged_description(operation: RevisionId, piece: u32) -> Bytes {
+    revision_key(2, operation, Some(piece))
+}
+
+/// The few bytes that an operation staged.
+pub fn staged_content(operation: RevisionId) -> Bytes {
+    revision_key(3, operation, None)
 }
 
 fn revision_key(kind: u8, revision: RevisionId, number: Option<u32>) -> Bytes {

@@ -22,7 +22,8 @@
 //! - `queue.rs`, `chores.rs`, `passes.rs`, `due_work.rs`: recorded work, passes over it, what they find.
 //! - `sampling.rs`, `past.rs`, `rewrite.rs`, `grow.rs`: how large a container is; its past members;
 //!   a shard without them; more shards. `as_of.rs`: the members as of a time.
-//! - `guarded.rs`: other values that several servers change.
+//! - `transaction.rs`: transactions, and the heads that they hold. `guarded.rs`: other values that
+//!   several servers change.
 
 pub mod actor;
 pub mod announce;
@@ -62,6 +63,7 @@ pub mod sampling;
 pub mod surroundings;
 pub mod switch;
 pub mod timeline;
+pub mod transaction;
 pub mod volume_body;
 
 pub use chores::Chore;
@@ -79,4 +81,5 @@ pub use queue::Queue;
 pub use revision::{RevisionClock, RevisionId};
 pub use rules::{Rule, Rules};
 pub use surroundings::{Compute, Surroundings};
+pub use transaction::{Claim, Phase, Transaction, TransactionId};
 pub use volume_body::{Entry, FramePlace, VolumeBody};

@@ -6,6 +6,7 @@ use crate::handle::Heads;
 use crate::head::{Body, Head, ObjectState};
 use crate::revision::RevisionId;
 use crate::switch::{Switch, Switched};
+use crate::transaction::Holder;
 
 impl Heads {
     /// Creates a top container if it does not exist.
@@ -21,7 +22,15 @@ impl Heads {
         let incarnation = self.inner.revisions.mint_above(floor);
         let head = Head { state: ObjectState::Live, incarnation, revision: incarnation, body, ..Head::free() };
         match self
-            .switch(Switch { partition, base, head, before: Vec::new(), after: Vec::new(), unsure: false })
+            .switch(Switch {
+                partition,
+                base,
+                head,
+                before: Vec::new(),
+                after: Vec::new(),
+                unsure: false,
+                holder: Holder::Nobody,
+            })
             .await?
         {
             Switched::Applied => Ok(()),

@@ -34,6 +34,16 @@ pub struct LibraryOptions {
     pub call_timeout: Duration,
     /// How long the change feed keeps changes; zero: none are announced.
     pub feed_keep: Duration,
+    /// How long a transaction lasts after it was begun or renewed.
+    pub transaction_timeout: Duration,
+    /// The most operations of a transaction, with those that later ones replaced.
+    pub transaction_operations_max: usize,
+    /// The most bytes of descriptions and of small contents that a transaction stages.
+    pub transaction_bytes_max: u64,
+    /// The most transactions that are open at once, about.
+    pub transactions_max: u64,
+    /// The most of them that one client has open, about.
+    pub transactions_of_one_max: u64,
     /// DEFLATE level of frames, 1 to 9. Levels 6 and 9 make pages 1 % smaller than level 1, but
     /// take 1.6 and 1.8 times as long.
     pub frame_level: u8,
@@ -88,6 +98,11 @@ impl Default for LibraryOptions {
             switch_within: Duration::from_secs(60),
             call_timeout: Duration::from_secs(10),
             feed_keep: 30 * 24 * HOUR,
+            transaction_timeout: Duration::from_secs(180),
+            transaction_operations_max: 1_000,
+            transaction_bytes_max: 32 << 20,
+            transactions_max: 10_000,
+            transactions_of_one_max: 1_000,
             frame_level: 1,
             shards: 16,
             resource_shards: 4,

@@ -53,12 +53,21 @@ pub enum Queue {
     Growing,
     /// Containers that have outgrown shards, which are to be dropped.
     Outgrown,
+    /// Transactions that expire, are to be carried out, or are to be forgotten.
+    Transactions,
 }
 
 impl Queue {
     /// All queues.
-    pub const ALL: [Self; 6] =
-        [Self::Collecting, Self::Superseded, Self::Deleting, Self::Emptying, Self::Growing, Self::Outgrown];
+    pub const ALL: [Self; 7] = [
+        Self::Collecting,
+        Self::Superseded,
+        Self::Deleting,
+        Self::Emptying,
+        Self::Growing,
+        Self::Outgrown,
+        Self::Transactions,
+    ];
 
     /// Its name in keys.
     pub fn name(self) -> &'static str {
@@ -69,6 +78,7 @@ impl Queue {
             Self::Emptying => "emptying",
             Self::Growing => "growing",
             Self::Outgrown => "outgrown",
+            Self::Transactions => "transactions",
         }
     }
 
@@ -76,7 +86,7 @@ impl Queue {
     pub fn shards(self) -> u8 {
         match self {
             Self::Collecting | Self::Superseded => 16,
-            Self::Deleting | Self::Emptying => 4,
+            Self::Deleting | Self::Emptying | Self::Transactions => 4,
             // Each record is about a container with some million children.
             Self::Growing | Self::Outgrown => 1,
         }

@@ -103,6 +103,15 @@ rules! {
     RowClass = "rowclass",
     /// A container that is being deleted is not marked as removed before its head is deleted.
     EndNested = "endnested",
+    /// Nobody switches a head that an open transaction holds.
+    Claim = "claim",
+    /// A transaction is ended by its state before what it holds is taken over.
+    EndFirst = "endfirst",
+    /// A transaction is decided by its state before anything of it is carried out, and until then
+    /// nothing of it is.
+    DecideFirst = "decidefirst",
+    /// A staged operation counts only if the transaction is still open after it was claimed.
+    OpenAfter = "openafter",
 }
 
 impl fmt::Display for Rule {

@@ -18,6 +18,7 @@ use crate::positions::Announcing;
 use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
+use crate::transaction::Holder;
 
 /// A change that gives an object a new revision, with all steps in one list.
 pub struct Switch {
@@ -26,7 +27,7 @@ pub struct Switch {
     /// The head to compare with; `None` if there is none.
     pub base: Option<HeadRow>,
     /// The new head. Its floor, its condemnation and the epochs of its children are ignored: those
-    /// of the base stay.
+    /// of the base stay. A claim of the base ends.
     pub head: Head,
     /// Steps that come first. If some of them can be refused, they are [`Step::Require`]s and come
     /// last among these.
@@ -35,6 +36,8 @@ pub struct Switch {
     pub after: Vec<Step>,
     /// Whether an earlier try of the same change may still arrive.
     pub unsure: bool,
+    /// In whose name the head is switched.
+    pub holder: Holder,
 }
 
 /// The outcome of a switch.
@@ -67,7 +70,7 @@ fn is_settled(switched: &ObjectsResult<Switched>) -> bool {
 
 impl Switch {
     fn steps(&self, stamp: Stamp, rules: Rules, announcing: Option<&Announcing<'_>>) -> ObjectsResult<Vec<Step>> {
-        let mut head = self.head.clone();
+        let mut head = Head { claim: None, ..self.head.clone() };
         if let Some(base) = &self.base {
             head.announced = base.head.announced;
             head.logged = base.head.logged_with_it();
@@ -115,6 +118,11 @@ impl Heads {
             let is_in =
                 switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
             return Ok(if is_in { Switched::Applied } else { Switched::Fenced });
+        }
+        if !self.may_switch(&switch.partition, switch.base.as_ref(), switch.holder).await? {
+            let is_in =
+                switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
+            return Ok(if is_in { Switched::Applied } else { Switched::Moved });
         }
         let mut announcing = self.announce(&switch.partition, switch.base.as_ref(), &switch.head).await?;
         let switched = self.try_until(switch, until, announcing.as_mut()).await;
@@ -175,6 +183,9 @@ impl Heads {
                 Stands::Otherwise(stands) => {
                     switch.base = stands.map(|row| *row);
                     unsure = false;
+                    if !self.may_switch(&switch.partition, switch.base.as_ref(), switch.holder).await? {
+                        return Ok(Switched::Moved);
+                    }
                 }
             }
             if !tries.again().await || self.now() >= until {
@@ -401,6 +412,7 @@ impl Head {
             condemned: None,
             body: Body::Nothing,
             announced: RevisionId::ZERO,
+            claim: None,
         }
     }
 }

@@ -64,6 +64,8 @@ pub enum Partition {
     Records,
     /// A shard of a bucket of a queue of jobs on containers.
     Jobs,
+    /// A transaction, with all that it has staged.
+    Transaction,
     /// Changes of one shard of a bucket of the feed.
     Feed,
     /// A list of buckets of the feed.
@@ -110,7 +112,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -128,6 +130,7 @@ impl Partition {
         Self::Audit,
         Self::Records,
         Self::Jobs,
+        Self::Transaction,
         Self::Feed,
         Self::FeedBuckets,
         Self::FeedEnds,
@@ -194,6 +197,9 @@ impl Partition {
                 _ if keys::fixity_pass_of(partition).is_some() => {
                     (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))))
                 }
+                _ if keys::is_transaction(partition) => {
+                    (Self::Transaction, sort.first().is_some_and(|kind| *kind <= 3))
+                }
                 _ if *partition == keys::webhooks() => (Self::Webhooks, true),
                 _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
                 _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
@@ -201,7 +207,9 @@ impl Partition {
                     let is_of = |queue: &&Queue| keys::queue_bucket(partition, queue.name()).is_some();
                     match Queue::ALL.iter().find(is_of)? {
                         Queue::Collecting | Queue::Superseded => (Self::Records, true),
-                        Queue::Deleting | Queue::Emptying | Queue::Growing | Queue::Outgrown => (Self::Jobs, true),
+                        Queue::Deleting | Queue::Emptying | Queue::Growing | Queue::Outgrown | Queue::Transactions => {
+                            (Self::Jobs, true)
+                        }
                     }
                 }
             },
@@ -266,6 +274,16 @@ impl Partition {
             Self::Jobs => {
                 let job = row_bytes(&keys::container_job(nothing, nothing), value);
                 Largest::Each(job as f64, "jobs on containers of the most shards in ten minutes and a shard")
+            }
+            Self::Transaction => {
+                let operation = by_path(keys::operation(&root, nothing));
+                let pieces =
+                    options.transaction_bytes_max / PIECE_BYTES as u64 + options.transaction_operations_max as u64;
+                let keys = pieces * row_bytes(&keys::staged_description(nothing, 0), 0);
+                let operations = options.transaction_operations_max as u64 * operation;
+                Largest::Bytes(
+                    options.transaction_bytes_max + keys + operations + row_bytes(&keys::transaction_state(), value),
+                )
             }
             Self::Feed => {
                 let position = Bytes::copy_from_slice(&nothing.0);

@@ -56,6 +56,19 @@ impl Repository {
         Ok(is_condemned && store.delete_content(self.heads.call(Class::Content), id).await?)
     }
 
+    /// Deletes a content that an operation of a transaction uploaded for an object, unless its head
+    /// or an earlier one names it.
+    pub(crate) async fn drop_content(&self, id: ContentId, object: &Bytes) -> ObjectsResult<()> {
+        if self.is_named_by(id, object).await? {
+            return Ok(());
+        }
+        let store = &self.heads.store();
+        if store.condemn_content(self.heads.call(Class::Content), id).await? {
+            store.delete_content(self.heads.call(Class::Content), id).await?;
+        }
+        Ok(())
+    }
+
     async fn is_orphan(&self, id: ContentId) -> ObjectsResult<bool> {
         let header = self.heads.store().content_header(self.heads.call(Class::Content), id).await?;
         let Some(header) = header.filter(|header| header.state == ContentState::Sealed) else { return Ok(false) };
@@ -80,7 +93,12 @@ impl Repository {
     async fn is_named_by(&self, id: ContentId, object: &Bytes) -> ObjectsResult<bool> {
         let named = async {
             let Some(row) = self.heads.head_at(object).await? else { return Ok(false) };
-            if names(&row.head, id) {
+            // What a transaction is going to make of the object may name it.
+            let is_claimed = match row.head.claim {
+                Some(claim) => self.heads.claim_is_over(claim).await?.is_err(),
+                None => false,
+            };
+            if is_claimed || names(&row.head, id) {
                 return Ok(true);
             }
             let log = self.heads.log_before(object, &row.head);

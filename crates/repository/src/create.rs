@@ -1,6 +1,7 @@
 //! Creates resources: at a path of the client's choice, or under a new name in a container.
 
 use bytes::Bytes;
+use futures::FutureExt;
 use heads::child::Creation;
 use heads::container_body::ContainerBody;
 use heads::containment::{Container, Parent};
@@ -14,6 +15,7 @@ use heads::retries::changes_all_the_time;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Switched;
+use heads::transaction::Holder;
 use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
 
 use crate::backlinks::gives_members;
@@ -92,9 +94,14 @@ impl Repository {
             let above = live.len().checked_sub(1).and_then(|last| Some((chain.get(last)?, live.last()?)));
             let parent = self.container_above(above).await?;
             let is_path = at == path;
+            let is_new = match above {
+                Some((above, row)) => self.is_new_here(above, &row.head).await?,
+                None => false,
+            };
+            let parent = (&parent, is_new);
             let made = match is_path {
-                true => self.try_create(&parent, at.name(), at_end, new).await?,
-                false => self.try_create(&parent, at.name(), at_end, &NewResource::empty_container()).await?,
+                true => self.try_create(parent, at.name(), at_end, new).await?,
+                false => self.try_create(parent, at.name(), at_end, &NewResource::empty_container()).await?,
             };
             match made {
                 Made::Created(revision) if is_path => return Ok(Written { path: path.clone(), revision }),
@@ -134,7 +141,8 @@ impl Repository {
             };
             let path = container.child(&tried).map_err(ResourceError::from)?;
             let new = make(&resource, &path)?;
-            match self.try_create(&parent, &tried, base, &new).await? {
+            let is_new = self.is_new_here(container, resource.head()).await.map_err(ResourceError::from)?;
+            match self.try_create((&parent, is_new), &tried, base, &new).await? {
                 Made::Created(revision) => return Ok(Written { path, revision }),
                 Made::Not => {}
             }
@@ -154,8 +162,17 @@ impl Repository {
         let partition = parent.container().child_partition(name);
         let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
         let is_current = |row: &HeadRow| row.head.parent_incarnation == parent.incarnation();
+        let row = match (row, parent.container()) {
+            (Some(row), Container::At(above)) => match above.child(name) {
+                Ok(path) => Some(self.one_as_staged(&path, row).await?),
+                Err(_) => Some(row),
+            },
+            (row, _) => row,
+        };
         Ok(match row {
             None => Some(None),
+            // Another transaction may be about to use it.
+            Some(row) if row.head.claim.is_some() && self.own_claim(&row.head).is_none() => None,
             Some(row) if row.head.state == ObjectState::Free => Some(Some(row)),
             Some(row) if row.head.state == ObjectState::Deleted && !is_current(&row) => Some(Some(row)),
             Some(_) => None,
@@ -172,12 +189,31 @@ impl Repository {
         parent.ok_or_else(|| ResourceError::NotAContainer(path.clone()))
     }
 
+    /// Tries once to create a resource. The container comes with whether the transaction of this
+    /// handle creates it.
     async fn try_create(
+        &self,
+        (parent, is_in_new): (&Parent, bool),
+        name: &str,
+        base: Option<HeadRow>,
+        new: &NewResource,
+    ) -> ResourceResult<Made> {
+        let (Some(id), Container::At(above)) = (self.transaction, parent.container()) else {
+            return self.try_create_as(parent, name, base, new, Holder::Nobody).await;
+        };
+        let container = (above, parent.incarnation(), is_in_new);
+        let staged = self.stage_new(id, container, name, base.as_ref(), new).boxed().await?;
+        Ok(staged.map_or(Made::Not, Made::Created))
+    }
+
+    /// Tries once to create a resource, in the name of a holder.
+    pub(crate) async fn try_create_as(
         &self,
         parent: &Parent,
         name: &str,
         base: Option<HeadRow>,
         new: &NewResource,
+        holder: Holder,
     ) -> ResourceResult<Made> {
         let above = base.as_ref().filter(|_| self.heads.keeps(Rule::FloorRead));
         let floor = above.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
@@ -206,6 +242,7 @@ impl Repository {
             note: new.member.clone().map(Bytes::from).unwrap_or_default(),
             rows,
             after: Vec::new(),
+            holder,
         };
         Ok(match self.heads.create_child(creation).await? {
             Switched::Applied => Made::Created(incarnation),
@@ -215,7 +252,7 @@ impl Repository {
 }
 
 /// The outcome of one try.
-enum Made {
+pub(crate) enum Made {
     /// The resource was created, with this incarnation.
     Created(RevisionId),
     /// It was not created, and never will be.
@@ -251,7 +288,7 @@ impl Uploaded {
 
 /// The record that an object's head is about to name a content. It may exist without such a head:
 /// heads decide.
-fn keeper(id: ContentId, object: &Bytes) -> Step {
+pub(crate) fn keeper(id: ContentId, object: &Bytes) -> Step {
     let row = NewRow::new(object.clone(), envelope::seal(ValueKind::Keeper, &[]));
     Step::Put { table: Table::Objects, partition: keys::keepers(id), rows: vec![row] }
 }

@@ -20,6 +20,7 @@ use heads::retries::changes_all_the_time;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::{Switch, Switched};
+use heads::transaction::Holder;
 use serde::{Deserialize, Serialize};
 use store::{Class, Stored, Strength, Table, ValueKind};
 
@@ -61,6 +62,14 @@ impl Repository {
     /// Fails with [`ResourceError::Moved`] if another writer changed the resource since it was
     /// read. Then nothing is changed.
     pub async fn delete(&self, resource: &Resource) -> ResourceResult<()> {
+        match self.transaction {
+            Some(id) => self.stage_deletion(id, resource).boxed().await,
+            None => self.delete_as(resource, Holder::Nobody).await,
+        }
+    }
+
+    /// The same, in the name of a holder.
+    pub(crate) async fn delete_as(&self, resource: &Resource, holder: Holder) -> ResourceResult<()> {
         let path = &resource.path;
         let above = Container::At(path.parent().ok_or(ResourceError::Root)?);
         let base = resource.row.clone();
@@ -93,7 +102,7 @@ impl Repository {
                 Err(error) => return Err(error.if_unsure(unsure).into()),
             };
             let switch = parent.removal(path.name(), base.clone(), head.clone(), before);
-            match self.heads.switch(Switch { unsure, ..switch }).await? {
+            match self.heads.switch(Switch { unsure, holder, ..switch }).await? {
                 Switched::Applied => break record,
                 Switched::Moved | Switched::Fenced => return Err(ResourceError::Moved(path.clone())),
                 Switched::Required { unsure: maybe } => unsure = maybe,
@@ -217,6 +226,7 @@ impl Repository {
                     base: Some(row),
                     after: Vec::new(),
                     unsure: false,
+                    holder: Holder::Above,
                 };
                 match self.heads.switch(switch).await? {
                     Switched::Applied => return Ok(()),
@@ -301,7 +311,9 @@ impl Repository {
         };
         let (partition, base) = (keys::resource_partition(path), Some(row));
         let before = self.superseding(path, revision).into_iter().collect();
-        self.heads.switch(Switch { partition, base, head, before, after: Vec::new(), unsure: false }).await.map(|_| ())
+        let holder = Holder::Above;
+        let switch = Switch { partition, base, head, before, after: Vec::new(), unsure: false, holder };
+        self.heads.switch(switch).await.map(|_| ())
     }
 
     /// Removes the tombstone at a path, so that its name can be used again.
@@ -309,6 +321,9 @@ impl Repository {
     /// Fails with [`ResourceError::Absent`] if nothing was deleted there, [`ResourceError::Exists`]
     /// if there is a resource, [`ResourceError::Gone`] if a container above it was deleted.
     pub async fn remove_tombstone(&self, path: &ResourcePath) -> ResourceResult<()> {
+        if self.transaction.is_some() {
+            return Err(ResourceError::NotInTransaction("tombstones are not removed"));
+        }
         if path.is_root() {
             return Err(ResourceError::Exists(path.clone()));
         }

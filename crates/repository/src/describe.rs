@@ -19,7 +19,7 @@ pub const DESCRIPTION_BYTES_MAX: usize = 64 << 20;
 pub const PIECE_BYTES: usize = 60 << 10;
 
 /// Pieces that are put in one step: the limit of a step, less keys and envelopes.
-const PIECES_OF_A_STEP: usize = 60;
+pub(crate) const PIECES_OF_A_STEP: usize = 60;
 
 /// The steps that put a description of an object, and the entry for its head.
 pub(super) fn put(
@@ -47,6 +47,11 @@ pub(super) fn put(
 impl Repository {
     /// Reads the description of a resource, of the revision that was read. Marks damage.
     pub async fn description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
+        if let Some(claim) = self.own_claim(resource.head())
+            && let Some(staged) = self.staged_description(claim.transaction, &resource.body).await?
+        {
+            return Ok(staged);
+        }
         match self.read_description(resource).await {
             Ok(description) => Ok(description),
             Err(error) => {

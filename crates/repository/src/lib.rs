@@ -11,11 +11,14 @@
 //! resources, `versions.rs` their earlier versions; `create.rs`, `update.rs`, `delete.rs` (with
 //! `empty.rs` for what a deletion leaves and `jobs.rs` for those that run) and `upload.rs` change
 //! them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs` check whether they are
-//! sound; `collect.rs` and `history.rs` collect what nothing names. A writer passes the
+//! sound; `collect.rs` and `history.rs` collect what nothing names. `transactions.rs` begins and ends
+//! transactions, `stage.rs` adds to them, `staged.rs` shows what they have added, and
+//! `carry_out.rs` makes it happen. A writer passes the
 //! [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer changed it
 //! meanwhile. So a condition that was checked beforehand still holds.
 
 pub mod backlinks;
+mod carry_out;
 mod collect;
 mod create;
 mod damage;
@@ -28,6 +31,9 @@ mod history;
 mod jobs;
 mod read;
 mod resource;
+mod stage;
+mod staged;
+mod transactions;
 mod update;
 pub mod upload;
 mod verify;
@@ -42,8 +48,10 @@ pub use heads::resource_body::{
     Binary, BytesPlace, Elsewhere, Handling, Kind, MemberRule, Membership, Part, Relation, ResourceBody,
     StoredDescription,
 };
+pub use heads::transaction::{Phase, Transaction, TransactionId};
 pub use read::{Child, ChildPage};
 pub use resource::{Resource, Written};
+pub use transactions::{REMEMBERED, TransactionCounts};
 pub use update::Update;
 pub use upload::{DigestAlgorithm, UploadError, Uploaded};
 pub use verify::{DamagedPart, ResourcePage, VerifiedResource, VerifiedVersions};

@@ -95,7 +95,8 @@ impl Repository {
         if path.is_root() {
             let partition = keys::resource_partition(path);
             let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
-            return row.and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent);
+            let row = self.one_as_staged(path, row.ok_or_else(absent)?).await?;
+            return Resource::of(path.clone(), row).ok_or_else(absent);
         }
         let Located { mut live, end, .. } = self.locate(path).await?;
         match end {
@@ -111,7 +112,8 @@ impl Repository {
     pub(super) async fn locate(&self, path: &ResourcePath) -> ObjectsResult<Located> {
         let partitions: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
         let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
-        Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?, self.heads.rules()))
+        let heads = self.as_staged(path.chain().collect(), heads.into_iter().collect::<ObjectsResult<_>>()?).await?;
+        Ok(Located::of(heads, self.heads.rules()))
     }
 
     /// Streams bytes of a binary, of the revision that was read; a range is clipped at their end.
@@ -164,8 +166,15 @@ impl Repository {
         match &binary.place {
             BytesPlace::Row => {
                 let partition = keys::version(&keys::resource_partition(&resource.path), binary.revision);
-                let payload =
-                    self.payload(ValueKind::SmallContent, &partition, &keys::small_content(binary.revision)).await?;
+                let staged = match self.own_claim(resource.head()) {
+                    Some(claim) => self.staged_content(claim.transaction, binary).await?,
+                    None => None,
+                };
+                let sort = keys::small_content(binary.revision);
+                let payload = match staged {
+                    Some(staged) => staged,
+                    None => self.payload(ValueKind::SmallContent, &partition, &sort).await?,
+                };
                 let clip = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(payload.len());
                 let (from, to) = (clip(range.start), clip(range.end));
                 let piece = payload.slice(from..to.max(from));
@@ -202,19 +211,30 @@ impl Repository {
         let container = Container::At(resource.path.clone());
         // Shards may have been rewritten since the resource was read, so each page reads the
         // container again.
-        let parent = self.heads.parent(&container).await?;
-        if parent.incarnation() != resource.incarnation() {
-            return Err(ObjectsError::Gone(container.name()));
+        let (found, next) = match self.heads.parent(&container).await {
+            Ok(parent) if parent.incarnation() == resource.incarnation() => {
+                self.heads.list_children(&parent, after, max).await?
+            }
+            // The transaction creates it, so it has no other children.
+            Ok(_) | Err(ObjectsError::Gone(_)) if self.own_claim(resource.head()).is_some() => (Vec::new(), None),
+            Ok(_) => return Err(ObjectsError::Gone(container.name())),
+            Err(error) => return Err(error),
+        };
+        let mut children = found.into_iter().map(Child::of).collect();
+        if self.transaction.is_some() {
+            Self::with_staged(&self.staged_children(&resource.path).await?, &mut children, next.is_none());
         }
-        let (found, next) = self.heads.list_children(&parent, after, max).await?;
-        Ok(ChildPage { children: found.into_iter().map(Child::of).collect(), next })
+        Ok(ChildPage { children, next })
     }
 
     /// Where the last page of at most `max` children begins; `None` means at the first child.
     /// Children that come or go meanwhile may shorten the page.
     pub async fn last_page(&self, resource: &Resource, max: usize) -> ObjectsResult<Option<ListToken>> {
-        let parent = self.heads.parent(&Container::At(resource.path.clone())).await?;
-        self.heads.last_children(&parent, max).await
+        match self.heads.parent(&Container::At(resource.path.clone())).await {
+            Ok(parent) => self.heads.last_children(&parent, max).await,
+            Err(ObjectsError::Gone(_)) if self.own_claim(resource.head()).is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// For each path, whether it is or was a child of the container that exists now.
@@ -224,10 +244,12 @@ impl Repository {
             let of = |path: ResourcePath| keys::resource_partition(&path);
             let partitions: Vec<_> =
                 paths.iter().flat_map(|path| [of(path.clone()), of(path.parent().unwrap_or_default())]).collect();
-            let mut heads =
-                self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?.into_iter();
+            let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
+            let of_these = paths.iter().flat_map(|path| [path.clone(), path.parent().unwrap_or_default()]).collect();
+            let heads = heads.into_iter().collect::<ObjectsResult<_>>()?;
+            let mut heads = self.as_staged(of_these, heads).await?.into_iter();
             while let (Some(child), Some(parent)) = (heads.next(), heads.next()) {
-                known.push(match (child?, parent?) {
+                known.push(match (child, parent) {
                     (Some(child), Some(parent)) => {
                         child.head.state != ObjectState::Free
                             && child.head.parent_incarnation == parent.head.incarnation
@@ -285,7 +307,9 @@ impl Repository {
         let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row, self.heads.rules()) else {
             return Ok(None);
         };
-        self.heads.newest_change(parent.all_partitions()).await
+        let newest = self.heads.newest_change(parent.all_partitions()).await?;
+        let staged = self.staged_children(&resource.path).await?;
+        Ok(newest.max(staged.values().map(|(operation, _)| *operation).max()))
     }
 }
 

@@ -1,11 +1,13 @@
 //! Changes resources: writes new rows first, then the head, compared with the one that was read.
 
 use bytes::Bytes;
+use futures::FutureExt;
 use heads::head::{Body, Head};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::{Kind, Membership};
 use heads::switch::{Switch, Switched};
+use heads::transaction::Holder;
 
 use crate::backlinks::gives_members;
 use crate::describe;
@@ -52,6 +54,9 @@ impl Repository {
     /// Changes a resource. Fails with [`ResourceError::Moved`] if another writer changed it since
     /// it was read. Then nothing is changed.
     pub async fn update(&self, resource: &Resource, update: &Update) -> ResourceResult<Written> {
+        if let Some(id) = self.transaction {
+            return self.stage_update(id, resource, update).boxed().await;
+        }
         let path = resource.path.clone();
         let base = resource.head();
         let partition = keys::resource_partition(&path);
@@ -76,11 +81,9 @@ impl Repository {
         rows.extend(self.superseding(&path, revision));
         let head = Head { revision, body: Body::Resource(body), ..base.clone() };
         let base = Some(resource.row.clone());
-        match self
-            .heads
-            .switch(Switch { partition, base, head, before: rows, after: Vec::new(), unsure: false })
-            .await?
-        {
+        let holder = Holder::Nobody;
+        let switch = Switch { partition, base, head, before: rows, after: Vec::new(), unsure: false, holder };
+        match self.heads.switch(switch).await? {
             Switched::Applied => Ok(Written { path, revision }),
             Switched::Moved | Switched::Fenced | Switched::Required { .. } => Err(ResourceError::Moved(path)),
         }

@@ -50,6 +50,10 @@ impl FormatLevel {
     /// The change feed may name who made a change. It is the same level too.
     pub const ACTORS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The store may hold transactions: staged operations, and heads that one holds. It is the level
+    /// of the audit's events, which was not published without them. No table is new.
+    pub const TRANSACTIONS: FormatLevel = FormatLevel(7);
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

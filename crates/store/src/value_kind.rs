@@ -129,6 +129,16 @@ kinds! {
     Webhook = 60 "webhook",
     /// An event in the audit: a change, a read of a resource, refusals.
     AuditEvent = 61 "audit event",
+    /// A transaction.
+    Transaction = 70 "transaction",
+    /// What a transaction makes of a resource.
+    StagedOperation = 71 "staged operation",
+    /// A piece of a description in a transaction.
+    StagedDescription = 72 "staged description",
+    /// The few bytes of a resource in a transaction.
+    StagedContent = 73 "staged content",
+    /// The record that a transaction is to be ended.
+    TransactionWork = 74 "work on a transaction",
     /// A value of a test.
     Trial = 255 "trial",
 }
@@ -147,7 +157,7 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();
-        assert_eq!(numbers, (1..=5).chain(16..=52).chain([60, 61, 255]).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=5).chain(16..=52).chain([60, 61, 70, 71, 72, 73, 74, 255]).collect::<Vec<u8>>());
         let digest = ValueKind::ALL.iter().fold(crc32fast::Hasher::new(), |mut hasher, kind| {
             hasher.update(format!("{kind:?}={}\n", kind.number()).as_bytes());
             hasher

@@ -16,6 +16,7 @@ use heads::queue::{Queue, WorkRecord};
 use heads::revision::RevisionId;
 use heads::surroundings::Compute;
 use heads::switch::{Switch, Switched};
+use heads::transaction::Holder;
 use heads::volume_body::VolumeBody;
 use pack::Framer;
 use sha2::{Digest, Sha256};
@@ -375,7 +376,8 @@ impl<'a> Attempt<'a> {
             Some(live) => {
                 let head = Head { revision, body: Body::Volume(body), ..live.head.clone() };
                 let partition = keys::volume_partition(self.id);
-                let switched = Switch { partition, base, head, before: last, after: Vec::new(), unsure: false };
+                let holder = Holder::Nobody;
+                let switched = Switch { partition, base, head, before: last, after: Vec::new(), unsure: false, holder };
                 (self.handle.heads.switch(switched).await?, Imported::Replaced { id, revision, pages, bytes })
             }
             None => (self.create(base, body, last).await?, Imported::New { id, revision, pages, bytes }),
@@ -417,6 +419,7 @@ impl<'a> Attempt<'a> {
             note: Bytes::new(),
             rows,
             after: self.recorded.iter().map(WorkRecord::done).collect(),
+            holder: Holder::Nobody,
         };
         handle.heads.create_child(creation).await
     }

@@ -20,6 +20,7 @@ mod refusing;
 mod restoring;
 mod returning;
 mod support;
+mod transactions;
 mod versions;
 mod vocabularies;
 mod volumes;

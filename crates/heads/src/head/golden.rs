@@ -1,4 +1,4 @@
-//! The stored bytes of heads of versions 1 and 2. Every later program reads them.
+//! The stored bytes of heads of versions 1 to 3. Every later program reads them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,6 +10,7 @@ use crate::container_body::{MoreShards, ShardEpochs};
 use crate::resource_body::{
     Binary, BytesPlace, Elsewhere, Handling, Kind, MemberRule, Membership, Relation, StoredDescription,
 };
+use crate::transaction::TransactionId;
 use crate::volume_body::{Entry, FramePlace};
 
 fn revision(byte: u8) -> RevisionId {
@@ -28,6 +29,7 @@ fn head(state: ObjectState, body: Body) -> Head {
         condemned: Some(Condemned { named: revision(6), floor: revision(7), at: UnixMillis(1_000) }),
         body,
         announced: RevisionId::ZERO,
+        claim: None,
     }
 }
 
@@ -182,5 +184,22 @@ fn heads_of_version_2_have_their_position_at_the_end_and_are_read_from_these_byt
         }
         assert!(Head::decode(2, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
         assert_eq!(head.encode(store::FormatLevel::KINDS).unwrap().0, 1, "an earlier program could not read it");
+    }
+}
+
+#[test]
+fn heads_of_version_3_have_their_claim_at_the_end_and_are_read_from_these_bytes() {
+    for (head, payload) in golden() {
+        let claim = Some(Claim { transaction: TransactionId([13; 16]), operation: revision(14) });
+        let head = Head { announced: revision(12), claim, ..head };
+        let payload = [&payload[..], &[12; 16], &[1], &[13; 16], &[14; 16]].concat();
+        assert_eq!(head.seal().unwrap(), envelope::seal_version(ValueKind::Head, 3, &payload), "{head:?}");
+        assert_eq!(Head::decode(3, &payload).unwrap(), head);
+        for len in 0..payload.len() {
+            assert!(Head::decode(3, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
+        }
+        assert!(Head::decode(3, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
+        assert_eq!(head.encode(store::FormatLevel::SCOPES).unwrap().0, 2, "an earlier program could not read it");
+        assert_eq!(head.as_logged().claim, None, "an entry of the log would differ from writer to writer");
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use feed::{Change, Cursor, ObjectKind, Subject};
 use heads::queue::BUCKET;
 use heads::switch::{Switch, Switched};
+use heads::transaction::Holder;
 use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{NewKind, NewResource};
@@ -174,7 +175,8 @@ async fn a_bucket_counts_as_listed_only_once_the_list_has_it() {
     let partition = keys::resource_partition(&path("a"));
     let head = faulty.library.heads.head_at(&partition).await.unwrap().unwrap().head;
     faulty.store.arm(Fault::Overloaded, |_, _| true);
-    let again = Switch { partition, base: None, head, before: Vec::new(), after: Vec::new(), unsure: true };
+    let holder = Holder::Nobody;
+    let again = Switch { partition, base: None, head, before: Vec::new(), after: Vec::new(), unsure: true, holder };
     assert!(matches!(faulty.library.heads.switch(again).await.unwrap(), Switched::Applied));
     create(&faulty.library, "b", "").await.unwrap();
     beyond_the_horizon(&faulty.library, &faulty.clock);

@@ -9,6 +9,7 @@ mod text;
 mod webhooks;
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -322,6 +323,9 @@ pub enum DefaultModel {
     RdfSource,
 }
 
+/// What `ldp.transaction_timeout` may be.
+const TRANSACTION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3_600);
+
 /// `[ldp]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -346,6 +350,18 @@ pub struct LdpConfig {
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
+    /// How long a transaction lasts after it was begun or renewed.
+    #[serde(with = "humantime_serde")]
+    pub transaction_timeout: Duration,
+    /// Most operations of a transaction.
+    pub transaction_operations_max: usize,
+    /// Most bytes of descriptions and of small contents that a transaction stages.
+    #[serde(with = "text::size")]
+    pub transaction_bytes_max: u64,
+    /// Most transactions that are open at once, about.
+    pub transactions_max: u64,
+    /// Most of them that one client has open, about.
+    pub transactions_per_client: u64,
     /// Prefixes of addresses (`https://example.org/scans/`, `file:///srv/scans/`) whose content may
     /// be stored elsewhere; none: it may not.
     pub external: Vec<String>,
@@ -382,6 +398,9 @@ impl LdpConfig {
             return Err(refused(format!("ldp.origin `{}` {what}", self.origin)));
         }
         self.settings("")?;
+        if !TRANSACTION_TIMEOUTS.contains(&self.transaction_timeout) {
+            return Err(refused("ldp.transaction_timeout is a time from one second to one day"));
+        }
         let first = base.split('/').nth(1).unwrap_or_default();
         if first.is_empty() || ROUTES.contains(&first) || base == data_prefix {
             return Err(refused(format!("ldp.base `{base}` is the path of another route")));
@@ -392,7 +411,7 @@ impl LdpConfig {
 
 impl Default for LdpConfig {
     fn default() -> Self {
-        let door = LdpSettings::default();
+        let (library, door) = (LibraryOptions::default(), LdpSettings::default());
         Self {
             base: format!("{}/", door.base),
             origin: String::new(),
@@ -402,6 +421,11 @@ impl Default for LdpConfig {
             rdf_max: door.rdf_bytes_max as u64,
             triples_max: door.triples_max,
             binary_max: door.binary_bytes_max,
+            transaction_timeout: library.transaction_timeout,
+            transaction_operations_max: library.transaction_operations_max,
+            transaction_bytes_max: library.transaction_bytes_max,
+            transactions_max: library.transactions_max,
+            transactions_per_client: library.transactions_of_one_max,
             external: Vec::new(),
         }
     }
@@ -799,6 +823,11 @@ impl Config {
             audit_max_lag: self.audit.max_lag,
             audit_keep: self.audit.keep,
             feed_keep: self.feed.keep,
+            transaction_timeout: self.ldp.transaction_timeout,
+            transaction_operations_max: self.ldp.transaction_operations_max,
+            transaction_bytes_max: self.ldp.transaction_bytes_max,
+            transactions_max: self.ldp.transactions_max,
+            transactions_of_one_max: self.ldp.transactions_per_client,
             ..LibraryOptions::default()
         }
     }

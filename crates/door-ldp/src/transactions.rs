@@ -1,0 +1,171 @@
+//! Transactions (Fedora Atomic Batch Operations): at `fcr:tx` they begin, and each has an address
+//! below it. A request with `Atomic-ID` is one of the transaction that it names.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::response::Response;
+use heads::ResourcePath;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use library::Library;
+use repository::{Phase, ResourceError, Transaction, TransactionId};
+use store::UnixMillis;
+
+use crate::address::{Facet, Site};
+use crate::errors::LdpError;
+use crate::links;
+use crate::request::{LdpRequest, empty};
+
+/// Names the transaction of a request, and of a response.
+pub const ATOMIC_ID: HeaderName = HeaderName::from_static("atomic-id");
+/// When the transaction expires.
+const ATOMIC_EXPIRES: HeaderName = HeaderName::from_static("atomic-expires");
+
+/// The relation to the address at which transactions begin.
+const ENDPOINT: &str = "http://fedora.info/definitions/v4/transaction#endpoint";
+/// The relation to the address at which a transaction is committed.
+const COMMIT_ENDPOINT: &str = "http://fedora.info/definitions/v4/transaction#commitEndpoint";
+
+/// The name in addresses, without `fcr:`.
+const NAME: &str = "tx";
+
+const ALLOW_ALL: &str = "POST, OPTIONS";
+const ALLOW_ONE: &str = "GET, HEAD, OPTIONS, POST, PUT, DELETE";
+
+/// The transaction that a request is part of.
+#[derive(Clone)]
+pub struct Joined {
+    id: TransactionId,
+    /// When it expires.
+    until: UnixMillis,
+    /// The library as it sees it.
+    pub library: Library,
+}
+
+impl LdpRequest {
+    /// Makes the request one of the transaction that its header names.
+    pub async fn join_transaction(&mut self) -> Result<(), LdpError> {
+        let Some(named) = self.headers.get(ATOMIC_ID) else { return Ok(()) };
+        if matches!(self.target.facet, Facet::Transactions | Facet::Transaction(_)) {
+            return Ok(());
+        }
+        let malformed = || LdpError::Header { name: "Atomic-ID", why: "it is no address of a transaction".to_owned() };
+        // By whatever name the client reaches the server.
+        let (_, id) = named.to_str().ok().and_then(|named| named.rsplit_once("fcr:tx/")).ok_or_else(malformed)?;
+        let id = TransactionId::parse(id).ok_or_else(malformed)?;
+        let until = self.library().repository.continue_transaction(id, &self.requester).await?.until;
+        let library = self.library().clone();
+        let repository = library.repository.in_transaction(id);
+        self.joined = Some(Joined { id, until, library: Library { repository, ..library } });
+        Ok(())
+    }
+
+    /// Adds to a response which transaction it is about.
+    pub fn tell_transaction(&self, headers: &mut HeaderMap) {
+        if let Some(Joined { id, until, .. }) = &self.joined {
+            insert(headers, ATOMIC_ID, address(&self.site, *id));
+            insert(headers, ATOMIC_EXPIRES, http_date(*until));
+        }
+    }
+
+    /// Links to where transactions begin, if the store can hold any.
+    pub fn link_transactions(&self, headers: &mut HeaderMap) {
+        if self.library().heads.has_transactions() {
+            links::append(headers, &self.site.iri_of(&ResourcePath::root(), NAME), ENDPOINT);
+        }
+    }
+
+    /// Refuses what is not done in a transaction.
+    pub fn refuse_in_transaction(&self, what: &'static str) -> Result<(), LdpError> {
+        match &self.joined {
+            Some(_) => Err(ResourceError::NotInTransaction(what).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The response at `fcr:tx`.
+    pub async fn respond_about_transactions(self: &Arc<Self>) -> Result<Response, LdpError> {
+        match self.method.as_str() {
+            "POST" => {
+                let (id, begun) = self.library().repository.begin_transaction(&self.requester).await?;
+                let mut response = empty(StatusCode::CREATED);
+                let headers = response.headers_mut();
+                insert(headers, header::LOCATION, address(&self.site, id));
+                // Fedora 6.1 has it in this header only.
+                insert(headers, header::EXPIRES, http_date(begun.until));
+                self.describe_transaction(id, &begun, headers);
+                Ok(response)
+            }
+            "OPTIONS" => Ok(allowing(ALLOW_ALL)),
+            _ => Err(self.not_allowed(ALLOW_ALL)),
+        }
+    }
+
+    /// The response at the address of a transaction.
+    pub async fn respond_about_transaction(self: &Arc<Self>, id: TransactionId) -> Result<Response, LdpError> {
+        let repository = &self.library().repository;
+        let state = match self.method.as_str() {
+            "OPTIONS" => return Ok(allowing(ALLOW_ONE)),
+            "GET" | "HEAD" => repository.transaction_of(id, &self.requester).await.map(Some),
+            "POST" => repository.renew_transaction(id, &self.requester).await.map(Some),
+            "PUT" | "DELETE" => {
+                let asked = self.clone();
+                // It is completed when the client leaves.
+                let ended = tokio::spawn(async move { asked.end_transaction(id).await });
+                ended.await.map_err(|error| LdpError::Internal(error.to_string()))?.map(|()| None)
+            }
+            _ => return Err(self.not_allowed(ALLOW_ONE)),
+        };
+        match state {
+            Ok(Some(open)) if open.phase == Phase::Open => {
+                let mut response = empty(StatusCode::NO_CONTENT);
+                self.describe_transaction(id, &open, response.headers_mut());
+                Ok(response)
+            }
+            Ok(Some(over)) => Err(LdpError::EndedTransaction(ResourceError::TransactionOver { id, phase: over.phase })),
+            Ok(None) => Ok(empty(StatusCode::NO_CONTENT)),
+            Err(error @ ResourceError::NoTransaction(_)) => Err(LdpError::AbsentTransaction(error)),
+            Err(error @ ResourceError::TransactionOver { .. }) => Err(LdpError::EndedTransaction(error)),
+            Err(ResourceError::Committing { id, why }) => {
+                tracing::warn!(transaction = %id, why, "a committed transaction is carried out later");
+                Ok(empty(StatusCode::ACCEPTED))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn end_transaction(&self, id: TransactionId) -> Result<(), ResourceError> {
+        let repository = &self.library().repository;
+        match self.method.as_str() {
+            "PUT" => repository.commit_transaction(id, &self.requester).await,
+            _ => repository.roll_back_transaction(id, &self.requester).await,
+        }
+    }
+
+    fn describe_transaction(&self, id: TransactionId, state: &Transaction, headers: &mut HeaderMap) {
+        insert(headers, ATOMIC_EXPIRES, http_date(state.until));
+        insert(headers, header::ALLOW, ALLOW_ONE.to_owned());
+        links::append(headers, &address(&self.site, id), COMMIT_ENDPOINT);
+    }
+}
+
+/// The address of a transaction.
+fn address(site: &Site, id: TransactionId) -> String {
+    format!("{}/{id}", site.iri_of(&ResourcePath::root(), NAME))
+}
+
+fn http_date(time: UnixMillis) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(time.0))
+}
+
+fn allowing(methods: &'static str) -> Response {
+    let mut response = empty(StatusCode::OK);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
+    if let Ok(value) = HeaderValue::try_from(value) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,281 @@
+//! What a transaction has staged, and how its own requests see it.
+//!
+//! An operation is a row that is written once, in the partition of the transaction. A resource is
+//! changed by the operation that its head's claim names, and by no other. So a later operation on
+//! the same resource replaces the earlier one when the claim is switched, like any change.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head::{self, Body, Head, HeadRow, ObjectState};
+use heads::keys;
+use heads::path::ResourcePath;
+use heads::resource_body::{Binary, BytesPlace, ResourceBody};
+use heads::revision::RevisionId;
+use heads::transaction::{Claim, TransactionId};
+use serde::{Deserialize, Serialize};
+use store::{Class, Scan, Stored, Strength, Table, ValueKind, envelope};
+
+use crate::handle::Repository;
+use crate::read::Child;
+
+/// Bytes of one page of a scan over operations.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// Heads that are read in one batch.
+const BATCH_HEADS: usize = 500;
+
+/// An operation of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Operation {
+    /// What the resource becomes.
+    pub becomes: Becomes,
+    /// Bytes of the rows that it staged.
+    pub staged_bytes: u64,
+}
+
+impl Stored for Operation {
+    const KIND: ValueKind = ValueKind::StagedOperation;
+}
+
+/// What an operation makes of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Becomes {
+    /// Nothing: the transaction created the resource and deleted it.
+    Nothing,
+    /// It is deleted.
+    Deleted,
+    /// It is created, or changed.
+    Live(Box<StagedResource>),
+}
+
+/// A resource that a transaction creates or changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StagedResource {
+    /// Whether the transaction creates it.
+    pub is_new: bool,
+    /// Its incarnation; of a new one, the id of the operation that created it first.
+    pub incarnation: RevisionId,
+    /// The incarnation of its container, likewise.
+    pub parent_incarnation: RevisionId,
+    /// Whether the transaction creates its container.
+    pub is_in_new: bool,
+    /// What its head is going to say. Staged parts are named by the operation that staged them.
+    pub body: ResourceBody,
+    /// Whether its description is staged.
+    pub description_is_staged: bool,
+    /// Whether its bytes are staged.
+    pub bytes_are_staged: bool,
+    /// The member that its container derives from it, if it is new and not that member itself.
+    pub member: Option<String>,
+}
+
+impl StagedResource {
+    /// The bytes, if they are staged.
+    pub(crate) fn staged_bytes(&self) -> Option<&Binary> {
+        self.body.binary().filter(|_| self.bytes_are_staged)
+    }
+
+    /// The head as the transaction sees it. `stands` is the head that there is.
+    fn head(&self, operation: RevisionId, stands: &Head, new_shards: u16) -> Head {
+        let mut body = self.body.clone();
+        if let Some(children) = body.container_mut() {
+            // Shards may have been rewritten since the operation was staged.
+            match stands.live_container().filter(|_| !self.is_new) {
+                Some(standing) => children.clone_from(standing),
+                None => *children = heads::ContainerBody::new(new_shards),
+            }
+        }
+        Head {
+            state: ObjectState::Live,
+            incarnation: self.incarnation,
+            parent_incarnation: self.parent_incarnation,
+            revision: operation,
+            body: Body::Resource(body),
+            ..stands.clone()
+        }
+    }
+}
+
+/// An operation with its id.
+pub(crate) type Numbered = (RevisionId, Operation);
+
+impl Repository {
+    /// The claim of this handle's transaction on a head, if it has one.
+    pub(crate) fn own_claim(&self, head: &Head) -> Option<Claim> {
+        head.claim.filter(|claim| Some(claim.transaction) == self.transaction)
+    }
+
+    /// An operation of a transaction.
+    pub(crate) async fn operation(&self, path: &ResourcePath, claim: Claim) -> ObjectsResult<Operation> {
+        let (partition, sort) = (keys::transaction(claim.transaction), keys::operation(path, claim.operation));
+        let read = || async {
+            let call = self.heads.call(Class::Description).strong();
+            Ok(self.heads.store().get(call, Table::Work, &partition, &sort).await?)
+        };
+        let row = self.heads.retry_transient(read).await?;
+        let missing = || ObjectsError::corrupt(Table::Work, &format!("what a transaction makes of /{path} is missing"));
+        head::open(Table::Work, &row.ok_or_else(missing)?.value)
+    }
+
+    /// The operations of a transaction under a prefix of their keys, by path; of each path in the
+    /// order of their ids.
+    pub(crate) async fn operations(
+        &self,
+        id: TransactionId,
+        prefix: Bytes,
+    ) -> ObjectsResult<BTreeMap<ResourcePath, Vec<Numbered>>> {
+        let partition = keys::transaction(id);
+        let mut found: BTreeMap<ResourcePath, Vec<Numbered>> = BTreeMap::new();
+        let mut scan = Some(Scan::prefix(prefix, SCAN_BYTES));
+        while let Some(range) = scan {
+            let read = || async {
+                let call = self.heads.call(Class::Description).strong();
+                Ok(self.heads.store().scan(call, Table::Work, &partition, range.clone()).await?)
+            };
+            let page = self.heads.retry_transient(read).await?;
+            for row in &page.rows {
+                let strange = || ObjectsError::corrupt(Table::Work, "an operation on no resource");
+                let (path, operation) = keys::operation_of(&row.sort).ok_or_else(strange)?;
+                let numbered = (operation, head::open(Table::Work, &row.value)?);
+                found.entry(keys::stored_path(path)?).or_default().push(numbered);
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(found)
+    }
+
+    /// Heads as the transaction of this handle sees them. `paths` are theirs, in the same order.
+    pub(crate) async fn as_staged(
+        &self,
+        paths: Vec<ResourcePath>,
+        heads: Vec<Option<HeadRow>>,
+    ) -> ObjectsResult<Vec<Option<HeadRow>>> {
+        if self.transaction.is_none() {
+            return Ok(heads);
+        }
+        let mut seen = Vec::with_capacity(heads.len());
+        for (path, row) in paths.into_iter().zip(heads) {
+            seen.push(match row {
+                Some(row) => Some(self.one_as_staged(&path, row).await?),
+                None => None,
+            });
+        }
+        Ok(seen)
+    }
+
+    /// A head as the transaction of this handle sees it.
+    pub(crate) async fn one_as_staged(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<HeadRow> {
+        let Some(claim) = self.own_claim(&row.head) else { return Ok(row) };
+        let head = match self.operation(path, claim).await?.becomes {
+            Becomes::Nothing => return Ok(row),
+            Becomes::Deleted => Head { state: ObjectState::Deleted, body: Body::Nothing, ..row.head },
+            Becomes::Live(staged) => staged.head(claim.operation, &row.head, self.heads.options().resource_shards),
+        };
+        Ok(HeadRow { head, ..row })
+    }
+
+    /// Whether the transaction of this handle creates the resource of this head.
+    pub(crate) async fn is_new_here(&self, path: &ResourcePath, head: &Head) -> ObjectsResult<bool> {
+        let Some(claim) = self.own_claim(head) else { return Ok(false) };
+        let operation = self.operation(path, claim).await?;
+        Ok(matches!(operation.becomes, Becomes::Live(staged) if staged.is_new))
+    }
+
+    /// The children of a container that the transaction of this handle creates or deletes, by name,
+    /// with the operations that count.
+    pub(crate) async fn staged_children(&self, path: &ResourcePath) -> ObjectsResult<BTreeMap<String, Numbered>> {
+        let Some(id) = self.transaction else { return Ok(BTreeMap::new()) };
+        let operations = self.operations(id, keys::operations_in(path)).await?;
+        let of_it: Vec<_> = operations.into_iter().filter(|(child, _)| child.parent().as_ref() == Some(path)).collect();
+        let mut counting = BTreeMap::new();
+        for batch in of_it.chunks(BATCH_HEADS) {
+            let partitions: Vec<_> = batch.iter().map(|(path, _)| keys::resource_partition(path)).collect();
+            let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
+            for ((path, operations), row) in batch.iter().zip(heads) {
+                let claim = row?.and_then(|row| self.own_claim(&row.head));
+                let counts = operations.iter().find(|(id, _)| claim.is_some_and(|claim| claim.operation == *id));
+                counting.extend(counts.map(|counts| (path.name().to_owned(), counts.clone())));
+            }
+        }
+        Ok(counting)
+    }
+
+    /// Takes from a page of children those that the transaction deletes; adds to the last page
+    /// those that it creates.
+    pub(crate) fn with_staged(staged: &BTreeMap<String, Numbered>, children: &mut Vec<Child>, is_last: bool) {
+        children.retain(
+            |child| !matches!(staged.get(&child.name), Some((_, operation)) if operation.becomes == Becomes::Deleted),
+        );
+        if !is_last {
+            return;
+        }
+        for (name, (_, operation)) in staged {
+            if let Becomes::Live(resource) = &operation.becomes
+                && resource.is_new
+            {
+                children.push(Child { name: name.clone(), member: resource.member.clone() });
+            }
+        }
+    }
+
+    /// A row that the transaction of this handle staged; `None` if it staged none at this key.
+    pub(crate) async fn staged_row(
+        &self,
+        id: TransactionId,
+        kind: ValueKind,
+        sort: &Bytes,
+    ) -> ObjectsResult<Option<Bytes>> {
+        let partition = keys::transaction(id);
+        let read = || async {
+            let call = self.heads.call(Class::Description).strong();
+            Ok(self.heads.store().get(call, Table::Work, &partition, sort).await?)
+        };
+        let row = self.heads.retry_transient(read).await?;
+        let damaged = |error: envelope::EnvelopeError| ObjectsError::corrupt(Table::Work, &error.to_string());
+        row.map(|row| envelope::open(kind, &row.value).map_err(damaged)).transpose()
+    }
+
+    /// A description that a transaction staged; `None` if it is not staged.
+    pub(crate) async fn staged_description(
+        &self,
+        id: TransactionId,
+        body: &ResourceBody,
+    ) -> ObjectsResult<Option<Bytes>> {
+        let mut description = Vec::new();
+        for piece in 0..body.description.pieces {
+            let sort = keys::staged_description(body.description.revision, piece);
+            match self.staged_row(id, ValueKind::StagedDescription, &sort).await? {
+                Some(text) => description.push(text),
+                None if piece == 0 => return Ok(None),
+                None => return Err(ObjectsError::corrupt(Table::Work, "a piece of a staged description is missing")),
+            }
+        }
+        Ok(Some(match description.len() {
+            1 => description.remove(0),
+            _ => Bytes::from(description.concat()),
+        }))
+    }
+
+    /// The few bytes that a transaction staged; `None` if they are not staged.
+    pub(crate) async fn staged_content(&self, id: TransactionId, binary: &Binary) -> ObjectsResult<Option<Bytes>> {
+        match binary.place {
+            BytesPlace::Row => {
+                self.staged_row(id, ValueKind::StagedContent, &keys::staged_content(binary.revision)).await
+            }
+            BytesPlace::Content(_) | BytesPlace::Elsewhere(_) => Ok(None),
+        }
+    }
+}
+
+impl Operation {
+    /// The large content that it staged.
+    pub(crate) fn content(&self) -> Option<store::ContentId> {
+        let Becomes::Live(resource) = &self.becomes else { return None };
+        match &resource.staged_bytes()?.place {
+            BytesPlace::Content(id) => Some(*id),
+            BytesPlace::Row | BytesPlace::Elsewhere(_) => None,
+        }
+    }
+}
