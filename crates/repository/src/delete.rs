@@ -63,7 +63,7 @@ impl Repository {
     /// read. Then nothing is changed.
     pub async fn delete(&self, resource: &Resource) -> ResourceResult<()> {
         match self.transaction {
-            Some(id) => self.stage_deletion(id, resource).boxed().await,
+            Some(id) => self.stage_deletion(id, resource).await,
             None => self.delete_as(resource, Holder::Nobody).await,
         }
     }

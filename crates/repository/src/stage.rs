@@ -5,6 +5,7 @@
 //! still hold, and hold until the transaction ends.
 
 use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{self, Head, HeadRow, ObjectState};
 use heads::keys;
@@ -217,16 +218,34 @@ impl Repository {
     }
 
     /// Stages the deletion of a resource.
-    pub(crate) async fn stage_deletion(&self, id: TransactionId, resource: &Resource) -> ResourceResult<()> {
+    pub(crate) fn stage_deletion<'a>(
+        &'a self,
+        id: TransactionId,
+        resource: &'a Resource,
+    ) -> BoxFuture<'a, ResourceResult<()>> {
+        self.stage_one_deletion(id, resource).boxed()
+    }
+
+    async fn stage_one_deletion(&self, id: TransactionId, resource: &Resource) -> ResourceResult<()> {
         let path = &resource.path;
         if path.is_root() {
             return Err(ResourceError::Root);
         }
-        let operation = self.operation_above(Some(&resource.row));
         let becomes = match self.staged_so_far(resource).await?.is_new {
-            true => Becomes::Nothing,
+            true => {
+                // Its name may be used again in the transaction, without what is in it now.
+                for name in self.staged_children(path).await?.into_keys() {
+                    match self.resource(&path.child(&name)?).await {
+                        Ok(child) => self.stage_deletion(id, &child).await?,
+                        Err(ResourceError::Absent(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Becomes::Nothing
+            }
             false => Becomes::Deleted,
         };
+        let operation = self.operation_above(Some(&resource.row));
         match self.stage(id, path, &self.found(resource), operation, becomes, Staging::default()).await? {
             true => Ok(()),
             false => Err(ResourceError::Moved(path.clone())),

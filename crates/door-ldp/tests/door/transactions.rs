@@ -296,14 +296,15 @@ async fn a_container_is_deleted_in_a_transaction_with_what_that_made_in_it() {
     assert_eq!(get(&fixture, &tx, "/rest/c/e").await.status, StatusCode::GONE);
     assert_eq!(get(&fixture, &tx, "/rest/k/l").await.status, StatusCode::NOT_FOUND);
     assert_eq!(fixture.get("/rest/c/d").await.status, StatusCode::OK);
+    assert_eq!(put(&fixture, &tx, "/rest/k", "").await, StatusCode::CREATED, "the name can be used again");
+    assert_eq!(get(&fixture, &tx, "/rest/k/l").await.status, StatusCode::NOT_FOUND);
     let committed = commit(&fixture, &tx).await;
     assert_eq!(committed.status, StatusCode::NO_CONTENT, "{}", committed.text());
+    assert_eq!(fixture.get("/rest/k").await.status, StatusCode::OK);
     for at in ["/rest/c", "/rest/c/d", "/rest/c/e"] {
         assert_eq!(fixture.get(at).await.status, StatusCode::GONE, "{at}");
     }
-    for at in ["/rest/k", "/rest/k/l"] {
-        assert_eq!(fixture.get(at).await.status, StatusCode::NOT_FOUND, "{at}");
-    }
+    assert_eq!(fixture.get("/rest/k/l").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test(flavor = "multi_thread")]
