@@ -36,6 +36,9 @@ struct Cli {
     /// Keep records, and nothing else: another world of each seed
     #[arg(long, conflicts_with = "feed")]
     records: bool,
+    /// Let clients make transactions too: another world of each seed
+    #[arg(long, conflicts_with = "records")]
+    transactions: bool,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -56,8 +59,8 @@ fn main() -> anyhow::Result<ExitCode> {
             eprintln!("{nth} of {count} seeds, {failed} failed, {:.0?}", began.elapsed());
         }
         let seed = from + nth * cli.every;
-        let Cli { stop_at, leave_out: left_out, feed, records, .. } = cli;
-        let options = Options { seed, stop_at, left_out, feed, records };
+        let Cli { stop_at, leave_out: left_out, feed, records, transactions, .. } = cli;
+        let options = Options { seed, stop_at, left_out, feed, transactions, records };
         let report = simulate(options)?;
         steps += report.steps;
         operations += report.operations;
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 (_, true) => " --records",
                 _ => "",
             };
+            let world = format!("{world}{}", if cli.transactions { " --transactions" } else { "" });
             println!("see it again: cargo xtask simulate --seed {seed}{left_out}{world}");
         }
         if !cli.keep_going {

@@ -3,6 +3,7 @@
 
 mod past;
 mod records;
+mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,7 @@ use heads::{Head, ObjectState, ResourcePath, RevisionId, head, keys};
 use store::{ContentId, NewRow, PlainRows, Table};
 
 pub(crate) use self::records::{Ran, RecordsPast};
+pub(crate) use self::transactions::{Mark, Must};
 use crate::store::world::{Key, Proposal};
 use crate::trace::Op;
 
@@ -79,6 +81,7 @@ pub(crate) struct Model {
     written: BTreeMap<Key, Bytes>,
     pub(crate) promises: Vec<Promise>,
     pub(crate) records: RecordsPast,
+    transacted: Vec<transactions::Transacted>,
     /// The first violation.
     pub(crate) violation: Option<String>,
 }
@@ -93,6 +96,7 @@ impl Model {
             written: BTreeMap::new(),
             promises: Vec::new(),
             records: RecordsPast::default(),
+            transacted: Vec::new(),
             violation: None,
         }
     }

@@ -50,6 +50,8 @@ pub struct Options {
     /// Whether changes are announced, and consumers follow them. It makes another world of the same
     /// seed.
     pub feed: bool,
+    /// Whether clients make transactions too. It makes another world of the same seed.
+    pub transactions: bool,
     /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
     pub records: bool,
 }
@@ -134,6 +136,9 @@ impl Run {
         let mut setup = Setup::new(options.seed, options.left_out);
         if options.feed {
             setup.announce_changes();
+        }
+        if options.transactions {
+            setup.make_transactions();
         }
         if options.records {
             setup.keep_records();

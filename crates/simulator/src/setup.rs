@@ -171,6 +171,8 @@ pub(crate) struct Setup {
     pub(crate) spread: Spread,
     /// Whether clients keep records, and do nothing else.
     pub(crate) keeps_records: bool,
+    /// Whether clients make transactions.
+    pub(crate) has_transactions: bool,
     /// Bytes of a step. With a small number, an import puts its rows in several steps.
     pub(crate) step_bytes: usize,
 }
@@ -248,6 +250,7 @@ impl Setup {
             pace: Pace::default(),
             spread: Spread::default(),
             keeps_records: false,
+            has_transactions: false,
             step_bytes: Limits::default().step_bytes,
         }
     }
@@ -258,6 +261,12 @@ impl Setup {
         self.options.feed_keep = Duration::from_secs(365 * 24 * 3_600);
         self.options.switch_within = Duration::from_secs(3);
         self.pause_ms_max = 30_000;
+    }
+
+    /// Lets clients make transactions.
+    pub(crate) fn make_transactions(&mut self) {
+        self.has_transactions = true;
+        self.options.transaction_timeout = Duration::from_secs(5);
     }
 
     /// Clients keep records. A data folder belongs to one server.

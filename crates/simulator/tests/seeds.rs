@@ -103,3 +103,30 @@ fn a_rule_that_is_left_out_is_found() {
         assert!(found.is_some(), "{rule} is found by none of {SEEDS_FOR_A_RULE} seeds from {first} on");
     }
 }
+
+/// Seeds whose worlds with transactions every test run tries.
+const SEEDS_WITH_TRANSACTIONS: u64 = 60;
+
+/// Rules of transactions that many seeds find.
+const RULES_OF_TRANSACTIONS: &[Rule] = &[Rule::DecideFirst, Rule::Claim];
+
+fn with_transactions(seed: u64, left_out: Option<Rule>) -> Report {
+    simulate(Options { seed, left_out, transactions: true, ..Options::default() }).expect("a runtime can be made")
+}
+
+#[test]
+fn a_transaction_happens_as_a_whole_or_not_at_all_and_leaves_nothing_in_sixty_worlds() {
+    for seed in 0..SEEDS_WITH_TRANSACTIONS {
+        if let Some(violation) = with_transactions(seed, None).violation {
+            panic!("seed {seed}: {violation}\nsee it again: cargo xtask simulate --transactions --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_of_transactions_that_is_left_out_is_found() {
+    for rule in RULES_OF_TRANSACTIONS {
+        let found = (0..200).find(|seed| with_transactions(*seed, Some(*rule)).violation.is_some());
+        assert!(found.is_some(), "{rule} is found by none of 200 seeds");
+    }
+}

@@ -24,7 +24,8 @@ impl Run {
         let all = LOOKED_AT_AGAIN + 2 * self.setup.options.grace + self.setup.options.selection_life;
         for _ in 0..5 {
             tokio::time::sleep(all).await;
-            for work in Tend::ALL {
+            let ends = self.setup.has_transactions.then_some(Tend::EndTransactions);
+            for work in ends.into_iter().chain(Tend::ALL) {
                 // Some passes visit one part per call.
                 let times = if matches!(work, Tend::Collect | Tend::Grow) { 2 } else { 1 };
                 for _ in 0..times {
@@ -80,6 +81,7 @@ impl Run {
                 wrong.push(format!("content {id}, which nothing ever named, is still there"));
             }
         }
+        wrong.extend(world.model.wrong_transactions());
         wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
     }
 

@@ -374,7 +374,11 @@ impl World {
                 Step::Require { table, partition, sort, .. } | Step::CompareAndWrite { table, partition, sort, .. } => {
                     (*table, partition.clone(), sort.clone())
                 }
-                Step::Put { .. } | Step::Replace { .. } | Step::Remove { .. } => continue,
+                Step::Replace { .. } => match self.is_as_expected(step, now) {
+                    (true, _) => continue,
+                    (false, stands) => return Outcome::Refused { step: index, stands },
+                },
+                Step::Put { .. } | Step::Remove { .. } => continue,
             };
             let stands = self.all_of(table, &partition).row(&sort, now);
             let holds = match step {
@@ -399,7 +403,7 @@ impl World {
                         self.apply(0, &mutation);
                     }
                 }
-                Step::Replace { .. } => unreachable!("a server of a data folder puts records"),
+                Step::Replace { .. } => self.replace_at_once(step, time),
                 Step::CompareAndWrite { .. } => {
                     if let Some(proposal) = Proposal::of(step, by, time) {
                         self.decide(&proposal, 0, true);

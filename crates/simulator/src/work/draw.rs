@@ -6,9 +6,12 @@ use std::time::Duration;
 use hathi::VolumeId;
 use heads::ResourcePath;
 
-use super::{CONTAINERS, Tend, VOLUMES, What, Work, parsed, volume_id};
+use super::{CONTAINERS, Does, End, Tend, Transact, VOLUMES, What, Work, parsed, volume_id};
 use crate::chance::Chance;
 use crate::setup::{Setup, Theme};
+
+/// Names in the root that transactions change. Some of them others change too.
+const TRANSACTED: [&str; 5] = ["n0", "n1", "x0", "x1", "x2"];
 
 /// Names in containers.
 const NAMES: [&str; 3] = ["n0", "n1", "c"];
@@ -16,6 +19,9 @@ const NAMES: [&str; 3] = ["n0", "n1", "c"];
 impl Work {
     /// The next operation.
     pub(crate) fn draw(chance: &mut Chance, number: u64, setup: &Setup) -> Self {
+        if setup.has_transactions && chance.permille(400) {
+            return Self::about_transactions(chance, number);
+        }
         match setup.theme {
             Theme::Mixed => Self::any(chance, number),
             Theme::Crowded | Theme::Apart => Self::crowded(chance, number),
@@ -161,6 +167,28 @@ impl Work {
             80..=90 => Self::Tend(Tend::Grow),
             _ => Self::Tend(Tend::Collect),
         }
+    }
+
+    /// A transaction on some names in the root, where other operations meet it; or a pass over
+    /// transactions.
+    fn about_transactions(chance: &mut Chance, number: u64) -> Self {
+        if chance.permille(250) {
+            return Self::Tend(Tend::EndTransactions);
+        }
+        let steps = (0..=chance.place(4)).map(|nth| {
+            let does = match chance.below(10) {
+                0 => Does::Delete,
+                nth_of => Does::Put { token: format!("t{number}-{nth}-"), is_bytes: nth_of > 6 },
+            };
+            (parsed(chance.one_of::<&str>(&TRANSACTED)), does)
+        });
+        let steps = steps.collect();
+        let end = match chance.below(10) {
+            0..=6 => End::Commit,
+            7 | 8 => End::RollBack,
+            _ => End::Leave,
+        };
+        Self::Transact(Transact { steps, end })
     }
 
     fn any(chance: &mut Chance, number: u64) -> Self {

@@ -4,6 +4,7 @@ mod draw;
 mod past;
 mod records;
 mod resources;
+mod transactions;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ pub(crate) use self::past::Past;
 use self::past::remember;
 pub(crate) use self::records::{Counted, Found, IDS, RecordChange, RecordWork};
 use self::resources::{create, delete, list, post, read, update};
+pub(crate) use self::transactions::{Does, End, Transact};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
 use crate::store::world::World;
@@ -54,6 +56,7 @@ pub(crate) enum Work {
     Follow { consumer: usize, from: Cursor, max: usize },
     Remember { object: Bytes, before: Vec<RevisionId> },
     Records(RecordWork),
+    Transact(Transact),
 }
 
 /// What is written.
@@ -75,6 +78,8 @@ pub(crate) enum Tend {
     Grow,
     SweepSelections,
     SweepStore,
+    /// Only where there are transactions.
+    EndTransactions,
 }
 
 impl Tend {
@@ -191,6 +196,7 @@ impl Work {
             Self::Select { volumes } => select(&library, volumes, &world).await,
             Self::ReadSelection { nth, pause } => read_selection(&library, nth, pause, &world).await,
             Self::Tend(tend) => self::tend(&library, tend).await,
+            Self::Transact(work) => work.run(&library, &world).await,
             // It needs no library; `Run::ask` runs it.
             Self::Records(_) => Came::seen(Seen::Wrong("a server without records is asked for one".to_owned())),
             Self::Remember { object, before } => remember(&library, object, &before).await,
@@ -236,6 +242,7 @@ pub(crate) async fn tend(library: &Library, tend: Tend) -> Came {
         Tend::CollectContents => library.repository.collect_contents().await.map(|_| ()),
         Tend::Grow => library.heads.grow_containers().await.map(|_| ()),
         Tend::SweepSelections => library.volumes.sweep_selections().await.map(|_| ()),
+        Tend::EndTransactions => library.repository.end_transactions(Duration::ZERO).await.map(|_| ()),
         Tend::SweepStore => {
             let call = Call::new(Class::Record, Deadline::within(Duration::from_secs(30)));
             library.store().sweep(call).await.map(|_| ()).map_err(ObjectsError::from)

@@ -75,9 +75,35 @@ impl World {
         {
             register.undelivered.push(std::sync::Arc::new(mutation.clone()));
         }
-        self.model.records.decided(&partition, self.step, then.as_ref(), !surely.is_empty());
+        if table == Table::Records {
+            self.model.records.decided(&partition, self.step, then.as_ref(), !surely.is_empty());
+        }
         self.spread(mutation, &surely, center);
         Decided::Applied
+    }
+
+    /// Whether a plain row is as a replacement expects it, in a store of one copy; and the row.
+    pub(super) fn is_as_expected(&self, step: &Step, now: UnixMillis) -> (bool, Option<Row>) {
+        let Step::Replace { table, partition, sort, expect, .. } = step else { return (true, None) };
+        let stands = self.all_of(*table, partition).row(sort, now);
+        (stands.as_ref().map(PlainValue::of) == *expect, stands)
+    }
+
+    /// Replaces a plain row in a store of one copy.
+    pub(super) fn replace_at_once(&mut self, step: &Step, time: i64) {
+        let Step::Replace { table, partition, sort, then, .. } = step else { return };
+        let place = (*table, partition.clone());
+        let mutation = match then {
+            Some(PlainValue { value, expires_at }) => {
+                let row = store::NewRow { expires_at: *expires_at, ..store::NewRow::new(sort.clone(), value.clone()) };
+                Mutation::put(place, &[row], time)
+            }
+            None => {
+                let to = Some(Bytes::from([&sort[..], &[0]].concat()));
+                Mutation::remove(place, vec![Tombstone { from: sort.clone(), to, time }])
+            }
+        };
+        self.apply(0, &mutation);
     }
 
     /// Decides a replacement later, if it holds then.

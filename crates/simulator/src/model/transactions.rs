@@ -1,0 +1,74 @@
+//! Transactions: what each staged, and what must have happened of it in the end.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::Model;
+
+/// The digest of what an operation writes. No other operation writes the same.
+pub(crate) type Mark = [u8; 32];
+
+/// What must have happened of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Must {
+    All,
+    Nothing,
+    AllOrNothing,
+}
+
+/// A transaction of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Transacted {
+    /// What it staged last of each object. `None`: something that leaves no mark.
+    staged: BTreeMap<Bytes, Option<Mark>>,
+    must: Must,
+}
+
+impl Model {
+    /// Notes a transaction that begins; returns its number.
+    pub(crate) fn transacts(&mut self) -> usize {
+        self.transacted.push(Transacted { staged: BTreeMap::new(), must: Must::Nothing });
+        self.transacted.len() - 1
+    }
+
+    /// Notes what was staged of an object.
+    pub(crate) fn staged(&mut self, nth: usize, object: Bytes, mark: Option<Mark>) {
+        self.transacted[nth].staged.insert(object, mark);
+    }
+
+    /// Notes what must have happened.
+    pub(crate) fn must(&mut self, nth: usize, must: Must) {
+        self.transacted[nth].must = must;
+    }
+
+    /// What is wrong with the transactions, once everything has come to rest.
+    pub(crate) fn wrong_transactions(&self) -> Vec<String> {
+        let wrong = |(nth, of): (usize, &Transacted)| {
+            let marked = of.staged.iter().filter_map(|(object, mark)| Some((object, (*mark)?)));
+            let (made, missing): (Vec<_>, Vec<_>) = marked.partition(|(object, mark)| self.was_made(object, *mark));
+            let is_wrong = match of.must {
+                Must::All => !missing.is_empty(),
+                Must::Nothing => !made.is_empty(),
+                Must::AllOrNothing => !made.is_empty() && !missing.is_empty(),
+            };
+            let names = |of: &[(&Bytes, Mark)]| {
+                of.iter().map(|(object, _)| object.escape_ascii().to_string()).collect::<Vec<_>>().join(", ")
+            };
+            is_wrong.then(|| {
+                let (made, missing) = (names(&made), names(&missing));
+                format!("transaction {nth} ({:?}) made {made}, and not {missing}", of.must)
+            })
+        };
+        self.transacted.iter().enumerate().filter_map(wrong).collect()
+    }
+
+    /// Whether a head of an object ever named what was written with this mark.
+    fn was_made(&self, object: &Bytes, mark: Mark) -> bool {
+        self.versions.get(object).is_some_and(|versions| {
+            versions.iter().filter_map(|version| version.head.body.resource()).any(|resource| {
+                resource.description.sha256 == mark || resource.binary().is_some_and(|binary| binary.sha256 == mark)
+            })
+        })
+    }
+}
