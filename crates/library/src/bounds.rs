@@ -80,6 +80,10 @@ pub enum Partition {
     Findings,
     /// How far webhooks are.
     Webhooks,
+    /// The state of the search index.
+    SearchState,
+    /// A shard of a list of the search index.
+    SearchList,
     /// The progress of emptying a container.
     Emptied,
     /// The time since when a partition of marks waits to be dropped.
@@ -112,7 +116,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -138,6 +142,8 @@ impl Partition {
         Self::Fixity,
         Self::Findings,
         Self::Webhooks,
+        Self::SearchState,
+        Self::SearchList,
         Self::Emptied,
         Self::Dropping,
         Self::Damage,
@@ -201,6 +207,12 @@ impl Partition {
                     (Self::Transaction, sort.first().is_some_and(|kind| *kind <= 3))
                 }
                 _ if *partition == keys::webhooks() => (Self::Webhooks, true),
+                _ if *partition == search::keys::state_partition() => {
+                    (Self::SearchState, *sort == search::keys::state())
+                }
+                _ if search::keys::list_of_partition(partition).is_some() => {
+                    (Self::SearchList, search::keys::is_in_list(partition, sort))
+                }
                 _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
                 _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
                 _ => {
@@ -315,6 +327,9 @@ impl Partition {
                 let row = row_bytes(&Bytes::new(), WEBHOOK_NAME_BYTES + WEBHOOK_BYTES);
                 Largest::Each(row as f64, "webhooks that were ever configured")
             }
+            Self::SearchState => Largest::Bytes(row_bytes(&search::keys::state(), value)),
+            // A list with more for each shard is made anew, with more of them.
+            Self::SearchList => Largest::Bytes(2 * search::GENERATION_BYTES),
             Self::Emptied => Largest::Each(row_bytes(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),
             Self::Dropping => Largest::Each(
                 row_bytes(&keys::dropping(UnixMillis(0)), 0) as f64,

@@ -11,6 +11,7 @@ use heads::containment::Container;
 use heads::resource_body::ResourceBody;
 use heads::{Body, ContainerBody, Heads, LibraryOptions, ObjectsResult, ResourcePath, Rule, Surroundings};
 use repository::Repository;
+use search::Search;
 use store::{Clock, Store};
 use volumes::Volumes;
 
@@ -25,6 +26,8 @@ pub struct Library {
     pub repository: Repository,
     /// The change feed.
     pub feed: Feed,
+    /// The search index.
+    pub search: Search,
     /// Who requested what.
     pub audit: Audit,
     /// The budget of memory that clients make the server hold.
@@ -58,7 +61,8 @@ impl Library {
             let audit = Audit::new(heads.clone());
             let volumes = Volumes::new(heads.clone(), audit.clone(), memory.clone());
             let (repository, feed) = (Repository::new(heads.clone()), Feed::new(heads.clone()));
-            Ok(Self { repository, feed, heads, volumes, audit, memory })
+            let search = Search::new(heads.clone());
+            Ok(Self { repository, feed, search, heads, volumes, audit, memory })
         }
         .boxed()
     }

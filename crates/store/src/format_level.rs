@@ -54,6 +54,10 @@ impl FormatLevel {
     /// of the audit's events, which was not published without them. No table is new.
     pub const TRANSACTIONS: FormatLevel = FormatLevel(7);
 
+    /// The store may hold a search index. No table is new. It is the level above, because neither
+    /// was published before the other.
+    pub const SEARCH: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

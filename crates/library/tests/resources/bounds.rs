@@ -9,6 +9,7 @@ use bytes::Bytes;
 use heads::{LibraryOptions, RevisionId, keys};
 use library::bounds::{Largest, PARTITION_BYTES_MAX, Partition};
 use repository::{Membership, NewKind, NewResource, Update};
+use search::keys::List;
 use store::Table;
 use volumes::{BulkRequest, SelectionTerms};
 
@@ -118,6 +119,8 @@ async fn whatever_a_library_stores_has_a_rule() {
         (Table::Work, keys::fixity_state(), keys::fixity_pass()),
         (Table::Work, keys::fixity_findings(1), Bytes::from_static(b"r/a")),
         (Table::Work, keys::webhooks(), Bytes::from_static(b"index")),
+        (Table::Work, search::keys::state_partition(), search::keys::state()),
+        (Table::Work, search::keys::partition(1, List::Documents, 0), search::keys::document(path, RevisionId::ZERO)),
         (Table::Children, keys::past_index_partition(path, RevisionId::ZERO), keys::past_index(1, 2)),
     ] {
         seen.extend(Partition::of(table, &partition, &sort));

@@ -26,6 +26,7 @@ mod moments;
 mod passes;
 mod past;
 mod races;
+mod search;
 mod shards;
 mod tree;
 mod unsure;

@@ -1,0 +1,270 @@
+//! Searches: reads candidates, looks their documents up, and keeps those that meet all conditions.
+//!
+//! If the conditions leave few candidates of some list, all of those are read and then sorted.
+//! Otherwise candidates are read in the order of the results, until there are enough. Both give the
+//! same results, because the place of a result follows from its document alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use heads::{Heads, ObjectsResult, ResourcePath};
+use store::{Class, Direction, Scan, Table};
+
+use crate::document::{Document, Indexed};
+use crate::keys::{self, Facet, List};
+use crate::merge::{Candidate, Merge, newest};
+use crate::plan::{Driver, Plan};
+use crate::query::{Place, Query};
+use crate::state::Generation;
+
+/// The most candidates that are read of a list before they are sorted.
+const SORTED_MAX: usize = 2_000;
+
+/// Candidates whose documents are looked up together.
+const LOOKED_UP: usize = 128;
+
+/// How much a search may read.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rows of the index, about.
+    pub rows: usize,
+    /// Time.
+    pub time: Duration,
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// Its path.
+    pub path: ResourcePath,
+    /// What of the path it is.
+    pub facet: Facet,
+    /// What is known of it.
+    pub document: Arc<Document>,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The results, in order.
+    pub hits: Vec<Hit>,
+    /// Where to go on; `None`: there are no more.
+    pub next: Option<Place>,
+    /// How many more results are left out there at the beginning, because so many of the query's
+    /// offset were not found yet.
+    pub offset_left: usize,
+    /// How many results there are in all, if they were to be counted, and were.
+    pub total: Option<u64>,
+    /// Whether the search ended at its limits. Then there may be fewer results than were asked for,
+    /// or none, although more are behind `next`.
+    pub is_cut: bool,
+    /// Whether the index has everything. It has not while it is built for the first time, and after
+    /// it was away for longer than the change feed keeps changes.
+    pub is_complete: bool,
+}
+
+/// A search at work.
+pub(crate) struct Finding<'a> {
+    pub(crate) heads: &'a Heads,
+    pub(crate) generation: Generation,
+    pub(crate) query: &'a Query,
+    pub(crate) limits: Limits,
+    pub(crate) begun: Instant,
+    pub(crate) may_read: &'a (dyn Fn(&ResourcePath) -> bool + Sync),
+}
+
+/// The results so far.
+#[derive(Default)]
+struct Page {
+    found: Found,
+    /// How many results there were, also those that were left out.
+    matched: usize,
+    /// The last place that was looked at.
+    examined: Option<Place>,
+    /// The place of the last result.
+    found_at: Option<Place>,
+    /// The place of the last result that is on the page.
+    given: Option<Place>,
+}
+
+impl Finding<'_> {
+    pub(crate) async fn run(&self) -> ObjectsResult<Found> {
+        let Plan { in_order, selective } = Plan::of(self.query);
+        let mut rows_read = 0;
+        for driver in &selective {
+            let (few, read) = self.few(driver).await?;
+            rows_read += read;
+            if let Some(few) = few {
+                return self.sorted(driver.list, few).await;
+            }
+        }
+        self.stream(&in_order, rows_read).await
+    }
+
+    /// All candidates of a driver, if they are few; and how many rows were read.
+    async fn few(&self, driver: &Driver) -> ObjectsResult<(Option<Vec<Candidate>>, usize)> {
+        let mut merge = Merge::new(self.heads, self.generation, driver, None, false);
+        let mut few = Vec::new();
+        while let Some(candidate) = merge.next().await? {
+            if few.len() == SORTED_MAX || merge.rows_read() > 2 * SORTED_MAX {
+                return Ok((None, merge.rows_read()));
+            }
+            few.push(candidate);
+        }
+        Ok((Some(few), merge.rows_read()))
+    }
+
+    /// Sorts results.
+    async fn sorted(&self, list: List, candidates: Vec<Candidate>) -> ObjectsResult<Found> {
+        let Query { is_descending, after, .. } = self.query;
+        let order = self.query.order();
+        let mut sorted = BTreeMap::new();
+        let mut candidates = candidates.into_iter();
+        loop {
+            let some: Vec<_> = candidates.by_ref().take(LOOKED_UP).collect();
+            if some.is_empty() {
+                break;
+            }
+            for hit in self.hits(list, some).await?.into_iter().flat_map(|(_, hit)| hit) {
+                sorted.insert(hit.document.place(order, &hit.path, hit.facet), hit);
+            }
+        }
+        let mut page = Page::default();
+        let is_behind = |place: &Place| match after {
+            Some(after) if *is_descending => place < after,
+            Some(after) => place > after,
+            None => true,
+        };
+        let mut add = |(place, hit)| !is_behind(&place) || page.add(self.query, place, hit);
+        let is_at_end = match is_descending {
+            true => sorted.into_iter().rev().all(&mut add),
+            false => sorted.into_iter().all(&mut add),
+        };
+        Ok(page.end(self.query, is_at_end))
+    }
+
+    /// Reads candidates in the order of the results.
+    async fn stream(&self, driver: &Driver, rows_before: usize) -> ObjectsResult<Found> {
+        let Query { is_descending, after, .. } = self.query;
+        let mut merge = Merge::new(self.heads, self.generation, driver, after.as_ref(), *is_descending);
+        let mut page = Page::default();
+        let mut looked_up = 0;
+        loop {
+            let mut some = Vec::new();
+            // A page is mostly full at once.
+            let wanted = LOOKED_UP.min(self.query.max + self.query.offset + 1).max(16);
+            while some.len() < wanted {
+                let Some(candidate) = merge.next().await? else { break };
+                let is_behind = match after {
+                    Some(Place(after)) if *is_descending => candidate.place < *after,
+                    Some(Place(after)) => candidate.place > *after,
+                    None => true,
+                };
+                if is_behind {
+                    some.push(candidate);
+                }
+            }
+            if some.is_empty() {
+                return Ok(page.end(self.query, true));
+            }
+            looked_up += if driver.list == List::Documents { 0 } else { some.len() };
+            for (place, hit) in self.hits(driver.list, some).await? {
+                let place = Place(place);
+                // An entry that was replaced just now may be beside the one that replaces it.
+                let is_again = page.found_at.as_ref() == Some(&place);
+                let Some(hit) = hit.filter(|_| !is_again) else {
+                    page.examined = Some(place);
+                    continue;
+                };
+                if !page.add(self.query, place, hit) {
+                    return Ok(page.end(self.query, false));
+                }
+            }
+            let rows = rows_before + merge.rows_read() + looked_up;
+            if rows >= self.limits.rows || self.begun.elapsed() >= self.limits.time {
+                page.found.is_cut = true;
+                return Ok(page.end(self.query, false));
+            }
+        }
+    }
+
+    /// The results among some candidates, each with its place.
+    async fn hits(&self, list: List, candidates: Vec<Candidate>) -> ObjectsResult<Vec<(Bytes, Option<Hit>)>> {
+        let paths = candidates.iter().filter(|candidate| candidate.document.is_none());
+        let mut documents =
+            documents(self.heads, self.generation, paths.map(|candidate| &candidate.path)).await?.into_iter();
+        let hit = |candidate: Candidate| {
+            let Candidate { place, path, facet, value, document } = candidate;
+            let document = document.or_else(|| documents.next().flatten());
+            let stands = |document: &Arc<Document>| {
+                list == List::Documents
+                    || document.facets().contains(&facet)
+                        && document.values(list, facet).iter().any(|of_document| of_document[..] == value[..])
+            };
+            let is_found = |document: &Arc<Document>| {
+                stands(document) && self.query.matches(&path, facet, document) && (self.may_read)(&path)
+            };
+            let document = document.filter(is_found);
+            (place, document.map(|document| Hit { path, facet, document }))
+        };
+        Ok(candidates.into_iter().map(hit).collect())
+    }
+}
+
+impl Page {
+    /// Adds a result. `false`: no more are needed.
+    fn add(&mut self, query: &Query, place: Place, hit: Hit) -> bool {
+        let is_full = self.found.hits.len() >= query.max;
+        if is_full && !query.counts {
+            return false;
+        }
+        self.matched += 1;
+        if !is_full && self.matched > query.offset {
+            self.found.hits.push(hit);
+            self.given = Some(place.clone());
+        }
+        self.found_at = Some(place.clone());
+        self.examined = Some(place);
+        true
+    }
+
+    fn end(mut self, query: &Query, is_at_end: bool) -> Found {
+        let given = self.found.hits.len();
+        let is_full = given >= query.max;
+        let is_more = !is_at_end || self.matched > query.offset.saturating_add(given);
+        let next = if is_full { self.given } else { self.examined };
+        self.found.next = next.filter(|_| is_more);
+        self.found.offset_left = if given > 0 { 0 } else { query.offset.saturating_sub(self.matched) };
+        // Behind a place only the rest would be counted.
+        self.found.total = (is_at_end && query.counts && query.after.is_none()).then_some(self.matched as u64);
+        self.found
+    }
+}
+
+/// The documents of paths, in their order.
+pub(crate) async fn documents(
+    heads: &Heads,
+    generation: Generation,
+    paths: impl Iterator<Item = &ResourcePath>,
+) -> ObjectsResult<Vec<Option<Arc<Document>>>> {
+    let scan = |path: &ResourcePath| {
+        let path = path.as_str();
+        let shard = keys::shard_of(path, generation.shards);
+        let (from, to) = (keys::documents_of(path), Some(keys::after_documents_of(path)));
+        let scan = Scan { from, to, direction: Direction::Backward, max_bytes: 1 };
+        (Table::Work, keys::partition(generation.number, List::Documents, shard), scan)
+    };
+    let scans: Vec<_> = paths.map(scan).collect();
+    if scans.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = async || Ok(heads.store().scan_many(heads.call(Class::Description), scans.clone()).await?);
+    let pages = heads.retry_transient(read).await?;
+    let document = |page: store::Rows| match newest(page.rows) {
+        Some((_, Indexed::Live(document))) => Some(Arc::new(document)),
+        _ => None,
+    };
+    Ok(pages.into_iter().map(document).collect())
+}

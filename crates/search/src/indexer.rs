@@ -1,0 +1,388 @@
+//! Keeps the index up to date: follows the change feed, and makes a new generation where one is
+//! needed.
+//!
+//! One server writes; the others wait until its lease ends. Nothing depends on that: two servers that
+//! write do the same work twice. The cursor is saved after what it stands for was written, so a server
+//! that takes over applies some changes again, which changes nothing.
+//!
+//! A new generation is made while the present one answers. From its beginning on every change is
+//! written to both. Beside that, a walk over everything writes to the new one what is there. The order
+//! of the two does not matter, because the highest revision counts. When the walk has ended and the
+//! feed has been read to its end, the new generation answers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use feed::{Consumer, Cursor, Event, Feed, FeedError, Subject};
+use futures::{StreamExt, TryStreamExt, stream};
+use heads::{Heads, ObjectsResult, ResourcePath};
+use parking_lot::Mutex;
+use repository::Repository;
+use store::{Expect, FormatLevel, Table, UnixMillis};
+
+use crate::apply::apply;
+use crate::describe::{Change, describe};
+use crate::state::{self, Building, Generation, State};
+
+/// The types that a description gives its resource: of a path and the stored form of the description.
+pub type OwnTypes = fn(&ResourcePath, &[u8]) -> Vec<String>;
+
+/// Resources that are read at the same time.
+const READ_AT_ONCE: usize = 16;
+
+/// The most events of a page that is read while a generation is built.
+const PAGE_EVENTS: usize = 500;
+
+/// How long a server that saves nothing keeps the index.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Searches that began before a generation was replaced have ended by then.
+const REPLACED_KEPT: Duration = Duration::from_secs(120);
+
+/// Rows of replaced generations that are deleted in one turn.
+const DELETED_AT_ONCE: u64 = 20_000;
+
+/// How often things are done.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// How often how far the index is is saved, at least.
+    pub save_every: Duration,
+    /// How often a server looks at an index that another one writes.
+    pub look_every: Duration,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self { save_every: Duration::from_secs(1), look_every: Duration::from_secs(5) }
+    }
+}
+
+/// What a turn did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There may be more to do.
+    Worked,
+    /// There is nothing to do now.
+    Idle,
+    /// Another server writes. There is nothing to do for so long.
+    Waits(Duration),
+    /// The index cannot be written from here.
+    Prevented(String),
+}
+
+/// What monitors see of a server's work on the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measures {
+    /// Whether this server writes the index.
+    pub is_writing: bool,
+    /// Changes that it has read and written.
+    pub changes: u64,
+    /// The age of the oldest change that is not in the index yet, when this server last looked.
+    pub lag: Duration,
+    /// Whether a complete generation answers.
+    pub is_complete: bool,
+    /// Whether a new generation is being built.
+    pub is_building: bool,
+    /// About how many resources are in the index.
+    pub resources: u64,
+}
+
+/// Writes the index.
+pub struct Indexer {
+    heads: Heads,
+    repository: Repository,
+    feed: Feed,
+    own_types: OwnTypes,
+    pacing: Pacing,
+    server: [u8; 16],
+    held: Option<Held>,
+    measures: Arc<Mutex<Measures>>,
+}
+
+/// What a server that writes has in memory.
+struct Held {
+    state: State,
+    expect: Expect,
+    saved: Instant,
+    is_changed: bool,
+    consumer: Option<Consumer>,
+}
+
+impl Indexer {
+    /// The writer of a store's index. `own_types` finds the types in a description.
+    pub fn new(heads: Heads, repository: Repository, feed: Feed, own_types: OwnTypes, pacing: Pacing) -> Self {
+        let server = heads.surroundings().random.bytes();
+        Self { heads, repository, feed, own_types, pacing, server, held: None, measures: Arc::default() }
+    }
+
+    /// What monitors see of it.
+    pub fn measures(&self) -> Arc<Mutex<Measures>> {
+        self.measures.clone()
+    }
+
+    fn now(&self) -> UnixMillis {
+        self.heads.now()
+    }
+
+    /// Why the index cannot be written from here.
+    fn prevented(&self) -> Option<String> {
+        let level = self.heads.store().level();
+        if level < FormatLevel::SEARCH {
+            return Some(format!("the store has level {level}: run `penates upgrade`"));
+        }
+        if !self.heads.announces() {
+            return Some("the change feed is off (feed.keep)".to_owned());
+        }
+        self.heads.store().check_home().err().map(|error| error.to_string())
+    }
+
+    /// Does what there is to do now, and waits some seconds for changes if there are none. It may be
+    /// dropped at any point.
+    ///
+    /// Errors: those of the store and of the feed. A later turn tries again.
+    pub async fn turn(&mut self) -> Result<Turn, FeedError> {
+        self.step(true).await
+    }
+
+    /// Works until everything that the feed has by now is in the index, or this server must not
+    /// write it.
+    ///
+    /// Errors: as of [`Indexer::turn`].
+    pub async fn catch_up(&mut self) -> Result<Turn, FeedError> {
+        loop {
+            match self.step(false).await? {
+                Turn::Worked => {}
+                turn => return Ok(turn),
+            }
+        }
+    }
+
+    async fn step(&mut self, waits: bool) -> Result<Turn, FeedError> {
+        if let Some(why) = self.prevented() {
+            self.held = None;
+            self.show(|measures| measures.is_writing = false);
+            return Ok(Turn::Prevented(why));
+        }
+        let known = state::read(&self.heads).await?;
+        let mut held = match self.held.take().filter(|held| held.expect == known.expect) {
+            Some(held) => held,
+            None => {
+                if known.is_damaged() {
+                    tracing::error!("the state of the search index is damaged; the index is made anew");
+                }
+                let state = known.value.unwrap_or_else(|| self.anew());
+                Held { state, expect: known.expect, saved: Instant::now(), is_changed: false, consumer: None }
+            }
+        };
+        if held.state.server != self.server && self.may_be_alive(&held.state) {
+            self.show(|measures| measures.is_writing = false);
+            return Ok(Turn::Waits(self.pacing.look_every));
+        }
+        if self.must_renew(&held.state) && !self.save(&mut held).await? {
+            return Ok(Turn::Worked);
+        }
+        match self.work(&mut held, waits).await {
+            Ok(turn) => {
+                self.show_state(&held.state);
+                let is_due = held.is_changed && held.saved.elapsed() >= self.pacing.save_every;
+                if !is_due || self.save(&mut held).await? {
+                    self.held = Some(held);
+                }
+                Ok(turn)
+            }
+            Err(FeedError::Dropped { .. }) => {
+                tracing::warn!("the change feed no longer has what the search index needs; the index is made anew");
+                self.begin(&mut held, "the change feed had dropped changes".to_owned()).await?;
+                held.state.misses_changes = held.state.live.is_some();
+                self.save(&mut held).await?;
+                Ok(Turn::Worked)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets other servers write at once.
+    pub async fn release(&mut self) -> Result<(), FeedError> {
+        let Some(mut held) = self.held.take().filter(|held| held.state.server == self.server) else { return Ok(()) };
+        (held.state.server, held.state.leased_until) = ([0; 16], UnixMillis(0));
+        state::write(&self.heads, &held.state, held.expect).await?;
+        Ok(())
+    }
+
+    /// A state of which nothing is known. Its generations have numbers that no earlier one has.
+    fn anew(&self) -> State {
+        let newest = u32::try_from(self.now().0 / 1_000).unwrap_or(0);
+        State { newest, ..State::default() }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.heads.store().capabilities().is_shared
+    }
+
+    /// Whether the server that has a lease may still write. Where only one process has the store,
+    /// every other one is dead.
+    fn may_be_alive(&self, state: &State) -> bool {
+        self.is_shared() && self.now() <= state.leased_until.plus(self.heads.options().clock_skew_max)
+    }
+
+    fn must_renew(&self, state: &State) -> bool {
+        state.server != self.server || (self.is_shared() && state.leased_until.since(self.now()) < LEASE * 3 / 4)
+    }
+
+    /// Writes how far it came, and renews the lease. `false`: somebody else has changed it.
+    async fn save(&self, held: &mut Held) -> ObjectsResult<bool> {
+        (held.state.server, held.state.leased_until) = (self.server, self.now().plus(LEASE));
+        let Some(expect) = state::write(&self.heads, &held.state, held.expect).await? else { return Ok(false) };
+        (held.expect, held.saved, held.is_changed) = (expect, Instant::now(), false);
+        Ok(true)
+    }
+
+    /// Does some work. What it changes is saved later, but for what others must know at once.
+    async fn work(&mut self, held: &mut Held, waits: bool) -> Result<Turn, FeedError> {
+        self.delete_replaced(held).await?;
+        let outgrown = || held.state.live.is_some_and(Generation::is_outgrown).then(|| "it has grown".to_owned());
+        let first = || held.state.live.is_none().then(|| "there was none".to_owned());
+        let wanted = held.state.wanted.clone();
+        if wanted.is_some() || held.state.building.is_none() {
+            if let Some(why) = wanted.or_else(first).or_else(outgrown) {
+                self.begin(held, why).await?;
+                if !self.save(held).await? {
+                    return Ok(Turn::Worked);
+                }
+            }
+        }
+        let Some(cursor) = held.state.cursor else { return Ok(Turn::Worked) };
+        if held.state.building.is_some() || !waits {
+            held.consumer = None;
+            let page = self.feed.after(cursor, PAGE_EVENTS).await?;
+            self.follow(held, &page.events, page.end.unwrap_or(cursor)).await?;
+            if held.state.building.is_none() {
+                return Ok(if page.is_last { Turn::Idle } else { Turn::Worked });
+            }
+            self.walk(held).await?;
+            let is_walked = held.state.building.as_ref().is_some_and(|building| building.is_walked);
+            if is_walked && page.is_last {
+                held.state.switch(self.now());
+                tracing::info!("a new search index answers");
+                self.save(held).await?;
+            }
+            return Ok(Turn::Worked);
+        }
+        let consumer = match &mut held.consumer {
+            Some(consumer) => consumer,
+            None => held.consumer.insert(self.feed.follow(cursor).await?),
+        };
+        let events = consumer.next().await?;
+        let end = consumer.cursor();
+        let followed = self.follow(held, events.as_slice(), end).await;
+        if followed.is_err() {
+            // The consumer has passed these events.
+            held.consumer = None;
+        }
+        followed?;
+        Ok(Turn::Idle)
+    }
+
+    /// Begins to build a generation. Without one that answers, changes count from now on.
+    async fn begin(&self, held: &mut Held, why: String) -> Result<(), FeedError> {
+        tracing::info!(why, "a new search index is being built");
+        let cursor = held.state.cursor;
+        let is_kept = match cursor {
+            Some(cursor) => self.feed.after(cursor, 1).await.is_ok(),
+            None => false,
+        };
+        if !is_kept {
+            held.state.cursor = Some(self.feed.since(self.now()).await?);
+        }
+        held.state.begin_building(self.now(), why);
+        held.is_changed = true;
+        held.consumer = None;
+        Ok(())
+    }
+
+    /// Applies events, and moves the cursor behind them.
+    async fn follow(&self, held: &mut Held, events: &[Event], end: Cursor) -> Result<(), FeedError> {
+        let now = self.now();
+        let first = events.first().map_or(now, |event| event.at);
+        self.show(|measures| measures.lag = now.since(first));
+        let mut seen = HashSet::new();
+        let paths = events.iter().filter_map(|event| match &event.subject {
+            Subject::Resource(path) => seen.insert(path.clone()).then(|| path.clone()),
+            Subject::Volume(_) => None,
+        });
+        let changes = self.read(paths.collect()).await?;
+        if let Some(live) = &mut held.state.live {
+            live.grow(apply(&self.heads, *live, &changes).await?);
+        }
+        if let Some(Building { generation, .. }) = &mut held.state.building {
+            generation.grow(apply(&self.heads, *generation, &changes).await?);
+        }
+        if held.state.cursor != Some(end) {
+            held.state.cursor = Some(end);
+            held.is_changed = true;
+        }
+        // Where others write too, the feed itself is behind.
+        let behind = if self.is_shared() { self.now().since(end.time()) } else { Duration::ZERO };
+        self.show(|measures| {
+            measures.changes += changes.len() as u64;
+            measures.lag = behind;
+        });
+        Ok(())
+    }
+
+    /// Goes on with the walk over everything.
+    async fn walk(&self, held: &mut Held) -> Result<(), FeedError> {
+        let Some(building) = held.state.building.as_mut().filter(|building| !building.is_walked) else { return Ok(()) };
+        let page = self.repository.resources(building.walk.clone()).await?;
+        let changes = self.read(page.paths).await?;
+        building.generation.grow(apply(&self.heads, building.generation, &changes).await?);
+        building.is_walked = page.next.is_none();
+        building.walk = page.next;
+        held.is_changed = true;
+        Ok(())
+    }
+
+    /// Reads what is to be in the index of paths.
+    async fn read(&self, paths: Vec<ResourcePath>) -> ObjectsResult<Vec<Change>> {
+        let read =
+            |path: ResourcePath| async move { describe(&self.repository, &self.heads, self.own_types, &path).await };
+        stream::iter(paths)
+            .map(read)
+            .buffer_unordered(READ_AT_ONCE)
+            .try_filter_map(async |change| Ok(change))
+            .try_collect()
+            .await
+    }
+
+    /// Deletes generations that no search reads any more.
+    async fn delete_replaced(&self, held: &mut Held) -> ObjectsResult<()> {
+        let patience = REPLACED_KEPT + self.heads.options().clock_skew_max;
+        let now = self.now();
+        let is_due = |(_, since): &(Generation, UnixMillis)| now.since(*since) >= patience;
+        let Some(at) = held.state.replaced.iter().position(is_due) else { return Ok(()) };
+        let mut rows_left = DELETED_AT_ONCE;
+        for partition in held.state.replaced[at].0.partitions() {
+            if !self.heads.remove_all(Table::Work, &partition, &mut rows_left).await? {
+                return Ok(());
+            }
+        }
+        held.state.replaced.remove(at);
+        held.is_changed = true;
+        Ok(())
+    }
+
+    fn show(&self, change: impl FnOnce(&mut Measures)) {
+        change(&mut self.measures.lock());
+    }
+
+    fn show_state(&self, state: &State) {
+        let (answering, is_complete) = state.answering().unwrap_or_default();
+        self.show(|measures| {
+            measures.is_writing = true;
+            measures.is_complete = is_complete;
+            measures.is_building = state.building.is_some();
+            measures.resources = answering.resources;
+        });
+    }
+}
