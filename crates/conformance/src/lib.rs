@@ -1,11 +1,11 @@
 //! Judges a server by the normative statements of RFC 7089 (Memento) and of the Fedora API
-//! Specification 1.0 about versions, notifications and fixity. It needs only the address of a
+//! Specification 1.0 about versions, notifications and fixity, and of Fedora's documentation of its
+//! search. It needs only the address of a
 //! container in which it may create resources, so it judges any server. For notifications it needs
 //! the address of a collection too.
 //!
-//! How to read it: [`statement`] is a statement and its judgement; [`memento`], [`notifications`] and
-//! [`fedora`] have
-//! the statements, each a function with its name; [`sample`] makes the resources that they look at;
+//! How to read it: [`statement`] is a statement and its judgement; [`memento`], [`notifications`],
+//! [`fedora`] and [`search`] have the statements, each a function with its name; [`sample`] makes the resources that they look at;
 //! [`site`] sends requests, and [`link`] reads links. `main.rs` prints a table.
 
 mod fedora;
@@ -13,6 +13,7 @@ mod link;
 mod memento;
 mod notifications;
 mod sample;
+mod search;
 pub mod site;
 pub mod statement;
 
@@ -31,7 +32,7 @@ use statement::Judged;
 pub async fn judge(site: &Site) -> Result<Vec<Judged>> {
     let sample = Sample::create(site).await?;
     let notifications = if sample.notifications.is_some() { notifications::STATEMENTS } else { &[] };
-    let all = memento::STATEMENTS.iter().chain(fedora::STATEMENTS).chain(notifications);
+    let all = memento::STATEMENTS.iter().chain(fedora::STATEMENTS).chain(search::STATEMENTS).chain(notifications);
     let judged = stream::iter(all).then(|statement| statement.judge(&sample)).collect().await;
     sample.delete().await;
     Ok(judged)

@@ -68,6 +68,8 @@ pub enum Facet {
     Constraints,
     /// The stylesheet of pages for people.
     Style,
+    /// The search.
+    Search,
 }
 
 /// The requested states of a resource in time.
@@ -140,6 +142,7 @@ impl Target {
             Some(Some("tombstone")) => Facet::Tombstone,
             Some(Some("constraints")) if names.len() == 1 => Facet::Constraints,
             Some(Some("style")) if names.len() == 1 => Facet::Style,
+            Some(Some("search")) if names.len() == 1 => Facet::Search,
             _ => Facet::Itself,
         };
         if facet != Facet::Itself {
@@ -257,6 +260,14 @@ impl Site {
     /// The public IRI for a stored one; `None` if it is not of this repository.
     pub fn shown(&self, iri: &str) -> Option<String> {
         Some(format!("{}{}", self.root, iri.strip_prefix(KEPT)?))
+    }
+
+    /// The path of an address below the repository, decoded, as far as it is one. It may have a `*`.
+    /// `None` if the address is not of this repository, or not UTF-8 once it is decoded.
+    pub fn decoded(&self, address: &str) -> Option<String> {
+        let kept = self.kept(address)?;
+        let path = kept.strip_prefix(KEPT)?;
+        Some(percent_decode_str(path).decode_utf8().ok()?.into_owned())
     }
 
     /// An error whose statements have the addresses that clients know.

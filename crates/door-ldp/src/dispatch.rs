@@ -15,7 +15,7 @@ use crate::errors::LdpError;
 use crate::model::Model;
 use crate::request::{LdpRequest, MEMENTO_METHODS, empty, refuse_volumes};
 use crate::version_name::VersionName;
-use crate::{LdpDoor, LdpSettings, constraints, links, timemap};
+use crate::{LdpDoor, LdpSettings, constraints, links, search, timemap};
 
 /// Responds to a request.
 pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
@@ -68,7 +68,7 @@ fn moved(address: &str) -> Result<Response, LdpError> {
 impl LdpRequest {
     /// Calls the method that responds.
     async fn respond(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
-        if !self.method.is_safe() {
+        if !self.method.is_safe() && self.target.facet != Facet::Search {
             refuse_volumes(self.path())?;
             Model::refuse_unknown(&self.headers)?;
         }
@@ -85,6 +85,9 @@ impl LdpRequest {
             (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page(&self.site)),
             (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
             (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
+            (Facet::Search, "GET" | "HEAD") => self.search().await,
+            (Facet::Search, "OPTIONS") => Ok(search::options()),
+            (Facet::Search, _) => Err(self.not_allowed(search::ALLOW)),
             (Facet::Fixity, "GET" | "HEAD") => self.check_fixity().await,
             (Facet::Fixity, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Transactions, _) => self.respond_about_transactions().await,

@@ -11,6 +11,7 @@ use rdf::ParseError;
 use rdf::update::UpdateError;
 use repository::ResourceError;
 use repository::UploadError;
+use search::SearchError;
 use thiserror::Error;
 
 use crate::links;
@@ -131,6 +132,12 @@ pub enum LdpError {
     /// A malformed query.
     #[error("{0}")]
     Query(&'static str),
+    /// A malformed search.
+    #[error("{0}")]
+    Search(String),
+    /// There is no index to search.
+    #[error(transparent)]
+    Index(#[from] SearchError),
     /// A name that no version can have.
     #[error(transparent)]
     VersionName(#[from] InvalidVersionName),
@@ -251,7 +258,10 @@ impl LdpError {
             Self::Update(UpdateError::Cancelled) => Reason::CANCELLED,
             Self::Update(_) | Self::UpdateNotUtf8 => Reason::MALFORMED_UPDATE,
             Self::Header { .. } => Reason::MALFORMED_HEADER,
-            Self::Query(_) => Reason::MALFORMED_QUERY,
+            Self::Query(_) | Self::Search(_) => Reason::MALFORMED_QUERY,
+            Self::Index(SearchError::Level(_)) => Reason::NEEDS_UPGRADE,
+            Self::Index(SearchError::None) => Reason::UNAVAILABLE,
+            Self::Index(SearchError::Objects(error)) => error.into(),
             Self::VersionName(_) => Reason::INVALID_PATH,
             Self::NoVersion { .. } | Self::NoVersions => Reason::ABSENT,
             Self::Model(_) => Reason::INTERACTION_MODEL,

@@ -18,7 +18,8 @@
 //! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
-//! - `pages/`: pages for people.
+//! - `pages/`: pages for people. `search/`: `fcr:search`, as Fedora has it; `rights.rs`: what the
+//!   agent may read.
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
 //!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs`
 //!   lists what was deleted.
@@ -68,6 +69,7 @@ mod put;
 mod request;
 mod restore;
 mod returned;
+mod search;
 mod settings;
 mod statements;
 mod stored;
@@ -93,7 +95,8 @@ use external::External;
 pub use address::Site;
 pub use external::{ExternalPrefix, InvalidPrefix, WebPrefix};
 pub use files::Folder;
-pub use settings::{DefaultModel, LdpSettings};
+pub use search::own_types;
+pub use settings::{DefaultModel, LdpSettings, SearchSettings};
 pub use volume_members::members;
 
 /// The number of contents that are read at once for small responses (fixity, digests). Two keep a

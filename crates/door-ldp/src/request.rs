@@ -80,6 +80,10 @@ impl LdpRequest {
         match target.facet {
             // What everybody may see.
             Facet::Constraints | Facet::Style => {}
+            // It is asked for each possible result.
+            Facet::Search => {}
+            // A transaction is about the whole repository.
+            Facet::Transactions | Facet::Transaction(_) => area.check_resource(&target.path)?,
             Facet::Itself | Facet::Description | Facet::Fixity | Facet::Tombstone => {
                 area.check_resource(&target.path)?;
             }

@@ -1,5 +1,7 @@
 //! Settings of this door.
 
+use std::time::Duration;
+
 use crate::external::ExternalPrefix;
 
 /// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding
@@ -41,6 +43,25 @@ pub struct LdpSettings {
     pub binary_bytes_max: u64,
     /// Prefixes of addresses whose content may be stored elsewhere; none: it may not.
     pub external: Vec<ExternalPrefix>,
+    /// How much a search may read.
+    pub search: SearchSettings,
+}
+
+/// How much a search may read, and give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchSettings {
+    /// Most rows of the index that one search reads, about.
+    pub rows_max: usize,
+    /// The time after which a search ends with what it has.
+    pub time_max: Duration,
+    /// Most results of one page.
+    pub results_max: usize,
+}
+
+impl Default for SearchSettings {
+    fn default() -> Self {
+        Self { rows_max: 50_000, time_max: Duration::from_secs(2), results_max: 1_000 }
+    }
 }
 
 impl LdpSettings {
@@ -64,6 +85,7 @@ impl Default for LdpSettings {
             triples_max: 50_000,
             binary_bytes_max: 0,
             external: Vec::new(),
+            search: SearchSettings::default(),
         }
     }
 }

@@ -32,6 +32,8 @@ mod refusing;
 mod restoring;
 #[path = "door/returning.rs"]
 mod returning;
+#[path = "door/search.rs"]
+mod search;
 #[path = "door/support.rs"]
 mod support;
 #[path = "door/transactions.rs"]

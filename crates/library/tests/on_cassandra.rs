@@ -89,6 +89,8 @@ mod past;
 mod resource_damage;
 #[path = "resources/races.rs"]
 mod resource_races;
+#[path = "resources/search.rs"]
+mod search;
 #[path = "resources/shards.rs"]
 mod shards;
 #[path = "resources/versions.rs"]

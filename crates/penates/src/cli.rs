@@ -186,6 +186,11 @@ pub enum Command {
     /// A server sends them the events of the change feed (`feed.webhooks` in the configuration).
     /// This works only on the machine of the store, through its folder or its server's socket.
     Webhooks(commands::webhooks::WebhooksArgs),
+    /// Show the search index, or have it made anew.
+    ///
+    /// A server keeps it up to date by itself. This works only on the machine of the store, through
+    /// its folder or its server's socket.
+    Search(commands::search::SearchArgs),
     /// Show the audit: who requested, changed and read what, and who was refused.
     ///
     /// This works only on the machine of the store, through its folder or its server's socket.

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::head::seal;
 use heads::sampling::row_bytes;
 use heads::{Heads, ObjectsResult, RevisionId};
@@ -70,12 +71,12 @@ struct Writes {
 
 /// Writes changes. Each path is at most once among them.
 pub async fn apply(heads: &Heads, generation: Generation, changes: &[Change]) -> ObjectsResult<Grown> {
-    let groups = stream::iter(changes.chunks(TOGETHER)).map(|group| apply_group(heads, generation, group));
-    let sum = async |mut sum: Grown, grown: Grown| {
-        sum.add(grown);
-        Ok(sum)
-    };
-    groups.buffer_unordered(GROUPS_AT_ONCE).try_fold(Grown::default(), sum).await
+    let groups = changes.chunks(TOGETHER).map(|group| apply_group(heads, generation, group).boxed());
+    let groups: Vec<BoxFuture<'_, ObjectsResult<Grown>>> = groups.collect();
+    let grown: Vec<_> = stream::iter(groups).buffer_unordered(GROUPS_AT_ONCE).try_collect().await?;
+    let mut sum = Grown::default();
+    grown.into_iter().for_each(|grown| sum.add(grown));
+    Ok(sum)
 }
 
 async fn apply_group(heads: &Heads, generation: Generation, changes: &[Change]) -> ObjectsResult<Grown> {
@@ -177,8 +178,9 @@ impl Writes {
             return Ok(self.grown);
         }
         for phase in phases {
-            let run = |step: Step| heads.put_acknowledged(Class::Description, vec![step]);
-            stream::iter(phase.into_iter().map(Ok)).try_for_each_concurrent(STEPS_AT_ONCE, run).await?;
+            let run = |step: Step| heads.put_acknowledged(Class::Description, vec![step]).boxed();
+            let running: Vec<BoxFuture<'_, ObjectsResult<()>>> = phase.into_iter().map(run).collect();
+            stream::iter(running).buffer_unordered(STEPS_AT_ONCE).try_collect::<Vec<()>>().await?;
         }
         Ok(self.grown)
     }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feed::{Consumer, Cursor, Event, Feed, FeedError, Subject};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::{Heads, ObjectsResult, ResourcePath};
 use parking_lot::Mutex;
 use repository::Repository;
@@ -141,8 +142,8 @@ impl Indexer {
     /// dropped at any point.
     ///
     /// Errors: those of the store and of the feed. A later turn tries again.
-    pub async fn turn(&mut self) -> Result<Turn, FeedError> {
-        self.step(true).await
+    pub fn turn(&mut self) -> BoxFuture<'_, Result<Turn, FeedError>> {
+        self.step(true).boxed()
     }
 
     /// Works until everything that the feed has by now is in the index, or this server must not
@@ -203,11 +204,16 @@ impl Indexer {
     }
 
     /// Lets other servers write at once.
-    pub async fn release(&mut self) -> Result<(), FeedError> {
-        let Some(mut held) = self.held.take().filter(|held| held.state.server == self.server) else { return Ok(()) };
-        (held.state.server, held.state.leased_until) = ([0; 16], UnixMillis(0));
-        state::write(&self.heads, &held.state, held.expect).await?;
-        Ok(())
+    pub fn release(&mut self) -> BoxFuture<'_, Result<(), FeedError>> {
+        async move {
+            let Some(mut held) = self.held.take().filter(|held| held.state.server == self.server) else {
+                return Ok(());
+            };
+            (held.state.server, held.state.leased_until) = ([0; 16], UnixMillis(0));
+            state::write(&self.heads, &held.state, held.expect).await?;
+            Ok(())
+        }
+        .boxed()
     }
 
     /// A state of which nothing is known. Its generations have numbers that no earlier one has.
@@ -345,14 +351,12 @@ impl Indexer {
 
     /// Reads what is to be in the index of paths.
     async fn read(&self, paths: Vec<ResourcePath>) -> ObjectsResult<Vec<Change>> {
-        let read =
-            |path: ResourcePath| async move { describe(&self.repository, &self.heads, self.own_types, &path).await };
-        stream::iter(paths)
-            .map(read)
-            .buffer_unordered(READ_AT_ONCE)
-            .try_filter_map(async |change| Ok(change))
-            .try_collect()
-            .await
+        let read = |path: ResourcePath| {
+            async move { describe(&self.repository, &self.heads, self.own_types, &path).await }.boxed()
+        };
+        let reading: Vec<BoxFuture<'_, ObjectsResult<Option<Change>>>> = paths.into_iter().map(read).collect();
+        let changes: Vec<_> = stream::iter(reading).buffer_unordered(READ_AT_ONCE).try_collect().await?;
+        Ok(changes.into_iter().flatten().collect())
     }
 
     /// Deletes generations that no search reads any more.

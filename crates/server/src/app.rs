@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::get;
 use door_data::DataDoor;
 use door_http::Reason;
-use door_ldp::LdpDoor;
+use door_ldp::{LdpDoor, LdpSettings};
 use door_records::{Door, RequestLimits};
 use fixity::Auditor;
 use futures::FutureExt;
@@ -48,7 +48,8 @@ use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
 use crate::{
-    audit_routes, base_path, cors, fixity_pages, https, page, problem, problem_page, request_id, stat, telemetry,
+    audit_routes, base_path, cors, fixity_pages, https, page, problem, problem_page, request_id, searching, stat,
+    telemetry,
 };
 
 /// A library with its doors, without listeners.
@@ -101,7 +102,9 @@ impl App {
                 tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
             }
             let data = DataDoor { library: library.clone(), settings: config.data.settings() };
-            let ldp = LdpDoor::new(library.clone(), config.ldp.settings(&config.http.base_path)?)
+            let search = config.search.settings();
+            let ldp = LdpSettings { search, ..config.ldp.settings(&config.http.base_path)? };
+            let ldp = LdpDoor::new(library.clone(), ldp)
                 .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
             let fixity = Auditor::new(library.clone(), config.fixity.options());
             let quotas = Quotas::new(clock.clone());
@@ -192,6 +195,7 @@ impl App {
             routes =
                 routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone())).merge(webhooks);
             routes = routes.merge(audit_routes::routes(self.audit_door()));
+            routes = routes.merge(searching::routes(self.library.clone()));
             routes = routes.merge(reload::routes(self.reloading.clone()));
         }
         if via.is_admin() || !self.config.auth.copy.is_empty() {

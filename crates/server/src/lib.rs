@@ -18,7 +18,8 @@
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
 //!   the client's address (`proxies/` reads it from a proxy's fields), `https.rs` leads to HTTPS,
-//!   `background.rs` collects and sweeps, `warm.rs` reads records before the server is ready,
+//!   `background.rs` collects and sweeps, `searching.rs` keeps
+//!   the search index up to date, `warm.rs` reads records before the server is ready,
 //!   `systemd.rs` notifies the service manager.
 
 pub mod config;
@@ -59,6 +60,7 @@ mod quota;
 mod rate;
 mod reload;
 mod request_id;
+mod searching;
 mod serve;
 mod stat;
 mod store_check;

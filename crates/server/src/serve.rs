@@ -18,10 +18,14 @@ use crate::error::ServerError;
 use crate::listen::{Addresses, Given, Listeners};
 use crate::otlp::Exporting;
 use crate::reload::Reload;
+use crate::searching::Indexing;
 use crate::{systemd, telemetry};
 
 /// How long a stop waits for webhooks to be given back to other servers.
 const WEBHOOKS_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a stop waits for the search index to be given back.
+const INDEXING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves a store that the caller has opened: binds every listener or none, reports their addresses
 /// by `ready`, and serves until `shutdown`. Then it stops accepting, lets responses end for at most
@@ -87,6 +91,7 @@ async fn serve_app(
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let warming = app.warming().start();
     let webhooks = app.webhooks().start(app.stopping());
+    let indexing = app.config().search.index.then(|| Indexing::start(app.library(), app.stopping()));
     let addresses = listeners.addresses().clone();
     let shown = |address: Option<SocketAddr>| address.map(tracing::field::display);
     let socket = addresses.socket.as_ref().map(|path| tracing::field::display(path.display()));
@@ -121,6 +126,9 @@ async fn serve_app(
     drop(warming);
     app.warming().save().await;
     webhooks.ended(WEBHOOKS_PATIENCE).await;
+    if let Some(indexing) = indexing {
+        indexing.ended(INDEXING_PATIENCE).await;
+    }
     app.library().audit.auditor().finish().await;
     if let Some(exporting) = exporting {
         exporting.end().await;

@@ -120,6 +120,14 @@ async fn row(library: &Library, path: ResourcePath) -> Result<Option<Row>, LdpEr
     Ok(Some(Row::Readable { resource: Box::new(resource), title }))
 }
 
+/// What people call the resource at a path; `None` if it is gone, or says nothing.
+pub async fn title_at(library: &Library, path: ResourcePath) -> Result<Option<String>, LdpError> {
+    match row(library, path).await? {
+        Some(Row::Readable { title, .. }) => Ok(title),
+        Some(Row::Damaged(_)) | None => Ok(None),
+    }
+}
+
 async fn title_of(library: &Library, resource: &Resource) -> Result<Option<String>, LdpError> {
     if !(1..=TITLE_ROWS_MAX).contains(&resource.body().description.pieces) {
         return Ok(None);

@@ -7,6 +7,7 @@ mod described;
 mod members;
 mod preview;
 mod resource;
+pub mod search;
 mod terms;
 pub mod timeline;
 
@@ -39,6 +40,7 @@ pub fn about(site: &Site, path: &ResourcePath, title: impl Into<String>) -> Page
         places: vec![
             Place::new("Volumes", format!("{server}volumes/?format=html")),
             place(ROOT_NAME, &site.iri(&root)),
+            place("Search", &site.iri_of(&root, "search")),
         ],
         home: server,
         way,

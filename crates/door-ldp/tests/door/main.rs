@@ -19,6 +19,7 @@ mod reading;
 mod refusing;
 mod restoring;
 mod returning;
+mod search;
 mod support;
 mod transactions;
 mod versions;

@@ -29,6 +29,7 @@ pub mod reload;
 pub mod restore;
 pub mod rm;
 pub mod salvage;
+pub mod search;
 pub mod serve;
 pub mod stat;
 pub mod synth;
@@ -79,6 +80,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Upgrade(args) => upgrade::run(args).await,
         Command::Feed(args) => feed::run(args).await,
         Command::Webhooks(args) => webhooks::run(args).await,
+        Command::Search(args) => search::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use door_data::DataSettings;
-use door_ldp::{ExternalPrefix, LdpSettings};
+use door_ldp::{ExternalPrefix, LdpSettings, SearchSettings};
 use fixity::FixityOptions;
 use heads::{History, LibraryOptions};
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,8 @@ pub struct Config {
     pub ldp: LdpConfig,
     /// The change feed.
     pub feed: FeedConfig,
+    /// The search.
+    pub search: SearchConfig,
     /// The records door.
     pub records: RecordsConfig,
     /// The audit.
@@ -386,6 +388,7 @@ impl LdpConfig {
             rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
             triples_max: self.triples_max,
             binary_bytes_max: self.binary_max,
+            search: SearchSettings::default(),
         })
     }
 
@@ -453,6 +456,43 @@ impl Default for FeedConfig {
     fn default() -> Self {
         let keep = LibraryOptions::default().feed_keep;
         Self { keep, consumers_max: 1_000, actors: false, webhooks: Vec::new(), webhooks_networks: Vec::new() }
+    }
+}
+
+/// `[search]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchConfig {
+    /// Whether this server keeps the search index up to date. One of several servers does it.
+    pub index: bool,
+    /// Most rows of the index that one search reads, about.
+    pub rows_max: usize,
+    /// The time after which a search ends with what it has.
+    #[serde(with = "humantime_serde")]
+    pub time_max: Duration,
+    /// Most results of one page.
+    pub results_max: usize,
+}
+
+impl Default for SearchConfig {
+    fn default() -> Self {
+        let SearchSettings { rows_max, time_max, results_max } = SearchSettings::default();
+        Self { index: true, rows_max, time_max, results_max }
+    }
+}
+
+impl SearchConfig {
+    /// What the door needs to know.
+    pub(crate) fn settings(&self) -> SearchSettings {
+        let Self { rows_max, time_max, results_max, .. } = *self;
+        SearchSettings { rows_max, time_max, results_max }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.rows_max == 0 || self.results_max == 0 || self.time_max.is_zero() {
+            return Err(refused("search.rows_max, search.results_max and search.time_max must be greater than 0"));
+        }
+        Ok(())
     }
 }
 
@@ -737,6 +777,7 @@ impl Config {
         self.check_proxies()?;
         self.log.filter()?;
         self.telemetry.check()?;
+        self.search.check()?;
         self.hosts()?;
         self.origins()?;
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {

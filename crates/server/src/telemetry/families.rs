@@ -65,6 +65,14 @@ pub(crate) const WEBHOOK_LAG: &str = "penates_webhook_lag_seconds";
 pub(crate) const WEBHOOK_PARKED: &str = "penates_webhook_parked";
 pub(crate) const WEBHOOK_MESSAGES: &str = "penates_webhook_messages_total";
 
+pub(crate) const SEARCH_LAG: &str = "penates_search_lag_seconds";
+pub(crate) const SEARCH_CHANGES: &str = "penates_search_changes_total";
+pub(crate) const SEARCH_FAILURES: &str = "penates_search_failures_total";
+pub(crate) const SEARCH_WRITING: &str = "penates_search_writing";
+pub(crate) const SEARCH_COMPLETE: &str = "penates_search_complete";
+pub(crate) const SEARCH_REBUILDING: &str = "penates_search_rebuilding";
+pub(crate) const SEARCH_RESOURCES: &str = "penates_search_resources";
+
 /// The tasks of the background that succeed or fail as a whole.
 pub(crate) const TASKS: [&str; 3] = ["deletions", "sweep", "tokens"];
 
@@ -155,6 +163,13 @@ const FAMILIES: &[Family] = &[
     family(FIXITY_FAILED, Counter, One, "Objects that this server's fixity auditor could not read"),
     family(WEBHOOK_LAG, Gauge, Scraped, "Age of the oldest event that a webhook has not accepted; 0 if there is none"),
     family(WEBHOOK_PARKED, Gauge, Scraped, "1 while nothing is sent to a webhook until an operator resumes it"),
+    family(SEARCH_LAG, Gauge, One, "Age of the oldest change that is not in the search index"),
+    family(SEARCH_CHANGES, Counter, One, "Changes that this server has written to the search index"),
+    family(SEARCH_FAILURES, Counter, One, "How often writing the search index failed; it is tried again"),
+    family(SEARCH_WRITING, Gauge, One, "1 while this server keeps the search index up to date"),
+    family(SEARCH_COMPLETE, Gauge, One, "1 while this server writes the search index and nothing is missing in it"),
+    family(SEARCH_REBUILDING, Gauge, One, "1 while this server makes the search index anew"),
+    family(SEARCH_RESOURCES, Gauge, One, "About how many resources are in the search index that this server writes"),
     family(WEBHOOK_MESSAGES, Counter, Scraped, "Messages that this server has sent to a webhook, by outcome"),
 ];
 

@@ -1,0 +1,147 @@
+//! `fcr:search`: Fedora's search, with its parameters, its fields and its answer. Fedora lists what
+//! the agent may not read, and answers some malformed requests with 500; this does neither.
+//!
+//! `asked.rs` reads a request, with `condition.rs` for one condition and `cursor.rs` for the place
+//! where a page begins; `answer.rs` writes JSON. `pages/search.rs` is the page for people.
+
+mod answer;
+mod asked;
+mod condition;
+mod cursor;
+
+use axum::response::Response;
+use door_http::accept::{self, Offer};
+use door_http::page;
+use heads::ResourcePath;
+use http::{HeaderValue, Method, StatusCode, header};
+use rdf::{NamedOrBlankNode, Term};
+use search::{Found, Limits};
+
+use crate::address::kept_iri;
+use crate::errors::LdpError;
+use crate::links;
+use crate::request::{LdpRequest, empty, unsent};
+
+pub use answer::{address, incomplete};
+pub use asked::Asked;
+
+/// The methods of the search.
+pub const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// Memory that a search takes: documents that are sorted, and the answer.
+const SEARCH_BYTES: u64 = 4 << 20;
+
+/// Memory of each result.
+const RESULT_BYTES: u64 = 4 << 10;
+
+/// The response to `OPTIONS`.
+pub fn options() -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+    response
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Page,
+}
+
+const FORMS: [Offer<Form>; 2] = [Offer::new("application/json", Form::Json), Offer::new("text/html", Form::Page)];
+
+/// The types that a description gives its resource, as they are stored.
+pub fn own_types(path: &ResourcePath, description: &[u8]) -> Vec<String> {
+    // Only the lines about types are parsed: a description may have many others.
+    let begin = format!("<{}> <{}> <", kept_iri(path), rdf::vocab::rdf::TYPE.as_str());
+    let lines = description.split_inclusive(|byte| *byte == b'\n').filter(|line| line.starts_with(begin.as_bytes()));
+    let Ok(graph) = rdf::from_stored(&lines.flatten().copied().collect::<Vec<_>>()) else { return Vec::new() };
+    let class = |triple: &rdf::Triple| match (&triple.subject, &triple.object) {
+        (NamedOrBlankNode::NamedNode(_), Term::NamedNode(class)) => Some(class.as_str().to_owned()),
+        _ => None,
+    };
+    graph.iter().filter_map(class).collect()
+}
+
+impl LdpRequest {
+    /// The results of a search.
+    pub async fn search(&self) -> Result<Response, LdpError> {
+        let offered = || LdpError::NotAcceptable(FORMS.map(|form| form.media_type).join(", "));
+        let form = *accept::media_type(&self.headers, &FORMS).ok_or_else(offered)?;
+        let asked = Asked::parse(self.query.as_deref().unwrap_or_default(), &self.site, &self.settings().search);
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        headers.insert(header::VARY, HeaderValue::from_static("accept"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        match form {
+            Form::Json => {
+                let asked = asked?;
+                let found = self.search_for(&asked).await?;
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                if let Some(next) = asked.next(&found) {
+                    let address = self.site.iri_of(&ResourcePath::root(), "search");
+                    links::append(headers, &format!("{address}?{next}"), "next");
+                }
+                if self.method == Method::HEAD {
+                    return Ok(unsent(response));
+                }
+                *response.body_mut() = answer::json(&self.site, &asked, &found).to_string().into();
+            }
+            Form::Page => {
+                headers.insert(header::CONTENT_TYPE, page::TYPE);
+                headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
+                if self.method == Method::HEAD {
+                    asked?;
+                    return Ok(unsent(response));
+                }
+                return self.search_page(asked, response).await;
+            }
+        }
+        Ok(response)
+    }
+
+    /// Searches for what the agent may read.
+    pub async fn search_for(&self, asked: &Asked) -> Result<Found, LdpError> {
+        let bytes = SEARCH_BYTES + RESULT_BYTES * asked.query.max as u64;
+        let _share = self.library().memory.reserve(&self.party, bytes).await?;
+        let _turn = self.door.readings.turn(&self.party).await?;
+        let settings = self.settings().search;
+        let limits = Limits { rows: settings.rows_max, time: settings.time_max };
+        Ok(self.library().search.find(&asked.query, limits, &|path| self.area.has_resource(path)).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use search::Kind;
+
+    use super::*;
+    use crate::model::{Members, Model};
+
+    #[test]
+    fn the_types_of_a_description_are_those_of_its_own_resource() {
+        let path = ResourcePath::parse("a b").unwrap();
+        let description = "<penates:/a%20b> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <urn:t> .\n\
+                           <penates:/a%20b> <urn:p> <urn:t2> .\n\
+                           <penates:/a%20b#x> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <urn:t3> .\n\
+                           <penates:/a%20b> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <penates:/t> .\n";
+        assert_eq!(own_types(&path, description.as_bytes()), ["urn:t", "penates:/t"]);
+        assert_eq!(own_types(&path, b"<penates:/a%20b> <broken"), [String::new(); 0]);
+    }
+
+    #[test]
+    fn the_index_gives_each_kind_the_types_that_its_description_has() {
+        for (model, kind) in [
+            (Model::RdfSource, Kind::RdfSource),
+            (Model::Container(Members::Basic), Kind::BasicContainer),
+            (Model::Container(Members::Direct), Kind::DirectContainer),
+            (Model::Container(Members::Indirect), Kind::IndirectContainer),
+            (Model::Binary, Kind::Binary),
+        ] {
+            let types = model.types().into_iter().chain(model.fedora_types(&ResourcePath::parse("a").unwrap()));
+            assert_eq!(types.map(|class| class.as_str()).collect::<Vec<_>>(), kind.types(), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `fcr:search`: Fedora's answer, what is refused, and the page for people.
+
+use area::{Area, Limit};
+use door_ldp::{LdpDoor, LdpSettings, Routes, own_types, routes};
+use http::{Method, StatusCode};
+use search::{Indexer, Pacing, Turn};
+use serde_json::Value;
+
+use crate::support::{Fixture, ROOT, fixture};
+
+/// Lets the index have everything.
+async fn index(fixture: &Fixture) {
+    let library = fixture.library.clone();
+    if library.store().capabilities().is_shared {
+        fixture.clock.advance(std::time::Duration::from_secs(3_600));
+    }
+    let mut indexer = Indexer::new(library.heads, library.repository, library.feed, own_types, Pacing::default());
+    assert_eq!(indexer.catch_up().await.unwrap(), Turn::Idle);
+}
+
+async fn filled() -> Fixture {
+    let fixture = fixture().await;
+    fixture
+        .make(
+            "/rest/c",
+            "BasicContainer",
+            "<> a <urn:t>, <http://test/rest/types#own> ; <http://purl.org/dc/terms/title> \"A <b>title</b>\" .",
+        )
+        .await;
+    let put = fixture.ask(Method::PUT, "/rest/c/b%20%C3%BC").header("content-type", "text/plain").body("four");
+    assert_eq!(put.answer().await.status, StatusCode::CREATED);
+    index(&fixture).await;
+    fixture
+}
+
+async fn found(fixture: &Fixture, query: &str) -> Value {
+    let reply = fixture.get(&format!("/rest/fcr:search?{query}")).await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    serde_json::from_str(reply.text()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_is_answered_as_fedora_answers_it() {
+    let fixture = filled().await;
+    let answer = found(&fixture, "").await;
+    let binary = format!("{ROOT}c/b%20%C3%BC");
+    let ids: Vec<_> =
+        answer["items"].as_array().unwrap().iter().map(|item| item["fedora_id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [format!("{ROOT}c"), binary.clone(), format!("{binary}/fcr:metadata")]);
+    assert_eq!(answer["pagination"], serde_json::json!({ "offset": 0, "maxResults": 100, "totalResults": -1 }));
+    let container = &answer["items"][0];
+    assert_eq!((&container["content_size"], &container["mime_type"]), (&(-1).into(), &Value::Null));
+    let types = container["rdf_type"].as_array().unwrap();
+    for class in ["http://www.w3.org/ns/ldp#BasicContainer", "urn:t", "http://test/rest/types#own"] {
+        assert!(types.contains(&class.into()), "{class}: {types:?}");
+    }
+    assert_eq!(answer["items"][1]["content_size"], 4);
+    for query in [
+        "condition=fedora_id%3Dc/b%20%C3%BC",
+        "condition=fedora_id%3Dhttp://test/rest/c/b%2520%25C3%25BC",
+        "condition=mime_type%3Dtext/*&condition=content_size%3E3",
+        "condition=rdf_type%3Dldp:NonRDFSource",
+    ] {
+        assert_eq!(found(&fixture, query).await["items"][0]["fedora_id"], binary, "{query}");
+    }
+    let own = found(&fixture, "condition=rdf_type%3Dhttp://test/rest/types%23own&fields=fedora_id").await;
+    assert_eq!(own["items"], serde_json::json!([{ "fedora_id": format!("{ROOT}c") }]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_lead_on_by_the_link_next() {
+    let fixture = filled().await;
+    let (mut at, mut ids) =
+        ("/rest/fcr:search?max_results=1&order_by=modified&order=desc&fields=fedora_id".to_owned(), Vec::new());
+    loop {
+        let reply = fixture.get(&at).await;
+        let answer: Value = serde_json::from_str(reply.text()).unwrap();
+        ids.extend(answer["items"].as_array().unwrap().iter().map(|item| item["fedora_id"].clone()));
+        let Some(next) = reply.links("next").pop() else { break };
+        at = next.strip_prefix("http://test").unwrap().to_owned();
+    }
+    ids.sort_by_key(|id| id.to_string());
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_search_is_refused_and_others_than_get_are_not_allowed() {
+    let fixture = fixture().await;
+    for query in [
+        "condition=colour%3Dred",
+        "condition=fedora_id",
+        "condition=created%3Eyesterday",
+        "offset=-1",
+        "max_results=-1",
+        "order=sideways",
+        "fields=colour",
+        "nonsense=1",
+    ] {
+        let reply = fixture.get(&format!("/rest/fcr:search?{query}")).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{query}");
+        assert!(!reply.detail().is_empty());
+    }
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+        let reply = fixture.ask(method.clone(), "/rest/fcr:search").answer().await;
+        assert_eq!(
+            (reply.status, reply.header("allow")),
+            (StatusCode::METHOD_NOT_ALLOWED, Some("GET, HEAD, OPTIONS")),
+            "{method}"
+        );
+    }
+    let none = fixture.get("/rest/fcr:search").await;
+    assert_eq!(none.status, StatusCode::SERVICE_UNAVAILABLE, "there is no index yet: {}", none.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_agent_may_not_read_is_not_found() {
+    let mut fixture = filled().await;
+    let Routes { read, .. } =
+        routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), LdpSettings::default()).unwrap()));
+    let area = Area::within(["rest:/c".parse::<Limit>().unwrap()]);
+    fixture.router = read.layer(axum::Extension(area));
+    let answer = found(&fixture, "include_total_result_count=true").await;
+    assert_eq!(answer["pagination"]["totalResults"], 1);
+    assert_eq!(answer["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_get_a_form_and_a_table_and_nothing_in_it_is_markup_of_others() {
+    let fixture = filled().await;
+    let page = async |query: &str| {
+        fixture.ask(Method::GET, &format!("/rest/fcr:search{query}")).header("accept", "text/html").answer().await
+    };
+    let form = page("").await;
+    assert!(form.text().contains("<form") && !form.text().contains("<table"), "{}", form.text());
+    let results = page("?fedora_id=c*&mime_type=").await;
+    assert!(
+        results.text().contains("href=\"/rest/c\"") && results.text().contains("A &lt;b&gt;title&lt;/b&gt;"),
+        "{}",
+        results.text()
+    );
+    let hostile = page("?fedora_id=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
+    assert!(!hostile.text().contains("<script"), "{}", hostile.text());
+    let refused = page("?size_from=%3Cscript%3E").await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(!refused.text().contains("<script") && refused.text().contains("<form"), "{}", refused.text());
+}
