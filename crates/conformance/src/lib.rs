@@ -5,8 +5,9 @@
 //! the address of a collection too.
 //!
 //! How to read it: [`statement`] is a statement and its judgement; [`memento`], [`notifications`],
-//! [`fedora`] and [`search`] have the statements, each a function with its name; [`sample`] makes the resources that they look at;
-//! [`site`] sends requests, and [`link`] reads links. `main.rs` prints a table.
+//! [`fedora`] and [`search`] have the statements, each a function with its name; [`sample`] makes
+//! the resources that they look at; [`site`] sends requests, and [`link`] reads links. `main.rs`
+//! prints a table.
 
 mod fedora;
 mod link;

@@ -1,5 +1,5 @@
-//! Fedora 6's documentation of its search (`fcr:search`, "Simple Search"), a statement each. Its index
-//! may lag, so the resources are waited for.
+//! Fedora 6's documentation of its search (`fcr:search`, "Simple Search"), a statement each. Its
+//! index may lag, so the resources are waited for.
 
 use std::time::{Duration, Instant};
 

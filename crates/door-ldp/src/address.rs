@@ -262,8 +262,8 @@ impl Site {
         Some(format!("{}{}", self.root, iri.strip_prefix(KEPT)?))
     }
 
-    /// The path of an address below the repository, decoded, as far as it is one. It may have a `*`.
-    /// `None` if the address is not of this repository, or not UTF-8 once it is decoded.
+    /// The path of an address below the repository, decoded, as far as it is one. It may have a
+    /// `*`. `None` if the address is not of this repository, or not UTF-8 once it is decoded.
     pub fn decoded(&self, address: &str) -> Option<String> {
         let kept = self.kept(address)?;
         let path = kept.strip_prefix(KEPT)?;

@@ -1,9 +1,9 @@
 //! Writes changes to a generation of the index.
 //!
 //! The order of writes: entries, then the document that they are of, then the entries of earlier
-//! documents are removed, then these. So a reader never misses a result whose document it finds, and
-//! a writer that dies half way leaves only rows that do not count. The earlier documents that are
-//! still there say what is left to remove.
+//! documents are removed, then these. So a reader never misses a result whose document it finds,
+//! and a writer that dies half way leaves only rows that do not count. The earlier documents that
+//! are still there say what is left to remove.
 
 use std::collections::BTreeMap;
 

@@ -19,8 +19,8 @@ pub struct Change {
 }
 
 /// Reads what is to be in the index of a path. `None`: nothing is to be changed. The root is not in
-/// the index. What cannot be reached because a container above it was deleted is left alone until it
-/// is deleted itself.
+/// the index. What cannot be reached because a container above it was deleted is left alone until
+/// it is deleted itself.
 pub async fn describe(
     repository: &Repository,
     heads: &heads::Heads,

@@ -3,7 +3,8 @@
 /// A text to compare with, in which `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
-    /// The texts between the stars. There is at least one; a single one means that there is no star.
+    /// The texts between the stars. There is at least one; a single one means that there is no
+    /// star.
     parts: Vec<String>,
 }
 

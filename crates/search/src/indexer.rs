@@ -1,14 +1,14 @@
 //! Keeps the index up to date: follows the change feed, and makes a new generation where one is
 //! needed.
 //!
-//! One server writes; the others wait until its lease ends. Nothing depends on that: two servers that
-//! write do the same work twice. The cursor is saved after what it stands for was written, so a server
-//! that takes over applies some changes again, which changes nothing.
+//! One server writes; the others wait until its lease ends. Nothing depends on that: two servers
+//! that write do the same work twice. The cursor is saved after what it stands for was written, so
+//! a server that takes over applies some changes again, which changes nothing.
 //!
 //! A new generation is made while the present one answers. From its beginning on every change is
-//! written to both. Beside that, a walk over everything writes to the new one what is there. The order
-//! of the two does not matter, because the highest revision counts. When the walk has ended and the
-//! feed has been read to its end, the new generation answers.
+//! written to both. Beside that, a walk over everything writes to the new one what is there. The
+//! order of the two does not matter, because the highest revision counts. When the walk has ended
+//! and the feed has been read to its end, the new generation answers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use crate::apply::apply;
 use crate::describe::{Change, describe};
 use crate::state::{self, Building, Generation, State};
 
-/// The types that a description gives its resource: of a path and the stored form of the description.
+/// The types that a description gives its resource: of a path and the stored form of the
+/// description.
 pub type OwnTypes = fn(&ResourcePath, &[u8]) -> Vec<String>;
 
 /// Resources that are read at the same time.
@@ -138,8 +139,8 @@ impl Indexer {
         self.heads.store().check_home().err().map(|error| error.to_string())
     }
 
-    /// Does what there is to do now, and waits some seconds for changes if there are none. It may be
-    /// dropped at any point.
+    /// Does what there is to do now, and waits some seconds for changes if there are none. It may
+    /// be dropped at any point.
     ///
     /// Errors: those of the store and of the feed. A later turn tries again.
     pub fn turn(&mut self) -> BoxFuture<'_, Result<Turn, FeedError>> {

@@ -1,8 +1,8 @@
 //! Which lists a search reads.
 //!
-//! A *range* is a part of each shard of a list. A *driver* is some ranges whose results, merged, are
-//! in one order. One driver gives results in the order that is asked for. Others may have few results
-//! and spare reading many, if these are sorted afterwards.
+//! A *range* is a part of each shard of a list. A *driver* is some ranges whose results, merged,
+//! are in one order. One driver gives results in the order that is asked for. Others may have few
+//! results and spare reading many, if these are sorted afterwards.
 
 use bytes::Bytes;
 use store::Scan;

@@ -1,5 +1,5 @@
-//! What is stored of the index as a whole: which generation answers, how far it is, and which server
-//! writes it. One row, which is changed by compare-and-write.
+//! What is stored of the index as a whole: which generation answers, how far it is, and which
+//! server writes it. One row, which is changed by compare-and-write.
 
 use bytes::Bytes;
 use feed::Cursor;
@@ -22,7 +22,8 @@ pub const GENERATION_BYTES: u64 = 32 << 20;
 /// The state of the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// Everything of the feed up to here is in the generations. `None`: the first one is to be begun.
+    /// Everything of the feed up to here is in the generations. `None`: the first one is to be
+    /// begun.
     pub(crate) cursor: Option<Cursor>,
     /// The generation that answers.
     pub(crate) live: Option<Generation>,

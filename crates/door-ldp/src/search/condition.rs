@@ -110,8 +110,8 @@ pub fn of_parts(field: Output, comparison: Comparison, value: &str, site: &Site)
     }
 }
 
-/// The id of a resource in this repository: its path without a slash in front, `/fcr:metadata` behind
-/// it for a description. Fedora's four ways to write it.
+/// The id of a resource in this repository: its path without a slash in front, `/fcr:metadata`
+/// behind it for a description. Fedora's four ways to write it.
 fn id(value: &str, site: &Site) -> Result<String, String> {
     let id = if let Some(path) = value.strip_prefix("info:fedora") {
         path.to_owned()
