@@ -60,8 +60,8 @@ pub struct Found {
     /// Whether the search ended at its limits. Then there may be fewer results than were asked for,
     /// or none, although more are behind `next`.
     pub is_cut: bool,
-    /// Whether the index has everything. It has not while it is built for the first time, and after
-    /// it was away for longer than the change feed keeps changes.
+    /// Whether the index has everything. It has not while it is built for the first time, after it
+    /// was away for longer than the change feed keeps changes, and while the feed is off.
     pub is_complete: bool,
 }
 

@@ -56,6 +56,8 @@ impl Search {
         let begun = Instant::now();
         let state = state::read_lately(&self.heads).await?;
         let (generation, is_complete) = state.and_then(|state| state.answering()).ok_or(SearchError::None)?;
+        // Without the feed nobody follows any more.
+        let is_complete = is_complete && self.heads.announces();
         let finding = Finding { heads: &self.heads, generation, query, limits, begun, may_read };
         Ok(Found { is_complete, ..finding.run().await? })
     }

@@ -32,7 +32,9 @@ pub fn json(site: &Site, asked: &Asked, found: &Found) -> Value {
 /// Why results may be missing; `None`: none are.
 pub fn incomplete(found: &Found) -> Option<&'static str> {
     if !found.is_complete {
-        return Some("the search index is being made, and does not have everything yet");
+        return Some(
+            "the search index does not have everything: it is being made, or changes are not recorded (feed.keep)",
+        );
     }
     found.is_cut.then_some("the search ended at its limits; the link `next` leads on")
 }
