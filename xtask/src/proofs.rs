@@ -1,12 +1,13 @@
 //! Tests that take minutes, because they kill nodes of clusters and wait for them to return, or build
-//! a validator. They are marked as ignored, so the usual run of all tests skips them.
+//! other programs: a validator, the packager of Debian packages, an earlier Penates. They are marked
+//! as ignored, so the usual run of all tests skips them.
 
 use anyhow::{Result, bail};
 
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 8] = [
+const PROOFS: [(&str, &str, &str); 9] = [
     ("store-cassandra", "copies", ""),
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
@@ -14,6 +15,7 @@ const PROOFS: [(&str, &str, &str); 8] = [
     ("penates", "cli", "proofs::two_datacenters"),
     ("penates", "cli", "proofs::following"),
     ("penates", "cli", "proofs::restored"),
+    ("penates", "cli", "proofs::rolling"),
     ("penates", "cli", "proofs::rocfl"),
 ];
 

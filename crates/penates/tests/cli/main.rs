@@ -22,6 +22,7 @@ mod harness;
 mod import;
 mod lab;
 mod load;
+mod nginx;
 mod ocfl_volumes;
 mod operating;
 mod proofs;

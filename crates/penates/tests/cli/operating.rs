@@ -7,12 +7,13 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::harness::*;
+use crate::nginx::Nginx;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -264,61 +265,6 @@ fn a_hang_up_while_the_store_is_opened_does_not_kill_the_server() {
     assert_eq!(child.wait().unwrap().code(), Some(3), "it ends because of the store");
 }
 
-/// nginx in front of servers. Dropping it ends it.
-struct Nginx {
-    folder: tempfile::TempDir,
-    process: Child,
-}
-
-impl Nginx {
-    fn before(servers: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        Self::configure(folder.path(), servers);
-        let process = Self::command(folder.path(), &["-g", "daemon off;"]).spawn().unwrap();
-        wait_until(|| folder.path().join("socket").exists());
-        Self { folder, process }
-    }
-
-    fn command(folder: &Path, args: &[&str]) -> Command {
-        let mut command = Command::new("nginx");
-        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").args(["-p", text(folder), "-c", "nginx.conf"]);
-        command.args(["-e", "error.log"]).args(args).stderr(Stdio::null());
-        command
-    }
-
-    fn configure(folder: &Path, servers: &[&str]) {
-        let servers: String = servers.iter().map(|url| format!("server {};", &url["http://".len()..])).collect();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .iter()
-            .map(|kind| format!("{kind}_temp_path {kind};"))
-            .collect();
-        // It tries no second server, so each failure would show.
-        let config = format!(
-            "worker_processes 1; pid nginx.pid; error_log error.log notice; events {{}}\n\
-             http {{ access_log off; {temporary} upstream penates {{ {servers} keepalive 4; }}\n\
-             server {{ listen unix:{}/socket; location / {{ proxy_pass http://penates; proxy_http_version 1.1;\n\
-             proxy_set_header Connection ''; proxy_set_header Host localhost; proxy_next_upstream off; }} }} }}\n",
-            text(folder)
-        );
-        fs::write(folder.join("nginx.conf"), config).unwrap();
-    }
-
-    /// Sends requests to these servers only, once the worker that knew others has ended.
-    fn send_to(&self, servers: &[&str]) {
-        Self::configure(self.folder.path(), servers);
-        assert!(Self::command(self.folder.path(), &["-s", "reload"]).status().unwrap().success());
-        let log = self.folder.path().join("error.log");
-        wait_until(|| fs::read_to_string(&log).unwrap().contains("exited with code 0"));
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = Self::command(self.folder.path(), &["-s", "stop"]).status();
-        let _ = self.process.wait();
-    }
-}
-
 #[test]
 fn a_server_behind_a_proxy_is_replaced_without_a_failed_request() {
     let (first, second) = (TestStore::with(&[SMALL]), TestStore::with(&[SMALL]));
@@ -326,7 +272,7 @@ fn a_server_behind_a_proxy_is_replaced_without_a_failed_request() {
     let staying = second.serve(&[]);
     let (leaving_url, staying_url) = (leaving.url.clone(), staying.url.clone());
     let nginx = Nginx::before(&[&leaving_url, &staying_url]);
-    let socket = nginx.folder.path().join("socket");
+    let socket = nginx.socket();
     let (done, served, failed) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let clients: Vec<_> = (0..2)
@@ -438,5 +384,9 @@ fn every_file_of_the_debian_package_is_there_or_made_by_prepare() {
         }
     }
     let postinst = fs::read_to_string(packaged("postinst")).unwrap();
-    assert!(postinst.find("systemd-sysusers penates.conf") < postinst.find("systemd-tmpfiles --create penates.conf"));
+    let [user, folder] = ["systemd-sysusers ", "systemd-tmpfiles "].map(|program| {
+        let run = postinst.lines().position(|line| line.trim().starts_with(program));
+        run.unwrap_or_else(|| panic!("{program}is not run"))
+    });
+    assert!(user < folder, "the folder belongs to the user");
 }

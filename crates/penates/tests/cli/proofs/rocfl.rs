@@ -5,24 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::cargo_installed;
 use crate::harness::*;
 use crate::ocfl_volumes;
 
-/// The version that is built, and kept from run to run.
-const VERSION: &str = "1.7.0";
-
 fn rocfl() -> PathBuf {
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rocfl-{VERSION}"));
-    let program = kept.join("bin/rocfl");
-    if !program.exists() {
-        // Without its default features it knows no object stores.
-        let mut install = Command::new(env!("CARGO"));
-        install.args(["install", "--locked", "--no-default-features", "--version", VERSION, "--root"]).arg(&kept);
-        install.arg("--target-dir").arg(kept.join("target")).arg("rocfl");
-        assert!(install.status().unwrap().success());
-        fs::remove_dir_all(kept.join("target")).unwrap();
-    }
-    program
+    // Without its default features it knows no object stores.
+    cargo_installed("rocfl", "1.7.0", &["--no-default-features"])
 }
 
 /// Whether it finds a storage root and all of its objects valid.
