@@ -8,7 +8,8 @@ use crate::{cargo, run, tools};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The name of the new folder in `crates/penates/fixtures`: a-z, 0-9 and `-`
+    /// The name of the new folder in `crates/penates/fixtures`: a-z, 0-9 and `-`. `backups/NAME` makes
+    /// backups in place of stores
     name: String,
 }
 

@@ -5,6 +5,7 @@
 //! repeats the choices of a failed run. Superseded data is collected after seconds here, so that
 //! the collector works at the same time.
 
+mod backups;
 mod feed;
 mod records;
 mod repository;
