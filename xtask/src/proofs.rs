@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 9] = [
+const PROOFS: [(&str, &str, &str); 11] = [
     ("store-cassandra", "copies", ""),
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
@@ -17,6 +17,8 @@ const PROOFS: [(&str, &str, &str); 9] = [
     ("penates", "cli", "proofs::restored"),
     ("penates", "cli", "proofs::rolling"),
     ("penates", "cli", "proofs::rocfl"),
+    ("penates", "cli", "proofs::package"),
+    ("penates", "cli", "proofs::walk"),
 ];
 
 /// The names of the proofs.

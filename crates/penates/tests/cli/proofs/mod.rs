@@ -5,12 +5,14 @@
 mod following;
 mod mix;
 mod older;
+mod package;
 mod requests;
 mod restored;
 mod rocfl;
 mod rolling;
 mod three_nodes;
 mod two_datacenters;
+mod walk;
 
 use std::fs;
 use std::path::{Path, PathBuf};

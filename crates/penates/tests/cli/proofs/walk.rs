@@ -1,0 +1,372 @@
+//! The walk of a newcomer by docs/operations.md alone: the commands and files of the guide, in their
+//! order, on a machine of its own. That is a folder in which the Debian package is installed; paths
+//! and addresses of the guide become those of the folder. Commands of the user `penates` run as it.
+//! systemd itself is not there: `systemctl` does what the unit says of program, user, folders and
+//! readiness.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::package::Installed;
+use super::workspace;
+use crate::fixtures;
+use crate::harness::*;
+
+/// The public name in the guide.
+const NAME: &str = "books.example.org";
+
+/// Blocks of commands that the walk leaves out, by how they begin, and what runs these commands.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("penates init --store ./data ", "every test that serves a store"),
+    ("penates salvage", "cli/salvage.rs"),
+    ("penates copy --from", "cli/copy.rs, cli/cassandra.rs"),
+    ("penates copy --follow", "cli/follow.rs"),
+];
+
+/// A block of the guide.
+struct Block {
+    heading: String,
+    language: String,
+    text: String,
+}
+
+/// The blocks of the guide, in their order. Those in lists are indented.
+fn guide() -> Vec<Block> {
+    let guide = fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
+    let (mut blocks, mut heading, mut open): (Vec<Block>, _, Option<Block>) = (Vec::new(), String::new(), None);
+    for line in guide.lines() {
+        match (&mut open, line.trim_start().strip_prefix("```")) {
+            (None, Some(language)) => {
+                let language = language.to_owned();
+                open = Some(Block { heading: heading.clone(), language, text: String::new() });
+            }
+            (None, None) => {
+                if let Some(title) = line.strip_prefix("## ") {
+                    heading = title.to_owned();
+                }
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => block.text += &format!("{line}\n"),
+        }
+    }
+    blocks
+}
+
+/// The machine of the newcomer.
+struct Machine {
+    root: Installed,
+    guide: Vec<Block>,
+    /// Which blocks of the guide were used.
+    used: Vec<usize>,
+    /// The port of nginx, in place of 443.
+    port: u16,
+    service: Option<Child>,
+    nginx: Option<Child>,
+    /// Set until the guide has configured the addresses, so that the walk needs no certain port.
+    environment: Vec<(&'static str, &'static str)>,
+}
+
+impl Machine {
+    fn new(root: Installed) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let environment = vec![("PENATES_LISTEN__HTTP", "127.0.0.1:0"), ("PENATES_LISTEN__TLS", "off")];
+        let machine = Self { root, guide: guide(), used: Vec::new(), port, service: None, nginx: None, environment };
+        let [user, group] = machine.root.user();
+        for (name, script) in [
+            (
+                "runuser",
+                format!(
+                    "[ \"$1 $2 $3\" = '-u penates --' ] || exit 64\nshift 3\n\
+                     exec setpriv --reuid {user} --regid {group} --clear-groups -- \"$@\"\n"
+                ),
+            ),
+            ("ssh", format!("cd {} && exec sh -c \"$2\"\n", machine.path("vault").display())),
+        ] {
+            let path = machine.path("shims").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        for folder in ["vault", "mnt/backups", "etc/prometheus", "etc/ssl"] {
+            fs::create_dir_all(machine.path(folder)).unwrap();
+            chown(machine.path(folder), Some(user), Some(group)).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path(path)
+    }
+
+    /// A text of the guide with the paths of this machine.
+    fn here(&self, text: &str) -> String {
+        let paths = ["/etc/penates", "/etc/prometheus", "/etc/ssl", "/var/lib/penates", "/mnt/backups", "/run/penates"];
+        let programs = ["/usr/bin/penates", "/usr/share/penates"];
+        let all = paths.iter().chain(&programs);
+        all.fold(text.to_owned(), |text, path| text.replace(path, self.path(path).to_str().unwrap()))
+    }
+
+    /// The first block of the guide in a language below a heading that was not used yet.
+    #[track_caller]
+    fn block(&mut self, heading: &str, language: &str) -> String {
+        let is_it = |block: &Block| block.heading == heading && block.language == language;
+        let at = (0..self.guide.len()).find(|at| !self.used.contains(at) && is_it(&self.guide[*at]));
+        let at = at.unwrap_or_else(|| panic!("{heading} has no further block {language}"));
+        self.used.push(at);
+        self.guide[at].text.clone()
+    }
+
+    /// Runs the next block of commands below a heading, as root or as the user of the server; what
+    /// the commands printed.
+    #[track_caller]
+    fn follow(&mut self, heading: &str, is_root: bool) -> String {
+        let commands = self.block(heading, "sh");
+        commands.lines().map(|line| self.run(line, is_root)).collect()
+    }
+
+    /// Runs a command of the guide.
+    #[track_caller]
+    fn run(&mut self, line: &str, is_root: bool) -> String {
+        let words: Vec<&str> = line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
+        match words[..] {
+            ["apt", "install", "./penates_*.deb"] => self.root.install(),
+            ["systemctl", "enable", "--now", "penates"] | ["systemctl", "start", "penates"] => self.start(),
+            ["systemctl", "restart", "penates"] => {
+                self.stop();
+                self.start();
+            }
+            ["systemctl", "stop", "penates"] => self.stop(),
+            ["systemctl", "reload", "nginx"] => self.start_nginx(),
+            // Its worker runs as root here, because the user of nginx is one of the real machine.
+            ["usermod", "--append", "--groups", "penates", "www-data"] => {}
+            _ => return self.bash(line, is_root).ends_with(0).text().to_owned(),
+        }
+        String::new()
+    }
+
+    fn bash(&self, line: &str, is_root: bool) -> Ran {
+        let mut bash = if is_root { Command::new("bash") } else { self.as_user("bash") };
+        bash.args(["-c", &format!("set -o pipefail; {}", self.here(line))]);
+        Ran::of(self.in_place(bash))
+    }
+
+    /// A program that runs as the user of the server.
+    fn as_user(&self, program: &str) -> Command {
+        let mut command = Command::new(self.path("shims/runuser"));
+        command.args(["-u", "penates", "--", program]);
+        command
+    }
+
+    /// A command in the folder of the service, with the programs and the environment of this machine.
+    fn in_place(&self, mut command: Command) -> Command {
+        let programs = [self.path("shims"), self.path("usr/bin")].map(|path| path.to_str().unwrap().to_owned());
+        let path = format!("{}:{}", programs.join(":"), std::env::var("PATH").unwrap());
+        command.env_clear().env("PATH", path).envs(self.environment.iter().copied()).stdin(Stdio::null());
+        command.current_dir(self.path("var/lib/penates"));
+        command
+    }
+
+    /// Starts the service as its unit says, and waits until it is ready.
+    fn start(&mut self) {
+        assert!(self.service.is_none());
+        let unit = fs::read_to_string(self.path("usr/lib/systemd/system/penates.service")).unwrap();
+        let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+        let [user, group] = self.root.user();
+        assert_eq!([value("User="), value("Group="), value("Type=")], ["penates", "penates", "notify"]);
+        let runtime = self.path("run").join(value("RuntimeDirectory="));
+        fs::create_dir_all(&runtime).unwrap();
+        chown(&runtime, Some(user), Some(group)).unwrap();
+        let notified = self.path("run/notify");
+        let _ = fs::remove_file(&notified);
+        let manager = UnixDatagram::bind(&notified).unwrap();
+        fs::set_permissions(&notified, fs::Permissions::from_mode(0o777)).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        let mut command = self.as_user("bash");
+        let start = format!("umask {}; exec {}", value("UMask="), self.here(&value("ExecStart=")));
+        command.args(["-c", &start]);
+        let mut command = self.in_place(command);
+        let log = fs::File::create(self.path("tmp/penates.log")).unwrap();
+        let mut service = command.env("NOTIFY_SOCKET", &notified).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        wait_until(|| {
+            let ended = service.try_wait().unwrap();
+            assert!(ended.is_none(), "{ended:?}: {}", fs::read_to_string(self.path("tmp/penates.log")).unwrap());
+            let mut message = [0; 256];
+            match manager.recv(&mut message) {
+                Ok(len) => message[..len].starts_with(b"READY=1"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                    false
+                }
+            }
+        });
+        self.service = Some(service);
+    }
+
+    fn stop(&mut self) {
+        let Some(mut service) = self.service.take() else { return };
+        signal(&service, "TERM");
+        wait_until(|| service.try_wait().unwrap().is_some());
+        assert_eq!(service.wait().unwrap().code(), Some(0));
+    }
+
+    /// Loses the disk under the server, which dies.
+    fn lose_the_disk(&mut self) {
+        let mut service = self.service.take().unwrap();
+        service.kill().unwrap();
+        service.wait().unwrap();
+        fs::remove_dir_all(self.path("var/lib/penates/data/db")).unwrap();
+    }
+
+    /// Starts nginx with the file of the guide, at another port.
+    fn start_nginx(&mut self) {
+        assert!(self.nginx.is_none());
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
+        fs::write(self.path("etc/ssl/books.pem"), made.cert.pem()).unwrap();
+        fs::write(self.path("etc/ssl/books.key"), made.signing_key.serialize_pem()).unwrap();
+        let servers = self.block("Behind a proxy", "nginx");
+        assert!(servers.contains("listen 443 ssl;"));
+        let servers = self.here(&servers).replace("listen 443 ssl;", &format!("listen 127.0.0.1:{} ssl;", self.port));
+        let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temporary = kinds.map(|kind| format!("{kind}_temp_path {kind};")).concat();
+        let whole = format!(
+            "user root; daemon off; worker_processes 1; pid nginx.pid; error_log error.log notice; events {{}}\n\
+             http {{ access_log off; {temporary}\n{servers}\n}}\n"
+        );
+        let folder = self.path("nginx");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("nginx.conf"), whole).unwrap();
+        let mut nginx = Command::new("nginx");
+        nginx.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").arg("-p").arg(&folder);
+        nginx.args(["-c", "nginx.conf", "-e", "error.log"]).stderr(Stdio::null());
+        self.nginx = Some(nginx.spawn().unwrap());
+        wait_until(|| self.ask("/healthz", &[]).is_some());
+    }
+
+    /// Requests a path by HTTPS, as the public does; the body, if the answer is a success.
+    fn ask(&self, path: &str, more: &[&str]) -> Option<Vec<u8>> {
+        let mut curl = Command::new("curl");
+        curl.args(["-sf", "--max-time", "60", "--resolve", &format!("{NAME}:{}:127.0.0.1", self.port), "--cacert"]);
+        curl.arg(self.path("etc/ssl/books.pem")).args(more).arg(format!("https://{NAME}:{}{path}", self.port));
+        let ran = curl.output().unwrap();
+        ran.status.success().then_some(ran.stdout)
+    }
+
+    /// A file that the user of the server may read.
+    fn hand_over(&self, path: &Path) {
+        let [user, group] = self.root.user();
+        let owner = format!("{user}:{group}");
+        assert!(Command::new("chown").args(["-R", &owner]).arg(path).status().unwrap().success());
+    }
+
+    /// promtool, in the folder of Prometheus.
+    fn promtool(&self, args: &[&str]) {
+        let Ok(ran) = Command::new("promtool").args(args).current_dir(self.path("etc/prometheus")).output() else {
+            return store_cassandra::testing::not_run("the configuration of Prometheus: there is no promtool");
+        };
+        let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        assert!(ran.status.success(), "{args:?}: {said}");
+    }
+
+    /// Fails unless the walk used every block of commands, or says what runs it.
+    fn has_left_out_nothing(&self) {
+        let is_used = |at: &usize| self.used.contains(at);
+        for at in (0..self.guide.len()).filter(|at| self.guide[*at].language == "sh" && !is_used(at)) {
+            let Block { heading, text, .. } = &self.guide[at];
+            let is_elsewhere = ELSEWHERE.iter().any(|(begins, _)| text.starts_with(begins));
+            assert!(is_elsewhere, "nothing runs these commands of {heading}:\n{text}");
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let Some(mut service) = self.service.take() {
+            let _ = service.kill();
+            let _ = service.wait();
+        }
+        if let Some(mut nginx) = self.nginx.take() {
+            // A kill of the master would leave its worker.
+            let _ = Command::new("kill").args(["-QUIT", &nginx.id().to_string()]).status();
+            let _ = nginx.wait();
+        }
+    }
+}
+
+#[test]
+#[ignore = "it builds cargo-deb: `cargo xtask proofs` runs it"]
+fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restores_and_upgrades_by_the_guide() {
+    let Some(root) = Installed::new() else { return };
+    let mut machine = Machine::new(root);
+    machine.follow("Installing", true);
+    machine.stop();
+
+    // TLS behind nginx.
+    let configuration = machine.block("Behind a proxy", "toml");
+    fs::write(machine.path("etc/penates/penates.toml"), machine.here(&configuration)).unwrap();
+    machine.environment.clear();
+    let check =
+        "runuser -u penates -- penates config --check --config /etc/penates/penates.toml --store /var/lib/penates/data";
+    assert!(machine.run(check, true).contains("is sound"));
+    machine.follow("Behind a proxy", true);
+    assert!(machine.ask("/readyz", &[]).is_some());
+    assert!(machine.follow("Changing the configuration", false).contains("was read again"));
+
+    // Something to lose.
+    let volume = machine.path("tmp/volume");
+    copy_folder(&sample_folder(SMALL), &volume);
+    machine.hand_over(&volume);
+    let import = format!("penates import --store /var/lib/penates/data {}", volume.display());
+    assert!(machine.run(&import, false).starts_with("1 new"));
+    let archive = format!("/volumes?volumeIDs={SMALL}");
+    let reference = machine.ask(&archive, &[]).unwrap();
+    assert_eq!(unzip(&reference), expected_entries(&sample_folder(SMALL)));
+
+    // Prometheus scrapes and has rules.
+    let token = "penates token create prometheus --scope metrics --expires 90days --store /var/lib/penates/data";
+    let token = machine.run(token, false);
+    fs::write(machine.path("etc/prometheus/penates-token"), token.trim()).unwrap();
+    let configuration = machine.block("Watch", "yaml");
+    fs::write(machine.path("etc/prometheus/prometheus.yml"), machine.here(&configuration)).unwrap();
+    for file in fs::read_dir(machine.path("usr/share/penates/prometheus")).unwrap().map(|file| file.unwrap().path()) {
+        fs::copy(&file, machine.path("etc/prometheus").join(file.file_name().unwrap())).unwrap();
+    }
+    machine.promtool(&["check", "config", "prometheus.yml"]);
+    machine.promtool(&["test", "rules", "penates.rules.test.yml"]);
+    let bearer = format!("Authorization: Bearer {}", token.trim());
+    let metrics = String::from_utf8(machine.ask("/metrics", &["-H", &bearer]).unwrap()).unwrap();
+    assert!(metrics.contains("\npenates_ready 1\n"), "{metrics}");
+
+    // Every night, and to another machine.
+    machine.follow("Backups", false);
+    machine.follow("Backups", false);
+    let streamed = Ran::of(penates(&["verify", "--store", machine.path("var/lib/penates/restored").to_str().unwrap()]));
+    assert!(streamed.ends_with(0).text().contains("volumes: 1 sound, 0 damaged"));
+
+    // The disk is lost.
+    machine.lose_the_disk();
+    assert!(machine.ask(&archive, &[]).is_none());
+    assert!(machine.follow("Backups", true).contains("volumes: 1 sound, 0 damaged"));
+    assert!(machine.ask(&archive, &[]).unwrap() == reference, "another archive came");
+
+    // The store of an earlier version is upgraded.
+    machine.stop();
+    let data = machine.path("var/lib/penates/data");
+    for folder in [&data, &machine.path("mnt/backups")] {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    fixtures::unpack_newest(&data);
+    fs::create_dir(machine.path("mnt/backups")).unwrap();
+    machine.hand_over(&data);
+    machine.hand_over(&machine.path("mnt/backups"));
+    machine.start();
+    let before = machine.ask(&archive, &[]).unwrap();
+    let told = machine.follow("Upgrading", true);
+    assert!(told.contains("raised from level"), "{told}");
+    assert!(machine.ask(&archive, &[]).unwrap() == before, "another archive came");
+    machine.stop();
+    machine.has_left_out_nothing();
+}
