@@ -1,13 +1,13 @@
 //! Judges a server by the normative statements of RFC 7089 (Memento) and of the Fedora API
-//! Specification 1.0 about versions, notifications and fixity, and of Fedora's documentation of its
-//! search. It needs only the address of a
-//! container in which it may create resources, so it judges any server. For notifications it needs
-//! the address of a collection too.
+//! Specification 1.0 about versions, notifications and fixity, of Fedora Atomic Batch Operations,
+//! and of Fedora's documentation of its search. It needs only the address of a container in which
+//! it may create resources, so it judges any server. For notifications it needs the address of a
+//! collection too.
 //!
 //! How to read it: [`statement`] is a statement and its judgement; [`memento`], [`notifications`],
-//! [`fedora`] and [`search`] have the statements, each a function with its name; [`sample`] makes
-//! the resources that they look at; [`site`] sends requests, and [`link`] reads links. `main.rs`
-//! prints a table.
+//! [`fedora`], [`transactions`] and [`search`] have the statements, each a function with its name;
+//! [`sample`] makes the resources that they look at; [`site`] sends requests, and [`link`] reads
+//! links. `main.rs` prints a table.
 
 mod fedora;
 mod link;
@@ -17,6 +17,7 @@ mod sample;
 mod search;
 pub mod site;
 pub mod statement;
+mod transactions;
 
 use anyhow::Result;
 use futures::StreamExt;
@@ -34,6 +35,8 @@ pub async fn judge(site: &Site) -> Result<Vec<Judged>> {
     let sample = Sample::create(site).await?;
     let notifications = if sample.notifications.is_some() { notifications::STATEMENTS } else { &[] };
     let all = memento::STATEMENTS.iter().chain(fedora::STATEMENTS).chain(search::STATEMENTS).chain(notifications);
+    let transactions = if transactions::are_offered(site).await? { transactions::STATEMENTS } else { &[] };
+    let all = all.chain(transactions);
     let judged = stream::iter(all).then(|statement| statement.judge(&sample)).collect().await;
     sample.delete().await;
     Ok(judged)

@@ -106,8 +106,9 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
 /// not stop the rest.
 async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> {
     let resumed = library.repository.resume_deletions(job_age_min).await;
-    library.repository.end_transactions(job_age_min).await?;
+    let ended = library.repository.end_transactions(job_age_min).await;
     library.repository.empty_deleted_containers().await?;
+    ended?;
     resumed
 }
 

@@ -45,7 +45,7 @@ async fn a_bad_record_is_counted_and_ends_no_pass() {
     let selection = Bytes::from_static(b"s/00000000000000000000000000000000");
     put(&faulty, Table::Selections, selection, rubbish(b"i")).await;
     let due = |queue| faulty.library.heads.due_work(queue).records;
-    assert_eq!(Queue::ALL.map(due), [0; 6], "no pass has looked yet");
+    assert_eq!(Queue::ALL.map(due), [0; 7], "no pass has looked yet");
     assert_eq!(all_passes(&faulty.library).await, expected);
     assert!(Queue::ALL.into_iter().all(|queue| due(queue) > 0), "{:?}", Queue::ALL.map(due));
     let passes = [

@@ -39,6 +39,10 @@ pub(super) const AUDIT_WAITING: &str = "penates_audit_waiting_bytes";
 pub(super) const AUDIT_FAILURES: &str = "penates_audit_failures_total";
 pub(super) const DAMAGE: &str = "penates_damage_found_total";
 
+pub(super) const TRANSACTIONS_OPEN: &str = "penates_transactions_open";
+pub(super) const TRANSACTIONS: &str = "penates_transactions_total";
+pub(super) const TRANSACTION_CONFLICTS: &str = "penates_transaction_conflicts_total";
+
 /// When a task of the background last succeeded.
 pub(crate) const TASK_SUCCESS: &str = "penates_background_last_success_timestamp_seconds";
 /// How often it failed.
@@ -110,6 +114,8 @@ const KINDS: (&str, &[&str]) = ("kind", &["read", "write"]);
 const OUTCOMES: (&str, &[&str]) = ("outcome", &["answered", "refused", "deadline", "overloaded", "unknown"]);
 const OBJECTS: (&str, &[&str]) = ("kind", &["volume", "resource"]);
 
+const ENDS: (&str, &[&str]) = ("outcome", &["committed", "rolled_back", "expired"]);
+
 const SIGNALS: (&str, &[&str]) = ("signal", &["metrics", "spans"]);
 
 /// The scrape itself is a request.
@@ -142,6 +148,9 @@ const FAMILIES: &[Family] = &[
     family(AUDIT_WAITING, Gauge, Scraped, "Bytes of unacknowledged audit records"),
     family(AUDIT_FAILURES, Counter, One, "Writes of audit records that failed or were not acknowledged"),
     family(DAMAGE, Counter, One, "Damage of volumes and resources that this server has found"),
+    family(TRANSACTIONS_OPEN, Gauge, One, "Open transactions, as of the last pass, and those begun here since"),
+    family(TRANSACTIONS, Counter, Each(&[ENDS]), "Transactions that this server ended"),
+    family(TRANSACTION_CONFLICTS, Counter, One, "Requests and commits that were refused because of transactions"),
     family(TASK_SUCCESS, Gauge, Scraped, "When a task last succeeded, or the server started, in seconds since 1970"),
     family(TASK_FAILURES, Counter, Each(&[("task", &TASKS)]), "How often a task failed; it is tried again"),
     family(FAILED_RECORDS, Counter, Scraped, "Records that a background pass could not process, counted each time"),

@@ -181,6 +181,17 @@ fn tell_library(library: &Library) {
     gauge!(AUDIT_WAITING).set(auditor.waiting_bytes() as f64);
     counter!(AUDIT_FAILURES).absolute(auditor.failures());
     counter!(DAMAGE).absolute(library.heads.damage_found());
+    let transactions = library.repository.transaction_counts();
+    gauge!(TRANSACTIONS_OPEN).set(transactions.open as f64);
+    counter!(TRANSACTION_CONFLICTS).absolute(transactions.conflicts);
+    let ends = [
+        ("committed", transactions.committed),
+        ("rolled_back", transactions.rolled_back),
+        ("expired", transactions.expired),
+    ];
+    for (outcome, count) in ends {
+        counter!(TRANSACTIONS, "outcome" => outcome).absolute(count);
+    }
     gauge!(MEMORY).set(library.memory.taken_bytes() as f64);
     gauge!(MEMORY_LIMIT).set(library.options().memory_bytes as f64);
     gauge!(BULK).set(library.volumes.bulk_requests() as f64);

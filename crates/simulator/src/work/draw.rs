@@ -172,8 +172,12 @@ impl Work {
     /// A transaction on some names in the root, where other operations meet it; or a pass over
     /// transactions.
     fn about_transactions(chance: &mut Chance, number: u64) -> Self {
-        if chance.permille(250) {
-            return Self::Tend(Tend::EndTransactions);
+        let path = parsed(chance.one_of::<&str>(&TRANSACTED));
+        match chance.below(8) {
+            0 | 1 => return Self::Tend(Tend::EndTransactions),
+            2 => return Self::Update { path, what: What::Statements(format!("t{number}")) },
+            3 => return Self::Create { path, what: What::Statements(format!("t{number}")) },
+            _ => {}
         }
         let steps = (0..=chance.place(4)).map(|nth| {
             let does = match chance.below(10) {
