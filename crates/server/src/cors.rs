@@ -18,7 +18,8 @@ const ANY: &str = "*";
 
 /// The headers that such a page may read, besides those that every page may (Fetch, section 2.2.2).
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "Accept-Patch, Accept-Post, Accept-Ranges, Allow, Content-Digest, Content-Disposition, Content-Encoding, Content-Location, \
+    "Accept-Patch, Accept-Post, Accept-Ranges, Allow, Atomic-Expires, Atomic-ID, \
+     Content-Digest, Content-Disposition, Content-Encoding, Content-Location, \
      Content-Range, Date, Digest, ETag, Link, Location, Memento-Datetime, Penates-Entries, Penates-Import, Penates-Missing, \
      Preference-Applied, Repr-Digest, Retry-After, Vary, WWW-Authenticate, X-Request-Id",
 );

@@ -94,6 +94,12 @@ async fn whatever_a_library_stores_has_a_rule() {
     library.repository.update(&resource, &update).await.unwrap();
     let giving = NewResource { members_for: Some(path("bytes")), ..container() };
     library.repository.create(&path("giving"), &giving).await.unwrap();
+    // A transaction, which stages a description and few bytes.
+    let (tx, _) = library.repository.begin_transaction("somebody").await.unwrap();
+    let inside = library.repository.in_transaction(tx);
+    let few = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"few"))]);
+    let uploaded = inside.upload(&path("few"), few, &[]).await.unwrap();
+    inside.create(&path("few"), &NewResource { kind: NewKind::Binary(uploaded), ..container() }).await.unwrap();
     // A selection, and its audit.
     let wanted = BulkRequest::volumes([id("t.a")]);
     library.volumes.select(&wanted, &somebody, SelectionTerms::default()).await.unwrap();

@@ -55,6 +55,7 @@ async fn a_bad_record_is_counted_and_ends_no_pass() {
         (Chore::Volumes, 1),
         (Chore::Versions, 1),
         (Chore::Growing, 2),
+        (Chore::Transactions, 1),
     ];
     assert_eq!(failures(&faulty.library), passes);
 }

@@ -56,5 +56,6 @@ pub async fn all_passes(library: &Library) -> Vec<u64> {
         library.repository.collect_versions().await.unwrap(),
         library.repository.collect_contents().await.unwrap(),
         library.heads.grow_containers().await.unwrap(),
+        library.repository.end_transactions(Duration::ZERO).await.unwrap(),
     ]
 }

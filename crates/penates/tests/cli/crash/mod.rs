@@ -9,6 +9,7 @@ mod backups;
 mod feed;
 mod records;
 mod repository;
+mod transactions;
 mod tree;
 mod volumes;
 
