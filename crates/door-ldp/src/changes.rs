@@ -96,16 +96,33 @@ impl LdpRequest {
         {
             return Err(OutsideArea { what: format!("/{above}, which does not exist,") }.into());
         }
-        let Some(above) = path.parent() else { return Ok(()) };
-        match self.library().repository.resource(&above).await {
-            Ok(above) => match above.kind() {
-                Kind::Container { membership, .. } => Ok(self.members_for(membership, above.path()).map(drop)?),
-                _ => Ok(()),
-            },
-            // It is created with the resource, or the change fails.
-            Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+        // What is absent between is created with the resource, in the nearest container above.
+        let mut next = path.parent();
+        while let Some(above) = next {
+            match self.library().repository.resource(&above).await {
+                Ok(container) => return self.may_give_members(&container, path),
+                Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => next = above.parent(),
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
+    }
+
+    /// Refuses a limited client what changes the members that a container gives, if they belong to a
+    /// resource outside. The refusal does not name that: the client may not read the rule.
+    fn may_give_members(&self, container: &Resource, path: &ResourcePath) -> Result<(), LdpError> {
+        let Kind::Container { membership, .. } = container.kind() else { return Ok(()) };
+        let has_rule = !matches!(membership, Membership::Basic);
+        let is_outside = has_rule && !self.area.has_resource(container.path());
+        match is_outside || self.members_for(membership, container.path()).is_err() {
+            true => Err(OutsideArea { what: format!("what a change of /{path} changes elsewhere") }.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for a container that is itself changed or deleted, with the members that it gives.
+    pub fn may_change_members_of(&self, container: &Resource) -> Result<(), LdpError> {
+        self.may_give_members(container, container.path())
     }
 
     /// The change to this description, by an update with these removals.
@@ -116,6 +133,7 @@ impl LdpRequest {
         removals: &[Removal],
     ) -> Result<Update, LdpError> {
         let path: &ResourcePath = self.path();
+        self.may_change_members_of(resource)?;
         let model = Model::of(resource.kind());
         let membership = membership::rule_of(&mut graph, path, model)?;
         let mut rules = managed::rules(self.library(), &self.area, resource).await?;

@@ -240,6 +240,7 @@ impl LdpRequest {
             return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
         }
         let path = current.path();
+        self.may_change_members_of(current)?;
         let graph = kept_description(self.library(), version).await?;
         let before = kept_description(self.library(), current).await?;
         let known = references(&before, path);

@@ -309,7 +309,9 @@ impl Repository {
             return Ok(true);
         }
         // Whoever decided to commit before the claim may not have seen the operation.
-        match self.heads.transaction(id).await?.map(|state| state.phase) {
+        // The claim is there: if nothing is known now, what it names must not be given back.
+        let state = self.heads.transaction(id).await.map_err(|error| error.if_unsure(true))?;
+        match state.map(|state| state.phase) {
             Some(Phase::Open) => Ok(true),
             Some(phase) if phase.is_decided() => {
                 let unknown = format!("the transaction was committed while /{path} was being added to it");
@@ -357,7 +359,7 @@ impl Repository {
             }
             let own = stands.filter(|stands| stands.transaction == claim.transaction);
             if let (None, Some(other)) = (own, stands)
-                && let Err(state) = self.heads.claim_is_over(other).await?
+                && let Err(state) = self.heads.claim_is_over(other).await.map_err(|error| error.if_unsure(is_tried))?
             {
                 return Err(held(object, &state));
             }
@@ -366,7 +368,8 @@ impl Repository {
             }
             let head = Head { claim: Some(claim), ..row.as_ref().map_or_else(Head::free, |row| row.head.clone()) };
             is_tried = true;
-            if self.heads.try_amend(object, row.as_ref(), head, before.clone()).await?.is_some() {
+            let amended = self.heads.try_amend(object, row.as_ref(), head, before.clone()).await;
+            if amended.map_err(|error| error.if_unsure(true))?.is_some() {
                 return Ok(true);
             }
             if !tries.again().await {

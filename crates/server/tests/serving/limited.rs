@@ -264,6 +264,9 @@ async fn a_token_for_writing_a_tree_changes_nothing_outside() {
     // Members of a resource are statements about it.
     is_refused(&send(Method::POST, "/rest/maps/outward", "").await, "a member of /secret");
     is_refused(&send(Method::PUT, "/rest/maps/outward/x", "").await, "a member of /secret");
+    is_refused(&send(Method::PUT, "/rest/maps/outward/x/y", "").await, "a member of /secret, made in passing");
+    is_refused(&send(Method::DELETE, "/rest/maps/outward", "").await, "all members of /secret");
+    is_refused(&send(Method::PUT, "/rest/maps/outward", &members_of("/rest/maps")).await, "all members of /secret");
     let direct = [TURTLE, ("link", "<http://www.w3.org/ns/ldp#DirectContainer>; rel=\"type\"")];
     let gives = server.send(&token, Method::PUT, "/rest/maps/own", &direct, &members_of("/rest/secret")).await;
     is_refused(&gives, "a container that gives members to /secret");
