@@ -1,5 +1,6 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
-//! (`conditional.rs`), bodies held in memory (`body.rs`), requests and responses of many lines
+//! (`conditional.rs`), bodies held in memory (`body.rs`), what
+//! server and doors pass to each other about a client (`client.rs`), requests and responses of many lines
 //! (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of whole seconds
 //! (`second.rs`), the look of pages for people (`page.rs`), and errors as problems (`problem.rs`)
 //! with the table of their reasons (`reason.rs`). The crate knows the domain's errors. It does not
@@ -7,6 +8,7 @@
 
 pub mod accept;
 pub mod body;
+pub mod client;
 pub mod conditional;
 pub mod digests;
 pub mod lines;
@@ -19,6 +21,7 @@ pub mod spool;
 
 pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};
+pub use client::{Acted, ReadsOnly};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
 pub use page::{Page, Place};

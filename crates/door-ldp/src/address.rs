@@ -14,6 +14,7 @@ use repository::TransactionId;
 
 use crate::SeenAs;
 use crate::errors::LdpError;
+use crate::forms;
 use crate::settings::LdpSettings;
 use crate::version_name::VersionName;
 
@@ -70,6 +71,8 @@ pub enum Facet {
     Style,
     /// The search.
     Search,
+    /// The forms that change it.
+    Forms,
 }
 
 /// The requested states of a resource in time.
@@ -140,6 +143,7 @@ impl Target {
             Some(Some("metadata")) => Facet::Description,
             Some(Some("fixity")) => Facet::Fixity,
             Some(Some("tombstone")) => Facet::Tombstone,
+            Some(Some(forms::NAME)) => Facet::Forms,
             Some(Some("constraints")) if names.len() == 1 => Facet::Constraints,
             Some(Some("style")) if names.len() == 1 => Facet::Style,
             Some(Some("search")) if names.len() == 1 => Facet::Search,
@@ -354,6 +358,8 @@ mod tests {
             ("/a/fcr:fixity", "a", Facet::Fixity),
             ("/a/fcr%3Atombstone", "a", Facet::Tombstone),
             ("/fcr:constraints", "", Facet::Constraints),
+            ("/fcr:forms", "", Facet::Forms),
+            ("/a/fcr:forms", "a", Facet::Forms),
         ] {
             let target = Target { path: path.parse().unwrap(), facet, at: At::Present };
             assert_eq!(Target::parse(text).unwrap(), target, "{text}");

@@ -88,6 +88,7 @@ impl LdpRequest {
             (Facet::Search, "GET" | "HEAD") => self.search().await,
             (Facet::Search, "OPTIONS") => Ok(search::options()),
             (Facet::Search, _) => Err(self.not_allowed(search::ALLOW)),
+            (Facet::Forms, _) => self.respond_with_forms(body).await,
             (Facet::Fixity, "GET" | "HEAD") => self.check_fixity().await,
             (Facet::Fixity, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Transactions, _) => self.respond_about_transactions().await,

@@ -18,8 +18,8 @@
 //! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
-//! - `pages/`: pages for people. `search/`: `fcr:search`, as Fedora has it; `rights.rs`: what the
-//!   agent may read.
+//! - `pages/`: pages for people; `forms/`: forms by which they change something. `search/`:
+//!   `fcr:search`, as Fedora has it.
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
 //!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs`
 //!   lists what was deleted.
@@ -50,6 +50,7 @@ mod fedora;
 mod files;
 mod fixity;
 mod format;
+mod forms;
 mod get;
 mod incoming;
 mod lines;

@@ -16,7 +16,7 @@ use crate::many::Many;
 use crate::request::{LdpRequest, refuse_volumes};
 
 /// RFC 5023, section 9.7.
-const SLUG: HeaderName = HeaderName::from_static("slug");
+pub const SLUG: HeaderName = HeaderName::from_static("slug");
 
 impl LdpRequest {
     /// Creates a resource in a container.

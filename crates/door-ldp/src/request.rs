@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::response::Response;
 use budget::{Party, Share, Turn};
 use bytes::Bytes;
+use door_http::ReadsOnly;
 use futures::stream;
 use heads::{ObjectsError, ResourcePath};
 use http::request::Parts;
@@ -64,6 +65,8 @@ pub struct LdpRequest {
     pub requester: String,
     /// The transaction that it is part of.
     pub joined: Option<Joined>,
+    /// Whether the client lacks the right to change anything.
+    pub reads_only: bool,
 }
 
 impl LdpRequest {
@@ -84,12 +87,30 @@ impl LdpRequest {
             Facet::Search => {}
             // A transaction is about the whole repository.
             Facet::Transactions | Facet::Transaction(_) => area.check_resource(&target.path)?,
-            Facet::Itself | Facet::Description | Facet::Fixity | Facet::Tombstone => {
+            Facet::Itself | Facet::Description | Facet::Fixity | Facet::Tombstone | Facet::Forms => {
                 area.check_resource(&target.path)?;
             }
         }
+        let reads_only = extensions.get::<ReadsOnly>().is_some();
         let (query, joined) = (uri.query().map(str::to_owned), None);
-        Ok(Self { party, area, method, site, target, headers, query, requester, joined, door })
+        Ok(Self { party, area, method, site, target, headers, query, requester, joined, reads_only, door })
+    }
+
+    /// A request of the same client for another target.
+    pub fn request_like(&self, method: Method, target: Target, headers: HeaderMap) -> Self {
+        Self {
+            door: self.door.clone(),
+            party: self.party.clone(),
+            area: self.area.clone(),
+            method,
+            site: self.site.clone(),
+            target,
+            headers,
+            query: None,
+            requester: self.requester.clone(),
+            joined: self.joined.clone(),
+            reads_only: self.reads_only,
+        }
     }
 
     /// The library, as the transaction of the request sees it.
@@ -150,7 +171,7 @@ impl LdpRequest {
     }
 
     /// The validators for a writer's conditions.
-    fn validators(&self, resource: &Resource) -> Validators {
+    pub fn validators(&self, resource: &Resource) -> Validators {
         match (self.target.facet, resource.kind()) {
             (Facet::Itself, Kind::Binary(binary)) => Validators::of_bytes(binary.revision),
             _ => Validators::of_graph(resource.description_revision(), None, "w"),

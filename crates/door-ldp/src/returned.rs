@@ -87,18 +87,7 @@ impl LdpRequest {
             headers.remove(name);
         }
         let target = Target { path: path.clone(), facet: self.target.facet, at: At::Present };
-        Self {
-            door: self.door.clone(),
-            party: self.party.clone(),
-            area: self.area.clone(),
-            method: Method::GET,
-            site: self.site.clone(),
-            target,
-            headers,
-            query: None,
-            requester: self.requester.clone(),
-            joined: self.joined.clone(),
-        }
+        self.request_like(Method::GET, target, headers)
     }
 
     /// A representation as the response to a change, with the headers of the minimal response.

@@ -17,16 +17,19 @@ use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use door_http::Reason;
 use door_http::problem::INSUFFICIENT_SCOPE;
+use door_http::{ReadsOnly, Reason};
+use door_ldp::SeenAs;
 use heads::actor;
-use http::{HeaderMap, HeaderValue, header};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Uri, header};
 
 use crate::config::{Access, AuthConfig};
 use crate::cors::Origins;
 use crate::peer::Peer;
 use crate::problem;
 use crate::request_id::RequestId;
+use crate::sign_in;
 use crate::tokens::{Holder, Tokens};
 
 /// How a request reached the server.
@@ -144,6 +147,9 @@ impl Policy {
 /// needed.
 pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Request, next: Next) -> Response {
     let holder = shown_token(request.headers()).and_then(|text| policy.tokens.holder_of(&text));
+    if !policy.allows_within_area(holder.as_ref(), Right::Write) {
+        request.extensions_mut().insert(ReadsOnly);
+    }
     let extensions = request.extensions();
     let requester = Requester {
         name: holder.as_ref().map(|holder| holder.name.clone()),
@@ -197,8 +203,8 @@ pub(crate) async fn keep_standing(
 
 /// A layer in front of routes that need a right.
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    if right == Right::Write && is_from_another_site(headers) && !policy.origins.names_origin_of(headers) {
+    let is_foreign = is_from_another_site(&request) && !policy.origins.names_origin_of(request.headers());
+    if right == Right::Write && is_foreign {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not change anything here");
     }
     let Identity(holder) = request.extensions().get::<Identity>().cloned().unwrap_or_default();
@@ -216,11 +222,29 @@ pub(crate) async fn require(State((policy, right)): State<Required>, request: Re
     }
 }
 
-/// Whether the browser says that another site's page made the request (Fetch Metadata, W3C). A
-/// browser can reach servers on loopback, and it also sends a token that a person has typed in
-/// before.
-fn is_from_another_site(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+/// Whether the browser says that another site's page made the request. A browser can reach servers
+/// on loopback, and it also sends a token with which a person has signed in before.
+///
+/// Browsers send Fetch Metadata (W3C) over HTTPS and to loopback only. Elsewhere there is `Origin`
+/// (RFC 6454, section 7), which they send with each request that may change something.
+pub(crate) fn is_from_another_site(request: &Request) -> bool {
+    let headers = request.headers();
+    match headers.get("sec-fetch-site") {
+        Some(site) => site == "cross-site" || site == "same-site",
+        None => headers.get(header::ORIGIN).is_some_and(|origin| !is_host_of(request, origin)),
+    }
+}
+
+/// Whether an origin has the host and the port for which a request asks.
+fn is_host_of(request: &Request, origin: &HeaderValue) -> bool {
+    let seen = request.extensions().get::<SeenAs>().and_then(|seen| seen.host.clone());
+    let named = || request.headers().get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok();
+    let asked = seen.or_else(|| request.uri().authority().cloned()).or_else(named);
+    let origin = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
+    match (asked, origin.as_ref().and_then(Uri::authority)) {
+        (Some(asked), Some(origin)) => asked.as_str().eq_ignore_ascii_case(origin.as_str()),
+        _ => false,
+    }
 }
 
 /// The answer to a client whose token does not allow what it wants (RFC 6750, section 3.1).
@@ -271,7 +295,11 @@ fn unauthorized(right: Right) -> Response {
 }
 
 /// The token in `Authorization`: that of Bearer (RFC 6750), or the password of Basic (RFC 7617).
+/// Without it, the token with which a person has signed in.
 fn shown_token(headers: &HeaderMap) -> Option<String> {
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return sign_in::token_in(headers);
+    }
     let (scheme, credentials) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let credentials = credentials.trim();
     if scheme.eq_ignore_ascii_case("bearer") {

@@ -48,8 +48,8 @@ use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
 use crate::webhooks::{self, Pacing, Webhooks};
 use crate::{
-    audit_routes, base_path, cors, fixity_pages, https, page, problem, problem_page, request_id, searching, stat,
-    telemetry,
+    audit_routes, base_path, cors, fixity_pages, https, page, problem, problem_page, request_id, searching, sign_in,
+    stat, telemetry,
 };
 
 /// A library with its doors, without listeners.
@@ -176,6 +176,7 @@ impl App {
             door_data::member_routes(self.data.clone());
         let mut routes = page::routes()
             .merge(health::routes(self.readiness()))
+            .merge(sign_in::routes(self.tokens.clone()))
             .merge(guarded(self.metrics_routes(), Right::Metrics))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
@@ -447,14 +448,14 @@ async fn not_that_way(request: Request) -> Response {
 /// A layer: refuses requests for another host, forbids browsers to guess types, and makes pages of
 /// errors for them. It is one layer for all, because each costs every request a microsecond or two.
 async fn guard(State(hosts): State<Option<Arc<Hosts>>>, request: Request, next: Next) -> Response {
-    let to_root = problem_page::preferred(&request);
+    let visit = problem_page::preferred(&request);
     let checked = hosts.map_or(Ok(()), |hosts| hosts.check(&request));
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.respond(),
     };
-    if let Some(to_root) = to_root {
-        response = problem_page::of(response, &to_root).await;
+    if let Some(visit) = visit {
+        response = problem_page::of(response, &visit).await;
     }
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

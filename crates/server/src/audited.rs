@@ -11,7 +11,7 @@ use audit::{Actor, Audit, Event, EventKind, EventResult, Requester};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use door_http::Reason;
+use door_http::{Acted, Reason};
 use door_ldp::LdpSettings;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use percent_encoding::percent_decode_str;
@@ -230,7 +230,12 @@ impl Asked {
         }
     }
 
-    fn event(self, kind: EventKind, response: &Response) -> Event {
+    fn event(mut self, kind: EventKind, response: &Response) -> Event {
+        // A form is recorded as the request that it made.
+        if let Some(acted) = response.extensions().get::<Acted>() {
+            self.method = acted.method.clone();
+            self.uri = acted.path.parse().unwrap_or(self.uri);
+        }
         self.with(kind, EventResult::Status(response.status().as_u16()), response.headers())
     }
 

@@ -62,6 +62,7 @@ mod reload;
 mod request_id;
 mod searching;
 mod serve;
+mod sign_in;
 mod stat;
 mod store_check;
 mod systemd;

@@ -6,9 +6,12 @@ use axum::response::Response;
 use door_http::accept::{self, Offer};
 use door_http::page::{self, STYLE_PATH};
 use door_http::{Page, Place};
+use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, header};
 use maud::html;
 use serde::Deserialize;
+
+use crate::sign_in;
 
 /// The media type of problems.
 const PROBLEM: &str = "application/problem+json";
@@ -29,19 +32,33 @@ struct Problem {
     detail: String,
 }
 
-/// The way to the root from the path of a request of a browser that opens a page; `None` for other
-/// requests. Some libraries name `text/html` too: the one of Java does, by default.
-pub(crate) fn preferred(request: &Request) -> Option<String> {
+/// A browser that opens a page.
+pub(crate) struct Visit {
+    /// The way to the root from the path of the request.
+    to_root: String,
+    /// The path and the query from the root, without the slash at its beginning.
+    address: String,
+    /// Whether the browser may open that again.
+    is_reading: bool,
+}
+
+/// The visit of a browser that opens a page; `None` for other requests. Some libraries name
+/// `text/html` too: the one of Java does, by default.
+pub(crate) fn preferred(request: &Request) -> Option<Visit> {
     let headers = request.headers();
     let accepted = headers.get(header::ACCEPT)?.to_str().ok()?;
     let is_browser = accepted.contains(XHTML) || headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
     let offers = [Offer::new(PROBLEM, false), Offer::new("application/json", false), Offer::new("text/html", true)];
     let is_preferred = is_browser && accept::media_type(headers, &offers).copied().unwrap_or(false);
-    is_preferred.then(|| page::to_root(request.uri().path()))
+    is_preferred.then(|| Visit {
+        to_root: page::to_root(request.uri().path()),
+        address: request.uri().path_and_query().map_or("", PathAndQuery::as_str).trim_start_matches('/').to_owned(),
+        is_reading: request.method().is_safe(),
+    })
 }
 
-/// The page of a problem; other responses stay as they are. `to_root` leads to the root.
-pub(crate) async fn of(response: Response, to_root: &str) -> Response {
+/// The page of a problem; other responses stay as they are.
+pub(crate) async fn of(response: Response, visit: &Visit) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     if !is_error || response.headers().get(header::CONTENT_TYPE).is_none_or(|value| value != PROBLEM) {
@@ -56,21 +73,42 @@ pub(crate) async fn of(response: Response, to_root: &str) -> Response {
     head.headers.insert(header::CONTENT_TYPE, page::TYPE);
     head.headers.insert(header::CONTENT_SECURITY_POLICY, page::SECURITY_POLICY);
     head.headers.append(header::VARY, HeaderValue::from_static("accept"));
-    Response::from_parts(head, Body::from(shown(status, &problem, to_root)))
+    // A browser would ask for a password before it shows the page, and could not sign out.
+    let challenges = head.headers.get_all(header::WWW_AUTHENTICATE).iter();
+    let others: Vec<_> = challenges.filter(|value| !value.as_bytes().starts_with(b"Basic")).cloned().collect();
+    head.headers.remove(header::WWW_AUTHENTICATE);
+    for challenge in others {
+        head.headers.append(header::WWW_AUTHENTICATE, challenge);
+    }
+    let links = head.headers.get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
+    let has_tombstone = links.into_iter().any(|link| link.contains("rel=\"hasTombstone\""));
+    Response::from_parts(head, Body::from(shown(status, &problem, visit, has_tombstone)))
 }
 
-fn shown(status: StatusCode, problem: &Problem, to_root: &str) -> String {
+fn shown(status: StatusCode, problem: &Problem, visit: &Visit, has_tombstone: bool) -> String {
+    let Visit { to_root, address, is_reading } = visit;
+    let mut sign_in = format!("{to_root}{}", sign_in::PATH);
+    if *is_reading {
+        let to = form_urlencoded::Serializer::new(String::new()).append_pair(sign_in::TO, address).finish();
+        sign_in = format!("{sign_in}?{to}");
+    }
+    let path = address.split('?').next().unwrap_or_default();
     let page = Page {
         title: problem.title.clone(),
         style: format!("{to_root}{STYLE_PATH}"),
-        home: to_root.to_owned(),
-        places: vec![Place::new("Volumes", to_root)],
+        home: to_root.clone(),
+        places: vec![Place::new("Volumes", to_root), Place::new("Account", &sign_in)],
         way: Vec::new(),
     };
     page.with(&html! {
         p.note { (problem.detail) }
         @if status == StatusCode::UNAUTHORIZED {
-            p { "This server requires a token, which programs send in the field " code { "Authorization" } "." }
+            p { a.button.primary href=(sign_in) { "Sign in" } }
+            p { "Programs send the token in the field " code { "Authorization" } "." }
+        }
+        @if status == StatusCode::FORBIDDEN { p { a.button href=(sign_in) { "Sign in with another token" } } }
+        @if status == StatusCode::GONE && has_tombstone {
+            p { a.button href=(format!("{to_root}{}/fcr:forms", path.trim_end_matches('/'))) { "Bring it back" } }
         }
         p.lead { "Status " (status.as_u16()) }
     })

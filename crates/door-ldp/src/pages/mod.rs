@@ -41,6 +41,7 @@ pub fn about(site: &Site, path: &ResourcePath, title: impl Into<String>) -> Page
             Place::new("Volumes", format!("{server}volumes/?format=html")),
             place(ROOT_NAME, &site.iri(&root)),
             place("Search", &site.iri_of(&root, "search")),
+            Place::new("Account", format!("{server}sign-in")),
         ],
         home: server,
         way,
@@ -74,13 +75,13 @@ fn place(name: &str, iri: &str) -> Place {
 }
 
 /// An address of this server without scheme and host, so that pages work under all its names.
-fn local(iri: &str) -> &str {
+pub fn local(iri: &str) -> &str {
     let Some((_, rest)) = iri.split_once("://") else { return iri };
     rest.find('/').map_or("/", |path| &rest[path..])
 }
 
 /// The name of a resource for people, if it has no title: the last one of its path.
-fn name_of(path: &ResourcePath) -> &str {
+pub fn name_of(path: &ResourcePath) -> &str {
     path.names().last().unwrap_or(ROOT_NAME)
 }
 

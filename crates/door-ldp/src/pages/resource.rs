@@ -10,6 +10,7 @@ use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
 use super::{about, described, local, name_of, terms};
 use crate::address::{At, Facet, Target, kept_iri};
 use crate::errors::LdpError;
+use crate::forms;
 use crate::paging::Page;
 use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
@@ -91,6 +92,9 @@ impl LdpRequest {
                 @if is_binary { a.button.primary href=(local(&self.site.iri(resource.path()))) { "Open the file" } }
                 @if self.library().repository.keeps_versions(resource.path()) {
                     a.button href=(local(&versions)) { "Versions" }
+                }
+                @if !self.reads_only && self.target.at == At::Present {
+                    a.button href=(local(&self.site.iri_of(resource.path(), forms::NAME))) { "Change" }
                 }
             }
         }

@@ -15,6 +15,7 @@ use repository::{Resource, Versions};
 use super::{about_part, described, local, members, terms};
 use crate::address::{At, kept_iri};
 use crate::errors::LdpError;
+use crate::forms;
 use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
 use crate::timegate::State;
@@ -55,6 +56,7 @@ impl LdpRequest {
                                     td {
                                         (self.version(*name, *revision))
                                         @if *revision == newest { " " span.badge { "newest" } }
+                                        @else if !self.reads_only { " " a href=(self.restoring(name)) { "Restore" } }
                                     }
                                 }
                             }
@@ -111,6 +113,11 @@ impl LdpRequest {
         page.way.push(Place::new("Versions", local(&self.iri_at(At::All))));
         *response.body_mut() = page.with(&content).into();
         Ok(response)
+    }
+
+    /// The address of the form that restores a version.
+    fn restoring(&self, name: &VersionName) -> String {
+        format!("{}?restore={name}", local(&self.site.iri_of(self.path(), forms::NAME)))
     }
 
     /// A link to a version.

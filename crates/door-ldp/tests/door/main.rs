@@ -9,6 +9,7 @@ mod deleting;
 mod elsewhere;
 mod fixity;
 mod flattened;
+mod forms;
 mod history_trees;
 mod instants;
 mod leaving;

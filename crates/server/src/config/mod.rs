@@ -931,7 +931,7 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
 }
 
 /// How paths of the server's own routes begin.
-const ROUTES: [&str; 15] = [
+const ROUTES: [&str; 17] = [
     "admin",
     "assets",
     "feed",
@@ -944,6 +944,8 @@ const ROUTES: [&str; 15] = [
     "readyz",
     "records",
     "selections",
+    "sign-in",
+    "sign-out",
     "stat",
     "tokencount",
     "volumes",

@@ -204,7 +204,8 @@ fn door_of(route: &str) -> &'static str {
         "rest" => "repository",
         "feed" => "feed",
         name if name.starts_with("records") => "records",
-        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "admin" | "assets" => "server",
+        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "admin" | "assets" | "sign-in"
+        | "sign-out" => "server",
         name if name.starts_with("openapi") => "server",
         _ => "data",
     }

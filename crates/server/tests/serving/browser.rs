@@ -8,7 +8,7 @@ use crate::support::{PATIENCE, Server, VOLUME, import_samples, not_run, on_free_
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// The browser, or `None` after reporting that the test did not run.
-fn browser() -> Option<&'static str> {
+pub fn browser() -> Option<&'static str> {
     let found = BROWSERS.into_iter().find(|name| {
         Command::new(name)
             .arg("--version")

@@ -126,6 +126,11 @@ impl Server {
         ask_with(TcpStream::connect(self.http()).await.unwrap(), method, path, &headers, body).await
     }
 
+    /// Sends a request with a body over the network.
+    pub async fn ask_with(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        ask_with(TcpStream::connect(self.http()).await.unwrap(), method, path, headers, body).await
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         self.ask(Method::GET, path, &[]).await
     }

@@ -1,0 +1,18 @@
+//! What the server and its doors pass to each other about a client, as extensions of requests and
+//! responses.
+
+use http::Method;
+
+/// Request extension: the client lacks the right to change anything, so pages offer no changes. It
+/// protects nothing: the server itself requires the right in front of each route.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadsOnly;
+
+/// Response extension: a form did what this request would have done. The audit records that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acted {
+    /// Its method.
+    pub method: Method,
+    /// Its path, percent-encoded.
+    pub path: String,
+}

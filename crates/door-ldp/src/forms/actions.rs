@@ -1,0 +1,191 @@
+//! What a form asks for, as the request that a program would make.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use door_http::Acted;
+use futures::StreamExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rdf::vocab::ldp;
+use serde_json::json;
+
+use super::sent::{Sent, refused};
+use super::{Action, CONTENTS, ETAG, SLUG, SURE, TITLE, TURTLE, VERSION};
+use crate::address::{At, Facet, Target};
+use crate::disposition;
+use crate::errors::LdpError;
+use crate::incoming::OCTETS;
+use crate::pages::local;
+use crate::post::SLUG as SLUG_HEADER;
+use crate::request::LdpRequest;
+
+/// The predicate of titles.
+const DC_TITLE: &str = "http://purl.org/dc/terms/title";
+
+/// What a form did.
+pub struct Done {
+    /// The address of the page to show next, without the host.
+    pub to: String,
+    /// The request that did it, for the audit.
+    pub acted: Acted,
+}
+
+impl LdpRequest {
+    pub(super) async fn act(self: &Arc<Self>, action: Action, sent: &mut Sent) -> Result<Done, LdpError> {
+        match action {
+            Action::Create => self.create_container(sent).await,
+            Action::Upload => self.upload_file(sent).await,
+            Action::Replace => self.replace_file(sent).await,
+            Action::Describe => self.describe_by_form(sent).await,
+            Action::Delete => self.delete_by_form(sent).await,
+            Action::Restore => self.restore_by_form(sent).await,
+        }
+    }
+
+    async fn create_container(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        let title = sent.text(TITLE);
+        let wish = if sent.text(SLUG).is_empty() { title } else { sent.text(SLUG) };
+        let mut headers = class(ldp::BASIC_CONTAINER.as_str())?;
+        insert(&mut headers, header::CONTENT_TYPE, "application/ld+json")?;
+        insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(wish, NON_ALPHANUMERIC).to_string())?;
+        let described = match title.is_empty() {
+            true => json!({ "@id": "" }),
+            false => json!({ "@id": "", DC_TITLE: title }),
+        };
+        let asked = self.like(Method::POST, self.at(Facet::Itself), headers);
+        let response = asked.post(described.to_string().into()).await?;
+        asked.done(&response, None)
+    }
+
+    async fn upload_file(self: &Arc<Self>, sent: &mut Sent) -> Result<Done, LdpError> {
+        let wish = sent.text(SLUG).to_owned();
+        let (headers, body, name) = file(sent)?;
+        let mut headers = headers;
+        insert(&mut headers, header::LINK, &format!("<{}>; rel=\"type\"", ldp::NON_RDF_SOURCE.as_str()))?;
+        let wish = if wish.is_empty() { name } else { wish };
+        insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(&wish, NON_ALPHANUMERIC).to_string())?;
+        let asked = self.like(Method::POST, self.at(Facet::Itself), headers);
+        let response = asked.post(body).await?;
+        asked.done(&response, None)
+    }
+
+    async fn replace_file(self: &Arc<Self>, sent: &mut Sent) -> Result<Done, LdpError> {
+        let tag = sent.text(ETAG).to_owned();
+        let (mut headers, body, _) = file(sent)?;
+        insert(&mut headers, header::IF_MATCH, &tag)?;
+        let asked = self.like(Method::PUT, self.at(Facet::Itself), headers);
+        let response = asked.put(body).await?;
+        asked.done(&response, Some(self.page_address()))
+    }
+
+    async fn describe_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        let mut headers = HeaderMap::new();
+        insert(&mut headers, header::CONTENT_TYPE, "text/turtle")?;
+        insert(&mut headers, header::IF_MATCH, sent.text(ETAG))?;
+        let asked = self.like(Method::PUT, self.described_target().await?, headers);
+        let response = asked.put(sent.text(TURTLE).to_owned().into()).await?;
+        asked.done(&response, Some(self.page_address()))
+    }
+
+    async fn delete_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        if sent.text(SURE).is_empty() {
+            return Err(LdpError::Query("confirm that it is to be deleted"));
+        }
+        let mut headers = HeaderMap::new();
+        insert(&mut headers, header::IF_MATCH, sent.text(ETAG))?;
+        let asked = self.like(Method::DELETE, self.at(Facet::Itself), headers);
+        let response = asked.delete().await?;
+        let above = self.path().parent().unwrap_or_default();
+        asked.done(&response, Some(self.site.iri(&above)))
+    }
+
+    async fn restore_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        let mut headers = HeaderMap::new();
+        if !sent.text(ETAG).is_empty() {
+            insert(&mut headers, header::IF_MATCH, sent.text(ETAG))?;
+        }
+        let contents = sent.text(CONTENTS) == "true";
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("restore", sent.text(VERSION))
+            .append_pair("contents", if contents { "true" } else { "false" })
+            .finish();
+        let target = Target { at: At::All, ..self.at(Facet::Itself) };
+        let asked = Arc::new(Self { query: Some(query), ..self.request_like(Method::POST, target, headers) });
+        let response = asked.post_version().await?;
+        asked.done(&response, Some(self.page_address()))
+    }
+
+    /// The same resource, or its description.
+    pub(super) fn at(&self, facet: Facet) -> Target {
+        Target { path: self.path().clone(), facet, at: At::Present }
+    }
+
+    /// Where a resource is described.
+    pub(super) async fn described_target(&self) -> Result<Target, LdpError> {
+        let resource = self.library().repository.resource(self.path()).await?;
+        let facet = if resource.body().binary().is_some() { Facet::Description } else { Facet::Itself };
+        Ok(self.at(facet))
+    }
+
+    /// The page that people see of this resource.
+    fn page_address(&self) -> String {
+        self.site.iri(self.path())
+    }
+
+    pub(super) fn like(&self, method: Method, target: Target, headers: HeaderMap) -> Arc<Self> {
+        Arc::new(self.request_like(method, target, headers))
+    }
+
+    /// What to say of a request that succeeded. Without an address, the page is that of what was
+    /// created.
+    fn done(&self, response: &Response, to: Option<String>) -> Result<Done, LdpError> {
+        let created = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let to = to.or_else(|| created.map(str::to_owned)).unwrap_or_else(|| self.page_address());
+        let target = self.site.iri_of_target(&self.target);
+        Ok(Done {
+            to: local(&to).to_owned(),
+            acted: Acted { method: self.method.clone(), path: local(&target).to_owned() },
+        })
+    }
+}
+
+/// The file of a form: its headers, its bytes, and its name.
+fn file(sent: &mut Sent) -> Result<(HeaderMap, Body, String), LdpError> {
+    let none = || LdpError::Query("choose a file");
+    let field = sent.file.take().ok_or_else(none)?;
+    // A browser sends an empty name if none was chosen.
+    let name = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(none)?;
+    let mut headers = HeaderMap::new();
+    let media_type = field.content_type().map_or_else(|| OCTETS.to_owned(), ToString::to_string);
+    insert(&mut headers, header::CONTENT_TYPE, &media_type)?;
+    insert(&mut headers, header::CONTENT_DISPOSITION, &disposition::attachment(&name))?;
+    let bytes = field.map(|piece| piece.map_err(|error| std::io::Error::other(refused(error))));
+    Ok((headers, Body::from_stream(bytes), name))
+}
+
+/// The headers that ask for a class of LDP.
+fn class(iri: &str) -> Result<HeaderMap, LdpError> {
+    let mut headers = HeaderMap::new();
+    insert(&mut headers, header::LINK, &format!("<{iri}>; rel=\"type\""))?;
+    Ok(headers)
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), LdpError> {
+    let value = HeaderValue::try_from(value).map_err(|_| LdpError::Query("a field of the form is malformed"))?;
+    headers.insert(name, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_a_form_cannot_add_a_header() {
+        let mut headers = HeaderMap::new();
+        assert!(insert(&mut headers, header::IF_MATCH, "\"1\"\r\nslug: x").is_err());
+        assert!(insert(&mut headers, header::IF_MATCH, "\"1\"").is_ok());
+    }
+}

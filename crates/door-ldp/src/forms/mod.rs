@@ -1,0 +1,135 @@
+//! Forms for people, at `fcr:forms` of a resource: they create, upload, describe, replace, delete
+//! and restore from a browser, without a script. `page.rs` shows them, `sent.rs` reads one that
+//! was sent, and `actions.rs` does what it asks for, as the request that a program would make: the
+//! rules, conditions and limits of a change are those of its method.
+
+mod actions;
+mod page;
+mod sent;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use door_http::page as look;
+use http::{HeaderValue, Method, StatusCode, header};
+
+use crate::errors::LdpError;
+use crate::request::{LdpRequest, empty, unsent};
+use page::Shown;
+use sent::Sent;
+
+/// The last name in the address of the forms of a resource.
+pub const NAME: &str = "forms";
+
+/// The field that says which form was sent.
+const ACTION: &str = "action";
+/// The field with the tag of the state that the form shows.
+const ETAG: &str = "etag";
+/// The field with a title.
+const TITLE: &str = "title";
+/// The field with the last name of the address of a new resource.
+const SLUG: &str = "name";
+/// The field with a description in Turtle.
+const TURTLE: &str = "turtle";
+/// The field with a file.
+const FILE: &str = "file";
+/// The field that confirms.
+const SURE: &str = "sure";
+/// The field with the name of a version; empty for the last state of what was deleted.
+const VERSION: &str = "version";
+/// The field that asks for the contents of a container as well.
+const CONTENTS: &str = "contents";
+
+/// What a form does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// Creates a container.
+    Create,
+    /// Creates a binary.
+    Upload,
+    /// Replaces the bytes of a binary.
+    Replace,
+    /// Replaces the description.
+    Describe,
+    /// Deletes.
+    Delete,
+    /// Makes an earlier version the current one, or brings back what was deleted.
+    Restore,
+}
+
+impl Action {
+    const ALL: [Self; 6] = [Self::Create, Self::Upload, Self::Replace, Self::Describe, Self::Delete, Self::Restore];
+
+    /// The value of [`ACTION`].
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Upload => "upload",
+            Self::Replace => "replace",
+            Self::Describe => "describe",
+            Self::Delete => "delete",
+            Self::Restore => "restore",
+        }
+    }
+}
+
+impl LdpRequest {
+    /// The response to a request for the forms of a resource.
+    pub async fn respond_with_forms(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        match self.method {
+            Method::GET | Method::HEAD => {
+                let asked = self.version_asked();
+                let page = self.forms(Shown { asked, ..Shown::default() }).await?;
+                let response = sent_page(StatusCode::OK, page);
+                Ok(if self.method == Method::HEAD { unsent(response) } else { response })
+            }
+            Method::POST => self.act_on_form(body).await,
+            _ => Err(self.not_allowed("GET, HEAD, POST")),
+        }
+    }
+
+    async fn act_on_form(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        let mut sent = Sent::read(self, body).await?;
+        let action = Action::ALL.into_iter().find(|action| action.name() == sent.text(ACTION));
+        let action = action.ok_or(LdpError::Query("this form is none of this server"))?;
+        match self.act(action, &mut sent).await {
+            Ok(done) => {
+                let mut response = empty(StatusCode::SEE_OTHER);
+                let location =
+                    HeaderValue::try_from(&done.to).map_err(|error| LdpError::Internal(error.to_string()))?;
+                response.headers_mut().insert(header::LOCATION, location);
+                response.extensions_mut().insert(done.acted);
+                Ok(response)
+            }
+            // What a person has typed comes back with the reason.
+            Err(error) if !error.is_passing() => {
+                let (status, why) = self.site.shown_error(error).told();
+                let asked = (action == Action::Restore).then(|| sent.text(VERSION).to_owned());
+                match self.forms(Shown { asked, refused: Some((action, why)), texts: sent.texts }).await {
+                    Ok(page) => Ok(sent_page(status, page)),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The version that the query asks to restore.
+    fn version_asked(&self) -> Option<String> {
+        let query = self.query.as_deref().unwrap_or_default();
+        let asked = form_urlencoded::parse(query.as_bytes()).find(|(field, _)| field == "restore");
+        asked.map(|(_, version)| version.into_owned())
+    }
+}
+
+fn sent_page(status: StatusCode, page: String) -> Response {
+    let mut response = Response::new(page.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, look::TYPE);
+    headers.insert(header::CONTENT_SECURITY_POLICY, look::SECURITY_POLICY);
+    // It shows a tag of the current state, and for whom it is.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,213 @@
+//! The page with the forms of a resource.
+
+use std::collections::BTreeMap;
+
+use axum::body::to_bytes;
+use door_http::Place;
+use http::{HeaderMap, HeaderValue, Method, header};
+use maud::{Markup, html};
+use rdf::vocab::ldp;
+use repository::{Kind, Resource, ResourceError};
+
+use super::sent::TEXT_BYTES_MAX;
+use super::{ACTION, Action, CONTENTS, ETAG, FILE, NAME, SLUG, SURE, TITLE, TURTLE, VERSION};
+use crate::address::Facet;
+use crate::errors::LdpError;
+use crate::fedora;
+use crate::pages::{about, local, name_of};
+use crate::prefer::PREFER;
+use crate::request::LdpRequest;
+use crate::statements::is_container;
+
+/// What the page shows besides the current state.
+#[derive(Default)]
+pub struct Shown {
+    /// The version that is to be restored: only that form is shown.
+    pub asked: Option<String>,
+    /// The form that was refused, and why.
+    pub refused: Option<(Action, String)>,
+    /// What was typed into it.
+    pub texts: BTreeMap<String, String>,
+}
+
+impl Shown {
+    /// What was typed into a field of a form.
+    fn typed(&self, action: Action, field: &str) -> Option<&str> {
+        let (refused, _) = self.refused.as_ref()?;
+        (*refused == action).then(|| self.texts.get(field).map_or("", String::as_str))
+    }
+}
+
+/// What is at the path.
+enum Found {
+    Resource(Box<Resource>),
+    Deleted,
+}
+
+impl LdpRequest {
+    /// The page.
+    pub(super) async fn forms(&self, shown: Shown) -> Result<String, LdpError> {
+        let found = match self.library().repository.resource(self.path()).await {
+            Ok(resource) => Found::Resource(Box::new(resource)),
+            Err(ResourceError::Gone { tombstone })
+                if tombstone == *self.path() && self.library().repository.keeps_versions(self.path()) =>
+            {
+                Found::Deleted
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let name = name_of(self.path());
+        let mut page = about(&self.site, self.path(), format!("Change {name}"));
+        page.way.push(Place::new(name, local(&self.site.iri(self.path()))));
+        if self.reads_only {
+            return Ok(page.with(&html! {
+                p.note { "You may read this, but not change it. Sign in with a token that has the scope " code { "write" } "." }
+            }));
+        }
+        let forms = match (&found, &shown.asked) {
+            (Found::Resource(resource), None) => self.forms_of(resource, &shown).await?,
+            (Found::Resource(resource), Some(version)) => self.restore_form(Some(resource), version),
+            (Found::Deleted, version) => self.restore_form(None, version.as_deref().unwrap_or_default()),
+        };
+        Ok(page.with(&html! {
+            @if let Some((_, why)) = &shown.refused { p.note role="alert" { "Nothing was changed: " (why) } }
+            (forms)
+        }))
+    }
+
+    async fn forms_of(&self, resource: &Resource, shown: &Shown) -> Result<Markup, LdpError> {
+        let tag = self.tag_of(resource);
+        Ok(html! {
+            @if is_container(resource) { (self.create_form(shown)) (self.upload_form(Action::Upload, "Upload a file", &tag, shown)) }
+            @if let Kind::Binary(_) = resource.kind() {
+                (self.upload_form(Action::Replace, "Replace the file", &tag, shown))
+            }
+            (self.describe_form(shown).await?)
+            @if !resource.path().is_root() { (self.delete_form(resource, &tag)) }
+        })
+    }
+
+    fn create_form(&self, shown: &Shown) -> Markup {
+        let typed = |field| shown.typed(Action::Create, field);
+        self.form(
+            Action::Create,
+            "Add a container",
+            &html! {
+                (field("create-title", TITLE, "Title", typed(TITLE)))
+                (field("create-name", SLUG, "Name in the address (made of the title if it is empty)", typed(SLUG)))
+                p { button.primary { "Add" } }
+            },
+        )
+    }
+
+    fn upload_form(&self, action: Action, heading: &str, tag: &str, shown: &Shown) -> Markup {
+        let id = format!("{}-file", action.name());
+        self.form(action, heading, &html! {
+            @if action == Action::Upload {
+                (field("upload-name", SLUG, "Name in the address (that of the file if it is empty)", shown.typed(action, SLUG)))
+            } @else {
+                (hidden(ETAG, tag))
+            }
+            p { label for=(id) { "File" } input id=(id) name=(FILE) type="file" required; }
+            p { button.primary { @if action == Action::Upload { "Upload" } @else { "Replace" } } }
+        })
+    }
+
+    async fn describe_form(&self, shown: &Shown) -> Result<Markup, LdpError> {
+        let typed = shown
+            .typed(Action::Describe, TURTLE)
+            .map(|text| (text.to_owned(), shown.texts.get(ETAG).cloned().unwrap_or_default()));
+        let current = match typed {
+            Some(typed) => Some(typed),
+            None => self.turtle().await?,
+        };
+        Ok(self.form(Action::Describe, "Edit the description", &html! {
+            @match current {
+                Some((text, tag)) => {
+                    (hidden(ETAG, &tag))
+                    p {
+                        label for="describe-turtle" { "Statements in Turtle; " code { "<>" } " is this resource" }
+                        textarea id="describe-turtle" name=(TURTLE) rows="14" spellcheck="false" { (text) }
+                    }
+                    p { button.primary { "Save" } }
+                }
+                None => p { "The description is too long for a form. Send it with " code { "PUT" } " or " code { "PATCH" } "." }
+            }
+        }))
+    }
+
+    fn delete_form(&self, resource: &Resource, tag: &str) -> Markup {
+        self.form(Action::Delete, "Delete", &html! {
+            (hidden(ETAG, tag))
+            p {
+                label {
+                    input type="checkbox" name=(SURE) value="yes" required;
+                    @if is_container(resource) { " Delete this container with everything in it" } @else { " Delete this" }
+                }
+            }
+            p { button { "Delete" } }
+        })
+    }
+
+    fn restore_form(&self, current: Option<&Resource>, version: &str) -> Markup {
+        let heading = if current.is_some() { "Restore an earlier version" } else { "Bring back what was deleted" };
+        self.form(Action::Restore, heading, &html! {
+            (hidden(VERSION, version))
+            @match current {
+                Some(resource) => {
+                    (hidden(ETAG, &self.tag_of(resource)))
+                    p { "The version " code { (version) } " becomes the current state, as a new version. Nothing is lost." }
+                }
+                None => p { "The last state before it was deleted becomes the current one." }
+            }
+            p {
+                label {
+                    input type="checkbox" name=(CONTENTS) value="true" checked[current.is_none()];
+                    " If it is a container, also bring back what was in it"
+                }
+            }
+            p { button.primary { "Restore" } }
+        })
+    }
+
+    fn form(&self, action: Action, heading: &str, content: &Markup) -> Markup {
+        let address = self.site.iri_of(self.path(), NAME);
+        html! {
+            section.form {
+                h2 { (heading) }
+                form method="post" enctype="multipart/form-data" action=(local(&address)) {
+                    (hidden(ACTION, action.name()))
+                    (content)
+                }
+            }
+        }
+    }
+
+    /// The tag of the state that the page shows.
+    fn tag_of(&self, resource: &Resource) -> String {
+        self.like(Method::GET, self.at(Facet::Itself), HeaderMap::new()).validators(resource).etag
+    }
+
+    /// The description that clients may change, and its tag; `None` if it is too long for a form.
+    async fn turtle(&self) -> Result<Option<(String, String)>, LdpError> {
+        let minimal = ldp::PREFER_MINIMAL_CONTAINER.as_str();
+        let managed = fedora::SERVER_MANAGED.as_str();
+        let prefer = format!("return=representation; include=\"{minimal}\"; omit=\"{managed}\"");
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/turtle"));
+        headers.insert(PREFER, HeaderValue::try_from(prefer).map_err(|error| LdpError::Internal(error.to_string()))?);
+        let asked = self.like(Method::GET, self.described_target().await?, headers);
+        let response = asked.represented().await?;
+        let tag = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default().to_owned();
+        let Ok(text) = to_bytes(response.into_body(), TEXT_BYTES_MAX as usize).await else { return Ok(None) };
+        Ok(Some((String::from_utf8_lossy(&text).into_owned(), tag)))
+    }
+}
+
+fn field(id: &str, name: &str, label: &str, typed: Option<&str>) -> Markup {
+    html! { p { label for=(id) { (label) } input id=(id) name=(name) value=(typed.unwrap_or_default()); } }
+}
+
+fn hidden(name: &str, value: &str) -> Markup {
+    html! { input type="hidden" name=(name) value=(value); }
+}

@@ -1,0 +1,79 @@
+//! A form as a browser sends it (RFC 7578). The texts come first, within a limit. The file, which
+//! is the last field, is read while it arrives.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use budget::Share;
+use http::header;
+use multer::{Constraints, Field, Multipart, SizeLimit};
+
+use super::FILE;
+use crate::errors::LdpError;
+use crate::request::LdpRequest;
+
+/// Most bytes of a text.
+pub const TEXT_BYTES_MAX: u64 = 256 << 10;
+
+/// Most fields.
+const FIELDS_MAX: usize = 8;
+
+/// Memory that a form takes: its texts, and the page that shows them again.
+const FORM_BYTES: u64 = 4 * TEXT_BYTES_MAX;
+
+/// A form that was sent.
+pub struct Sent {
+    /// Its texts by their names.
+    pub texts: BTreeMap<String, String>,
+    /// The file, if there is one.
+    pub file: Option<Field<'static>>,
+    _share: Share,
+}
+
+impl Sent {
+    /// Reads the texts.
+    pub async fn read(asked: &LdpRequest, body: Body) -> Result<Self, LdpError> {
+        let content_type = asked.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default();
+        let boundary = multer::parse_boundary(content_type).map_err(|_| LdpError::UnsupportedMediaType {
+            found: content_type.to_owned(),
+            supported: "multipart/form-data".to_owned(),
+        })?;
+        let share = asked.library().memory.reserve(&asked.party, FORM_BYTES).await?;
+        let limits = SizeLimit::new().per_field(TEXT_BYTES_MAX).for_field(FILE, u64::MAX);
+        let constraints = Constraints::new().size_limit(limits);
+        let mut form = Multipart::with_constraints(body.into_data_stream(), boundary, constraints);
+        let (mut texts, mut texts_bytes) = (BTreeMap::new(), 0);
+        for _ in 0..FIELDS_MAX {
+            let Some(field) = form.next_field().await.map_err(refused)? else {
+                return Ok(Self { texts, file: None, _share: share });
+            };
+            let Some(name) = field.name().map(str::to_owned) else { continue };
+            if name == FILE {
+                return Ok(Self { texts, file: Some(field), _share: share });
+            }
+            let text = field.text().await.map_err(refused)?;
+            texts_bytes += text.len() as u64;
+            if texts_bytes > TEXT_BYTES_MAX {
+                return Err(LdpError::TooLarge { max_bytes: TEXT_BYTES_MAX });
+            }
+            texts.insert(name, text);
+        }
+        Err(LdpError::Query("the form has too many fields"))
+    }
+
+    /// A text without the space around it; empty if it was not sent.
+    pub fn text(&self, name: &str) -> &str {
+        self.texts.get(name).map_or("", |text| text.trim())
+    }
+}
+
+/// The reason why a form cannot be read.
+pub fn refused(error: multer::Error) -> LdpError {
+    match error {
+        multer::Error::FieldSizeExceeded { limit, .. } | multer::Error::StreamSizeExceeded { limit } => {
+            LdpError::TooLarge { max_bytes: limit }
+        }
+        error => LdpError::BodyBroken(error.to_string()),
+    }
+}

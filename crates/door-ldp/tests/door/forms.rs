@@ -1,0 +1,190 @@
+//! Forms for people: each does what the request of a program would do, under the same rules.
+
+use axum::Extension;
+use door_http::{Acted, ReadsOnly};
+use http::{Method, StatusCode};
+
+use crate::support::*;
+
+const BOUNDARY: &str = "a-boundary";
+
+/// A form as a browser sends it. The file comes last.
+fn form(texts: &[(&str, &str)], file: Option<(&str, &str, &[u8])>) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, text) in texts {
+        let part = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n");
+        body.extend(part.into_bytes());
+    }
+    if let Some((name, media_type, bytes)) = file {
+        let disposition = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
+        body.extend(format!("--{BOUNDARY}\r\n{disposition}\r\nContent-Type: {media_type}\r\n\r\n").into_bytes());
+        body.extend([bytes, b"\r\n"].concat());
+    }
+    body.extend(format!("--{BOUNDARY}--\r\n").into_bytes());
+    body
+}
+
+async fn send(fixture: &Fixture, path: &str, body: Vec<u8>) -> Reply {
+    let asked = fixture.ask(Method::POST, &format!("{path}/fcr:forms"));
+    asked.header("content-type", &format!("multipart/form-data; boundary={BOUNDARY}")).body(body).answer().await
+}
+
+/// The page of forms, and the value of its first hidden field of a name within a form.
+async fn hidden(fixture: &Fixture, path: &str, action: &str, name: &str) -> String {
+    let page = fixture.get(&format!("{path}/fcr:forms")).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text());
+    let form = page.text().split("<section").find(|form| form.contains(&format!("value=\"{action}\""))).unwrap();
+    let value = form.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+    value.split('"').next().unwrap().replace("&quot;", "\"")
+}
+
+fn location(reply: &Reply) -> &str {
+    assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.text());
+    reply.header("location").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_create_containers_and_upload_files_with_their_names() {
+    let fixture = fixture().await;
+    let created = send(&fixture, "/rest", form(&[("action", "create"), ("title", "Letters \"1\" <b>")], None)).await;
+    assert_eq!(location(&created), "/rest/Letters-%221%22-%3Cb%3E");
+    let container = fixture.ask(Method::GET, location(&created)).header("accept", TURTLE).answer().await;
+    assert!(
+        container.is("BasicContainer") && container.text().contains("Letters \\\"1\\\" <b>"),
+        "{}",
+        container.text()
+    );
+    let named = send(&fixture, "/rest", form(&[("action", "create"), ("title", ""), ("name", "box")], None)).await;
+    assert_eq!(location(&named), "/rest/box");
+
+    let file = Some(("Über uns.ttl", "text/turtle", &b"no turtle"[..]));
+    let uploaded = send(&fixture, "/rest/box", form(&[("action", "upload"), ("name", "")], file)).await;
+    assert_eq!(location(&uploaded), "/rest/box/%C3%9Cber-uns.ttl", "a graph in a file is a file");
+    let bytes = fixture.get(location(&uploaded)).await;
+    assert_eq!((&bytes.body[..], bytes.header("content-type")), (&b"no turtle"[..], Some("text/turtle")));
+    assert!(bytes.header("content-disposition").unwrap().contains("filename*=UTF-8''%C3%9Cber%20uns.ttl"));
+    for none in [None, Some(("", "application/octet-stream", &b""[..]))] {
+        let refused = send(&fixture, "/rest/box", form(&[("action", "upload"), ("name", "x")], none)).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        assert!(refused.text().contains("choose a file"), "{}", refused.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_edit_descriptions_replace_files_and_delete_only_what_they_show() {
+    let fixture = fixture().await;
+    fixture.make("/rest/a", "RDFSource", "<> <http://purl.org/dc/terms/title> \"One\" .").await;
+    let page = fixture.get("/rest/a/fcr:forms").await;
+    assert!(page.text().contains("&quot;One&quot;"), "{}", page.text());
+    assert!(!page.text().contains("lastModified"), "what the server manages is not to be edited: {}", page.text());
+    assert_eq!(page.header("cache-control"), Some("no-store"));
+    let tag = hidden(&fixture, "/rest/a", "describe", "etag").await;
+    let turtle = "<> <http://purl.org/dc/terms/title> \"Two\" .";
+    let describe = |turtle: &str| form(&[("action", "describe"), ("etag", &tag), ("turtle", turtle)], None);
+    let refused = send(&fixture, "/rest/a", describe("<> no turtle </textarea><script>")).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.text().contains("no turtle &lt;/textarea&gt;&lt;script&gt;"), "what was typed stays");
+    assert_eq!(location(&send(&fixture, "/rest/a", describe(turtle)).await), "/rest/a");
+    assert!(fixture.get("/rest/a").await.says("<a> dc:title \"Two\" ."));
+    let stale = send(&fixture, "/rest/a", describe("<> <http://a/p> 3 .")).await;
+    assert_eq!(stale.status, StatusCode::PRECONDITION_FAILED, "another change came between");
+    assert!(stale.text().contains("&lt;http://a/p&gt; 3"), "what was typed stays");
+
+    let put = fixture.ask(Method::PUT, "/rest/file").of_class("NonRDFSource").header("content-type", "image/png");
+    assert_eq!(put.body("old").answer().await.status, StatusCode::CREATED);
+    let tag = hidden(&fixture, "/rest/file", "replace", "etag").await;
+    let new = Some(("new.txt", "text/plain", &b"new"[..]));
+    let replaced = send(&fixture, "/rest/file", form(&[("action", "replace"), ("etag", &tag)], new)).await;
+    assert_eq!(location(&replaced), "/rest/file");
+    assert_eq!(fixture.get("/rest/file").await.text(), "new");
+    let tag = hidden(&fixture, "/rest/file", "describe", "etag").await;
+    let described =
+        send(&fixture, "/rest/file", form(&[("action", "describe"), ("etag", &tag), ("turtle", turtle)], None));
+    assert_eq!(location(&described.await), "/rest/file");
+    assert!(fixture.get("/rest/file/fcr:metadata").await.says("<file> dc:title \"Two\" ."));
+
+    let old_tag = tag;
+    let unsure = send(&fixture, "/rest/file", form(&[("action", "delete"), ("etag", &old_tag)], None)).await;
+    assert_eq!(unsure.status, StatusCode::BAD_REQUEST, "nobody confirmed it");
+    let tag = hidden(&fixture, "/rest/file", "delete", "etag").await;
+    let deleted =
+        send(&fixture, "/rest/file", form(&[("action", "delete"), ("etag", &tag), ("sure", "yes")], None)).await;
+    assert_eq!(location(&deleted), "/rest/");
+    assert_eq!(fixture.get("/rest/file").await.status, StatusCode::GONE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_restore_earlier_versions_and_what_was_deleted() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "<> <http://purl.org/dc/terms/title> \"One\" .").await;
+    fixture.make("/rest/c/in", "RDFSource", "").await;
+    fixture.clock.advance(std::time::Duration::from_secs(5));
+    let changed = fixture.put("/rest/c", "<> <http://purl.org/dc/terms/title> \"Two\" .").answer().await;
+    assert_eq!(changed.status, StatusCode::NO_CONTENT);
+    let list = fixture.ask(Method::GET, "/rest/c/fcr:versions").header("accept", "text/html").answer().await;
+    let link = list.text().split("href=\"").find(|link| link.contains("fcr:forms?restore=")).unwrap();
+    let version = link.split(['=', '"']).nth(1).unwrap().to_owned();
+    let page = fixture.get(&format!("/rest/c/fcr:forms?restore={version}")).await;
+    assert!(page.text().contains("Restore an earlier version"), "{}", page.text());
+    let form_page = page.text().to_owned();
+    let tag =
+        form_page.split("name=\"etag\" value=\"").nth(1).unwrap().split('"').next().unwrap().replace("&quot;", "\"");
+    let restore = form(&[("action", "restore"), ("version", &version), ("etag", &tag)], None);
+    assert_eq!(location(&send(&fixture, "/rest/c", restore).await), "/rest/c");
+    assert!(fixture.get("/rest/c").await.says("<c> dc:title \"One\" ."));
+
+    let answer = fixture.ask(Method::DELETE, "/rest/c").answer().await;
+    assert_eq!(answer.status, StatusCode::NO_CONTENT);
+    let page = fixture.get("/rest/c/fcr:forms").await;
+    assert!(page.text().contains("Bring back what was deleted"), "{}", page.text());
+    let restore = form(&[("action", "restore"), ("version", ""), ("contents", "true")], None);
+    assert_eq!(location(&send(&fixture, "/rest/c", restore).await), "/rest/c");
+    assert_eq!(fixture.get("/rest/c/in").await.status, StatusCode::OK);
+    assert_eq!(fixture.get("/rest/never/fcr:forms").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_only_read_is_offered_no_change() {
+    let fixture = fixture().await;
+    let page = fixture.ask(Method::GET, "/rest/").header("accept", "text/html").answer().await;
+    assert!(page.text().contains("href=\"/rest/fcr:forms\""), "{}", page.text());
+    let reader = Fixture { router: fixture.router.clone().layer(Extension(ReadsOnly)), ..fixture };
+    for path in ["/rest/", "/rest/fcr:forms"] {
+        let page = reader.ask(Method::GET, path).header("accept", "text/html").answer().await;
+        assert_eq!(page.status, StatusCode::OK, "{path}");
+        assert!(!page.text().contains("<textarea") && !page.text().contains("href=\"/rest/fcr:forms\""), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_that_are_none_are_refused_and_nothing_is_changed() {
+    let fixture = fixture().await;
+    for (body, status) in [
+        (form(&[("action", "explode")], None), StatusCode::BAD_REQUEST),
+        (form(&[], None), StatusCode::BAD_REQUEST),
+        (form(&[("x", "y"); 20], None), StatusCode::BAD_REQUEST),
+        (form(&[("action", "create"), ("title", &"a".repeat(300 << 10))], None), StatusCode::PAYLOAD_TOO_LARGE),
+        (form(&[("action", "create"), ("title", "a")], None)[..60].to_vec(), StatusCode::BAD_REQUEST),
+        (form(&[("action", "delete"), ("sure", "yes"), ("etag", "\"0\"")], None), StatusCode::METHOD_NOT_ALLOWED),
+        (form(&[("action", "restore"), ("version", "no version")], None), StatusCode::BAD_REQUEST),
+        (form(&[("action", "describe"), ("etag", "a\r\nslug: b"), ("turtle", "")], None), StatusCode::BAD_REQUEST),
+    ] {
+        let text = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        assert_eq!(send(&fixture, "/rest", body).await.status, status, "{text}");
+    }
+    let other = fixture.ask(Method::POST, "/rest/fcr:forms").header("content-type", "text/plain").body("x");
+    assert_eq!(other.answer().await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert_eq!(fixture.ask(Method::PUT, "/rest/fcr:forms").answer().await.status, StatusCode::METHOD_NOT_ALLOWED);
+    let root = fixture.get("/rest/").await;
+    assert_eq!(root.objects(ROOT, "contains"), [format!("{ROOT}volumes")], "{}", root.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_names_the_request_that_it_made() {
+    let fixture = fixture().await;
+    let body = form(&[("action", "create"), ("title", "a")], None);
+    let asked = fixture.ask(Method::POST, "/rest/fcr:forms");
+    let asked = asked.header("content-type", &format!("multipart/form-data; boundary={BOUNDARY}")).body(body);
+    let acted = asked.response().await.extensions().get::<Acted>().cloned();
+    assert_eq!(acted, Some(Acted { method: Method::POST, path: "/rest/".to_owned() }));
+}

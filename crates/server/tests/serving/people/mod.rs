@@ -1,0 +1,78 @@
+//! Pages for people in a real browser: a person signs in, fills forms in and sends them, at two
+//! sizes of the window, in light and dark, and axe-core finds nothing that is hard to use.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+use server::config::Access;
+use tokio::process::Command;
+
+use crate::browser::browser;
+use crate::support::{PATIENCE, Server, VOLUME, not_run, soon};
+
+/// What Node.js needs: a driver of browsers, and checks of accessibility.
+const PACKAGES: [&str; 2] = ["puppeteer-core@24.43.1", "axe-core@4.14.1"];
+
+/// The folder with the packages, which are fetched once and kept from run to run.
+async fn packages() -> PathBuf {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(PACKAGES.join("-").replace('@', "-"));
+    if !kept.join("node_modules/axe-core/package.json").exists() {
+        std::fs::create_dir_all(&kept).unwrap();
+        let mut install = Command::new("npm");
+        install.args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&kept);
+        let installed = soon("the packages", install.args(PACKAGES).kill_on_drop(true).output()).await.unwrap();
+        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    }
+    kept
+}
+
+/// Whether Node.js is installed. If not, that is reported.
+fn has_node() -> bool {
+    let tried = std::process::Command::new("npm").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let is_there = tried.is_ok_and(|end| end.success());
+    if !is_there {
+        not_run("forms in a browser: npm is not installed");
+    }
+    is_there
+}
+
+#[tokio::test]
+async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_without_a_script() {
+    let Some(browser) = browser() else { return };
+    if !has_node() {
+        return;
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let browser =
+        std::env::split_paths(&folders).map(|folder| folder.join(browser)).find(|file| file.exists()).unwrap();
+    let (server, folder) = Server::start(|config| config.auth.write = Access::Token).await;
+    let token = server.token("jane").await;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serving/people/visit.mjs");
+    let upload = folder.path().join("letter.txt");
+    std::fs::write(&upload, "Dear Jane").unwrap();
+    let screenshots = std::env::var_os("PENATES_SCREENSHOTS").unwrap_or_default();
+    let mut visit = Command::new("node");
+    visit.arg(&script).arg(packages().await).arg(browser).arg(format!("http://{}/", server.http()));
+    visit.arg(&token).arg(&upload).arg(VOLUME).arg(screenshots).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, visit.output()).await.expect("the browser took too long").unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(seen["violations"], Value::Array(Vec::new()), "{seen:#}");
+    assert_eq!(seen["overflows"], Value::Array(Vec::new()), "{seen:#}");
+    assert!(seen["pages"].as_u64().unwrap() >= 12, "{seen:#}");
+    let titles: Vec<_> = seen["titles"].as_array().unwrap().iter().map(|title| title.as_str().unwrap()).collect();
+    for title in ["Sign in", "Repository", "Letters from <b>Rome</b>", "Changed", "letter.txt"] {
+        assert!(titles.contains(&title), "{title}: {titles:?}");
+    }
+    assert_eq!(server.get("/rest/Letters-from-%3Cb%3ERome%3C%2Fb%3E").await.status, StatusCode::GONE);
+
+    // Each change is in the audit, as the person's, and as the request that it was.
+    let events = server.admin(Method::GET, "/admin/audit?kind=change&token=jane").await.text();
+    for change in ["\"POST\"", "\"PUT\"", "\"DELETE\""] {
+        assert!(events.contains(change), "{change} is not in {events}");
+    }
+    assert!(!events.contains("fcr:forms"), "{events}");
+    server.end().await;
+}

@@ -1,0 +1,102 @@
+// A person with a browser that runs no scripts. Prints what was seen as one JSON object.
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+const [packages, executablePath, base, token, upload, volume, screenshots] = process.argv.slice(2);
+const require = createRequire(join(packages, 'package.json'));
+const puppeteer = require('puppeteer-core');
+const axe = require('axe-core');
+
+const LOOKS = [
+  { name: 'desktop', width: 1280, height: 900, scheme: 'light' },
+  { name: 'phone', width: 360, height: 800, scheme: 'dark' },
+];
+const seen = { pages: 0, titles: [], violations: [], overflows: [] };
+
+const browser = await puppeteer.launch({
+  executablePath,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
+});
+const page = await browser.newPage();
+await page.setJavaScriptEnabled(false);
+
+// Looks at the present page, at each size and in each colour scheme.
+async function look() {
+  seen.pages += 1;
+  const title = await page.$eval('h1', (heading) => heading.textContent);
+  seen.titles.push(title);
+  for (const { name, width, height, scheme } of LOOKS) {
+    await page.setViewport({ width, height });
+    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+    await page.evaluate(axe.source);
+    const found = await page.evaluate(async () => (await axe.run()).violations);
+    for (const { id, nodes } of found) {
+      seen.violations.push({ page: title, look: name, id, at: nodes.map((node) => node.html).slice(0, 3) });
+    }
+    const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    if (excess > 0) seen.overflows.push({ page: title, look: name, excess });
+    if (screenshots) {
+      const file = `${String(seen.pages).padStart(2, '0')}-${name}.png`;
+      await page.screenshot({ path: join(screenshots, file), fullPage: true });
+    }
+  }
+}
+
+async function go(path) {
+  await page.goto(new URL(path, base).href);
+  await look();
+}
+
+async function follow(text) {
+  const link = await page.$(`::-p-xpath(//a[normalize-space()="${text}"])`);
+  if (!link) throw new Error(`no link ${text} on ${page.url()}`);
+  await Promise.all([page.waitForNavigation(), link.click()]);
+  await look();
+}
+
+async function press(text) {
+  const button = await page.$(`::-p-xpath(//button[normalize-space()="${text}"])`);
+  if (!button) throw new Error(`no button ${text} on ${page.url()}`);
+  await Promise.all([page.waitForNavigation(), button.click()]);
+  await look();
+}
+
+async function type(selector, text) {
+  await page.$eval(selector, (field) => { field.value = ''; });
+  await page.type(selector, text);
+}
+
+await go('rest/fcr:forms');                       // It offers nothing to a stranger.
+await follow('Account');
+await type('#token', 'no such token');
+await press('Sign in');
+await type('#token', token);
+await press('Sign in');
+await go('rest/');
+await follow('Change');
+await type('#create-title', 'Letters from <b>Rome</b>');
+await press('Add');
+await follow('Change');
+await (await page.$('#upload-file')).uploadFile(upload);
+await press('Upload');
+await go('rest/Letters-from-%3Cb%3ERome%3C%2Fb%3E');
+await follow('Change');
+await type('#describe-turtle', 'this is no Turtle');
+await press('Save');
+await type('#describe-turtle', '<> <http://purl.org/dc/terms/title> "Changed" .');
+await press('Save');
+await follow('Versions');
+await press('Compare');
+await page.goBack();
+await follow('Restore');
+await press('Restore');
+await follow('Change');
+await page.click('input[name="sure"]');
+await press('Delete');
+await go('rest/Letters-from-%3Cb%3ERome%3C%2Fb%3E');
+await go('rest/volumes');
+await go(`rest/volumes/${volume}`);
+await go('sign-in');
+await press('Sign out');
+await browser.close();
+console.log(JSON.stringify(seen));
