@@ -28,6 +28,7 @@ mod past;
 mod races;
 mod search;
 mod shards;
+mod transactions;
 mod tree;
 mod unsure;
 mod versions;

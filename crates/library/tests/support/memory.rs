@@ -15,8 +15,8 @@ use heads::keys;
 use parking_lot::Mutex;
 use store::{
     Call, Capabilities, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Direction, Expect,
-    Guard, Health, Limits, NewRow, Outcome, PlainRows, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult,
-    Strength, Table, UnixMillis, WalkPage,
+    Guard, Health, Limits, NewRow, Outcome, PlainRows, PlainValue, Removal, Row, Rows, Scan, Step, Store, StoreError,
+    StoreResult, Strength, Table, UnixMillis, WalkPage,
 };
 
 pub use super::fault::*;
@@ -450,7 +450,16 @@ impl State {
                 }
                 self.rows.insert(key(sort), (value.clone(), Some(guard.clone())));
             }
-            Step::Replace { .. } => unreachable!("no protocol of the library replaces a row by its value"),
+            Step::Replace { sort, expect, then, .. } => {
+                let stands = self.row(&key(sort));
+                if stands.as_ref().map(PlainValue::of) != *expect {
+                    return Some(Outcome::Refused { step: index, stands });
+                }
+                match then {
+                    Some(then) => _ = self.rows.insert(key(sort), (then.value.clone(), None)),
+                    None => _ = self.rows.remove(&key(sort)),
+                }
+            }
             Step::Remove { rows: Removal::Rows(sorts), .. } => {
                 for sort in sorts {
                     self.rows.remove(&key(sort));
