@@ -53,7 +53,7 @@ async fn a_server_that_dies_at_any_step_leaves_all_of_a_transaction_or_nothing()
         } else {
             none += 1
         }
-        assert_sound(&faulty.library).await;
+        assert_sound(&faulty.library, &faulty.clock, &["a", "a/s", "a/d", "x", "x/y"]).await;
         // Nothing stays behind.
         faulty.clock.advance(Duration::from_secs(2 * 3_600));
         for _ in 0..2 {
