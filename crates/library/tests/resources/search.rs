@@ -289,7 +289,7 @@ async fn a_writer_that_dies_at_any_step_leaves_an_index_that_another_one_sets_ri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_search_finds_what_a_scan_of_everything_finds() {
-    let seeds = if ON_CASSANDRA { 1 } else { 12 };
+    let seeds = if ON_CASSANDRA { 1 } else { 5 };
     for seed in 0..seeds {
         let fixture = lone_fixture().await;
         let library = &fixture.library;
