@@ -251,12 +251,11 @@ impl Indexer {
         let outgrown = || held.state.live.is_some_and(Generation::is_outgrown).then(|| "it has grown".to_owned());
         let first = || held.state.live.is_none().then(|| "there was none".to_owned());
         let wanted = held.state.wanted.clone();
-        if wanted.is_some() || held.state.building.is_none() {
-            if let Some(why) = wanted.or_else(first).or_else(outgrown) {
-                self.begin(held, why).await?;
-                if !self.save(held).await? {
-                    return Ok(Turn::Worked);
-                }
+        let is_free = wanted.is_some() || held.state.building.is_none();
+        if let Some(why) = wanted.or_else(first).or_else(outgrown).filter(|_| is_free) {
+            self.begin(held, why).await?;
+            if !self.save(held).await? {
+                return Ok(Turn::Worked);
             }
         }
         let Some(cursor) = held.state.cursor else { return Ok(Turn::Worked) };
