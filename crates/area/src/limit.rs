@@ -1,4 +1,5 @@
-//! One limit, as it is written in the scope of a token: `volumes:hvd.*` or `rest:/collections/maps`.
+//! One limit, as it is written in the scope of a token: `volumes:hvd.*` or
+//! `rest:/collections/maps`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head;
-use store::{Class, NewRow, Outcome, Row, Scan, Step, Table, UnixMillis};
+use store::{Class, NewRow, Outcome, Scan, Step, Table, UnixMillis};
 
-use crate::event::{Actor, EventRecord};
+use crate::event::{Actor, Event, EventKind, EventRecord, EventResult};
 use crate::handle::Audit;
 use crate::keys::{self, Part};
-use crate::record::{AuditEntry, AuditRecord, Requester};
+use crate::record::{AuditEntry, AuditRecord, DamagedRecord, Requester};
 
 /// What is stored in place of a name. No token can have this name.
 pub const ERASED: &str = "(erased)";
@@ -28,13 +28,17 @@ pub enum Whom {
     Token(String),
     /// Whoever came from an address: the address, and the program. Names of tokens stay.
     Address(IpAddr),
+    /// A user of this machine: its name, with the programs it used.
+    User(String),
 }
 
 /// What was erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erased {
-    /// Records that were replaced.
+    /// Records that were replaced because they named the person.
     pub records: u64,
+    /// Records that cannot be read. Nobody knows whom they name.
+    pub damaged: u64,
     /// Records before this time were read. Later ones are left as they are.
     pub until: UnixMillis,
 }
@@ -43,9 +47,12 @@ impl Audit {
     /// Replaces the records before a time that name a person. It may be interrupted, and repeated:
     /// a record that was replaced names nobody any more.
     ///
+    /// Records that cannot be read are replaced by ones that name nobody if `with_damaged`, and
+    /// left otherwise.
+    ///
     /// Servers that share a store replace rows by their clocks. So records that are younger than
     /// these may differ (`clock_skew_max`) are left.
-    pub async fn erase(&self, whom: &Whom, before: UnixMillis) -> ObjectsResult<Erased> {
+    pub async fn erase(&self, whom: &Whom, before: UnixMillis, with_damaged: bool) -> ObjectsResult<Erased> {
         let heads = &self.heads;
         let settled = match heads.store().capabilities().is_shared {
             true => UnixMillis(heads.clock().now().0.saturating_sub(millis(heads.options().clock_skew_max))),
@@ -55,30 +62,38 @@ impl Audit {
         // Records that this server has not written yet, or will write again. Those that begin from
         // now on are not before `until`.
         self.auditor().finish().await;
-        let mut records = 0;
+        let mut erased = Erased { records: 0, damaged: 0, until };
         for part in self.parts(UnixMillis(0), until).await? {
-            records += self.erase_in(&part, whom, until).await?;
+            self.erase_in(&part, whom, with_damaged, &mut erased).await?;
         }
-        Ok(Erased { records, until })
+        Ok(erased)
     }
 
-    async fn erase_in(&self, part: &Part, whom: &Whom, until: UnixMillis) -> ObjectsResult<u64> {
+    async fn erase_in(&self, part: &Part, whom: &Whom, with_damaged: bool, all: &mut Erased) -> ObjectsResult<()> {
+        let until = all.until;
         let partition = part.partition();
         let whole = Scan::prefix(Bytes::new(), SCAN_BYTES);
         let mut next = Some(Scan { to: Some(keys::sort_from(until)), ..whole });
-        let mut records = 0;
         while let Some(scan) = next {
             let call = self.heads.call(Class::Audit);
             let page = self.heads.store().scan(call, Table::Audit, &partition, scan.clone()).await?;
-            let rows: Vec<NewRow> =
-                page.rows.iter().filter_map(|row| erased(row, whom).transpose()).collect::<ObjectsResult<_>>()?;
-            records += rows.len() as u64;
+            let mut rows = Vec::new();
+            for row in &page.rows {
+                let entry = AuditEntry::of(row);
+                let is_damaged = matches!(entry, AuditEntry::Damaged(_));
+                all.damaged += u64::from(is_damaged);
+                let Some(value) = erased(entry, whom)? else { continue };
+                if !is_damaged || with_damaged {
+                    rows.push(NewRow::new(row.sort.clone(), value));
+                    all.records += u64::from(!is_damaged);
+                }
+            }
             if !rows.is_empty() {
                 self.replace(Step::Put { table: Table::Audit, partition: partition.clone(), rows }).await?;
             }
             next = scan.resumed(page.next);
         }
-        Ok(records)
+        Ok(())
     }
 
     async fn replace(&self, step: Step) -> ObjectsResult<()> {
@@ -94,14 +109,17 @@ fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The row without the person; `None`: it does not name that person.
-fn erased(row: &Row, whom: &Whom) -> ObjectsResult<Option<NewRow>> {
-    let value = match AuditEntry::of(row) {
+/// The value without the person; `None`: it does not name that person. One that cannot be read may.
+fn erased(entry: AuditEntry, whom: &Whom) -> ObjectsResult<Option<Bytes>> {
+    let value = match entry {
         AuditEntry::Record(record) => erased_record(record, whom).map(|record| head::seal(&record)),
         AuditEntry::Event(record) => erased_event(record, whom).map(|record| head::seal(&record)),
-        AuditEntry::Damaged(_) => None,
+        AuditEntry::Damaged(DamagedRecord { at, .. }) => {
+            let event = Event::of(EventKind::Change, "(damaged)", ERASED, EventResult::Unknown);
+            Some(head::seal(&EventRecord { at, event }))
+        }
     };
-    Ok(value.transpose()?.map(|value| NewRow::new(row.sort.clone(), value)))
+    value.transpose()
 }
 
 fn erased_record(record: AuditRecord, whom: &Whom) -> Option<AuditRecord> {
@@ -128,11 +146,14 @@ fn erased_event(mut record: EventRecord, whom: &Whom) -> Option<EventRecord> {
         Whom::Address(from) if address == &Some(*from) => {
             Some(Actor { token: token.clone().or(erased), user: user.clone(), ..Actor::default() })
         }
+        Whom::User(name) if user.as_ref() == Some(name) => {
+            Some(Actor { token: token.clone(), user: erased, address: *address, agent: None })
+        }
         _ => None,
     };
     let is_named = match whom {
         Whom::Token(name) => record.event.target.strip_prefix(TOKENS) == Some(name),
-        Whom::Address(_) => false,
+        Whom::Address(_) | Whom::User(_) => false,
     };
     if actor.is_none() && !is_named {
         return None;

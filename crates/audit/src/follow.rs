@@ -1,7 +1,7 @@
 //! Follows the audit: what was written since a reader looked last.
 //!
-//! A follower reads up to a time before which all records are written, and goes on from there. So the
-//! time is its cursor: whoever reads from it later misses nothing, and gets nothing twice.
+//! A follower reads up to a time before which all records are written, and goes on from there. So
+//! the time is its cursor: whoever reads from it later misses nothing, and gets nothing twice.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::handle::Audit;
 use crate::keys::{self, Part};
 use crate::record::AuditEntry;
 
-/// How far a follower stays behind. The id of a record is made a moment before the record waits to be
-/// written.
+/// How far a follower stays behind. The id of a record is made a moment before the record waits to
+/// be written.
 const BEHIND: Duration = Duration::from_secs(1);
 
 /// How often a follower looks, if this process alone writes to the store.
@@ -26,8 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY_SHARED: Duration = Duration::from_secs(60);
 
 impl Audit {
-    /// A time before which everything is written that ever will be: a second ago or, if servers share
-    /// the store, as much as their clocks may differ.
+    /// A time before which everything is written that ever will be: a second ago or, if servers
+    /// share the store, as much as their clocks may differ.
     ///
     /// Errors: records of this process wait and cannot be written.
     pub async fn written_until(&self) -> ObjectsResult<UnixMillis> {
@@ -44,9 +44,9 @@ impl Audit {
         if self.is_shared() { LOOK_EVERY_SHARED } else { LOOK_EVERY }
     }
 
-    /// Streams what was written from `from` (inclusive) to `to` (exclusive), for a follower that has
-    /// read everything before since this process began. If this process alone writes to the store,
-    /// only its own records can be new, and they are found without a list of all partitions.
+    /// Streams what was written from `from` (inclusive) to `to` (exclusive), for a follower that
+    /// has read everything before since this process began. If this process alone writes to the
+    /// store, only its own records can be new, and they are found without a list of all partitions.
     pub fn read_new(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
         if self.is_shared() {
             return self.read(from, to);

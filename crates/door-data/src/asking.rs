@@ -42,8 +42,8 @@ impl<S: Sync> FromRequestParts<S> for Within {
     }
 }
 
-/// The volume in `{id}` of the path: its id, percent-encoded as one segment, or its cleaned form. It
-/// is within the client's area.
+/// The volume in `{id}` of the path: its id, percent-encoded as one segment, or its cleaned form.
+/// It is within the client's area.
 pub struct VolumePath(pub VolumeId);
 
 impl<S: Send + Sync> FromRequestParts<S> for VolumePath {

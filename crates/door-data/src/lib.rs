@@ -110,9 +110,9 @@ fn in_time(door: Arc<DataDoor>) -> Router<Arc<DataDoor>> {
         .route_layer(middleware::from_fn_with_state(door, in_time::around))
 }
 
-/// Whether this door keeps to a client's [`area::Area`] in a route of it. It does so in two ways: no
-/// handler gets a volume of the path that is outside, and lists are checked or filtered. A route that
-/// is not named here is not for limited clients.
+/// Whether this door keeps to a client's [`area::Area`] in a route of it. It does so in two ways:
+/// no handler gets a volume of the path that is outside, and lists are checked or filtered. A route
+/// that is not named here is not for limited clients.
 pub fn keeps_to_area(route: &str) -> bool {
     let member = |of: &str| matches!(of, "" | "/pages/" | "/pages/{seq}" | "/mets" | "/record");
     if let Some(of_volume) = route.strip_prefix("/volumes/{id}") {

@@ -30,9 +30,9 @@ pub struct ListRequest<'door> {
 }
 
 impl<'door> ListRequest<'door> {
-    /// Reads a request, and checks the policies as far as that is possible without the store, and that
-    /// all volumes are within the client's area. With `None` the parameters decide between volumes and
-    /// pages.
+    /// Reads a request, and checks the policies as far as that is possible without the store, and
+    /// that all volumes are within the client's area. With `None` the parameters decide between
+    /// volumes and pages.
     pub async fn read(
         door: &'door DataDoor,
         retrieval: Option<Retrieval>,

@@ -12,8 +12,8 @@ use crate::reason::Reason;
 /// size.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// The field `WWW-Authenticate` of a response to a client whose token does not allow enough (RFC 6750,
-/// section 3.1).
+/// The field `WWW-Authenticate` of a response to a client whose token does not allow enough (RFC
+/// 6750, section 3.1).
 pub const INSUFFICIENT_SCOPE: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"Penates\", error=\"insufficient_scope\"");
 

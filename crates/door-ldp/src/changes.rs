@@ -73,8 +73,8 @@ impl LdpRequest {
         Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for, refers_to })
     }
 
-    /// The resource to which a container gives members. It is changed by that, in a way, so it has to be
-    /// within the client's area.
+    /// The resource to which a container gives members. It is changed by that, in a way, so it has
+    /// to be within the client's area.
     pub fn members_for(
         &self,
         membership: &Membership,

@@ -153,8 +153,8 @@ pub struct SeenAs {
 const MEMBERS: [&str; 3] = ["pages/{seq}", "mets", "record"];
 
 /// Whether this door keeps to a client's [`area::Area`] in a route of it, below this base path. It
-/// does: no request reaches a method for a resource that is not within. A route that is not named here
-/// is not for limited clients.
+/// does: no request reaches a method for a resource that is not within. A route that is not named
+/// here is not for limited clients.
 pub fn keeps_to_area(base: &str, route: &str) -> bool {
     let of_volume = |rest: &str| rest.is_empty() || MEMBERS.iter().any(|member| rest.strip_prefix('/') == Some(member));
     match route.strip_prefix(base) {

@@ -248,8 +248,8 @@ pub async fn giving_members(
     Ok(giving)
 }
 
-/// The other containers within an area that gave a resource members when exactly the revisions below
-/// `below` had been made, as they were then.
+/// The other containers within an area that gave a resource members when exactly the revisions
+/// below `below` had been made, as they were then.
 pub async fn giving_members_as_of(
     library: &Library,
     area: &Area,

@@ -70,8 +70,8 @@ pub struct LdpRequest {
 }
 
 impl LdpRequest {
-    /// Finds out what a request asks for. It fails if that is not within the client's area. Parts of a
-    /// resource, and its states in time, are within if it is.
+    /// Finds out what a request asks for. It fails if that is not within the client's area. Parts
+    /// of a resource, and its states in time, are within if it is.
     pub fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
         let party = extensions.get::<Requester>().map(Requester::party).unwrap_or_default();

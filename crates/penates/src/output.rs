@@ -72,8 +72,8 @@ impl Output {
     }
 }
 
-/// Completes when the reader of standard output has left. It never does if that cannot be known: it can
-/// of pipes.
+/// Completes when the reader of standard output has left. It never does if that cannot be known: it
+/// can of pipes.
 pub async fn reader_left() {
     let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
     let has_left = match stdout {

@@ -5,8 +5,8 @@
 //!
 //! A token may be limited to some volumes and resources (its [`Area`]). Then the doors decide about
 //! single objects, and here is decided which routes it may use at all: those that declare that they
-//! keep to an area, and no others. A limited client has no right that it does not need the token for:
-//! it is held to its limits also where reading is open to everybody.
+//! keep to an area, and no others. A limited client has no right that it does not need the token
+//! for: it is held to its limits also where reading is open to everybody.
 
 use std::sync::Arc;
 

@@ -252,7 +252,8 @@ impl App {
     /// The records door, if the Redis protocol is spoken: the configuration names an address for
     /// it, or the service manager has given a socket.
     ///
-    /// Errors: the store cannot do what the configuration asks for, or its records have another mode.
+    /// Errors: the store cannot do what the configuration asks for, or its records have another
+    /// mode.
     pub(crate) fn records_door(&self, is_given: bool) -> BoxFuture<'_, Result<Option<Arc<Door>>, ServerError>> {
         async move {
             let refuse = |reason| Err(ServerError::Door { door: "the records door", reason });
@@ -479,8 +480,9 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::config::{FixityConfig, RecordsDurability};
+    use crate::config::{Access, FixityConfig, RecordsDurability};
     use crate::store_check::KEPT;
+    use crate::tokens::NewToken;
 
     async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
         app_with(Config::default()).await
@@ -649,6 +651,22 @@ mod tests {
         assert_eq!(answer(&network, Method::GET, "/records/a").await.status(), StatusCode::NOT_FOUND);
         assert_eq!(answer(&network, Method::POST, "/records:batchGet").await.status(), StatusCode::OK);
         assert_eq!(answer(&trusted, Method::DELETE, "/records/a").await.status(), StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn a_limited_token_gets_nothing_of_the_records_although_they_are_open() {
+        let mut config = Config::default();
+        config.auth.write = Access::Open;
+        let (app, _faults, _folder) = app_with(config).await;
+        let scopes = Some("read write volumes:a.* rest:/".parse().unwrap());
+        let secret = app.tokens.create(NewToken { name: "a", scopes, expires: None }).await.unwrap();
+        let policy = app.policy(Via::Network);
+        let rights = |token: Option<&str>| {
+            let rights = door_records::Access::rights(&policy, token.map(str::as_bytes)).unwrap();
+            (rights.read, rights.write)
+        };
+        assert_eq!(rights(None), (true, true));
+        assert_eq!(rights(Some(secret.reveal())), (false, false));
     }
 
     #[tokio::test]

@@ -49,8 +49,8 @@ pub(crate) fn network_routes(door: AuditDoor) -> Router {
 }
 
 /// The query: a period (from, inclusive, to, exclusive, RFC 3339), conditions, and whether what is
-/// written from now on is wanted too. For the administrator: whether only the most requested volumes
-/// are wanted.
+/// written from now on is wanted too. For the administrator: whether only the most requested
+/// volumes are wanted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
@@ -198,8 +198,9 @@ struct Follower {
     has_looked: bool,
 }
 
-/// The entries from the follower's place on, and those that are written later. After each look a line
-/// says how far it has come. It ends when the server stops, or when the client's token is revoked.
+/// The entries from the follower's place on, and those that are written later. After each look a
+/// line says how far it has come. It ends when the server stops, or when the client's token is
+/// revoked.
 fn followed(follower: Follower) -> Lines {
     let looks = stream::try_unfold(follower, |mut follower| async move {
         let Some(lines) = follower.look().await? else { return Ok::<_, BoxError>(None) };
@@ -235,20 +236,26 @@ impl Follower {
     }
 }
 
-/// The form of `POST /admin/audit/erase`: a token or an address, and until when. It is a form, so
-/// that neither the log nor the audit names the person.
+/// The form of `POST /admin/audit/erase`: a token, an address or a user, until when, and whether
+/// records that cannot be read are replaced too. It is a form, so that neither the log nor the
+/// audit names the person.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ErasedPerson {
     token: Option<String>,
     address: Option<IpAddr>,
+    user: Option<String>,
     before: Option<Timestamp>,
+    #[serde(default)]
+    damaged: bool,
 }
 
-/// How many records named the person, and until when (RFC 3339) all do so no more.
+/// How many records named the person, how many cannot be read, and until when (RFC 3339) all others
+/// name the person no more.
 #[derive(Serialize)]
 struct ErasedRecords {
     records: u64,
+    damaged: u64,
     until: String,
 }
 
@@ -256,15 +263,16 @@ async fn erase(
     State(AuditDoor { library, .. }): State<AuditDoor>,
     Form(person): Form<ErasedPerson>,
 ) -> Result<Json<ErasedRecords>, Response> {
-    let whom = match (person.token, person.address) {
-        (Some(token), None) => Whom::Token(token),
-        (None, Some(address)) => Whom::Address(address),
-        _ => return Err(problem::respond(Reason::INVALID, "name a token or an address, and one of them only")),
+    let whom = match (person.token, person.address, person.user) {
+        (Some(token), None, None) => Whom::Token(token),
+        (None, Some(address), None) => Whom::Address(address),
+        (None, None, Some(user)) => Whom::User(user),
+        _ => return Err(problem::respond(Reason::INVALID, "name a token, an address or a user, and one of them only")),
     };
     let before = person.before.map_or(UnixMillis(u64::MAX), unix_millis);
-    let erased = library.audit.erase(&whom, before).await;
-    let Erased { records, until } = erased.map_err(|error| problem::of_library(&error))?;
-    Ok(Json(ErasedRecords { records, until: rfc_3339(until) }))
+    let erased = library.audit.erase(&whom, before, person.damaged).await;
+    let Erased { records, damaged, until } = erased.map_err(|error| problem::of_library(&error))?;
+    Ok(Json(ErasedRecords { records, damaged, until: rfc_3339(until) }))
 }
 
 fn rfc_3339(time: UnixMillis) -> String {

@@ -43,8 +43,8 @@ impl FormatLevel {
     /// new.
     pub const AUDIT_CHANGES: FormatLevel = FormatLevel(7);
 
-    /// Tokens may be limited to some volumes and resources. It is the same level: no release had one
-    /// without the other.
+    /// Tokens may be limited to some volumes and resources. It is the same level: no release had
+    /// one without the other.
     pub const LIMITED_TOKENS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
     /// The change feed may name who made a change. It is the same level too.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use audit::{Actor, AuditEntry, Conditions, Event, EventKind, EventResult, Requester, Whom};
 use futures::TryStreamExt;
 use hathi::Seq;
-use heads::LibraryOptions;
-use store::UnixMillis;
+use heads::{LibraryOptions, RevisionClock};
 use store::faults::{Fault, Kind};
+use store::{Call, Class, Clock, Deadline, NewRow, Step, Store, Table, UnixMillis};
 
 use crate::bench::{Bench, bench, bench_with};
 use crate::support::id;
@@ -138,16 +138,16 @@ async fn a_person_is_erased_and_what_was_done_stays() {
     let whom = Whom::Token("jane".to_owned());
     // It is interrupted, and repeated.
     bench.faults.next(Kind::Run, Fault::UnknownApplied);
-    bench.library.audit.erase(&whom, FOREVER).await.unwrap_err();
-    bench.library.audit.erase(&whom, FOREVER).await.unwrap();
-    assert_eq!(bench.library.audit.erase(&whom, FOREVER).await.unwrap().records, 0);
+    bench.library.audit.erase(&whom, FOREVER, false).await.unwrap_err();
+    bench.library.audit.erase(&whom, FOREVER, false).await.unwrap();
+    assert_eq!(bench.library.audit.erase(&whom, FOREVER, false).await.unwrap().records, 0);
     let found = entries(&bench).await;
     let shown = format!("{found:?}");
     assert_eq!((found.len(), shown.contains("jane")), (6, false), "{shown}");
     assert!(shown.contains("/admin/tokens/(erased)") && shown.contains("joan"), "{shown}");
 
     let from = Whom::Address("192.0.2.7".parse().unwrap());
-    let erased = bench.library.audit.erase(&from, FOREVER).await.unwrap();
+    let erased = bench.library.audit.erase(&from, FOREVER, false).await.unwrap();
     assert_eq!(erased.records, 3, "what joan did");
     let shown = format!("{:?}", entries(&bench).await);
     assert!(!shown.contains("192.0.2.7") && shown.contains("joan"), "{shown}");
@@ -161,8 +161,61 @@ async fn only_records_before_a_time_are_erased() {
         bench.clock.advance(HOUR);
     }
     let before = UnixMillis(crate::support::START.0 + 1_800_000);
-    let erased = bench.library.audit.erase(&Whom::Token("jane".to_owned()), before).await.unwrap();
+    let erased = bench.library.audit.erase(&Whom::Token("jane".to_owned()), before, false).await.unwrap();
     assert_eq!((erased.records, erased.until), (1, before));
     let kept: Vec<_> = events(&bench).await.into_iter().filter(|event| event.actor == jane()).collect();
     assert_eq!(kept, [change(jane(), "/rest/late")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_the_machine_is_erased_and_records_that_cannot_be_read_if_that_is_wanted() {
+    let bench = bench().await;
+    let auditor = bench.library.audit.auditor();
+    let of_jane = Actor { user: Some("jane".to_owned()), agent: Some("a program".to_owned()), ..Actor::default() };
+    auditor.event(&change(of_jane, "/rest/a")).await.unwrap();
+    auditor.event(&change(Actor { user: Some("joan".to_owned()), ..Actor::default() }, "/rest/b")).await.unwrap();
+    let hour = u32::try_from(bench.clock.now().0 / 3_600_000).unwrap().to_be_bytes();
+    let id = RevisionClock::new(bench.clock.clone(), &store::SystemRandom).mint();
+    let put = Step::Put {
+        table: Table::Audit,
+        partition: [b"h/".as_slice(), &hour, b"a writer", &[0; 4]].concat().into(),
+        rows: vec![NewRow::new(id.0.to_vec(), "no record, but the name jane")],
+    };
+    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
+    assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
+    bench.clock.advance(HOUR);
+    let whom = Whom::User("jane".to_owned());
+    let erase = async |with_damaged| {
+        let erased = bench.library.audit.erase(&whom, FOREVER, with_damaged).await.unwrap();
+        (erased.records, erased.damaged)
+    };
+    assert_eq!(erase(false).await, (1, 1));
+    let shown = format!("{:?}", entries(&bench).await);
+    assert!(!shown.contains("jane") && !shown.contains("a program") && shown.contains("joan"), "{shown}");
+    assert_eq!([erase(true).await, erase(true).await], [(0, 1), (0, 0)]);
+    let mut targets: Vec<_> = events(&bench).await.into_iter().map(|event| event.target).collect();
+    targets.sort();
+    assert_eq!(targets, ["(erased)", "/rest/a", "/rest/b"], "that there was a record stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_reads_each_record_once_also_those_of_the_next_hour() {
+    let bench = bench().await;
+    let audit = &bench.library.audit;
+    let record = async |target| audit.auditor().event(&change(jane(), target)).await.unwrap();
+    let read = async |from, until| {
+        let entries: Vec<_> = audit.read_new(from, until).try_collect().await.unwrap();
+        entries.len()
+    };
+    record("/rest/a").await;
+    assert_eq!(read(UnixMillis(0), audit.written_until().await.unwrap()).await, 0, "it is behind by a second");
+    bench.clock.advance(Duration::from_secs(2));
+    let first = audit.written_until().await.unwrap();
+    record("/rest/b").await;
+    bench.clock.advance(HOUR);
+    record("/rest/c").await;
+    bench.clock.advance(Duration::from_secs(2));
+    let second = audit.written_until().await.unwrap();
+    let from = UnixMillis(first.0 - 3_600_000);
+    assert_eq!([read(from, first).await, read(first, second).await, read(second, second).await], [1, 2, 0]);
 }

@@ -45,9 +45,10 @@ struct NamedToken {
     /// Its name, which the audit records with each request.
     name: String,
     /// What it allows: `read`, `write` (with reading), `metrics` (metrics and statistics alone) and
-    /// `admin` (metrics, and what operators see, such as fixity). Give it several times for several.
-    /// Without it, a token allows `read` and `write`. `volumes:PATTERN` (with `*` for any characters)
-    /// and `rest:/PATH` limit reading and writing to these volumes and trees of the repository.
+    /// `admin` (metrics, and what operators see, such as fixity). Give it several times for
+    /// several. Without it, a token allows `read` and `write`. `volumes:PATTERN` (with `*` for any
+    /// characters) and `rest:/PATH` limit reading and writing to these volumes and trees of the
+    /// repository.
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// After how long it is no longer valid, for example `12h` or `30days`. Without it, it does not

@@ -1,8 +1,8 @@
 //! The feed as a collection in pages (Activity Streams 2.0, section 5), oldest event first.
 //!
 //! The address of a page names a place in the feed, so it stays the same: `?after=` a cursor has
-//! the events that come next, and `?before=` one those directly before it. A page of a limited client
-//! lacks the events that are not for it.
+//! the events that come next, and `?before=` one those directly before it. A page of a limited
+//! client lacks the events that are not for it.
 
 use ::feed::{Cursor, Feed};
 use area::Area;

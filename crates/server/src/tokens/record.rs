@@ -2,8 +2,8 @@
 //!
 //! Version 1 has no scopes: such a token allows everything that tokens allowed then. Version 2 is
 //! written only at [`FormatLevel::SCOPES`] and later, because an earlier program would let a token
-//! do more than its scopes say. Version 3 has limits, and is written for tokens with limits only, at
-//! [`FormatLevel::LIMITED_TOKENS`] and later, for the same reason.
+//! do more than its scopes say. Version 3 has limits, and is written for tokens with limits only,
+//! at [`FormatLevel::LIMITED_TOKENS`] and later, for the same reason.
 
 use std::collections::BTreeSet;
 

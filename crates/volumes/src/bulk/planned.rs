@@ -57,8 +57,8 @@ impl BulkPlan {
         (lists + names + errors) as u64
     }
 
-    /// Whether all volumes that it has, or says that it lacks, are within an area; otherwise one that
-    /// is not.
+    /// Whether all volumes that it has, or says that it lacks, are within an area; otherwise one
+    /// that is not.
     pub fn check_within(&self, area: &Area) -> ObjectsResult<Result<(), OutsideArea>> {
         if !area.is_limited() {
             return Ok(Ok(()));

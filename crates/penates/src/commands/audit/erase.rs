@@ -15,14 +15,23 @@ use crate::reach::Reached;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates audit erase --token jane@example.org
-  penates audit erase --address 192.0.2.7 --before 2026-06-01T00:00:00Z")]
+  penates audit erase --address 192.0.2.7 --before 2026-06-01T00:00:00Z
+  penates audit erase --user jane --damaged")]
 pub(super) struct EraseArgs {
     /// Erase the name of this token, and the addresses and programs that it was used from.
-    #[arg(long, value_name = "NAME", required_unless_present = "address", conflicts_with = "address")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["address", "user"])]
+    #[arg(required_unless_present_any = ["address", "user"])]
     token: Option<String>,
     /// Erase this address, and the programs at it. Names of tokens stay.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "user")]
     address: Option<IpAddr>,
+    /// Erase the name of this user of the operating system, and the programs that it used here.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Replace the records that cannot be read too: nobody knows whom they name. Only their times
+    /// stay.
+    #[arg(long)]
+    damaged: bool,
     /// Only in records before this time (RFC 3339).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     before: Option<jiff::Timestamp>,
@@ -39,6 +48,8 @@ pub(super) async fn run(args: EraseArgs) -> anyhow::Result<()> {
     let fields = [
         ("token", args.token.clone()),
         ("address", args.address.map(|address| address.to_string())),
+        ("user", args.user.clone()),
+        ("damaged", args.damaged.then(|| "true".to_owned())),
         ("before", args.before.map(|before| before.to_string())),
     ];
     let given = fields.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", query_value(&value?))));
@@ -57,6 +68,11 @@ pub(super) async fn run(args: EraseArgs) -> anyhow::Result<()> {
     } else {
         let (records, until) = (cell(&erased["records"]), cell(&erased["until"]));
         output.line(format!("erased in {records} records; none before {until} names this person any more"))?;
+        if erased["damaged"] != 0 {
+            let (damaged, outcome) =
+                (cell(&erased["damaged"]), if args.damaged { "replaced" } else { "left (--damaged)" });
+            output.line(format!("{damaged} records cannot be read and were {outcome}"))?;
+        }
         output.line("backups, copies and logs are not changed")?;
     }
     output.finish()

@@ -61,8 +61,8 @@ fn timestamp(at: UnixMillis) -> Timestamp {
     Timestamp::from_millisecond(i64::try_from(at.0).unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX)
 }
 
-/// Prints what is recorded, until the process is asked to end or nobody reads its output. Then it says
-/// where to go on.
+/// Prints what is recorded, until the process is asked to end or nobody reads its output. Then it
+/// says where to go on.
 pub(super) async fn run(args: &Listed, reached: &Reached) -> anyhow::Result<()> {
     if reached.holds_folder() {
         let why = "--follow needs a running server: while this command held the data folder, none could start";

@@ -1,5 +1,5 @@
-//! `penates audit`: this file reads the audit, `follow.rs` follows it, `form.rs` prints it, `erase.rs`
-//! erases a person.
+//! `penates audit`: this file reads the audit, `follow.rs` follows it, `form.rs` prints it,
+//! `erase.rs` erases a person.
 
 mod erase;
 mod follow;
