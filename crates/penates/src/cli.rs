@@ -1,6 +1,7 @@
 //! The commands, and the arguments that several of them share.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::LazyLock;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -220,6 +221,11 @@ pub enum Command {
     /// A plan names settings, values and loads. The lab measures them on a node of its own, in random
     /// order and often enough, and recommends a change only if the difference is sure.
     Lab(commands::lab::LabArgs),
+    /// Estimate what a data folder needs in disk, memory and processors.
+    ///
+    /// The sums are those of measured costs. `penates records plan` does the same for records, also
+    /// on Cassandra.
+    Plan(commands::plan::PlanArgs),
     /// Print the effective configuration, and where each value comes from.
     ///
     /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a
@@ -248,6 +254,21 @@ pub struct StoreArgs {
     /// Say how the store is reached.
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// A number that may be written as `1e9`.
+#[derive(Clone, Copy, Debug)]
+pub struct Count(pub f64);
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number) if (0.0..=1e15).contains(&number) => Ok(Self(number)),
+            _ => Err("a number from 0 to 1e15 is needed, such as 5000 or 1e9".to_owned()),
+        }
+    }
 }
 
 /// Parses the name of a table of the store.

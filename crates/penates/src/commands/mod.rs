@@ -21,6 +21,7 @@ pub mod lab;
 pub mod load;
 pub mod ls;
 pub mod man;
+pub mod plan;
 pub mod promote;
 pub mod put;
 pub mod read_only;
@@ -88,6 +89,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Testbed(args) => testbed::run(args).await,
         Command::Reload(args) => reload::run(args).await,
         Command::Lab(args) => lab::run(args).await,
+        Command::Plan(args) => plan::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

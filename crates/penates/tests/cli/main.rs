@@ -25,6 +25,7 @@ mod load;
 mod nginx;
 mod ocfl_volumes;
 mod operating;
+mod plan;
 mod proofs;
 mod proxy;
 mod reach;

@@ -1,7 +1,6 @@
 //! `penates records plan`: computes machines from what operations and records cost, as measured.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use anyhow::Context;
 use bytesize::ByteSize;
@@ -9,7 +8,7 @@ use clap::Args;
 use humantime::Duration;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::OutputArgs;
+use crate::cli::{Count, OutputArgs};
 use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
 
@@ -65,21 +64,6 @@ pub struct PlanArgs {
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
-}
-
-/// A number that may be written as `1e9`.
-#[derive(Clone, Copy, Debug)]
-struct Count(f64);
-
-impl FromStr for Count {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(number) if (0.0..=1e15).contains(&number) => Ok(Self(number)),
-            _ => Err("a number from 0 to 1e15 is needed, such as 5000 or 1e9".to_owned()),
-        }
-    }
 }
 
 /// What everything costs.

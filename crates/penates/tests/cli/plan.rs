@@ -1,0 +1,46 @@
+//! `penates plan`
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::*;
+
+/// Bytes of the files below a folder.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let bytes = |path: &Path| if path.is_dir() { bytes_below(path) } else { fs::metadata(path).unwrap().len() };
+    entries.map(|entry| bytes(&entry.path())).sum()
+}
+
+fn part(plan: &Value, what: &str) -> f64 {
+    let parts = plan["disk"].as_array().unwrap();
+    parts.iter().find(|part| part["what"] == what).unwrap()["bytes"].as_f64().unwrap()
+}
+
+#[test]
+fn a_plan_says_what_the_files_of_such_a_store_take() {
+    let store = TestStore::vacant();
+    store.run(&["synth", "--volumes", "40", "--pages", "60"]).ends_with(0);
+    let stat = store.run(&["stat", "--json"]).ends_with(0).json();
+    let [text, pages] = ["size_bytes", "pages"].map(|count| stat[count].as_u64().unwrap());
+    let page_bytes = (text / pages).to_string();
+    let wanted = ["--volumes", "40", "--pages", "60", "--page-bytes", &page_bytes, "--json"];
+    let plan = Ran::of(penates(&[&["plan"], &wanted[..]].concat())).ends_with(0).json();
+    // METS of synthetic volumes are much smaller than those of scans.
+    let planned = part(&plan, "text of pages") + part(&plan, "directories and digests of pages");
+    let stored = bytes_below(&store.path().join("db/text/keyspaces")) as f64;
+    assert!((0.8..1.4).contains(&(stored / planned)), "{stored} bytes are stored, {planned} were planned");
+}
+
+#[test]
+fn a_plan_names_what_a_machine_has_too_little_of_and_refuses_what_is_no_number() {
+    let load = ["plan", "--volumes", "1e6", "--pages-per-second", "1e5"];
+    let told = Ran::of(penates(&[&load[..], &["--disk", "100GB", "--memory", "1TB"]].concat())).ends_with(0);
+    assert!(told.text().contains("too little: disk.") && told.text().contains("too little: processor cores."));
+    assert!(!told.text().contains("too little: memory."), "{}", told.text());
+    Ran::of(penates(&["plan", "--volumes", "many"])).ends_with(2);
+    let costs = Ran::of(penates(&["plan", "--show-costs"])).ends_with(0);
+    assert!(costs.text().contains("frame_ratio"));
+}
