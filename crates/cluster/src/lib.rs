@@ -51,6 +51,7 @@ pub use error::{ClusterError, Result};
 pub use jars::CASSANDRA_VERSION;
 pub use java::Java;
 pub use jolokia::{JOLOKIA_VERSION, jolokia_agent, jolokia_option};
+pub use memory::fitting_heap_mib;
 pub use node::{NodeState, NodeStatus};
 pub use nodetool::nodetool;
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};

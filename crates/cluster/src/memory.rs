@@ -16,13 +16,22 @@ const BESIDE_HEAP_MIB: u64 = 450;
 /// them, and for the page cache.
 const SHARE_PERCENT: u64 = 60;
 
+/// The size of the heap in MiB of a cluster of one node that says none: what fits into the memory that
+/// is available now, 256 to 1,024.
+///
+/// # Errors
+/// There is too little memory for a node.
+pub fn fitting_heap_mib() -> Result<u32> {
+    heap_mib(1)
+}
+
 /// The heap's size with which this many nodes fit into the available memory.
 pub(crate) fn heap_mib(nodes: usize) -> Result<u32> {
     // If the operating system does not report it, nodes may fail to start.
-    available_mib().map_or(Ok(HEAP_MIN_MIB as u32), |available_mib| fitting_heap_mib(nodes, available_mib))
+    available_mib().map_or(Ok(HEAP_MIN_MIB as u32), |available_mib| fitting(nodes, available_mib))
 }
 
-fn fitting_heap_mib(nodes: usize, available_mib: u64) -> Result<u32> {
+fn fitting(nodes: usize, available_mib: u64) -> Result<u32> {
     let needed_mib = nodes as u64 * (HEAP_MIN_MIB + BESIDE_HEAP_MIB);
     if needed_mib > available_mib {
         return Err(ClusterError::NotEnoughMemory { nodes, needed_mib, available_mib });
@@ -46,14 +55,14 @@ mod tests {
 
     #[test]
     fn nodes_share_the_available_memory_and_each_has_enough() {
-        assert_eq!(fitting_heap_mib(1, 64 << 10).unwrap(), 1024);
-        assert_eq!(fitting_heap_mib(3, 4 << 10).unwrap(), 369);
-        assert_eq!(fitting_heap_mib(3, 3 << 10).unwrap(), 256);
+        assert_eq!(fitting(1, 64 << 10).unwrap(), 1024);
+        assert_eq!(fitting(3, 4 << 10).unwrap(), 369);
+        assert_eq!(fitting(3, 3 << 10).unwrap(), 256);
     }
 
     #[test]
     fn more_nodes_than_fit_are_refused() {
-        let refused = fitting_heap_mib(6, 4 << 10);
+        let refused = fitting(6, 4 << 10);
         assert!(matches!(
             refused,
             Err(ClusterError::NotEnoughMemory { nodes: 6, needed_mib: 4236, available_mib: 4096 })

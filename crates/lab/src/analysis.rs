@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::design::Design;
 use crate::factor::Setting;
 use crate::line::Line;
-use crate::metric::{self, Metric};
+use crate::metric::{self, FAILED_SHARE, Metric};
 use crate::plan::Plan;
 use crate::schedule::{FRESH, Planned};
-use crate::stats::{self, Contrast, Difference, Drift, Observation, Pair, Pooled, Summary};
+use crate::stats::{self, Contrast, Difference, Drift, Observation, Pair, Scale, Summary};
 
 /// A metric under one workload.
 #[derive(Clone, Debug, Serialize)]
@@ -25,8 +25,6 @@ pub struct Table {
     pub contrasts: Vec<Contrast>,
     /// Blocks that the contrasts leave out, because not all of their runs count.
     pub left_out: usize,
-    /// How the default changed from the first run to the last; `None` with fewer than three.
-    pub drift: Option<Drift>,
 }
 
 /// A setting in a table.
@@ -38,6 +36,8 @@ pub struct Row {
     pub summary: Summary,
     /// Its difference to the default; `None` for the default itself.
     pub difference: Option<Difference>,
+    /// The share of its operations that were not done, 0 to 1: the mean of its runs.
+    pub failed_share: f64,
 }
 
 /// Two metrics under one workload: which settings are not worse than another in both.
@@ -60,8 +60,10 @@ pub struct Fresh {
     pub metric: String,
     /// The setting.
     pub setting: Setting,
-    /// Its difference to the default. It is the only one of its metric and workload.
+    /// Its difference to the default. Its p is corrected for the other workloads of the metric.
     pub difference: Difference,
+    /// The shares of operations that were not done, 0 to 1: with the default, and with the setting.
+    pub failed_shares: (f64, f64),
 }
 
 /// A run that does not count.
@@ -84,6 +86,9 @@ pub struct Void {
 pub struct Analysis {
     /// For each metric and workload.
     pub tables: Vec<Table>,
+    /// How the default changed from the first run to the last, by metric, under all workloads together;
+    /// none where it was measured too seldom.
+    pub drifts: BTreeMap<String, Drift>,
     /// What was selected among these, measured afresh: its difference to the default beside it, for
     /// each metric and workload. The tables above have none of these runs.
     pub fresh: Vec<Fresh>,
@@ -106,14 +111,16 @@ pub fn analyse(plan: &Plan, lines: &[Line]) -> Analysis {
     let (again, valid): (Vec<_>, Vec<_>) =
         lines.iter().filter(|line| line.is_valid()).partition(|line| line.planned.stage == FRESH);
     let fresh = plan.workloads.iter().flat_map(|workload| metrics.iter().map(|metric| (&workload.name, metric.name)));
-    let fresh = fresh.filter_map(|(workload, metric)| fresh_difference(&again, workload, metric)).collect();
+    let mut fresh: Vec<_> = fresh.filter_map(|(workload, metric)| fresh_difference(&again, workload, metric)).collect();
     let mut tables: Vec<Table> = Vec::new();
     for metric in &metrics {
         for workload in &plan.workloads {
             tables.extend(table(plan, &valid, &workload.name, metric));
         }
-        correct(&mut tables, metric.name);
+        correct(&mut tables, &mut fresh, metric.name);
     }
+    let drift = |metric: &&Metric| Some((metric.name.to_owned(), drift(plan, &valid, metric.name)?));
+    let drifts = metrics.iter().filter_map(drift).collect();
     let fronts = match metrics[..] {
         [one, other, ..] => {
             plan.workloads.iter().filter_map(|workload| front(&valid, &workload.name, one, other)).collect()
@@ -123,6 +130,7 @@ pub fn analyse(plan: &Plan, lines: &[Line]) -> Analysis {
     let void = lines.iter().filter(|line| !line.is_valid());
     Analysis {
         tables,
+        drifts,
         fresh,
         fronts,
         void: void.map(of_void).collect(),
@@ -164,22 +172,34 @@ fn mean(values: &[(&Line, f64)]) -> f64 {
     values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64
 }
 
+/// The mean share of operations that were not done.
+fn failed_share(values: &[(&Line, f64)]) -> f64 {
+    let shares = values.iter().filter_map(|(line, _)| line.metrics.get(FAILED_SHARE).copied());
+    let all: Vec<_> = shares.collect();
+    if all.is_empty() { 0.0 } else { all.iter().sum::<f64>() / all.len() as f64 }
+}
+
+/// The scale of all values of settings.
+fn scale(settings: &BTreeMap<&Setting, Vec<(&Line, f64)>>) -> Scale {
+    Scale::of(settings.values().flatten().map(|(_, value)| *value))
+}
+
 fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Option<Table> {
     let settings = by_setting(valid, workload, metric.name);
     let defaults = settings.get(&Setting::default()).cloned().unwrap_or_default();
-    let pooled = pooled(&settings);
+    let scale = scale(&settings);
     let mut rows: Vec<Row> = settings
         .iter()
         .filter_map(|(setting, values)| {
             let all: Vec<_> = values.iter().map(|(_, value)| *value).collect();
-            let difference =
-                (!setting.is_default()).then(|| stats::paired(&pairs(&defaults, values), pooled)).flatten();
-            Some(Row { setting: (*setting).clone(), summary: Summary::of(&all)?, difference })
+            let difference = (!setting.is_default()).then(|| stats::paired(&pairs(&defaults, values), scale)).flatten();
+            let (setting, summary) = ((*setting).clone(), Summary::of(&all)?);
+            Some(Row { setting, summary, difference, failed_share: failed_share(values) })
         })
         .collect();
     rows.sort_by(|one, other| {
         // Means of settings that miss a block may be of other blocks than those of the default.
-        let difference = |row: &Row| row.difference.as_ref().map(|difference| difference.mean);
+        let difference = |row: &Row| row.difference.as_ref().map(|difference| difference.change);
         let by_mean = match (difference(one), difference(other)) {
             (Some(one), Some(other)) => one.total_cmp(&other),
             _ => one.summary.mean.total_cmp(&other.summary.mean),
@@ -199,17 +219,23 @@ fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Optio
         left_out = keep_whole_blocks(&mut observed, plan.design.settings(&plan.factors, plan.seed).len());
         contrasts = stats::contrasts(&plan.factors, &observed);
     }
-    let mut series: Vec<_> = defaults.iter().map(|(line, value)| (f64::from(line.planned.number), *value)).collect();
-    series.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let drift = stats::drift(&series);
     (!rows.is_empty()).then(|| Table {
         workload: workload.to_owned(),
         metric: metric.name.to_owned(),
         rows,
         contrasts,
         left_out,
-        drift,
     })
+}
+
+/// How the default changed, under all workloads together.
+fn drift(plan: &Plan, valid: &[&Line], metric: &str) -> Option<Drift> {
+    let series = |workload: &crate::workload::Workload| {
+        let defaults = valid.iter().filter(|line| line.planned.setting.is_default());
+        let of_workload = defaults.filter(|line| line.planned.workload == workload.name);
+        of_workload.filter_map(|line| Some((f64::from(line.planned.number), *line.metrics.get(metric)?))).collect()
+    };
+    stats::drift(&plan.workloads.iter().map(series).collect::<Vec<_>>())
 }
 
 /// The difference of what was selected under a workload to the default beside it.
@@ -217,9 +243,9 @@ fn fresh_difference(again: &[&Line], workload: &str, metric: &str) -> Option<Fre
     let settings = by_setting(again, workload, metric);
     let defaults = settings.get(&Setting::default())?;
     let (setting, values) = settings.iter().find(|(setting, _)| !setting.is_default())?;
-    let difference = stats::paired(&pairs(defaults, values), pooled(&settings))?;
-    let setting = (*setting).clone();
-    Some(Fresh { workload: workload.to_owned(), metric: metric.to_owned(), setting, difference })
+    let difference = stats::paired(&pairs(defaults, values), scale(&settings))?;
+    let (setting, failed_shares) = ((*setting).clone(), (failed_share(defaults), failed_share(values)));
+    Some(Fresh { workload: workload.to_owned(), metric: metric.to_owned(), setting, difference, failed_shares })
 }
 
 /// Leaves out blocks that have not all settings: there the factors are not balanced. Returns how
@@ -233,49 +259,32 @@ fn keep_whole_blocks(observed: &mut Vec<Observation<'_>>, settings: usize) -> us
     counts.values().filter(|count| **count != settings).count()
 }
 
-/// The error of all runs under a workload together.
-fn pooled(settings: &BTreeMap<&Setting, Vec<(&Line, f64)>>) -> Option<Pooled> {
-    let mut blocks = BTreeMap::new();
-    let mut runs = Vec::new();
-    for (number, values) in settings.values().enumerate() {
-        for (line, value) in values {
-            let next = blocks.len();
-            let block = *blocks.entry((line.planned.stage, line.planned.block)).or_insert(next);
-            runs.push((number, block, *value));
-        }
-    }
-    Pooled::of(&runs)
-}
-
-/// For each block that has both, the means of the default and of a setting. Stages have blocks of
+/// For each block that has both, the values of the default and of a setting. Stages have blocks of
 /// their own.
 fn pairs(defaults: &[(&Line, f64)], values: &[(&Line, f64)]) -> Vec<Pair> {
-    let blocks = |values: &[(&Line, f64)]| -> BTreeMap<_, (f64, f64)> {
-        let mut all: BTreeMap<_, Vec<f64>> = BTreeMap::new();
-        for (line, value) in values {
-            all.entry((line.planned.stage, line.planned.block)).or_default().push(*value);
-        }
-        let mean = |all: Vec<f64>| (all.iter().sum::<f64>() / all.len() as f64, 1.0 / all.len() as f64);
-        all.into_iter().map(|(block, all)| (block, mean(all))).collect()
-    };
-    let defaults = blocks(defaults);
-    let pair = |(block, (setting, scatter)): (_, (f64, f64))| {
-        let (default, of_default) = defaults.get(&block)?;
-        Some(Pair { default: *default, setting, scatter: scatter + of_default })
-    };
-    blocks(values).into_iter().filter_map(pair).collect()
+    let mut blocks: BTreeMap<_, Pair> = BTreeMap::new();
+    let block = |line: &Line| (line.planned.stage, line.planned.block);
+    for (line, value) in defaults {
+        blocks.entry(block(line)).or_default().default.push(*value);
+    }
+    for (line, value) in values {
+        blocks.entry(block(line)).or_default().setting.push(*value);
+    }
+    blocks.into_values().filter(|pair| !pair.default.is_empty() && !pair.setting.is_empty()).collect()
 }
 
-/// Corrects the probabilities of all comparisons of a metric for their number, and those of all its
-/// contrasts.
-fn correct(tables: &mut [Table], metric: &str) {
+/// Corrects the probabilities of all comparisons of a metric for their number; those of all its
+/// contrasts; and those of all its fresh comparisons, one for each workload.
+fn correct(tables: &mut [Table], fresh: &mut [Fresh], metric: &str) {
     let (mut differences, mut contrasts) = (Vec::new(), Vec::new());
     for table in tables.iter_mut().filter(|table| table.metric == metric) {
         let found = table.rows.iter_mut().filter_map(|row| row.difference.as_mut());
         differences.extend(found.filter_map(|found| Some((found.p?, &mut found.p_corrected))));
         contrasts.extend(table.contrasts.iter_mut().filter_map(|found| Some((found.p?, &mut found.p_corrected))));
     }
-    for family in [differences, contrasts] {
+    let of_metric = fresh.iter_mut().filter(|fresh| fresh.metric == metric).map(|fresh| &mut fresh.difference);
+    let again = of_metric.filter_map(|found| Some((found.p?, &mut found.p_corrected))).collect();
+    for family in [differences, contrasts, again] {
         let probabilities: Vec<_> = family.iter().map(|(p, _)| *p).collect();
         for ((_, place), corrected) in family.into_iter().zip(stats::holm(&probabilities)) {
             *place = Some(corrected);
@@ -304,36 +313,6 @@ fn aliases(plan: &Plan) -> Vec<String> {
         .map(|((one, other), with)| {
             let with: Vec<_> = with.iter().map(|numbers| of(numbers)).collect();
             format!("{} cannot be distinguished from {}", of(&[*one, *other]), with.join(", "))
-        })
-        .collect()
-}
-
-/// The best values of all factors together, by the means of the objective, for each workload under
-/// which single changes were measured. None if the plan asks for none, or no value beats the
-/// default.
-pub fn unions(plan: &Plan, lines: &[Line]) -> Vec<(Setting, String)> {
-    let Design::OneAtATime { union: true, workloads } = &plan.design else { return Vec::new() };
-    let Some(metric) = metric::find(&plan.objective) else { return Vec::new() };
-    let valid: Vec<_> = lines.iter().filter(|line| line.is_valid() && line.planned.stage == 1).collect();
-    let is_chosen = |name: &String| workloads.as_ref().is_none_or(|chosen| chosen.contains(name));
-    let names = plan.workloads.iter().map(|workload| &workload.name).filter(|name| is_chosen(name));
-    names
-        .filter_map(|workload| {
-            let settings = by_setting(&valid, workload, metric.name);
-            let worth = |setting: &Setting| {
-                let mean = mean(settings.get(setting)?);
-                Some(if metric.is_less_better { mean } else { -mean })
-            };
-            let default = worth(&Setting::default())?;
-            let best = plan.factors.iter().filter_map(|factor| {
-                let single = |value: &'_ String| Setting::of([(factor.name.as_str(), Some(value.as_str()))]);
-                let worths = factor.values.iter().filter_map(|value| Some((value, worth(&single(value))?)));
-                let (value, worth) = worths.min_by(|one, other| one.1.total_cmp(&other.1))?;
-                (worth < default).then(|| (factor.name.clone(), value.clone()))
-            });
-            let union = Setting(best.collect());
-            // One value alone was measured already.
-            (union.0.len() > 1).then(|| (union, workload.clone()))
         })
         .collect()
 }

@@ -8,6 +8,7 @@ use crate::catalogue;
 use crate::factor::{Applied as How, Factor, Setting};
 use crate::node::{CqlError, Views};
 use crate::plan::Plan;
+use crate::sync;
 use crate::value;
 
 /// A setting that was applied, or why it was not.
@@ -151,10 +152,13 @@ impl Target {
     ) -> Result<Applying, ApplyError> {
         let mut after = before.clone();
         let mut state = State::NeedsRestart;
-        if !matches!(step, Step::None) {
+        let is_there = |now: &String| value::is_in_force(factor.applied(), asked, now);
+        if before.as_ref().is_some_and(is_there) {
+            // A value that needs a restart may be there since the last one.
+            state = State::InForce;
+        } else if !matches!(step, Step::None) {
             self.take(views, step).await?;
             after = self.value(views, factor).await?;
-            let is_there = |now: &String| value::is_in_force(factor.applied(), asked, now);
             state = if after.as_ref().is_some_and(is_there) { State::InForce } else { State::Refused };
         }
         Ok(Applying { factor: factor.name.clone(), before, after, asked: asked.to_owned(), state })
@@ -167,6 +171,7 @@ impl Target {
                 let options = views.option_of(keyspace, table, &factor.name).await?;
                 Some(options.ok_or_else(|| ApplyError::Absent(format!("{keyspace}.{table}")))?)
             }
+            _ if factor.name == sync::NAME => sync::of_settings(&views.settings().await?),
             How::Restart | How::Live => views.settings().await?.remove(&factor.name),
             How::Heap | How::Jvm => None,
         })

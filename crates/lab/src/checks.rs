@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::costs::DRAINED;
 use crate::factor::Setting;
+use crate::metric;
 use crate::plan::Plan;
 use crate::rig::{Baseline, Counters, Loaded, THROTTLE};
 use crate::value;
 
 /// Files of earlier tables that may be left: Cassandra keeps a few small ones.
 const LEFT_BYTES_MAX: u64 = 1 << 20;
-
-/// A load of which less was done was another load.
-const DONE_SHARE_MIN: f64 = 0.99;
 
 /// So long a limit of compactions may be used in advance.
 const BURST_S: f64 = 1.0;
@@ -23,8 +21,12 @@ const COUNTS_TOLERANCE: f64 = 0.01;
 /// The share by which two accounts of the same bytes may differ.
 const ACCOUNTS_TOLERANCE: f64 = 0.05;
 
-/// A run whose median grows by this factor from its second quarter to its last was not steady.
-const GROWTH_MAX: f64 = 1.5;
+/// A run whose median changes by this factor from its first quarter to its last was not steady: it was
+/// still warming up, or became slower.
+const CHANGE_MAX: f64 = 1.5;
+
+/// A load that is sent later than this share of the objective is a part of what is measured.
+pub const LATENESS_SHARE_MAX: f64 = 0.1;
 
 /// Settings that are not in force. `defaults` has what the node had by itself.
 pub fn settings_in_force(
@@ -105,23 +107,35 @@ pub fn load_made(plan: &Plan, loaded: &Loaded) -> Vec<String> {
     if loaded.lateness_p99_ms > plan.lateness_max.as_secs_f64() * 1e3 {
         wrong.push(format!("the load was sent {:.0} ms late (p99): this machine is busy", loaded.lateness_p99_ms));
     }
-    if (loaded.done as f64) < DONE_SHARE_MIN * loaded.due as f64 {
-        wrong.push(format!("{} of {} operations were not done", loaded.due - loaded.done, loaded.due));
-    }
     if loaded.due == 0 {
         wrong.push("no operation was due".to_owned());
     }
     wrong
 }
 
-/// What does not void a run and should be known.
-pub fn notes(loaded: &Loaded) -> Vec<String> {
+/// A run that was measured, and not for what the plan is made.
+pub fn objective_measured(plan: &Plan, metrics: &BTreeMap<String, f64>) -> Vec<String> {
+    let is_there = metrics.get(&plan.objective).is_some_and(|value| value.is_finite());
+    if is_there { Vec::new() } else { vec![format!("{} was not measured", plan.objective)] }
+}
+
+/// What does not void a run and should be known. Operations that were not done are no fault of the
+/// measurement: they count.
+pub fn notes(plan: &Plan, loaded: &Loaded) -> Vec<String> {
     let mut notes = Vec::new();
-    if let [_, Some(second), _, Some(last)] = loaded.quarters_ms
-        && last > second * GROWTH_MAX
-        && last > second + 1.0
+    if let [Some(first), _, _, Some(last)] = loaded.quarters_ms
+        && last.max(first) > last.min(first) * CHANGE_MAX
+        && (last - first).abs() > 1.0
     {
-        notes.push(format!("not steady: the median grew from {second:.2} to {last:.2} ms"));
+        notes.push(format!("not steady: the median went from {first:.2} to {last:.2} ms"));
+    }
+    let is_latency = metric::find(&plan.objective).is_some_and(metric::Metric::is_latency);
+    let objective_ms = loaded.metrics.get(&plan.objective).filter(|_| is_latency);
+    if let Some(objective_ms) = objective_ms.filter(|ms| loaded.lateness_p99_ms > **ms * LATENESS_SHARE_MAX) {
+        notes.push(format!(
+            "the load was sent {:.1} ms late (p99), and {} was {objective_ms:.1}",
+            loaded.lateness_p99_ms, plan.objective
+        ));
     }
     if loaded.done < loaded.due {
         notes.push(format!("{} of {} operations were not done", loaded.due - loaded.done, loaded.due));

@@ -67,7 +67,7 @@ mod tests {
             mix: Mix { write, read, delete },
             rate: 10.0,
             keys: Keys::Uniform,
-            warm_up: Duration::ZERO,
+            warm_up: None,
             duration: Duration::from_secs(1),
         }
     }

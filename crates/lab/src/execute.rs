@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::analysis;
-use crate::factor::Setting;
+use crate::defaults;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::recommend;
@@ -14,6 +14,7 @@ use crate::rig::{Rig, RigError};
 use crate::run;
 use crate::schedule::{self, Planned};
 use crate::study::{OpenStudy, StudyError};
+use crate::union;
 
 /// A run that is void is made again until it has been made so often.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -75,7 +76,7 @@ fn with_later_stages(plan: &Plan, mut all: Vec<Planned>, lines: &[Line]) -> Vec<
     if !are_done(&all) {
         return all;
     }
-    let unions = analysis::unions(plan, lines);
+    let unions = union::unions(plan, lines);
     all.extend(schedule::second_stage(plan, &unions, all.len() as u32 + 1));
     if plan.confirm > 0 && are_done(&all) {
         let selected = recommend::selected(plan, &analysis::analyse(plan, lines));
@@ -110,6 +111,8 @@ pub async fn execute<R: Rig + ?Sized>(
     rig: &mut R,
     mut on_progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<(), ExecuteError> {
+    // Before the node starts, which takes a while.
+    study.can_go_on()?;
     let differs = study.set_facts(&rig.facts().await?)?;
     if !differs.is_empty() {
         let all = differs.into_iter().map(|(fact, before, now)| format!("{fact} was {before}, is {now}"));
@@ -137,36 +140,15 @@ pub async fn execute<R: Rig + ?Sized>(
         let attempts = lines.iter().filter(|line| line.planned.number == next.number).map(|line| line.attempt);
         let attempt = attempts.max().unwrap_or(0) + 1;
         let folder = study.run_folder(next.number, attempt)?;
-        let line = run::make(rig, &plan, next, attempt, &defaults(&plan, &next.setting, lines), &folder).await?;
+        let line =
+            run::make(rig, &plan, next, attempt, &defaults::beside(&plan, &next.setting, lines), &folder).await?;
         study.add(line)?;
     }
 }
 
-/// What the node has by itself beside a setting, by factor: read back in the first run that counts
-/// and has the same values of what is set at a start. What a node has by itself may follow from
-/// these: the space of memtables is a share of the heap.
-fn defaults(plan: &Plan, setting: &Setting, lines: &[Line]) -> BTreeMap<String, String> {
-    let at_start = |setting: &Setting| -> Vec<Option<String>> {
-        let factors = plan.factors.iter().filter(|factor| factor.applied().needs_restart());
-        factors.map(|factor| setting.get(&factor.name).map(str::to_owned)).collect()
-    };
-    let asked = at_start(setting);
-    let first = |name: &str| {
-        let is_same = |line: &&Line| {
-            let other = &line.planned.setting;
-            line.is_valid() && other.get(name).is_none() && at_start(other) == asked
-        };
-        lines.iter().find(is_same)?.read_back.get(name).cloned()
-    };
-    let unset = plan.factors.iter().filter(|factor| factor.default.is_none());
-    unset.filter_map(|factor| Some((factor.name.clone(), first(&factor.name)?))).collect()
-}
-
 /// How long runs take: as those before took besides their loads, or else as estimated.
 pub fn time<'a>(plan: &Plan, runs: impl Iterator<Item = &'a Planned>, lines: &[Line]) -> Duration {
-    let load_s = |workload: &str| {
-        plan.workload(workload).map_or(0.0, |workload| (workload.warm_up + workload.duration).as_secs_f64())
-    };
+    let load_s = |workload: &str| plan.workload(workload).map_or(0.0, |workload| workload.time().as_secs_f64());
     let runs: Vec<_> = runs.cloned().collect();
     let loads_s: f64 = runs.iter().map(|run| load_s(&run.workload)).sum();
     let beside: Vec<_> = lines.iter().map(|line| line.took_s - load_s(&line.planned.workload)).collect();

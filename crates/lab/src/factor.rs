@@ -36,6 +36,9 @@ impl Applied {
     }
 }
 
+/// The most values of a factor: more would be a mistake.
+const VALUES_MAX: usize = 1_000;
+
 /// A setting that a study varies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,8 +69,8 @@ impl Factor {
 
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let wrong = |what: String| Err(PlanError::Invalid { at: format!("factors: {}", self.name), what });
-        if self.values.is_empty() {
-            return wrong("at least one value besides the default".to_owned());
+        if !(1..=VALUES_MAX).contains(&self.values.len()) {
+            return wrong(format!("1 to {VALUES_MAX} values besides the default"));
         }
         if self.applied.is_none() && catalogue::find(&self.name).is_none() {
             let known: Vec<_> = catalogue::KNOWN.iter().map(|known| known.name).collect();
@@ -76,8 +79,15 @@ impl Factor {
         if self.applied() == Applied::Live && catalogue::find(&self.name).and_then(|known| known.nodetool).is_none() {
             return wrong("a running node does not take it: applied = \"restart\"".to_owned());
         }
-        if self.applied() == Applied::Heap && self.values.iter().any(|value| value.parse::<u32>().is_err()) {
+        let mut all = self.values.iter().chain(&self.default);
+        if self.applied() == Applied::Heap && all.any(|value| !value.parse::<u32>().is_ok_and(|mib| mib > 0)) {
             return wrong("sizes of the heap are whole numbers of MiB".to_owned());
+        }
+        let mut all = self.values.iter().chain(&self.default);
+        if self.applied() == Applied::Live
+            && let Some(value) = all.find(|value| catalogue::for_nodetool(&self.name, value).is_none())
+        {
+            return wrong(format!("a running node does not take {value}: a whole number, or one of MiB/s"));
         }
         if self.name == sync::NAME && self.values.iter().chain(&self.default).any(|value| sync::mode(value).is_none()) {
             return wrong("periodic:TIME, batch or group:TIME, such as group:5ms".to_owned());

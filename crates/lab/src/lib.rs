@@ -13,16 +13,20 @@
 //!   a real one.
 //! - `run.rs`: one run; `checks.rs`: what voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and
 //!   `study.rs` keep them.
-//! - `stats/`: statistics; `analysis.rs`: what the runs say; `recommend.rs`: what follows;
-//!   `report/` shows it, and `apply.rs` sets what a running node takes.
+//! - `stats/`: statistics; `analysis.rs`: what the runs say, and `union.rs`: the best values of them;
+//!   `recommend.rs`: what follows, with `change.rs`, `defaults.rs` and `caveats.rs`; `report/` shows it,
+//!   and `apply.rs` sets what a running node takes.
 //!
 //! The crate knows nothing of Penates.
 
 pub mod analysis;
 pub mod apply;
 pub mod catalogue;
+mod caveats;
+pub mod change;
 pub mod checks;
 pub mod costs;
+mod defaults;
 pub mod design;
 pub mod execute;
 pub mod factor;
@@ -40,5 +44,6 @@ pub mod simulated;
 pub mod stats;
 pub mod study;
 pub mod sync;
+pub mod union;
 pub mod value;
 pub mod workload;

@@ -21,8 +21,74 @@ const fn more(name: &'static str, title: &'static str, unit: &'static str) -> Me
     Metric { name, title, unit, is_less_better: false }
 }
 
+/// The share of operations that were not done, 0 to 1. Every run has it.
+pub const FAILED_SHARE: &str = "failed_share";
+
+/// How late the load itself was sent: the 99th percentile in milliseconds. Every run has it.
+pub const LATENESS_P99_MS: &str = "lateness_p99_ms";
+
+/// What a metric is measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Latencies of all operations, of reads or of writes: how late the load is sent is a part of them.
+    Operations,
+    /// See [`Source::Operations`].
+    Reads,
+    /// See [`Source::Operations`].
+    Writes,
+    /// Bytes to the disk by bytes written, so there have to be writes.
+    WrittenBytes,
+    /// MBeans of the node.
+    MBeans,
+    /// Anything else, which every run has.
+    Other,
+}
+
+/// The metrics that are read from MBeans, without what goes on until the node is drained.
+const OF_MBEANS: [&str; 18] = [
+    "bytes_flushed",
+    "memtable_switches",
+    "memtable_waits",
+    "commitlog_commit_waits",
+    "commitlog_segment_waits",
+    "sstables",
+    "sstables_per_read",
+    "memtable_bytes",
+    "gc_count",
+    "gc_ms",
+    "pending_flushes",
+    "pending_compactions",
+    "pending_compactions_max",
+    "dropped_messages",
+    "timeouts",
+    "jmx_compacted_bytes",
+    "jmx_compactions",
+    "compaction_tasks",
+];
+
+impl Metric {
+    /// What it is measured by.
+    pub fn source(&self) -> Source {
+        let name = self.name.strip_suffix(crate::costs::DRAINED).unwrap_or(self.name);
+        match name {
+            "mean_ms" | "p50_ms" | "p90_ms" | "p99_ms" | "p999_ms" => Source::Operations,
+            "read_mean_ms" | "read_p99_ms" => Source::Reads,
+            "write_mean_ms" | "write_p99_ms" => Source::Writes,
+            "write_amplification" => Source::WrittenBytes,
+            "compaction_rate_bytes_per_s" => Source::MBeans,
+            name if OF_MBEANS.contains(&name) => Source::MBeans,
+            _ => Source::Other,
+        }
+    }
+
+    /// Whether it is a latency of operations, so that the load itself is a part of it.
+    pub fn is_latency(&self) -> bool {
+        matches!(self.source(), Source::Operations | Source::Reads | Source::Writes)
+    }
+}
+
 /// Metrics that can be objectives. The files of a run have more.
-pub const KNOWN: [Metric; 48] = [
+pub const KNOWN: [Metric; 49] = [
     less("mean_ms", "mean latency", "ms"),
     less("p50_ms", "median latency", "ms"),
     less("p90_ms", "p90 of latency", "ms"),
@@ -33,6 +99,7 @@ pub const KNOWN: [Metric; 48] = [
     less("write_mean_ms", "mean latency of writes", "ms"),
     less("write_p99_ms", "p99 of writes", "ms"),
     less("late_share", "operations above 10 ms", "share"),
+    less(FAILED_SHARE, "operations that were not done", "share"),
     more("rate_per_s", "operations done", "per second"),
     less("compacted_bytes", "bytes compacted during the load", "bytes"),
     less("compacted_bytes_drained", "bytes compacted until drained", "bytes"),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::design::Design;
-use crate::factor::Factor;
-use crate::metric;
+use crate::factor::{Applied, Factor, Setting};
+use crate::metric::{self, Source};
 use crate::sync;
 use crate::workload::{Data, Workload};
 
@@ -22,6 +22,15 @@ const RUNS_MAX: usize = 100_000;
 /// How late a load may be sent, if the plan does not say it.
 pub const LATENESS_MAX: Duration = Duration::from_millis(10);
 
+/// How long a node that starts before every run is warmed up, if the workload does not say it; at most
+/// as long as its load.
+const WARM_UP_COLD: Duration = Duration::from_secs(10);
+
+/// What the greatest heap of the lab's node follows from, besides `node.heap_mib` and the factor `heap`.
+/// They would override both, and could not be compared.
+const HEAP_OPTIONS: [&str; 8] =
+    ["-Xmx", "-Xms", "-XX:MaxHeapSize", "-XX:InitialHeapSize", "-XX:MaxRAM", "-XX:Flags", "-XX:VMOptionsFile", "@"];
+
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +41,7 @@ pub struct Plan {
     #[serde(default = "one")]
     pub seed: u64,
     /// How often each setting is measured: the number of blocks.
-    #[serde(default = "three")]
+    #[serde(default = "five")]
     pub repeats: u32,
     /// How often the default and what was selected are measured again, afresh; 0: never.
     #[serde(default = "five")]
@@ -127,10 +136,6 @@ fn one() -> u64 {
     1
 }
 
-fn three() -> u32 {
-    3
-}
-
 fn five() -> u32 {
     5
 }
@@ -164,9 +169,20 @@ impl Plan {
     /// # Errors
     /// It makes no sense.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
-        let plan: Self = toml::from_str(text).map_err(Box::new)?;
+        let mut plan: Self = toml::from_str(text).map_err(Box::new)?;
+        plan.warm_up();
         plan.check()?;
         Ok(plan)
+    }
+
+    /// Gives each workload that says no warm-up its own: a Java machine that starts before every run is
+    /// slow at first.
+    fn warm_up(&mut self) {
+        let is_cold = self.restarts() == Restart::EveryRun;
+        for workload in &mut self.workloads {
+            let usual = if is_cold { WARM_UP_COLD.min(workload.duration) } else { Duration::ZERO };
+            workload.warm_up.get_or_insert(usual);
+        }
     }
 
     /// The plan as TOML.
@@ -215,8 +231,47 @@ impl Plan {
         }
         self.design.check(self)?;
         let settings = self.design.settings(&self.factors, self.seed).len();
-        if settings * self.workloads.len() * self.repeats as usize > RUNS_MAX {
+        let each = settings * self.repeats as usize + 2 * self.confirm as usize;
+        if each * self.workloads.len() > RUNS_MAX {
             return wrong("repeats", format!("at most {RUNS_MAX} runs: settings times workloads times repeats"));
+        }
+        self.check_heap()?;
+        self.check_measured()
+    }
+
+    /// Options of Java must not set the heap by themselves.
+    fn check_heap(&self) -> Result<(), PlanError> {
+        let of_jvm = self.factors.iter().filter(|factor| factor.applied() == Applied::Jvm);
+        let values = of_jvm.flat_map(|factor| factor.values.iter().chain(&factor.default));
+        let words = values.flat_map(|value| value.split_whitespace());
+        let mut all = self.node.jvm_options.iter().map(String::as_str).chain(words);
+        match all.find(|option| HEAP_OPTIONS.iter().any(|of_heap| option.starts_with(of_heap))) {
+            Some(option) => Err(PlanError::Invalid {
+                at: option.to_owned(),
+                what: "the heap is set by node.heap_mib or by the factor heap only".to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be compared has to be measured: the objective under each workload under which settings
+    /// are compared.
+    fn check_measured(&self) -> Result<(), PlanError> {
+        let Some(objective) = metric::find(&self.objective) else { return Ok(()) };
+        let wrong = |what: String| Err(PlanError::Invalid { at: self.objective.clone(), what });
+        if objective.source() == Source::MBeans && !self.node.jmx {
+            return wrong("it is read from MBeans, so node.jmx has to be true".to_owned());
+        }
+        for workload in self.compared_workloads() {
+            let (mix, name) = (&workload.mix, &workload.name);
+            let is_measured = match objective.source() {
+                Source::Reads => mix.read > 0.0,
+                Source::Writes | Source::WrittenBytes => mix.write > 0.0,
+                _ => true,
+            };
+            if !is_measured {
+                return wrong(format!("the workload {name} has no such operations, so it is never measured"));
+            }
         }
         Ok(())
     }
@@ -226,6 +281,22 @@ impl Plan {
     pub fn restarts(&self) -> Restart {
         let is_needed = self.factors.iter().any(|factor| factor.applied().needs_restart());
         self.restart.unwrap_or(if is_needed { Restart::EveryRun } else { Restart::WhenChanged })
+    }
+
+    /// The values of a setting that are set at a start of the node, by factor: nodes with the same ones
+    /// need no restart.
+    pub fn at_start(&self, setting: &Setting) -> Vec<Option<String>> {
+        let factors = self.factors.iter().filter(|factor| factor.applied().needs_restart());
+        factors.map(|factor| setting.get(&factor.name).map(str::to_owned)).collect()
+    }
+
+    /// The workloads under which settings are compared. The default is measured under all.
+    pub fn compared_workloads(&self) -> Vec<&Workload> {
+        let only = match &self.design {
+            Design::OneAtATime { workloads, .. } => workloads.as_ref(),
+            _ => None,
+        };
+        self.workloads.iter().filter(|workload| only.is_none_or(|only| only.contains(&workload.name))).collect()
     }
 
     /// The workload of a name.

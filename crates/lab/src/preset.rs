@@ -18,8 +18,8 @@ const HEAP_MIB: u32 = 1_024;
 const RECORDS_MIN: f64 = 1_000.0;
 const DURATION_MIN_S: f64 = 2.0;
 
-/// The least fresh runs: of fewer than three, an interval says nothing.
-const CONFIRM_MIN: u32 = 3;
+/// The least fresh runs: fewer confirm great differences only.
+const CONFIRM_MIN: u32 = 5;
 
 /// What can be said of a preset.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,7 @@ fn thesis(scale: Scale) -> Plan {
         mix: Mix { write, read, delete: 0.0 },
         rate: scale.rate,
         keys: Keys::Uniform,
-        warm_up: duration / 10,
+        warm_up: Some(duration / 10),
         duration,
     };
     let workloads = vec![workload(90.0, 10.0), workload(70.0, 30.0), workload(50.0, 50.0)];

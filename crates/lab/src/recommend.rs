@@ -1,19 +1,23 @@
 //! The recommendation: what to change, what it gains, how sure that is, and the way back.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
-use crate::analysis::{Analysis, Row, Table};
-use crate::factor::{Applied, Factor, Setting};
+use crate::analysis::{Analysis, Fresh, Row, Table};
+use crate::caveats;
+use crate::change::Change;
+use crate::factor::Setting;
 use crate::line::Line;
 use crate::metric::{self, Metric};
 use crate::plan::Plan;
-use crate::stats::Difference;
-use crate::sync;
+use crate::schedule::FRESH;
+use crate::stats::{self, Difference, Drift, Scale, Test};
 
-/// At most this corrected probability is a difference.
+/// At most this probability is a difference.
 pub const P_MAX: f64 = 0.05;
+
+/// A setting that loses more operations than the default, by more than this share of all, is not
+/// recommended. One that is lost among some thousands is chance.
+const FAILED_MORE_MAX: f64 = 0.001;
 
 /// What is recommended for a workload.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +30,9 @@ pub struct Recommendation {
     pub objective: String,
     /// What was found.
     pub finding: Finding,
+    /// What else should be known: runs that do not count, operations that were lost, a load that was
+    /// late.
+    pub caveats: Vec<String>,
 }
 
 /// What was found.
@@ -34,25 +41,32 @@ pub struct Recommendation {
 pub enum Finding {
     /// No setting is better than the default, as far as can be seen.
     NoDifference {
-        /// A true difference of this share would be found in four of five such studies; `None`
-        /// where nothing is known of the error.
-        visible: Option<f64>,
+        /// What would have been found; `None` where nothing is known of the error.
+        visible: Option<Visible>,
         /// Effects and interactions that are sure all the same.
         effects: Vec<String>,
     },
     /// The default itself changed while it was measured: differences say nothing.
-    Drift {
-        /// By what share.
-        relative: f64,
-    },
+    Drift(Drift),
     /// A setting was better when it was selected, and not for sure when it was measured afresh.
     NotConfirmed {
         /// The setting.
         setting: Setting,
         /// Its gain when it was selected.
         selected: Gain,
-        /// Its gain in the fresh runs.
-        fresh: Gain,
+        /// Its gain in the fresh runs; `None` if none of them can be compared, or they are not made yet.
+        fresh: Option<Gain>,
+        /// Fresh runs that were made, void ones too.
+        made: usize,
+        /// What would have been found.
+        visible: Option<Visible>,
+    },
+    /// A setting was better, and lost more operations than the default when it was measured afresh.
+    LosesOperations {
+        /// The setting.
+        setting: Setting,
+        /// The shares that were not done: with the default, and with the setting.
+        shares: (f64, f64),
     },
     /// Nothing was measured that can be compared.
     Nothing,
@@ -60,11 +74,23 @@ pub enum Finding {
     Better(Box<Change>),
 }
 
+/// A true difference that four of five such studies would find and confirm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Visible {
+    /// In what it is measured.
+    pub scale: Scale,
+    /// The difference: a share of the default, or in the unit of the metric, as the scale says.
+    pub change: f64,
+}
+
 /// How much better a setting is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// The mean change of the objective by that of the default: −0.2 is a fifth less.
-    pub relative: f64,
+    /// In what it is measured.
+    pub scale: Scale,
+    /// The mean change of the objective: a share of the default (−0.2 is a fifth less), or in the unit
+    /// of the metric, as the scale says.
+    pub change: f64,
     /// Its interval, so wide that those of all comparisons hold together with 95 %.
     pub interval: Option<(f64, f64)>,
     /// The probability of such a difference where there is none, corrected for all comparisons.
@@ -75,39 +101,11 @@ pub struct Gain {
     pub blocks: usize,
 }
 
-impl Change {
-    /// The gain that it has, as far as is known: that of the fresh runs, if they were made.
-    pub fn gain(&self) -> Gain {
-        self.fresh.unwrap_or(self.selected)
-    }
-}
-
 impl Gain {
-    fn of(difference: &Difference, p: Option<f64>, comparisons: usize) -> Self {
-        let interval = difference.interval_among(comparisons);
-        Self { relative: difference.relative, interval, p, comparisons, blocks: difference.blocks }
+    fn of(difference: &Difference, comparisons: usize) -> Self {
+        let Difference { scale, change, p_corrected: p, blocks, .. } = *difference;
+        Self { scale, change, interval: difference.interval_among(comparisons), p, comparisons, blocks }
     }
-}
-
-/// A change that is recommended.
-#[derive(Clone, Debug, Serialize)]
-pub struct Change {
-    /// The setting.
-    pub setting: Setting,
-    /// Its gain in the runs among which it was selected. That of the best of many is too good.
-    pub selected: Gain,
-    /// Its gain in fresh runs; `None` if they were not made, or not yet.
-    pub fresh: Option<Gain>,
-    /// What to do to `cassandra.yaml`; and what leads back.
-    pub yaml: Vec<(String, String)>,
-    /// A statement for the table; and the one that leads back.
-    pub alter_table: Option<(String, String)>,
-    /// What to do to the options of the Java machine; and what leads back.
-    pub jvm: Vec<(String, String)>,
-    /// Commands for a running node; and those that lead back.
-    pub live: Vec<(String, String)>,
-    /// What the setting does to other metrics and workloads for the worse, for sure.
-    pub costs: Vec<String>,
 }
 
 /// Recommends for each workload what is best for the objective, if that is better than the default.
@@ -121,49 +119,48 @@ pub fn recommend(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Vec<Recomm
             rate: workload.rate,
             objective: objective.name.to_owned(),
             finding: table.map_or(Finding::Nothing, |table| finding(plan, lines, analysis, table, objective)),
+            caveats: caveats::caveats(lines, &workload.name, table, objective),
         }
     };
     plan.workloads.iter().map(for_workload).collect()
 }
 
 fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, objective: &Metric) -> Finding {
-    let compared: Vec<_> = table.rows.iter().filter(|row| row.difference.is_some()).collect();
-    if compared.is_empty() {
+    if table.rows.iter().all(|row| row.difference.is_none()) {
         return Finding::Nothing;
     }
-    if let Some(drift) = table.drift.as_ref().filter(|drift| drift.is_drifting) {
-        return Finding::Drift { relative: drift.relative };
+    if let Some(drift) = drifting(analysis, objective) {
+        return Finding::Drift(drift.clone());
     }
-    let comparisons = comparisons(analysis, objective);
-    let Some((best, difference)) = best(&compared, objective) else {
-        let visible = compared.iter().filter_map(|row| row.difference.as_ref()?.visible_among(comparisons));
-        return Finding::NoDifference { visible: visible.max_by(f64::total_cmp), effects: effects(table) };
+    let visible = visible(plan, analysis, table, objective);
+    let Some((chosen, difference)) = chosen(plan, table, objective) else {
+        return Finding::NoDifference { visible, effects: effects(table) };
     };
-    let selected = Gain::of(difference, difference.p_corrected, comparisons);
-    let again = analysis.fresh.iter().find(|fresh| {
-        (&fresh.metric, &fresh.workload, &fresh.setting) == (&table.metric, &table.workload, &best.setting)
-    });
-    let again = again.map(|fresh| &fresh.difference);
-    // Nothing was selected among the fresh runs, so there is nothing to correct for.
-    let fresh = again.map(|again| Gain::of(again, again.p, 1));
-    if let Some((fresh, again)) = fresh.zip(again)
-        && !(is_sure(again.p) && is_better(again, objective))
-    {
-        return Finding::NotConfirmed { setting: best.setting.clone(), selected, fresh };
+    let setting = chosen.setting.clone();
+    let selected = Gain::of(difference, comparisons(analysis, objective));
+    if plan.confirm == 0 {
+        return Finding::Better(Box::new(Change::of(plan, lines, analysis, setting, (selected, None))));
     }
-    let defaults = defaults(plan, lines);
-    let mut change = Change {
-        setting: best.setting.clone(),
-        selected,
-        fresh,
-        yaml: Vec::new(),
-        alter_table: None,
-        jvm: Vec::new(),
-        live: Vec::new(),
-        costs: costs(analysis, &best.setting),
-    };
-    write_out(plan, &mut change, &defaults);
-    Finding::Better(Box::new(change))
+    let again =
+        |fresh: &&Fresh| (&fresh.metric, &fresh.workload, &fresh.setting) == (&table.metric, &table.workload, &setting);
+    let again = analysis.fresh.iter().find(again);
+    let count = analysis.fresh.iter().filter(|fresh| fresh.metric == objective.name).count();
+    let fresh = again.map(|fresh| Gain::of(&fresh.difference, count));
+    let is_confirmed = |fresh: &Gain| is_sure(fresh.p) && is_better(fresh.change, objective);
+    if !fresh.as_ref().is_some_and(is_confirmed) {
+        let is_fresh = |line: &&Line| line.planned.stage == FRESH && line.planned.workload == table.workload;
+        let made = lines.iter().filter(is_fresh).filter(|line| line.planned.setting == setting).count();
+        return Finding::NotConfirmed { setting, selected, fresh, made, visible };
+    }
+    if let Some(shares) = again.map(|fresh| fresh.failed_shares).filter(|shares| loses_more(*shares)) {
+        return Finding::LosesOperations { setting, shares };
+    }
+    Finding::Better(Box::new(Change::of(plan, lines, analysis, setting, (selected, fresh))))
+}
+
+/// The drift of the objective, if it is one.
+fn drifting<'a>(analysis: &'a Analysis, objective: &Metric) -> Option<&'a Drift> {
+    analysis.drifts.get(objective.name).filter(|drift| drift.is_drifting)
 }
 
 /// How many comparisons of a metric have a probability.
@@ -173,129 +170,73 @@ fn comparisons(analysis: &Analysis, metric: &Metric) -> usize {
     differences.filter(|difference| difference.p.is_some()).count()
 }
 
+/// What four of five studies with as many runs would find, with the middle one of the scatters that
+/// the settings have.
+fn visible(plan: &Plan, analysis: &Analysis, table: &Table, objective: &Metric) -> Option<Visible> {
+    let differences = table.rows.iter().filter_map(|row| row.difference.as_ref());
+    let mut scatters: Vec<_> =
+        differences.filter_map(|found| Some((found.sample.deviation()?, found.blocks, found.scale))).collect();
+    scatters.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (deviation, blocks, scale) = *scatters.get(scatters.len() / 2)?;
+    let of_objective = analysis.tables.iter().filter(|table| table.metric == objective.name);
+    let workloads = of_objective.filter(|table| table.rows.iter().any(|row| row.difference.is_some())).count();
+    let tests = match plan.confirm {
+        0 => vec![Test { blocks, level: P_MAX / comparisons(analysis, objective).max(1) as f64 }],
+        confirm => {
+            let fresh = Test { blocks: confirm as usize, level: P_MAX / workloads.max(1) as f64 };
+            vec![Test { blocks, level: P_MAX }, fresh]
+        }
+    };
+    let least = stats::visible(&tests)? * deviation;
+    let change = scale.shown(if objective.is_less_better { -least } else { least }).abs();
+    Some(Visible { scale, change })
+}
+
 /// The effects and interactions that are sure.
 fn effects(table: &Table) -> Vec<String> {
-    let is_sure = |contrast: &&crate::stats::Contrast| contrast.p_corrected.is_some_and(|p| p <= P_MAX);
+    let is_sure = |contrast: &&stats::Contrast| is_sure(contrast.p_corrected);
     table.contrasts.iter().filter(is_sure).map(|contrast| contrast.factors.join(" × ")).collect()
 }
 
-/// The best setting that is better than the default for sure. Rows are in order: it is the first.
-fn best<'a>(rows: &[&'a Row], objective: &Metric) -> Option<(&'a Row, &'a Difference)> {
-    let mut all = rows.iter().filter_map(|row| Some((*row, row.difference.as_ref()?)));
-    all.find(|(_, difference)| is_sure(difference.p_corrected) && is_better(difference, objective))
+/// The setting to recommend, if fresh runs confirm it: of those that are better than the default and
+/// not surely worse than the best of these, the one with the fewest changes. Without fresh runs
+/// after it, the selection is corrected for the number of comparisons. With them it needs no
+/// correction: the fresh runs decide.
+fn chosen<'a>(plan: &Plan, table: &'a Table, objective: &Metric) -> Option<(&'a Row, &'a Difference)> {
+    let default_share = table.rows.iter().find(|row| row.setting.is_default()).map_or(0.0, |row| row.failed_share);
+    let better = table.rows.iter().filter_map(|row| {
+        let difference = row.difference.as_ref()?;
+        let p = if plan.confirm > 0 { difference.p } else { difference.p_corrected };
+        let is_chosen = is_sure(p) && is_better(difference.change, objective);
+        (is_chosen && !loses_more((default_share, row.failed_share))).then_some((row, difference))
+    });
+    let better: Vec<_> = better.collect();
+    // Rows are in order.
+    let best = better.first()?.1;
+    let is_as_good = |other: &Difference| !is_sure(best.sample.p_apart(&other.sample));
+    better.iter().filter(|(_, other)| is_as_good(other)).min_by_key(|(row, _)| row.setting.0.len()).copied()
 }
 
-/// What would be recommended without fresh runs, by workload: what they are made of.
+/// What is to be measured afresh, by workload.
 pub fn selected(plan: &Plan, analysis: &Analysis) -> Vec<(Setting, String)> {
     let Some(objective) = metric::find(&plan.objective) else { return Vec::new() };
+    if drifting(analysis, objective).is_some() {
+        return Vec::new();
+    }
     let tables = analysis.tables.iter().filter(|table| table.metric == objective.name);
-    let steady = tables.filter(|table| !table.drift.as_ref().is_some_and(|drift| drift.is_drifting));
-    steady
-        .filter_map(|table| {
-            let (best, _) = best(&table.rows.iter().collect::<Vec<_>>(), objective)?;
-            Some((best.setting.clone(), table.workload.clone()))
-        })
-        .collect()
+    let of = |table: &Table| Some((chosen(plan, table, objective)?.0.setting.clone(), table.workload.clone()));
+    tables.filter_map(of).collect()
 }
 
-fn is_sure(p: Option<f64>) -> bool {
+pub(crate) fn is_sure(p: Option<f64>) -> bool {
     p.is_some_and(|p| p <= P_MAX)
 }
 
-fn is_better(difference: &Difference, metric: &Metric) -> bool {
-    (difference.mean < 0.0) == metric.is_less_better
+pub(crate) fn is_better(change: f64, metric: &Metric) -> bool {
+    change != 0.0 && (change < 0.0) == metric.is_less_better
 }
 
-/// What gets worse for sure.
-fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
-    let worse = analysis.tables.iter().filter_map(|table| {
-        let metric = metric::find(&table.metric)?;
-        let row = table.rows.iter().find(|row| &row.setting == setting)?;
-        let difference = row.difference.as_ref()?;
-        let is_worse = is_sure(difference.p_corrected) && !is_better(difference, metric);
-        is_worse.then(|| format!("{} under {}: {:+.1} %", metric.title, table.workload, difference.relative * 100.0))
-    });
-    worse.collect()
-}
-
-/// What the node had by itself or by the plan, by factor.
-fn defaults(plan: &Plan, lines: &[Line]) -> BTreeMap<String, String> {
-    let valid = || lines.iter().filter(|line| line.is_valid());
-    let of = |factor: &Factor| {
-        let name = &factor.name;
-        // Beside another heap, a node has other values by itself.
-        let all_default = valid().find(|line| line.planned.setting.is_default());
-        let line = all_default.or_else(|| valid().find(|line| line.planned.setting.get(name).is_none()));
-        let read = line.and_then(|line| line.read_back.get(name).cloned());
-        Some((name.clone(), factor.default.clone().or(read)?))
-    };
-    plan.factors.iter().filter_map(of).collect()
-}
-
-fn write_out(plan: &Plan, change: &mut Change, defaults: &BTreeMap<String, String>) {
-    let (mut to, mut back) = (Vec::new(), Vec::new());
-    for (name, value) in change.setting.0.clone() {
-        let Some(factor) = plan.factor(&name) else { continue };
-        let before = defaults.get(&name);
-        match factor.applied() {
-            Applied::Restart | Applied::Live => {
-                change.yaml.push(yaml(factor, &value, before));
-                let command = |value: &str| live(&name, value);
-                if factor.applied() == Applied::Live
-                    && let Some(pair) = command(&value).zip(before.and_then(|before| command(before)))
-                {
-                    change.live.push(pair);
-                }
-            }
-            Applied::Table => {
-                to.push(format!("{name} = {value}"));
-                back.extend(before.map(|before| format!("{name} = {before}")));
-            }
-            Applied::Heap => {
-                let set = |mib: &str| format!("set -Xms{mib}m -Xmx{mib}m");
-                let back = before.map_or_else(|| "set -Xms and -Xmx as they were".to_owned(), |mib| set(mib));
-                change.jvm.push((set(&value), back));
-            }
-            Applied::Jvm => {
-                let set = factor.default.as_ref().map_or_else(String::new, |before| format!(", and add {before}"));
-                change.jvm.push((format!("add {value}"), format!("delete {value}{set}")));
-            }
-        }
-    }
-    if !to.is_empty() {
-        let alter = |options: &[String]| format!("ALTER TABLE keyspace.table WITH {};", options.join(" AND "));
-        change.alter_table = Some((alter(&to), alter(&back)));
-    }
-}
-
-/// What to do to a key of `cassandra.yaml`, and what leads back. A node that has a value by itself has
-/// no line with it.
-fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, String) {
-    let name = &factor.name;
-    if let Some((to, back)) = sync_keys(value).zip(before.and_then(|before| sync_keys(before)))
-        && name == sync::NAME
-    {
-        return (to, back);
-    }
-    let was = before.map_or_else(String::new, |before| format!(" (was {before})"));
-    let old =
-        crate::catalogue::old_name(name).map_or_else(String::new, |old| format!("; delete {old}, if it is there"));
-    let back = match &factor.default {
-        Some(default) => format!("set {name}: {default}"),
-        None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
-    };
-    (format!("set {name}: {value}{was}{old}"), back)
-}
-
-/// The keys of a mode of the commit log, and those to delete.
-fn sync_keys(value: &str) -> Option<String> {
-    let sync::Keys { set, delete } = sync::keys(value)?;
-    let set: Vec<_> = set.into_iter().map(|(key, value)| format!("{key}: {value}")).collect();
-    Some(format!("set {}; delete {}, if it is there", set.join(", "), delete.join(" and ")))
-}
-
-/// The command that sets a value on a running node.
-fn live(name: &str, value: &str) -> Option<String> {
-    let words = crate::catalogue::find(name)?.nodetool?.join(" ");
-    Some(format!("nodetool {words} {}", crate::catalogue::for_nodetool(name, value)?))
+/// Whether a setting loses more operations than the default: the shares of both.
+pub(crate) fn loses_more((of_default, of_setting): (f64, f64)) -> bool {
+    of_setting > of_default + FAILED_MORE_MAX
 }

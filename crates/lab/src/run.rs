@@ -10,6 +10,7 @@ use crate::checks;
 use crate::costs;
 use crate::factor::Setting;
 use crate::line::Line;
+use crate::metric;
 use crate::plan::{Plan, Restart};
 use crate::rig::{Rig, RigError};
 use crate::schedule::Planned;
@@ -87,10 +88,14 @@ async fn steps<R: Rig + ?Sized>(
     let drained = rig.counters().await?;
     line.void.extend(checks::load_made(plan, &loaded));
     line.void.extend(checks::counters_possible(&before, &after, &drained, &loaded, &line.read_back));
-    line.notes = checks::notes(&loaded);
+    line.notes = checks::notes(plan, &loaded);
     line.metrics = loaded.metrics.clone();
+    let failed_share = (loaded.due - loaded.done) as f64 / loaded.due.max(1) as f64;
+    let of_load = [(metric::FAILED_SHARE, failed_share), (metric::LATENESS_P99_MS, loaded.lateness_p99_ms)];
+    line.metrics.extend(of_load.map(|(name, value)| (name.to_owned(), value)));
     line.metrics.extend(state);
     line.metrics.extend(costs::costs(&plan.data, workload, &loaded, [&before, &after, &drained]));
+    line.void.extend(checks::objective_measured(plan, &line.metrics));
     line.notes.extend(checks::accounts_agree(&line.metrics));
     Ok(())
 }

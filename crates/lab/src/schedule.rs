@@ -55,17 +55,20 @@ pub fn second_stage(plan: &Plan, unions: &[(Setting, String)], number: u32) -> V
     ordered(plan, &pairs, 2, number)
 }
 
-/// Fresh runs of what was selected, each beside the default in blocks of two. They have keys and
-/// records of their own.
+/// Fresh runs of what was selected, each right beside the default, so that nothing comes between them.
+/// They have keys and records of their own.
 pub fn fresh_stage(plan: &Plan, selected: &[(Setting, String)], number: u32) -> Vec<Planned> {
     let mut random = random(plan, FRESH);
     let mut all = Vec::new();
     for block in 1..=plan.confirm {
-        let pairs = selected.iter().flat_map(|(setting, workload)| [(setting, workload), (&DEFAULT, workload)]);
-        let mut order: Vec<_> = pairs.collect();
+        let mut order: Vec<_> = selected.iter().collect();
         order.shuffle(&mut random);
         for (setting, workload) in order {
-            all.push(planned(plan, all.len() as u32 + number, FRESH, block, workload, setting.clone(), false));
+            let mut pair = [setting, &DEFAULT];
+            pair.shuffle(&mut random);
+            for setting in pair {
+                all.push(planned(plan, all.len() as u32 + number, FRESH, block, workload, setting.clone(), false));
+            }
         }
     }
     all
@@ -82,13 +85,14 @@ fn ordered(plan: &Plan, pairs: &[(Setting, String)], stage: u8, first: u32) -> V
     let mut random = random(plan, stage);
     let mut all = Vec::new();
     let mut since_control = 0;
+    let mut controls = control_workloads(plan).into_iter().cycle();
     for block in 1..=plan.repeats {
         let mut order = pairs.to_vec();
         order.shuffle(&mut random);
         for (setting, workload) in order {
             if plan.control_every > 0 && since_control == plan.control_every {
                 since_control = 0;
-                if let Some(workload) = control_workload(plan) {
+                if let Some(workload) = controls.next() {
                     all.push(planned(plan, all.len() as u32 + first, stage, block, workload, Setting::default(), true));
                 }
             }
@@ -99,13 +103,10 @@ fn ordered(plan: &Plan, pairs: &[(Setting, String)], stage: u8, first: u32) -> V
     all
 }
 
-/// Controls are all under one workload, so that they can be compared.
-fn control_workload(plan: &Plan) -> Option<&str> {
-    let first = match &plan.design {
-        Design::OneAtATime { workloads: Some(names), .. } => names.first().map(String::as_str),
-        _ => None,
-    };
-    first.or_else(|| plan.workloads.first().map(|workload| workload.name.as_str()))
+/// Controls are under each workload in turn, of those under which settings are compared.
+fn control_workloads(plan: &Plan) -> Vec<&str> {
+    let compared = plan.compared_workloads();
+    compared.into_iter().map(|workload| workload.name.as_str()).collect()
 }
 
 fn planned(
@@ -128,10 +129,6 @@ pub fn restarts(plan: &Plan, runs: &[Planned]) -> usize {
     if plan.restarts() == Restart::EveryRun {
         return runs.len();
     }
-    let needed = |setting: &Setting| -> Vec<Option<String>> {
-        let factors = plan.factors.iter().filter(|factor| factor.applied().needs_restart());
-        factors.map(|factor| setting.get(&factor.name).map(str::to_owned)).collect()
-    };
-    let all: Vec<_> = runs.iter().map(|run| needed(&run.setting)).collect();
+    let all: Vec<_> = runs.iter().map(|run| plan.at_start(&run.setting)).collect();
     all.windows(2).filter(|pair| pair[0] != pair[1]).count() + usize::from(!all.is_empty())
 }

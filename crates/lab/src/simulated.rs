@@ -37,6 +37,10 @@ pub struct Surface {
     pub drift_per_run: f64,
     /// By what share a run is slower that begins with a cold Java machine.
     pub cold: f64,
+    /// Values with which runs scatter by so many times as much.
+    pub scatters: Vec<(Level, f64)>,
+    /// A value with which every second run loses this share of its operations.
+    pub loses: Option<(Level, f64)>,
     /// A value with which two thirds of what is written and compacted are put off until the drain.
     pub puts_off: Option<Level>,
     /// A factor whose own value follows from another one, which is set at a start: (follows, from).
@@ -128,7 +132,10 @@ impl Simulated {
     }
 
     fn noise(&mut self) -> f64 {
-        let normal = Normal::new(0.0, self.surface.noise).ok();
+        let in_force = |level: &Level| self.in_force.get(&level.0) == Some(level.1.as_str());
+        let times: f64 =
+            self.surface.scatters.iter().filter(|(level, _)| in_force(level)).map(|(_, times)| times).product();
+        let normal = Normal::new(0.0, self.surface.noise * times).ok();
         1.0 + normal.map_or(0.0, |normal| normal.sample(&mut self.random))
     }
 }
@@ -136,7 +143,7 @@ impl Simulated {
 #[async_trait]
 impl Rig for Simulated {
     async fn facts(&mut self) -> Result<Facts, RigError> {
-        let facts = [("machine", "simulated"), ("cassandra", "simulated")];
+        let facts = [("machine", "simulated"), ("cassandra", "simulated"), ("simulated", "true")];
         Ok(Facts { facts: facts.map(|(fact, value)| (fact.to_owned(), value.to_owned())).into() })
     }
 
@@ -199,7 +206,7 @@ impl Rig for Simulated {
     }
 
     async fn load(&mut self, workload: &Workload, _: u64, _: &Path) -> Result<Loaded, RigError> {
-        let time_s = (workload.warm_up + workload.duration).as_secs_f64();
+        let time_s = workload.time().as_secs_f64();
         let drift = 1.0 + self.surface.drift_per_run * f64::from(self.runs);
         let cold = if std::mem::take(&mut self.is_cold) { 1.0 + self.surface.cold } else { 1.0 };
         let p99_ms = Self::truth_ms(&self.surface, &self.in_force) * drift * cold * self.noise();
@@ -230,10 +237,21 @@ impl Rig for Simulated {
         let due = (workload.rate * workload.duration.as_secs_f64()).round() as u64;
         let sent = |count: f64| (count as u64, count as u64);
         let lateness_p99_ms = if self.fault == Fault::LateLoad { 250.0 } else { 0.5 };
-        let metrics = [("p99_ms", p99_ms), ("mean_ms", p99_ms / 4.0), ("rate_per_s", workload.rate)];
+        let loses = self.surface.loses.clone().filter(|((name, value), _)| self.in_force.get(name) == Some(value));
+        let lost_share = match loses {
+            _ if self.fault == Fault::LosesOperations => 0.02,
+            Some((_, share)) if self.runs.is_multiple_of(2) => share,
+            _ => 0.0,
+        };
+        let metrics = [
+            (self.plan.objective.as_str(), p99_ms),
+            ("p99_ms", p99_ms),
+            ("mean_ms", p99_ms / 4.0),
+            ("rate_per_s", workload.rate),
+        ];
         Ok(Loaded {
             due,
-            done: if self.fault == Fault::LosesOperations { due * 98 / 100 } else { due },
+            done: due - (due as f64 * lost_share) as u64,
             lateness_p99_ms,
             writes: sent(count - reads),
             reads: sent(reads),

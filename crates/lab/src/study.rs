@@ -1,7 +1,7 @@
 //! The folder of a study: its plan, and a line for each run, written so that no finished run is
 //! lost.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,20 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::line::Line;
-use crate::plan::{Plan, PlanError};
+use crate::plan::{Plan, PlanError, Restart};
 use crate::rig::Facts;
 
 const PLAN: &str = "plan.toml";
 const RUNS: &str = "runs.jsonl";
 const FACTS: &str = "facts.json";
 const LOCK: &str = "study.lock";
+
+/// The fact that says what made the runs.
+const BUILD: &str = "build";
+
+/// The way in which runs are ordered, made and checked. It changes with each change that could make
+/// runs before and after it differ, so that builds without a commit are told apart too.
+const PROCEDURE: u32 = 2;
 
 /// Why a study cannot be used.
 #[derive(Debug, Error)]
@@ -44,6 +51,28 @@ pub enum StudyError {
         #[source]
         error: serde_json::Error,
     },
+    /// What was measured, on what, makes no sense.
+    #[error("{}: {error}. Without it nobody knows with what the runs were made", path.display())]
+    Facts {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// There are runs, and nothing says with what they were made.
+    #[error("{} has runs and no facts.json, so nobody knows with what they were made; begin a new study", .0.display())]
+    NoFacts(PathBuf),
+    /// Another build made the runs.
+    #[error(
+        "the study was begun by {before}, and this is {now}, which may measure otherwise; go on with that one, or begin a new study"
+    )]
+    OtherBuild {
+        /// What began it.
+        before: String,
+        /// What this is.
+        now: String,
+    },
     /// The folder has a study already.
     #[error("{} has a study already; `penates lab resume` continues it", .0.display())]
     Exists(PathBuf),
@@ -60,6 +89,7 @@ pub enum StudyError {
 pub struct Study {
     folder: PathBuf,
     plan: Plan,
+    facts: Facts,
     lines: Vec<Line>,
 }
 
@@ -87,8 +117,9 @@ impl Study {
             return Err(StudyError::Absent(folder.to_owned()));
         }
         let plan = Plan::read(&path)?;
+        let facts = facts(&folder.join(FACTS))?;
         let (lines, _) = lines(&folder.join(RUNS))?;
-        Ok(Self { folder: folder.to_owned(), plan, lines })
+        Ok(Self { folder: folder.to_owned(), plan, facts, lines })
     }
 
     /// Its folder.
@@ -107,10 +138,27 @@ impl Study {
     }
 
     /// What was measured, on what; empty before the first run.
-    pub fn facts(&self) -> Facts {
-        let text = fs::read(self.folder.join(FACTS)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
+}
+
+/// The facts of a file; none if it is absent.
+fn facts(path: &Path) -> Result<Facts, StudyError> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Facts::default()),
+        text => {
+            let text = io_at(path, text)?;
+            serde_json::from_slice(&text).map_err(|error| StudyError::Facts { path: path.to_owned(), error })
+        }
+    }
+}
+
+/// What makes the runs: the version of this program, and its commit, if it was known when it was built.
+fn build() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let commit = option_env!("PENATES_COMMIT").map_or_else(String::new, |commit| format!(" (commit {commit})"));
+    format!("{version}{commit}, procedure {PROCEDURE}")
 }
 
 /// The lines of a file, and how many bytes of it they are.
@@ -204,28 +252,52 @@ impl OpenStudy {
         Ok(())
     }
 
-    /// Keeps what is measured, on what, and the digest of the plan. If the study has facts already, they stay, and what differs
-    /// is returned: (fact, before, now).
+    /// Whether this build may add runs.
+    ///
+    /// # Errors
+    /// Another build made runs, or nothing says with what they were made.
+    pub fn can_go_on(&self) -> Result<(), StudyError> {
+        let facts = &self.study.facts.facts;
+        if facts.is_empty() {
+            let is_new = self.study.lines.is_empty();
+            return if is_new { Ok(()) } else { Err(StudyError::NoFacts(self.study.folder.clone())) };
+        }
+        let before = facts.get(BUILD).cloned().unwrap_or_else(|| "an older build".to_owned());
+        let now = build();
+        if before == now { Ok(()) } else { Err(StudyError::OtherBuild { before, now }) }
+    }
+
+    /// Keeps what is measured, on what, by which build and by which plan. If the study has facts already,
+    /// they stay, and what differs is returned: (fact, before, now).
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn set_facts(&self, facts: &Facts) -> Result<Vec<(String, String, String)>, StudyError> {
+    pub fn set_facts(&mut self, facts: &Facts) -> Result<Vec<(String, String, String)>, StudyError> {
+        let Study { folder, plan, facts: known, .. } = &mut self.study;
         let mut facts = facts.clone();
-        let plan = self.study.folder.join(PLAN);
-        facts.facts.insert(PLAN.to_owned(), digest(&io_at(&plan, fs::read(&plan))?));
-        let path = self.study.folder.join(FACTS);
-        let known = self.study.facts();
+        let path = folder.join(PLAN);
+        let restart = if plan.restarts() == Restart::EveryRun { "before every run" } else { "when it is needed" };
+        let of_plan = [
+            (PLAN, digest(&io_at(&path, fs::read(&path))?)),
+            // With what the plan does not say, and what is usual then.
+            ("plan as used", digest(plan.to_toml().as_bytes())),
+            ("restart", restart.to_owned()),
+            ("confirm", plan.confirm.to_string()),
+            ("jmx", plan.node.jmx.to_string()),
+            (BUILD, build()),
+        ];
+        facts.facts.extend(of_plan.map(|(fact, value)| (fact.to_owned(), value)));
+        let path = folder.join(FACTS);
         if known.facts.is_empty() {
             let text = io_at(&path, serde_json::to_vec_pretty(&facts).map_err(io::Error::from))?;
             io_at(&path, write_whole(&path, &text))?;
+            *known = facts;
             return Ok(Vec::new());
         }
-        let now: &BTreeMap<_, _> = &facts.facts;
-        let differs = known.facts.into_iter().filter_map(|(fact, before)| {
-            let now = now.get(&fact).cloned().unwrap_or_default();
-            (now != before).then_some((fact, before, now))
-        });
-        Ok(differs.collect())
+        let names: BTreeSet<_> = known.facts.keys().chain(facts.facts.keys()).collect();
+        let of = |facts: &Facts, name: &str| facts.facts.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
+        let all = names.into_iter().map(|name| (name.clone(), of(known, name), of(&facts, name)));
+        Ok(all.filter(|(_, before, now)| before != now).collect())
     }
 }
 

@@ -79,8 +79,14 @@ pub enum Keys {
     },
 }
 
+/// The most records: their keys have ten digits.
+const RECORDS_MAX: u64 = 10_000_000_000;
+
 /// The longest duration and warm-up.
 const DURATION_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// The most operations of a run.
+const OPERATIONS_MAX: f64 = 1e9;
 
 /// A load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,15 +101,25 @@ pub struct Workload {
     /// Which records.
     #[serde(default)]
     pub keys: Keys,
-    /// So long operations are made and do not count.
-    #[serde(default, with = "humantime_serde")]
-    pub warm_up: Duration,
+    /// So long operations are made and do not count. A plan that is read says it, or has the usual time.
+    #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<Duration>,
     /// So long they count.
     #[serde(with = "humantime_serde")]
     pub duration: Duration,
 }
 
 impl Workload {
+    /// So long operations are made and do not count.
+    pub fn warm_up(&self) -> Duration {
+        self.warm_up.unwrap_or_default()
+    }
+
+    /// How long the load takes in all.
+    pub fn time(&self) -> Duration {
+        self.warm_up() + self.duration
+    }
+
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let wrong =
             |what: &str| Err(PlanError::Invalid { at: format!("workloads: {}", self.name), what: what.to_owned() });
@@ -117,8 +133,11 @@ impl Workload {
         if !(self.rate.is_finite() && (0.1..=1e6).contains(&self.rate)) {
             return wrong("a rate from 0.1 to 1,000,000 operations per second");
         }
-        if self.duration.is_zero() || self.duration.max(self.warm_up) > DURATION_MAX {
+        if self.duration.is_zero() || self.duration.max(self.warm_up()) > DURATION_MAX {
             return wrong("a duration above 0, and at most a day of it and of the warm-up");
+        }
+        if self.rate * self.time().as_secs_f64() > OPERATIONS_MAX {
+            return wrong("at most 1,000,000,000 operations: rate times time");
         }
         if let Keys::Zipf { exponent } = self.keys
             && !(exponent.is_finite() && exponent > 0.0)
@@ -150,8 +169,8 @@ impl Default for Data {
 
 impl Data {
     pub(crate) fn check(&self) -> Result<(), PlanError> {
-        if self.records == 0 || !(5..=1 << 20).contains(&self.record_bytes) {
-            let what = "at least one record, of 5 bytes to 1 MiB".to_owned();
+        if !(1..=RECORDS_MAX).contains(&self.records) || !(5..=1 << 20).contains(&self.record_bytes) {
+            let what = format!("1 to {RECORDS_MAX} records, of 5 bytes to 1 MiB");
             return Err(PlanError::Invalid { at: "data".to_owned(), what });
         }
         Ok(())

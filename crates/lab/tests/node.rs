@@ -119,7 +119,7 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     let rows = &disk.unwrap().rows;
     let plain = rows.iter().find(|row| row.setting.get("compression").is_some()).unwrap();
     let difference = plain.difference.as_ref().unwrap();
-    assert!(difference.relative > 0.2 && difference.blocks == 2, "{difference:?}");
+    assert!(difference.change > 0.2 && difference.blocks == 2, "{difference:?}");
     assert_eq!(recommend(&plan, study.lines(), &analysis).len(), 1);
     let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
     for file in ["monitor.csv", "seconds.csv", "latencies.hlog", "cassandra.yaml", "node.json"] {

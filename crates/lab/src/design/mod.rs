@@ -88,6 +88,11 @@ impl Design {
             Self::LatinHypercube { points } if !(2..=SETTINGS_MAX as u32).contains(points) => {
                 return wrong(format!("2 to {SETTINGS_MAX} points"));
             }
+            Self::OneAtATime { .. }
+                if plan.factors.iter().map(|factor| factor.values.len()).sum::<usize>() > SETTINGS_MAX =>
+            {
+                return wrong(format!("at most {SETTINGS_MAX} values of all factors"));
+            }
             Self::OneAtATime { workloads: Some(names), .. } => {
                 if let Some(name) = names.iter().find(|name| plan.workload(name).is_none()) {
                     return wrong(format!("there is no workload {name}"));

@@ -21,8 +21,9 @@ pub(super) const PORT: u16 = 8_778;
 const INTERVAL: Duration = Duration::from_secs(1);
 const SAMPLES_MIN: u32 = 4;
 
-/// How long a flush may take.
+/// How long a flush may take; and an answer while no load is made.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether an attribute only grows, so that its difference counts, or is a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ enum Kind {
 type Figure = (&'static str, &'static str, &'static str, Kind);
 
 /// All figures. Those of compactions include tables of the system.
-const FIGURES: [Figure; 18] = [
+const FIGURES: [Figure; 19] = [
     ("bytes_flushed", "TABLE,name=BytesFlushed", "Count", Kind::Counter),
     ("compaction_bytes_written", "TABLE,name=CompactionBytesWritten", "Count", Kind::Counter),
     ("memtable_switches", "TABLE,name=MemtableSwitchCount", "Count", Kind::Counter),
@@ -46,7 +47,9 @@ const FIGURES: [Figure; 18] = [
     ("jmx_compactions", "type=Compaction,name=TotalCompactionsCompleted", "Count", Kind::Counter),
     ("compaction_tasks", "type=Compaction,name=CompletedTasks", "Value", Kind::Counter),
     ("dropped_messages", "type=DroppedMessage,scope=*,name=Dropped", "Count", Kind::Counter),
-    ("timeouts", "type=ClientRequest,scope=*,name=Timeouts", "Count", Kind::Counter),
+    // Their sum is `timeouts`. Other scopes count the same requests again, by their consistency.
+    ("timeouts_of_reads", "type=ClientRequest,scope=Read,name=Timeouts", "Count", Kind::Counter),
+    ("timeouts_of_writes", "type=ClientRequest,scope=Write,name=Timeouts", "Count", Kind::Counter),
     ("gc_count", "java.lang:type=GarbageCollector,name=*", "CollectionCount", Kind::Counter),
     ("gc_ms", "java.lang:type=GarbageCollector,name=*", "CollectionTime", Kind::Counter),
     ("pending_compactions", "type=Compaction,name=PendingTasks", "Value", Kind::State),
@@ -68,6 +71,8 @@ fn mbean(short: &str) -> String {
 /// The agent of a node.
 pub(super) struct Jmx {
     agent: Agent,
+    /// For questions while no load is made: they may wait.
+    patient: Agent,
     flusher: Agent,
     mbeans: Vec<String>,
 }
@@ -80,7 +85,8 @@ impl Jmx {
     pub fn new(at: SocketAddr) -> Result<Self, MonitorError> {
         let url = format!("http://{at}/jolokia");
         let flusher = Agent::new(&url)?.with_patience(FLUSH_PATIENCE);
-        Ok(Self { agent: Agent::new(&url)?, flusher, mbeans: FIGURES.map(|figure| mbean(figure.1)).to_vec() })
+        let patient = Agent::new(&url)?.with_patience(PATIENCE);
+        Ok(Self { agent: Agent::new(&url)?, patient, flusher, mbeans: FIGURES.map(|figure| mbean(figure.1)).to_vec() })
     }
 
     /// Flushes the load's table. It takes no second, as `nodetool` does.
@@ -90,19 +96,26 @@ impl Jmx {
         self.flusher.call("org.apache.cassandra.db:type=StorageService", operation, arguments).await
     }
 
-    async fn values(&self) -> Values {
+    /// Fails if the agent does not answer.
+    pub async fn answers(&self) -> Result<(), FetchError> {
+        self.patient.read(&[("java.lang:type=Runtime", "Uptime")]).await.map(drop)
+    }
+
+    /// What an agent says now; a node that does not answer in time has no values.
+    async fn values(&self, agent: &Agent) -> Values {
         let attributes: Vec<Attribute<'_>> =
             self.mbeans.iter().zip(FIGURES).map(|(mbean, figure)| (mbean.as_str(), figure.2)).collect();
-        // A node that does not answer in time has no values now.
-        let values = self.agent.read(&attributes).await.unwrap_or_default();
+        let values = agent.read(&attributes).await.unwrap_or_default();
         FIGURES.iter().zip(values).filter_map(|(figure, value)| Some((figure.0, value?))).collect()
     }
 
     /// What only grows.
     pub async fn counters(&self) -> BTreeMap<String, f64> {
-        let values = self.values().await;
+        let values = self.values(&self.patient).await;
         let counters = FIGURES.iter().filter(|figure| figure.3 == Kind::Counter);
-        counters.filter_map(|figure| Some((figure.0.to_owned(), *values.get(figure.0)?))).collect()
+        let all = counters.filter_map(|figure| Some((figure.0.to_owned(), *values.get(figure.0)?)));
+        let timeouts = || Some(values.get("timeouts_of_reads")? + values.get("timeouts_of_writes")?);
+        all.chain(timeouts().map(|timeouts| ("timeouts".to_owned(), timeouts))).collect()
     }
 
     /// Writes all figures from `start` on for so long, once a second, and returns what they say.
@@ -119,7 +132,7 @@ impl Jmx {
             if at_s > duration.as_secs_f64() && all.len() > 1 {
                 break;
             }
-            let values = self.values().await;
+            let values = self.values(&self.agent).await;
             let row = FIGURES.iter().map(|figure| values.get(figure.0).map(f64::to_string).unwrap_or_default());
             out.write_record(std::iter::once(format!("{at_s:.3}")).chain(row))?;
             all.push((at_s, values));
@@ -156,6 +169,7 @@ fn of_samples(all: &[(f64, Values)]) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric;
 
     #[test]
     fn samples_say_how_much_waited_and_how_fast_was_compacted() {
@@ -171,6 +185,14 @@ mod tests {
         // A node that did not answer has no figures, and none is made up.
         assert!(of_samples(&[(1.0, Values::new())]).is_empty());
         assert!(!of_samples(&all[..1]).contains_key("compaction_rate_bytes_per_s"));
+    }
+
+    #[test]
+    fn a_metric_that_follows_from_an_mbean_is_known_to_do_so() {
+        for (name, ..) in FIGURES {
+            let known = [name.to_owned(), format!("{name}_drained")].into_iter().filter_map(|name| metric::find(&name));
+            assert!(known.map(metric::Metric::source).all(|source| source == metric::Source::MBeans), "{name}");
+        }
     }
 
     #[test]

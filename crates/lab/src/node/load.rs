@@ -75,7 +75,7 @@ enum Request {
 impl Load<'_> {
     /// Makes the load, and watches the machine meanwhile. Files of the run go into the folder.
     pub async fn make(&self, session: &Arc<Session>, watched: &Watched<'_>, folder: &Path) -> Result<Loaded, CqlError> {
-        let (warm_up, duration) = (self.workload.warm_up, self.workload.duration);
+        let (warm_up, duration) = (self.workload.warm_up(), self.workload.duration);
         let tally = Arc::new(Mutex::new(doing("counting", Tally::new(warm_up, duration))?));
         let start = Instant::now() + LEAD;
         let watch = watched.run(start + warm_up, duration, folder);
@@ -98,8 +98,7 @@ impl Load<'_> {
             (Records::new(self.data, self.seed), Chooser::new(self.workload.keys, self.data.records));
         // The records of the prefill had the same seed.
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.wrapping_add(1));
-        let shape =
-            Shape::Constant { rate: self.workload.rate, duration: self.workload.warm_up + self.workload.duration };
+        let shape = Shape::Constant { rate: self.workload.rate, duration: self.workload.time() };
         let at_once = Arc::new(Semaphore::new(OPERATIONS_MAX as usize));
         for due in shape.arrivals(0, 1, self.seed) {
             let operation = self.workload.mix.choose(random.random());

@@ -30,6 +30,7 @@ use testbed::record::Machine;
 
 use crate::catalogue;
 use crate::factor::{Applied, Factor, Setting};
+use crate::metric::{self, Source};
 use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::sync;
@@ -45,6 +46,10 @@ const NODE: NodeId = NodeId(1);
 
 /// Between two looks at what a node does.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// A node may take so many times the size of the records: files before and after a compaction, and the
+/// commit log.
+const DISK_TIMES: f64 = 3.0;
 
 /// How long compactions may take until none is left.
 const IDLE_PATIENCE: Duration = Duration::from_secs(1_800);
@@ -125,6 +130,23 @@ impl Node {
         run.await.map(drop).map_err(failed)
     }
 
+    /// Fails if the disk has no room for the records: they are written, flushed and compacted.
+    fn has_room(&self) -> Result<(), RigError> {
+        let data = &self.plan.data;
+        let needed = data.records as f64 * f64::from(data.record_bytes) * DISK_TIMES;
+        let free = rustix::fs::statvfs(self.cluster.folder()).map_err(fatal)?;
+        let free = free.f_bavail as f64 * free.f_frsize as f64;
+        if needed > free {
+            let mib = |bytes: f64| (bytes / f64::from(1 << 20)).round();
+            return Err(fatal(format!(
+                "the records need about {} MiB of disk, and {} MiB are free",
+                mib(needed),
+                mib(free)
+            )));
+        }
+        Ok(())
+    }
+
     fn running(&self) -> Result<&Running, RigError> {
         self.running.as_ref().ok_or_else(|| failed("the node does not run"))
     }
@@ -153,6 +175,10 @@ impl Node {
         let by_itself = views.settings().await.map_err(failed)?;
         let folder = status.folder.clone();
         let jmx = self.agent.is_ok().then(|| Jmx::new(at)).transpose().map_err(fatal)?;
+        if let Some(jmx) = &jmx {
+            let unanswered = |error| fatal(format!("the agent of the node's MBeans does not answer at {at}: {error}"));
+            jmx.answers().await.map_err(unanswered)?;
+        }
         self.running = Some(Running { views, pid, folder, started: settings, by_itself, jmx, table: None });
         Ok(())
     }
@@ -249,6 +275,13 @@ fn command_line(pid: u32) -> Vec<String> {
 #[async_trait]
 impl Rig for Node {
     async fn facts(&mut self) -> Result<Facts, RigError> {
+        let objective = &self.plan.objective;
+        if let Err(why) = &self.agent
+            && metric::find(objective).is_some_and(|metric| metric.source() == Source::MBeans)
+        {
+            return Err(fatal(format!("{objective} is read from MBeans, and their agent cannot be had: {why}")));
+        }
+        self.has_room()?;
         if self.running.is_none() {
             let settings = config::settings(&self.plan, &Setting::default());
             self.start(settings).await.map_err(fatal)?;
@@ -257,6 +290,7 @@ impl Rig for Node {
         let machine = Machine::find(Some(&running.folder));
         let mut facts = running.views.versions().await.map_err(fatal)?;
         facts.insert("machine".to_owned(), machine.name);
+        facts.insert("simulated".to_owned(), "false".to_owned());
         let agent = match &self.agent {
             Ok(_) => format!("Jolokia {}", cluster::JOLOKIA_VERSION),
             Err(why) => format!("not measured: {why}"),

@@ -1,17 +1,15 @@
 //! The tables of the thesis on tuning compaction, by the same names: what the defaults do under each
 //! mix, what each parameter does, the best values, and all of them together.
 
-use std::collections::BTreeMap;
-
 use testbed::page::number::{NONE, significant};
 
 use super::Report;
-use super::words::percent;
+use super::words::{changed, percent};
 use crate::factor::{Factor, Setting};
 use crate::line::Line;
-use crate::metric;
 use crate::plan::Plan;
 use crate::stats::Summary;
+use crate::union::best_values;
 
 /// The figures of the thesis: its name for each, and ours.
 const KPIS: [(&str, &str); 19] = [
@@ -121,25 +119,15 @@ fn by_value(factor: &Factor, workload: &str, lines: &[&Line]) -> Grid {
 /// The value of each parameter that was best alone, by the objective.
 fn best(report: &Report<'_>) -> Grid {
     let objective = &report.study.plan().objective;
-    let is_less_better = metric::find(objective).is_none_or(|metric| metric.is_less_better);
     let tables = report.analysis.tables.iter().filter(|table| &table.metric == objective);
     let mut rows = Vec::new();
     for table in tables {
-        let mut of_factors: BTreeMap<&str, (f64, &str, String)> = BTreeMap::new();
-        for row in table.rows.iter().filter(|row| row.setting.0.len() == 1) {
-            let (Some((name, value)), Some(difference)) = (row.setting.0.iter().next(), &row.difference) else {
-                continue;
-            };
-            let worth = if is_less_better { difference.mean } else { -difference.mean };
-            let is_better = worth < 0.0 && of_factors.get(name.as_str()).is_none_or(|(known, ..)| worth < *known);
-            if is_better {
-                of_factors.insert(name, (worth, value, percent(difference.relative)));
-            }
-        }
+        let of_factors = best_values(table);
         rows.extend(report.study.plan().factors.iter().map(|factor| {
             let found = of_factors.get(factor.name.as_str());
-            let (value, gain) = found.map_or(("default", NONE), |(_, value, gain)| (value, gain.as_str()));
-            [table.workload.as_str(), factor.name.as_str(), value, gain].map(str::to_owned).to_vec()
+            let gain = found.map(|(_, difference)| changed(difference.scale, difference.change));
+            let value = found.map_or("default", |(value, _)| value);
+            [&table.workload, &factor.name, value, gain.as_deref().unwrap_or(NONE)].map(str::to_owned).to_vec()
         }));
     }
     let is_single = report.analysis.tables.iter().flat_map(|table| &table.rows).any(|row| row.setting.0.len() == 1);

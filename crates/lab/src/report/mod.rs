@@ -10,7 +10,7 @@ mod page;
 mod tables;
 mod words;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ use crate::recommend::{Recommendation, recommend};
 use crate::study::{Study, write_whole};
 
 pub use tables::{Section, sections};
+pub(crate) use words::changed;
 pub use words::{finding, percent};
 
 /// A report cannot be made.
@@ -85,20 +86,21 @@ impl<'a> Report<'a> {
         let json = serde_json::to_vec_pretty(&self.json()).unwrap_or_default();
         put(&at("report.json"), &json)?;
         let path = at("runs.csv");
-        self.write_runs(&path).map_err(|error| ReportError::Io { path, error: error.into() })?;
+        let runs = self.runs().map_err(|error| ReportError::Io { path: path.clone(), error: error.into() })?;
+        put(&path, &runs)?;
         let page = at("report.html");
         put(&page, page::page(self, &figures).into_string().as_bytes())?;
         Ok(page)
     }
 
     /// A line of CSV for each run, void ones too, with all that was measured.
-    fn write_runs(&self, path: &Path) -> Result<(), csv::Error> {
+    fn runs(&self) -> Result<Vec<u8>, csv::Error> {
         let lines = self.study.lines();
         let factors: Vec<_> = self.study.plan().factors.iter().map(|factor| factor.name.as_str()).collect();
         let mut metrics: Vec<_> = lines.iter().flat_map(|line| line.metrics.keys()).collect();
         metrics.sort_unstable();
         metrics.dedup();
-        let mut table = csv::Writer::from_writer(File::create(path)?);
+        let mut table = csv::Writer::from_writer(Vec::new());
         let head = ["number", "attempt", "stage", "block", "workload", "is_control", "at", "took_s", "void"];
         let names = factors.iter().copied().chain(metrics.iter().map(|name| name.as_str()));
         table.write_record(head.into_iter().chain(names))?;
@@ -119,7 +121,7 @@ impl<'a> Report<'a> {
             let values = metrics.iter().map(|name| line.metrics.get(*name).map(f64::to_string).unwrap_or_default());
             table.write_record(head.into_iter().chain(settings).chain(values))?;
         }
-        Ok(table.flush()?)
+        table.into_inner().map_err(|error| error.into_error().into())
     }
 }
 

@@ -33,9 +33,10 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
                 pre { (words::finding(recommendation).join("\n")) }
             }
             p.note {
-                "Differences are those within blocks, to the default of the same block. Intervals are those of \
-                 Student's t. p is corrected for all comparisons of a metric by Holm's method. What was found \
-                 holds for this load, this rate and this machine."
+                "Differences are those within blocks, to the default of the same block, in logarithms where no \
+                 value is 0. Intervals are those of Student's t, by the scatter of each setting's own differences. \
+                 p is corrected for all comparisons of a metric by Holm's method. What was found holds for this \
+                 load, this rate and this machine."
             }
             h2 id="figures" { "Figures" }
             @for figure in figures {

@@ -3,10 +3,11 @@
 use testbed::page::number::{NONE, significant};
 
 use super::Report;
-use super::words::percent;
-use crate::analysis::{Fresh, Front, Table};
+use super::words::{changed, probability_of};
+use crate::analysis::{Analysis, Fresh, Front, Table};
 use crate::factor::Setting;
 use crate::metric;
+use crate::stats::Difference;
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +27,7 @@ pub fn sections(report: &Report<'_>) -> Vec<Section> {
     all.extend(analysis.tables.iter().filter(|table| !table.contrasts.is_empty() || table.left_out > 0).map(effects));
     all.extend(analysis.fronts.iter().map(front));
     all.extend(fresh(&analysis.fresh));
-    all.extend(drift(&analysis.tables));
+    all.extend(drift(analysis));
     let mut also = |title: &str, headings: Vec<&'static str>, rows: Vec<Vec<String>>| {
         if !rows.is_empty() {
             all.push(Section { title: title.to_owned(), headings, rows });
@@ -59,20 +60,28 @@ fn range(interval: Option<(f64, f64)>, write: impl Fn(f64) -> String) -> String 
 }
 
 fn probability(p: Option<f64>) -> String {
-    p.map_or_else(|| NONE.to_owned(), |p| if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") })
+    p.map_or_else(|| NONE.to_owned(), probability_of)
+}
+
+/// The change of a difference, and its interval.
+fn change(difference: Option<&Difference>) -> [String; 2] {
+    let Some(difference) = difference else { return [NONE, NONE].map(str::to_owned) };
+    let write = |change| changed(difference.scale, change);
+    [write(difference.change), range(difference.interval, write)]
 }
 
 fn settings(table: &Table, missing: &[(Setting, String)]) -> Section {
     let row = |row: &crate::analysis::Row| {
         let (summary, difference) = (&row.summary, row.difference.as_ref());
+        let [to_default, interval] = change(difference);
         vec![
             row.setting.to_string(),
             summary.values.len().to_string(),
             format!("{} ± {}", significant(summary.mean), significant(summary.rmse)),
             summary.sd.map_or_else(|| NONE.to_owned(), significant),
             range(summary.interval, significant),
-            difference.map_or_else(|| NONE.to_owned(), |difference| percent(difference.relative)),
-            range(difference.and_then(|difference| difference.relative_interval), percent),
+            to_default,
+            interval,
             probability(difference.and_then(|difference| difference.p_corrected)),
         ]
     };
@@ -119,38 +128,30 @@ fn front(front: &Front) -> Section {
 fn fresh(all: &[Fresh]) -> Option<Section> {
     let row = |fresh: &Fresh| {
         let difference = &fresh.difference;
+        let [to_default, interval] = change(Some(difference));
         vec![
             format!("{} under {}", title(&fresh.metric), fresh.workload),
             fresh.setting.to_string(),
             difference.blocks.to_string(),
-            percent(difference.relative),
-            range(difference.relative_interval, percent),
-            probability(difference.p),
+            to_default,
+            interval,
+            probability(difference.p_corrected),
         ]
     };
     (!all.is_empty()).then(|| Section {
         title: "What was selected, measured afresh".to_owned(),
-        headings: vec!["metric", "setting", "blocks", "to default", "95 %", "p"],
+        headings: vec!["metric", "setting", "blocks", "to default", "95 %", "p (Holm)"],
         rows: all.iter().map(row).collect(),
     })
 }
 
-fn drift(tables: &[Table]) -> Option<Section> {
-    let rows: Vec<_> = tables
-        .iter()
-        .filter_map(|table| {
-            let drift = table.drift.as_ref()?;
-            let verdict = if drift.is_drifting { "drift" } else { "none" };
-            let change = percent(drift.relative);
-            Some(vec![
-                format!("{} under {}", title(&table.metric), table.workload),
-                drift.runs.to_string(),
-                change,
-                probability(drift.p),
-                verdict.to_owned(),
-            ])
-        })
-        .collect();
+fn drift(analysis: &Analysis) -> Option<Section> {
+    let row = |(metric, drift): (&String, &crate::stats::Drift)| {
+        let verdict = if drift.is_drifting { "drift" } else { "none" };
+        let change = changed(drift.scale, drift.change);
+        vec![title(metric), drift.runs.to_string(), change, probability(drift.p), verdict.to_owned()]
+    };
+    let rows: Vec<_> = analysis.drifts.iter().map(row).collect();
     let headings = vec!["metric", "runs", "first to last", "p", "drift"];
     (!rows.is_empty()).then(|| Section { title: "Drift of the default".to_owned(), headings, rows })
 }

@@ -2,51 +2,95 @@
 
 use testbed::page::number::significant;
 
+use crate::change::Change;
 use crate::metric;
-use crate::recommend::{Change, Finding, Recommendation};
+use crate::recommend::{Finding, Gain, Recommendation, Visible};
+use crate::stats::Scale;
+
+/// What the lab knows is the default of its own node. An operator's node may have other values.
+const BACK: &str = "Back to the lab's default, not to what your node had";
 
 /// A share in percent, with its sign.
 pub fn percent(share: f64) -> String {
     format!("{:+.1} %", share * 100.0).replace('-', "−")
 }
 
-fn between(interval: Option<(f64, f64)>) -> String {
-    interval.map_or_else(String::new, |(low, high)| format!(" (95 %: {} to {})", percent(low), percent(high)))
+/// A change on a scale: in percent, or in the unit of the metric, with its sign.
+pub(crate) fn changed(scale: Scale, change: f64) -> String {
+    match scale {
+        Scale::Logarithms => percent(change),
+        Scale::Unit if change < 0.0 => format!("−{}", significant(-change)),
+        Scale::Unit => format!("+{}", significant(change)),
+    }
+}
+
+/// The change of a gain, with its interval and probability.
+fn gained(gain: &Gain) -> String {
+    let write = |change| changed(gain.scale, change);
+    let interval = gain.interval.map(|(low, high)| format!(" (95 %: {} to {})", write(low), write(high)));
+    let p = gain.p.map(|p| if p < 0.001 { ", p < 0.001".to_owned() } else { format!(", p = {}", probability_of(p)) });
+    format!("{}{}{}", write(gain.change), interval.unwrap_or_default(), p.unwrap_or_default())
+}
+
+/// A probability.
+pub(super) fn probability_of(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }
 
 /// What was found for a workload, in lines.
 pub fn finding(recommendation: &Recommendation) -> Vec<String> {
-    let Recommendation { workload, rate, objective, finding } = recommendation;
+    let Recommendation { workload, rate, objective, finding, caveats } = recommendation;
     let title = metric::find(objective).map_or(objective.as_str(), |metric| metric.title);
     let of = format!("{title} under {workload} at {} operations per second", significant(*rate));
-    match finding {
+    let mut lines = match finding {
         Finding::Nothing => vec![format!("{of}: nothing was measured that can be compared.")],
-        Finding::Drift { relative } => vec![format!(
+        Finding::Drift(drift) => vec![format!(
             "{of}: the default itself changed by {} while it was measured. Differences cannot be trusted, so \
              nothing is recommended.",
-            percent(*relative)
+            changed(drift.scale, drift.change)
         )],
-        Finding::NotConfirmed { setting, selected, fresh } => vec![format!(
-            "{of}: no difference found. {setting} looked better by {}, and measured afresh {} times beside the default \
-             it had {}{}{}.",
-            percent(selected.relative),
-            fresh.blocks,
-            percent(fresh.relative),
-            between(fresh.interval),
-            probability(fresh.p),
+        Finding::NotConfirmed { setting, selected, fresh, made, visible } => {
+            let looked = format!("{setting} looked better by {}", changed(selected.scale, selected.change));
+            let then = match (fresh, made) {
+                (Some(fresh), _) => format!(
+                    "{of}: no difference found. {looked}, and measured afresh {} times beside the default it had {}.",
+                    fresh.blocks,
+                    gained(fresh)
+                ),
+                (None, 0) => {
+                    format!("{of}: nothing is known for sure yet. {looked}, and is still to be measured afresh.")
+                }
+                (None, made) => format!(
+                    "{of}: no difference found. {looked}, and none of its {made} fresh runs can be compared with the \
+                     default."
+                ),
+            };
+            std::iter::once(then).chain(visible.as_ref().map(seen)).collect()
+        }
+        Finding::LosesOperations { setting, shares: (default, share) } => vec![format!(
+            "{of}: nothing is recommended. {setting} is better, and loses {:.2} % of the operations, the default {:.2} %.",
+            share * 100.0,
+            default * 100.0
         )],
-        Finding::NoDifference { visible, effects } => no_difference(&of, *visible, effects),
+        Finding::NoDifference { visible, effects } => no_difference(&of, visible.as_ref(), effects),
         Finding::Better(change) => better(&of, change),
-    }
+    };
+    lines.extend(caveats.iter().cloned());
+    lines
 }
 
-fn no_difference(of: &str, visible: Option<f64>, effects: &[String]) -> Vec<String> {
+/// What such a study would find.
+fn seen(visible: &Visible) -> String {
+    let change = changed(visible.scale, visible.change);
+    format!(
+        "A true difference of {} would be found and confirmed in four of five such studies, a smaller one less often.",
+        change.trim_start_matches('+')
+    )
+}
+
+fn no_difference(of: &str, visible: Option<&Visible>, effects: &[String]) -> Vec<String> {
     let mut lines = vec![match visible {
-        Some(visible) => format!(
-            "{of}: no difference found. A true difference of {:.1} % would be found in four of five such studies, \
-             a smaller one less often.",
-            visible * 100.0
-        ),
+        Some(visible) => format!("{of}: no difference found. {}", seen(visible)),
         None => format!("{of}: no difference found. Without repeats that scatter, none can be."),
     }];
     if !effects.is_empty() {
@@ -55,18 +99,9 @@ fn no_difference(of: &str, visible: Option<f64>, effects: &[String]) -> Vec<Stri
     lines
 }
 
-fn probability(p: Option<f64>) -> String {
-    p.map_or_else(String::new, |p| match p {
-        p if p < 0.001 => ", p < 0.001".to_owned(),
-        p => format!(", p = {p:.3}"),
-    })
-}
-
 fn better(of: &str, change: &Change) -> Vec<String> {
-    let (gain, selected) = (change.gain(), &change.selected);
-    let p = probability(gain.p);
-    let mut lines =
-        vec![format!("{of}: {}{}{p} by {}.", percent(gain.relative), between(gain.interval), change.setting)];
+    let selected = &change.selected;
+    let mut lines = vec![format!("{of}: {} by {}.", gained(&change.gain()), change.setting)];
     if let Some(fresh) = &change.fresh {
         let best = match selected.comparisons {
             0 | 1 => String::new(),
@@ -75,7 +110,7 @@ fn better(of: &str, change: &Change) -> Vec<String> {
         lines.push(format!(
             "That is what {} fresh runs beside the default had. It was selected{best}, with {}.",
             fresh.blocks,
-            percent(selected.relative),
+            changed(selected.scale, selected.change),
         ));
     } else if selected.comparisons > 1 {
         lines.push(format!(
@@ -87,18 +122,19 @@ fn better(of: &str, change: &Change) -> Vec<String> {
     for (what, steps) in [("cassandra.yaml", &change.yaml), ("Options of Java", &change.jvm)] {
         for (to, back) in steps {
             lines.push(format!("{what}: {to}"));
-            lines.push(format!("The way back: {back}"));
+            lines.push(format!("{BACK}: {back}"));
         }
     }
     if let Some((to, back)) = &change.alter_table {
         lines.push(format!("The table: {to}"));
-        lines.push(format!("The way back: {back}"));
+        lines.push(format!("{BACK}: {back}"));
     }
     for (to, back) in &change.live {
-        lines.push(format!("On a running node: {to}; the way back: {back}"));
+        lines.push(format!("On a running node: {to}; back to the lab's default: {back}"));
     }
+    lines.extend(change.warnings.iter().cloned());
     if !change.costs.is_empty() {
-        lines.push(format!("For the worse: {}.", change.costs.join("; ")));
+        lines.push(format!("For the worse, of the metrics that were compared: {}.", change.costs.join("; ")));
     }
     lines
 }
@@ -159,10 +195,11 @@ mod tests {
         let words = super::finding(&found).join("\n");
         for part in [
             "cassandra.yaml: set key_cache_size: 64MiB (was 12MiB); delete key_cache_size_in_mb, if it is there",
-            "The way back: set key_cache_size as it was, or delete it (by itself it is 12MiB)",
-            "Options of Java: set -Xms512m -Xmx512m\nThe way back: set -Xms256m -Xmx256m",
-            "cassandra.yaml: set commitlog_sync: batch; delete commitlog_sync_period and commitlog_sync_group_window, if",
-            "The way back: set commitlog_sync: periodic, commitlog_sync_period: 10000ms; delete commitlog_sync_group_window",
+            "Back to the lab's default, not to what your node had: set key_cache_size as it was, or delete it (by itself it is 12MiB)",
+            "Options of Java: set -Xms512m -Xmx512m\nBack to the lab's default, not to what your node had: set -Xms256m -Xmx256m",
+            "cassandra.yaml: set commitlog_sync: batch; delete commitlog_sync_period, commitlog_sync_group_window, \
+             commitlog_sync_period_in_ms, commitlog_sync_group_window_in_ms, if they are there",
+            "had: set commitlog_sync: periodic, commitlog_sync_period: 10000ms; delete commitlog_sync_group_window",
             "the best of 7 comparisons",
         ] {
             assert!(words.contains(part), "{part}: {words}");

@@ -2,94 +2,110 @@
 
 use serde::Serialize;
 
-use super::{Pooled, t_below, t_of, two_sided};
+use super::Sample;
+
+/// In what differences are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// In logarithms: a setting changes a latency by a share of it, and what is slow scatters more.
+    Logarithms,
+    /// In the unit of the metric, because some values are 0 or less.
+    Unit,
+}
+
+impl Scale {
+    /// The scale of values that are to be compared.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        if values.into_iter().all(|value| value > 0.0) { Self::Logarithms } else { Self::Unit }
+    }
+
+    /// A value on this scale.
+    pub fn at(self, value: f64) -> f64 {
+        match self {
+            Self::Logarithms => value.ln(),
+            Self::Unit => value,
+        }
+    }
+
+    /// A difference on this scale for people: a share of the default (−0.2 is a fifth less), or in the unit
+    /// of the metric.
+    pub fn shown(self, difference: f64) -> f64 {
+        match self {
+            Self::Logarithms => difference.exp_m1(),
+            Self::Unit => difference,
+        }
+    }
+}
 
 /// The difference of a setting to the default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The mean of the differences within blocks.
-    pub mean: f64,
+    /// In what it is measured.
+    pub scale: Scale,
+    /// The mean of the differences within blocks: a share of the default (−0.2 is a fifth less), or in
+    /// the unit of the metric, as the scale says.
+    pub change: f64,
     /// Its 95 % interval; `None` where nothing is known of the error.
     pub interval: Option<(f64, f64)>,
-    /// The same by the mean of the default: −0.2 is a fifth less.
-    pub relative: f64,
-    /// The interval of that.
-    pub relative_interval: Option<(f64, f64)>,
     /// How likely such a difference is where there is none; `None` where nothing is known of the error.
     pub p: Option<f64>,
     /// The same, corrected for all comparisons of the study (Holm).
     pub p_corrected: Option<f64>,
-    /// The standard error of the mean; `None` where nothing is known of it.
-    pub error: Option<f64>,
-    /// Its degrees of freedom.
-    pub freedom: f64,
     /// How many blocks have both.
     pub blocks: usize,
-    /// The mean of the default in these blocks.
+    /// The mean of the default in these blocks, in the unit of the metric.
     pub default: f64,
+    /// The differences on the scale.
+    #[serde(skip)]
+    pub sample: Sample,
 }
 
-/// The default and a setting in one block.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The values of the default and of a setting in one block, at least one of each.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
-    /// The mean of the default.
-    pub default: f64,
-    /// The mean of the setting.
-    pub setting: f64,
-    /// How far their difference scatters, by the variance of one run: 1 / n of the default and
-    /// 1 / n of the setting.
-    pub scatter: f64,
+    /// Those of the default.
+    pub default: Vec<f64>,
+    /// Those of the setting.
+    pub setting: Vec<f64>,
 }
 
 /// Compares pairs, one for each block. What changes from block to block changes both, and so it
-/// does not hide the difference. The error is that of all settings together. `None` without pairs.
-pub fn paired(pairs: &[Pair], pooled: Option<Pooled>) -> Option<Difference> {
-    let n = pairs.len() as f64;
-    if pairs.is_empty() {
-        return None;
-    }
-    let mean = pairs.iter().map(|pair| pair.setting - pair.default).sum::<f64>() / n;
-    let default = pairs.iter().map(|pair| pair.default).sum::<f64>() / n;
-    let scatter = pairs.iter().map(|pair| pair.scatter).sum::<f64>() / (n * n);
-    let error = pooled.map(|pooled| ((pooled.variance * scatter).sqrt(), pooled.freedom));
-    let mut difference = Difference {
-        mean,
-        interval: None,
-        relative: mean / default,
-        relative_interval: None,
-        p: error.and_then(|(error, freedom)| two_sided(t_of(mean, error), freedom)),
-        p_corrected: None,
-        error: error.map(|(error, _)| error),
-        freedom: error.map_or(0.0, |(_, freedom)| freedom),
-        blocks: pairs.len(),
-        default,
+/// does not hide the difference. The error is that of these differences alone, so a setting whose runs
+/// scatter more than others has an error of its own. `None` without pairs.
+pub fn paired(pairs: &[Pair], scale: Scale) -> Option<Difference> {
+    let on_scale = |values: &[f64]| mean(&values.iter().map(|value| scale.at(*value)).collect::<Vec<_>>());
+    let differences: Vec<_> = pairs.iter().map(|pair| on_scale(&pair.setting) - on_scale(&pair.default)).collect();
+    let all = pairs.iter().flat_map(|pair| pair.default.iter().chain(&pair.setting));
+    let size = match scale {
+        Scale::Logarithms => 1.0,
+        Scale::Unit => all.fold(0.0_f64, |greatest, value| greatest.max(value.abs())),
     };
-    difference.interval = difference.interval_of(0.95);
-    difference.relative_interval = difference.interval.map(|(low, high)| (low / default, high / default));
+    let sample = Sample::of(&differences, size)?;
+    let mut difference = Difference {
+        scale,
+        change: scale.shown(sample.mean),
+        interval: None,
+        p: sample.p(),
+        p_corrected: None,
+        blocks: pairs.len(),
+        default: mean(&pairs.iter().map(|pair| mean(&pair.default)).collect::<Vec<_>>()),
+        sample,
+    };
+    difference.interval = difference.interval_among(1);
     Some(difference)
 }
 
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
 impl Difference {
-    /// The interval that has the true difference with this probability.
-    fn interval_of(&self, probability: f64) -> Option<(f64, f64)> {
-        let half = t_below((1.0 + probability) / 2.0, self.freedom)? * self.error?;
-        Some((self.mean - half, self.mean + half))
-    }
-
-    /// The interval of the relative difference, so wide that the intervals of all of this many
-    /// comparisons hold together with 95 % (Bonferroni).
+    /// The interval of the change, so wide that the intervals of all of this many comparisons hold
+    /// together with 95 % (Bonferroni).
     pub fn interval_among(&self, comparisons: usize) -> Option<(f64, f64)> {
-        let (low, high) = self.interval_of(1.0 - 0.05 / comparisons.max(1) as f64)?;
-        let (low, high) = (low / self.default, high / self.default);
-        Some((low.min(high), low.max(high)))
-    }
-
-    /// The relative difference that four of five studies such as this one would find, beside this
-    /// many comparisons.
-    pub fn visible_among(&self, comparisons: usize) -> Option<f64> {
-        let at = |share| t_below(share, self.freedom);
-        let t = at(1.0 - 0.025 / comparisons.max(1) as f64)? + at(0.8)?;
-        Some((t * self.error? / self.default).abs())
+        let (low, high) = self.sample.interval(1.0 - 0.05 / comparisons.max(1) as f64)?;
+        Some((self.scale.shown(low), self.scale.shown(high)))
     }
 }
 
@@ -115,37 +131,40 @@ mod tests {
 
     /// Compares one setting with the default, once in each block.
     fn compared(values: &[(f64, f64)]) -> Difference {
-        let runs = values.iter().enumerate().flat_map(|(block, (one, other))| [(0, block, *one), (1, block, *other)]);
-        let pooled = Pooled::of(&runs.collect::<Vec<_>>());
-        let pair = |(default, setting): &(f64, f64)| Pair { default: *default, setting: *setting, scatter: 2.0 };
-        paired(&values.iter().map(pair).collect::<Vec<_>>(), pooled).unwrap()
+        let pair = |(default, setting): &(f64, f64)| Pair { default: vec![*default], setting: vec![*setting] };
+        let scale = Scale::of(values.iter().flat_map(|(one, other)| [*one, *other]));
+        paired(&values.iter().map(pair).collect::<Vec<_>>(), scale).unwrap()
     }
 
     #[test]
-    fn a_difference_within_blocks_is_found_although_blocks_differ_by_more() {
-        let found = compared(&[(10.0, 9.0), (20.0, 19.1), (40.0, 38.9), (80.0, 79.0)]);
-        assert!((found.mean + 1.0).abs() < 1e-9, "{found:?}");
+    fn a_share_is_found_within_blocks_although_blocks_differ_by_more() {
+        let found = compared(&[(10.0, 9.0), (20.0, 18.1), (40.0, 35.9), (80.0, 72.0)]);
+        assert!((found.change + 0.1).abs() < 0.005, "{found:?}");
         let (low, high) = found.interval.unwrap();
-        assert!(low < -1.0 && high < -0.8, "{found:?}");
-        assert!(found.p.unwrap() < 0.001);
+        assert!(low < -0.1 && high < -0.08 && found.p.unwrap() < 0.001, "{found:?}");
+    }
+
+    #[test]
+    fn where_a_value_is_zero_the_difference_is_in_the_unit_of_the_metric() {
+        let found = compared(&[(0.0, 3.0), (0.0, 2.0), (0.0, 4.0)]);
+        assert_eq!((found.scale, found.change, found.default), (Scale::Unit, 3.0, 0.0));
+        assert!(found.interval.is_some_and(|(low, high)| low.is_finite() && high.is_finite()), "{found:?}");
     }
 
     #[test]
     fn where_nothing_scatters_nothing_is_sure() {
-        for values in [&[(10.0, 9.0)][..], &[(5.0, 4.0), (6.0, 5.0)], &[(5.0, 5.0), (6.0, 6.0)]] {
+        for values in [&[(10.0, 9.0)][..], &[(5.0, 4.0), (10.0, 8.0)], &[(5.0, 5.0), (6.0, 6.0)], &[(0.0, 0.0); 3]] {
             let found = compared(values);
-            assert_eq!((found.interval, found.p, found.visible_among(1)), (None, None, None), "{values:?}");
+            assert_eq!((found.interval, found.p), (None, None), "{values:?}");
         }
-        assert_eq!(paired(&[], None), None);
+        assert_eq!(paired(&[], Scale::Unit), None);
     }
 
     #[test]
-    fn among_more_comparisons_intervals_are_wider_and_less_is_visible() {
+    fn among_more_comparisons_intervals_are_wider() {
         let found = compared(&[(10.0, 9.0), (11.0, 10.2), (10.0, 9.1), (12.0, 11.0)]);
         let width = |comparisons| found.interval_among(comparisons).map(|(low, high)| high - low).unwrap();
-        assert!(width(20) > width(1) && found.visible_among(20) > found.visible_among(1));
-        // A true difference has to be larger than the half width to be found mostly.
-        assert!(found.visible_among(1).unwrap() > width(1) / 2.0);
+        assert!(width(20) > width(1));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{t_975, t_of, two_sided};
+use super::Sample;
 use crate::factor::{Factor, Setting};
 
 /// A run as the contrasts see it.
@@ -36,11 +36,9 @@ pub struct Contrast {
     pub p_corrected: Option<f64>,
 }
 
-/// The effects of all factors, then the interactions of each two. Means of blocks do not count. The
-/// error is that of repeats of one setting.
+/// The effects of all factors, then the interactions of each two. Every block has to have all
+/// settings: then each has each effect, and the error is that of these effects alone.
 pub fn contrasts(factors: &[Factor], observed: &[Observation<'_>]) -> Vec<Contrast> {
-    let values = without_blocks(observed);
-    let error = Error::of(observed, &values);
     let codes: Vec<Vec<f64>> =
         factors.iter().map(|factor| observed.iter().map(|run| code(factor, run.setting)).collect()).collect();
     let single = (0..factors.len()).map(|one| (vec![factors[one].name.clone()], codes[one].clone()));
@@ -53,7 +51,7 @@ pub fn contrasts(factors: &[Factor], observed: &[Observation<'_>]) -> Vec<Contra
     for (factors, codes) in single.chain(double) {
         match kept.iter_mut().find(|(known, _)| is_alias(known, &codes)) {
             Some((_, contrast)) => contrast.aliases.push(factors.join(" × ")),
-            None => kept.extend(contrast(factors, &codes, &values, &error).map(|contrast| (codes, contrast))),
+            None => kept.extend(contrast(factors, &codes, observed).map(|contrast| (codes, contrast))),
         }
     }
     kept.into_iter().map(|(_, contrast)| contrast).collect()
@@ -72,67 +70,28 @@ fn code(factor: &Factor, setting: &Setting) -> f64 {
     2.0 * level as f64 / factor.values.len() as f64 - 1.0
 }
 
-fn without_blocks(observed: &[Observation<'_>]) -> Vec<f64> {
-    let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-    for run in observed {
-        let (sum, count) = sums.entry(run.block).or_default();
-        (*sum, *count) = (*sum + run.value, *count + 1.0);
+/// In each block twice the slope over the code, which goes from −1 to 1.
+fn contrast(factors: Vec<String>, codes: &[f64], observed: &[Observation<'_>]) -> Option<Contrast> {
+    let mut blocks: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for (code, run) in codes.iter().zip(observed) {
+        blocks.entry(run.block).or_default().push((*code, run.value));
     }
-    let all = observed.iter().map(|run| run.value).sum::<f64>() / observed.len().max(1) as f64;
-    let mean = |block: &u32| sums.get(block).map_or(all, |(sum, count)| sum / count);
-    observed.iter().map(|run| run.value - mean(&run.block) + all).collect()
+    let effects = blocks.values().map(|runs| effect(runs)).collect::<Option<Vec<_>>>()?;
+    let size = observed.iter().fold(0.0_f64, |greatest, run| greatest.max(run.value.abs()));
+    let sample = Sample::of(&effects, size)?;
+    let (aliases, p_corrected) = (Vec::new(), None);
+    let interval = sample.interval(0.95);
+    Some(Contrast { factors, aliases, effect: sample.mean, interval, p: sample.p(), p_corrected })
 }
 
-/// How repeats of one setting scatter.
-struct Error {
-    variance: f64,
-    freedom: f64,
-}
-
-impl Error {
-    fn of(observed: &[Observation<'_>], values: &[f64]) -> Self {
-        let mut cells: BTreeMap<&Setting, Vec<f64>> = BTreeMap::new();
-        for (run, value) in observed.iter().zip(values) {
-            cells.entry(run.setting).or_default().push(*value);
-        }
-        let squares: f64 = cells
-            .values()
-            .map(|cell| {
-                let mean = cell.iter().sum::<f64>() / cell.len() as f64;
-                cell.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
-            })
-            .sum();
-        let mut blocks: Vec<_> = observed.iter().map(|run| run.block).collect();
-        blocks.sort_unstable();
-        blocks.dedup();
-        // Means of cells and of blocks were taken from the same values.
-        let taken = cells.len() + blocks.len().saturating_sub(1);
-        let freedom = observed.len().saturating_sub(taken) as f64;
-        Self { variance: if freedom > 0.0 { squares / freedom } else { f64::NAN }, freedom }
-    }
-}
-
-/// Twice the slope over the code, which goes from −1 to 1.
-fn contrast(factors: Vec<String>, codes: &[f64], values: &[f64], error: &Error) -> Option<Contrast> {
-    let n = codes.len() as f64;
-    let (mean_code, mean_value) = (codes.iter().sum::<f64>() / n, values.iter().sum::<f64>() / n);
-    let squares: f64 = codes.iter().map(|code| (code - mean_code).powi(2)).sum();
-    if squares == 0.0 || n == 0.0 {
-        return None;
-    }
-    let products: f64 = codes.iter().zip(values).map(|(code, value)| (code - mean_code) * (value - mean_value)).sum();
-    let effect = 2.0 * products / squares;
-    let deviation = 2.0 * (error.variance / squares).sqrt();
-    let half = t_975(error.freedom).map(|t| t * deviation);
-    Some(Contrast {
-        factors,
-        aliases: Vec::new(),
-        effect,
-        interval: half.map(|half| (effect - half, effect + half)),
-        // Values that do not scatter say nothing of the error.
-        p: (deviation > 0.0).then(|| two_sided(t_of(effect, deviation), error.freedom)).flatten(),
-        p_corrected: None,
-    })
+/// Of runs as (code, value); `None` if all have one code.
+fn effect(runs: &[(f64, f64)]) -> Option<f64> {
+    let n = runs.len() as f64;
+    let mean_code = runs.iter().map(|(code, _)| code).sum::<f64>() / n;
+    let mean_value = runs.iter().map(|(_, value)| value).sum::<f64>() / n;
+    let squares: f64 = runs.iter().map(|(code, _)| (code - mean_code).powi(2)).sum();
+    let products: f64 = runs.iter().map(|(code, value)| (code - mean_code) * (value - mean_value)).sum();
+    (squares > 0.0).then(|| 2.0 * products / squares)
 }
 
 #[cfg(test)]
@@ -162,9 +121,9 @@ mod tests {
             10.0 + 3.0 * a - b - 4.0 * a * b
         };
         let mut observed = Vec::new();
-        for block in 1..=3 {
+        for block in 1..=4_u32 {
             for (at, setting) in settings.iter().enumerate() {
-                let noise = if (at as u32 + block).is_multiple_of(2) { 0.05 } else { -0.05 };
+                let noise = f64::from((at as u32 * 7 + block * 5) % 11) / 100.0 - 0.05;
                 observed.push(Observation { setting, block, value: surface(setting) + noise + f64::from(block) });
             }
         }

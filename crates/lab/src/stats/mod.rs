@@ -4,14 +4,16 @@ mod compare;
 mod drift;
 mod effects;
 mod pareto;
-mod pooled;
+mod power;
+mod sample;
 mod summary;
 
-pub use compare::{Difference, Pair, holm, paired};
+pub use compare::{Difference, Pair, Scale, holm, paired};
 pub use drift::{Drift, drift};
 pub use effects::{Contrast, Observation, contrasts};
 pub use pareto::front;
-pub use pooled::Pooled;
+pub use power::{Test, visible};
+pub use sample::Sample;
 pub use summary::Summary;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};

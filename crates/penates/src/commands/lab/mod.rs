@@ -96,9 +96,11 @@ impl WhichArgs {
 /// The exit code of an error.
 fn with_exit_code(error: StudyError) -> anyhow::Error {
     match error {
-        StudyError::Plan(_) | StudyError::Exists(_) | StudyError::Absent(_) => {
-            CliError::Usage(error.to_string()).into()
-        }
+        StudyError::Plan(_)
+        | StudyError::Exists(_)
+        | StudyError::Absent(_)
+        | StudyError::NoFacts(_)
+        | StudyError::OtherBuild { .. } => CliError::Usage(error.to_string()).into(),
         StudyError::Held(_) => CliError::Unreachable(error.to_string()).into(),
         _ => anyhow::Error::new(error).context("the study"),
     }

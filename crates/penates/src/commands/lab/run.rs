@@ -50,12 +50,13 @@ pub struct ResumeArgs {
     output: OutputArgs,
 }
 
-/// The machine of studies of a made-up node.
-const SIMULATED: &str = "simulated";
-
 /// Makes a study.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
-    let plan = args.which.plan()?;
+    let mut plan = args.which.plan()?;
+    if plan.node.heap_mib.is_none() && !args.simulated {
+        // Kept with the plan: when the study goes on, other memory may be free.
+        plan.node.heap_mib = Some(cluster::fitting_heap_mib()?);
+    }
     let study = OpenStudy::create(&args.folder.folder, &plan).map_err(with_exit_code)?;
     go_on(study, args.simulated, args.output).await
 }
@@ -63,8 +64,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 /// Continues one.
 pub async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
     let study = OpenStudy::open(&args.folder.folder).map_err(with_exit_code)?;
-    let machine = study.study().facts().facts.remove("machine");
-    go_on(study, machine.as_deref() == Some(SIMULATED), args.output).await
+    study.can_go_on().map_err(with_exit_code)?;
+    let is_simulated = study.study().facts().facts.get("simulated").is_some_and(|fact| fact == "true");
+    go_on(study, is_simulated, args.output).await
 }
 
 async fn go_on(mut study: OpenStudy, is_simulated: bool, output: OutputArgs) -> anyhow::Result<()> {

@@ -1,0 +1,148 @@
+//! A change that is recommended: what to do to a node and its tables, and what leads back.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::Analysis;
+use crate::catalogue;
+use crate::defaults::defaults;
+use crate::factor::{Applied, Factor, Setting};
+use crate::line::Line;
+use crate::metric;
+use crate::plan::Plan;
+use crate::recommend::{Gain, is_better, is_sure};
+use crate::report::changed;
+use crate::stats::Difference;
+use crate::sync;
+
+/// A change that is recommended. What leads back leads to the default of the lab's node: an operator's
+/// node may have had other values.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// The setting.
+    pub setting: Setting,
+    /// Its gain in the runs among which it was selected. That of the best of many is too good.
+    pub selected: Gain,
+    /// Its gain in fresh runs; `None` if the plan has none.
+    pub fresh: Option<Gain>,
+    /// What to do to `cassandra.yaml`; and what leads back.
+    pub yaml: Vec<(String, String)>,
+    /// A statement for the table; and the one that leads back.
+    pub alter_table: Option<(String, String)>,
+    /// What to do to the options of the Java machine; and what leads back.
+    pub jvm: Vec<(String, String)>,
+    /// Commands for a running node; and those that lead back.
+    pub live: Vec<(String, String)>,
+    /// What the setting does for the worse, for sure, to the metrics that the plan compares.
+    pub costs: Vec<String>,
+    /// What it does to promises of the node, which no metric shows.
+    pub warnings: Vec<String>,
+}
+
+impl Change {
+    /// A change to a setting with its gains: when it was selected, and in fresh runs.
+    pub(crate) fn of(
+        plan: &Plan,
+        lines: &[Line],
+        analysis: &Analysis,
+        setting: Setting,
+        (selected, fresh): (Gain, Option<Gain>),
+    ) -> Self {
+        let costs = costs(analysis, &setting);
+        let defaults = defaults(plan, lines);
+        let asked = setting.get(sync::NAME).map(str::to_owned);
+        let asked = asked.or_else(|| Some(format!("periodic:{}", setting.get(sync::PERIOD)?)));
+        let before = defaults.get(sync::NAME).cloned();
+        let before = before.or_else(|| Some(format!("periodic:{}", defaults.get(sync::PERIOD)?)));
+        let warnings = asked.and_then(|asked| sync::loss(&asked, before.as_deref())).into_iter().collect();
+        let (yaml, alter_table, jvm, live) = (Vec::new(), None, Vec::new(), Vec::new());
+        let mut change = Self { setting, selected, fresh, yaml, alter_table, jvm, live, costs, warnings };
+        change.write_out(plan, &defaults);
+        change
+    }
+
+    /// The gain that it has, as far as is known: that of the fresh runs, if they were made.
+    pub fn gain(&self) -> Gain {
+        self.fresh.unwrap_or(self.selected)
+    }
+
+    fn write_out(&mut self, plan: &Plan, defaults: &BTreeMap<String, String>) {
+        let (mut to, mut back) = (Vec::new(), Vec::new());
+        for (name, value) in self.setting.0.clone() {
+            let Some(factor) = plan.factor(&name) else { continue };
+            let before = defaults.get(&name);
+            match factor.applied() {
+                Applied::Restart | Applied::Live => {
+                    self.yaml.push(yaml(factor, &value, before));
+                    let command = |value: &str| live(&name, value);
+                    if factor.applied() == Applied::Live
+                        && let Some(pair) = command(&value).zip(before.and_then(|before| command(before)))
+                    {
+                        self.live.push(pair);
+                    }
+                }
+                Applied::Table => {
+                    to.push(format!("{name} = {value}"));
+                    back.extend(before.map(|before| format!("{name} = {before}")));
+                }
+                Applied::Heap => {
+                    let set = |mib: &str| format!("set -Xms{mib}m -Xmx{mib}m");
+                    let back = before.map_or_else(|| "set -Xms and -Xmx as they were".to_owned(), |mib| set(mib));
+                    self.jvm.push((set(&value), back));
+                }
+                Applied::Jvm => {
+                    let set = factor.default.as_ref().map_or_else(String::new, |before| format!(", and add {before}"));
+                    self.jvm.push((format!("add {value}"), format!("delete {value}{set}")));
+                }
+            }
+        }
+        if !to.is_empty() {
+            let alter = |options: &[String]| format!("ALTER TABLE keyspace.table WITH {};", options.join(" AND "));
+            self.alter_table = Some((alter(&to), alter(&back)));
+        }
+    }
+}
+
+/// What gets worse for sure: in the fresh runs, or else in those of the design.
+fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
+    let worse = analysis.tables.iter().filter_map(|table| {
+        let metric = metric::find(&table.metric)?;
+        let is_worse = |difference: &&Difference| {
+            is_sure(difference.p_corrected) && difference.change != 0.0 && !is_better(difference.change, metric)
+        };
+        let is_it = |fresh: &&crate::analysis::Fresh| {
+            (&fresh.metric, &fresh.workload, &fresh.setting) == (&table.metric, &table.workload, setting)
+        };
+        let fresh = analysis.fresh.iter().find(is_it).map(|fresh| &fresh.difference).filter(is_worse);
+        let row = || table.rows.iter().find(|row| &row.setting == setting)?.difference.as_ref().filter(is_worse);
+        let found = fresh.or_else(row)?;
+        Some(format!("{} under {}: {}", metric.title, table.workload, changed(found.scale, found.change)))
+    });
+    worse.collect()
+}
+
+/// What to do to a key of `cassandra.yaml`, and what leads back. A node that has a value by itself has
+/// no line with it.
+fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, String) {
+    let name = &factor.name;
+    if name == sync::NAME
+        && let Some(to) = sync::in_words(value)
+    {
+        let back = before.and_then(|before| sync::in_words(before));
+        return (to, back.unwrap_or_else(|| format!("set {name} and its time as they were")));
+    }
+    let was = before.map_or_else(String::new, |before| format!(" (was {before})"));
+    let old = catalogue::old_name(name).map_or_else(String::new, |old| format!("; delete {old}, if it is there"));
+    let back = match &factor.default {
+        Some(default) => format!("set {name}: {default}"),
+        None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
+    };
+    (format!("set {name}: {value}{was}{old}"), back)
+}
+
+/// The command that sets a value on a running node.
+fn live(name: &str, value: &str) -> Option<String> {
+    let words = catalogue::find(name)?.nodetool?.join(" ");
+    Some(format!("nodetool {words} {}", catalogue::for_nodetool(name, value)?))
+}
