@@ -8,7 +8,7 @@ use super::t_below;
 const FOUND_SHARE: f64 = 0.8;
 
 /// Into so many parts the distribution of the scatter is divided.
-const PARTS: usize = 200;
+const PARTS: usize = 50;
 
 /// Steps in which the visible difference is enclosed.
 const HALVINGS: usize = 60;

