@@ -128,7 +128,7 @@ mod tests {
                            <penates:/a%20b#x> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <urn:t3> .\n\
                            <penates:/a%20b> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <penates:/t> .\n";
         assert_eq!(own_types(&path, description.as_bytes()), ["urn:t", "penates:/t"]);
-        assert_eq!(own_types(&path, b"<penates:/a%20b> <broken"), [String::new(); 0]);
+        assert!(own_types(&path, b"<penates:/a%20b> <broken").is_empty());
     }
 
     #[test]

@@ -93,7 +93,7 @@ async fn what_was_created_changed_and_deleted_is_found_as_it_is_now() {
     update(library, "c/a", "urn:two").await.unwrap();
     delete(library, "cc").await.unwrap();
     catch_up(&mut indexer, library, &fixture.clock).await;
-    assert_eq!(ids(&find(library, &by(vec![of_type("urn:one")])).await), [String::new(); 0]);
+    assert!(ids(&find(library, &by(vec![of_type("urn:one")])).await).is_empty());
     assert_eq!(ids(&find(library, &by(vec![of_type("urn:two")])).await), ["c/a"]);
 
     // Another resource of the same name is another one.
