@@ -46,6 +46,9 @@ pub enum ApplyError {
     /// It cannot be set by JMX.
     #[error(transparent)]
     Cluster(#[from] cluster::ClusterError),
+    /// What leads back cannot be kept, so nothing was set.
+    #[error("what leads back cannot be kept: {0}")]
+    Undo(std::io::Error),
     /// A table is not `keyspace.table`.
     #[error("a table is KEYSPACE.TABLE, not {0:?}")]
     Table(String),
@@ -95,12 +98,18 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Target {
-    /// Sets what can be set, and reads it back. All values are checked before the first is set.
+    /// Sets what can be set, and reads it back. All values are checked before the first is set, and
+    /// `keep` gets a script for the shell that leads back to what the node has now.
     ///
     /// # Errors
     /// The node cannot be asked, or a value makes no sense: nothing was set. If a later step fails,
     /// what was set before is returned with the error.
-    pub async fn apply(&self, plan: &Plan, setting: &Setting) -> Result<Applied, ApplyError> {
+    pub async fn apply(
+        &self,
+        plan: &Plan,
+        setting: &Setting,
+        keep: impl FnOnce(&str) -> std::io::Result<()> + Send,
+    ) -> Result<Applied, ApplyError> {
         let factors = setting.0.iter().filter_map(|(name, asked)| Some((plan.factor(name)?, asked.as_str())));
         let step = |(factor, asked)| Ok((factor, asked, self.step(factor, asked)?));
         let steps = factors.map(step).collect::<Result<Vec<_>, ApplyError>>()?;
@@ -109,6 +118,9 @@ impl Target {
         for (factor, ..) in &steps {
             befores.push(self.value(&views, factor).await?);
         }
+        let both = steps.iter().zip(&befores);
+        let back = both.filter_map(|((factor, ..), before)| self.back(factor, before.as_deref()?));
+        keep(&back.fold("#!/bin/sh\n".to_owned(), |script, line| script + &line + "\n")).map_err(ApplyError::Undo)?;
         let mut applied = Applied { done: Vec::new(), error: None };
         for ((factor, asked, step), before) in steps.into_iter().zip(befores) {
             match self.apply_one(&views, factor, asked, step, before).await {
@@ -120,6 +132,23 @@ impl Target {
             }
         }
         Ok(applied)
+    }
+
+    /// A line for the shell that leads back to a value; a comment where the node has to start again.
+    fn back(&self, factor: &Factor, before: &str) -> Option<String> {
+        Some(match self.step(factor, before) {
+            Ok(Step::Nodetool(words)) => {
+                format!("nodetool -h {} -p {} {}", self.jmx.ip(), self.jmx.port(), words.join(" "))
+            }
+            Ok(Step::Alter(statement)) => {
+                // Of a name and of options only quotes mean something to a shell.
+                let quoted = statement.replace('\'', "'\\''");
+                format!("cqlsh {} {} -e '{quoted}'", self.cql.ip(), self.cql.port())
+            }
+            Ok(Step::None) => format!("# {} was {before}", factor.name),
+            Err(error) => format!("# {} was {before}: {error}", factor.name),
+        })
+        .filter(|line| !line.contains('\n'))
     }
 
     fn step(&self, factor: &Factor, asked: &str) -> Result<Step, ApplyError> {

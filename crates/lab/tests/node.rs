@@ -169,7 +169,13 @@ async fn what_a_running_node_takes_is_applied_and_read_back(plan: &Plan, folder:
     let table = Some("lab.standard1".to_owned());
     let target = Target { cql: at(spec.ports.cql), jmx: at(spec.ports.jmx), table };
     let asked = [("compaction_throughput", Some("16MiB/s")), ("compression", Some("{'enabled': 'false'}"))];
-    let applied = target.apply(plan, &Setting::of(asked)).await.unwrap();
+    let applied = target
+        .apply(plan, &Setting::of(asked), |script| {
+            assert!(script.contains("setcompactionthroughput 64\n") && script.contains("ALTER TABLE"), "{script}");
+            Ok(())
+        })
+        .await
+        .unwrap();
     assert!(applied.error.is_none());
     let applied = applied.done;
     assert!(applied.iter().all(|one| one.state == State::InForce), "{applied:?}");
@@ -177,7 +183,7 @@ async fn what_a_running_node_takes_is_applied_and_read_back(plan: &Plan, folder:
     assert_eq!(before[0], Some("64MiB/s"));
     assert_eq!(applied[0].after.as_deref(), Some("16MiB/s"));
     let absent = Target { table: Some("lab.Standard1".to_owned()), ..target };
-    assert!(matches!(absent.apply(plan, &Setting::of(asked)).await, Err(ApplyError::Absent(_))));
+    assert!(matches!(absent.apply(plan, &Setting::of(asked), |_| Ok(())).await, Err(ApplyError::Absent(_))));
     let wrong = Target { table: Some("no table".to_owned()), ..absent };
-    assert!(matches!(wrong.apply(plan, &Setting::of(asked)).await, Err(ApplyError::Table(_))));
+    assert!(matches!(wrong.apply(plan, &Setting::of(asked), |_| Ok(())).await, Err(ApplyError::Table(_))));
 }

@@ -48,7 +48,9 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         eprintln!("The study has {left} runs that are not made yet: what it recommends may change.");
     }
     let target = Target { cql: args.cql, jmx: args.jmx, table: args.table };
-    let applied = target.apply(study.plan(), &setting).await?;
+    let undo = args.folder.folder.join(format!("undo-{}-{}.sh", args.workload, jiff::Timestamp::now().as_second()));
+    let applied = target.apply(study.plan(), &setting, |script| std::fs::write(&undo, script)).await?;
+    eprintln!("What leads back to what the node had: {}", undo.display());
     let all = applied.done;
     let mut output = Output::stdout();
     let word = |state| match state {
