@@ -16,8 +16,8 @@ const BESIDE_HEAP_MIB: u64 = 450;
 /// them, and for the page cache.
 const SHARE_PERCENT: u64 = 60;
 
-/// The size of the heap in MiB of a cluster of one node that says none: what fits into the memory that
-/// is available now, 256 to 1,024.
+/// The size of the heap in MiB of a cluster of one node that says none: what fits into the memory
+/// that is available now, 256 to 1,024.
 ///
 /// # Errors
 /// There is too little memory for a node.

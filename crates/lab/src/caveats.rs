@@ -1,5 +1,5 @@
-//! What a finding does not say by itself: runs that do not count, operations that were lost, and how
-//! late the load was.
+//! What a finding does not say by itself: runs that do not count, operations that were lost, and
+//! how late the load was.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub(crate) fn caveats(lines: &[Line], workload: &str, table: Option<&Table>, obj
     all
 }
 
-/// Settings of which attempts do not count: a setting that is measured only when it works looks better
-/// than it is.
+/// Settings of which attempts do not count: a setting that is measured only when it works looks
+/// better than it is.
 fn void_attempts(lines: &[&Line]) -> Vec<String> {
     let mut counts: BTreeMap<&Setting, (usize, usize)> = BTreeMap::new();
     for line in lines {

@@ -16,8 +16,8 @@ use crate::report::changed;
 use crate::stats::Difference;
 use crate::sync;
 
-/// A change that is recommended. What leads back leads to the default of the lab's node: an operator's
-/// node may have had other values.
+/// A change that is recommended. What leads back leads to the default of the lab's node: an
+/// operator's node may have had other values.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     /// The setting.
@@ -122,8 +122,8 @@ fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
     worse.collect()
 }
 
-/// What to do to a key of `cassandra.yaml`, and what leads back. A node that has a value by itself has
-/// no line with it.
+/// What to do to a key of `cassandra.yaml`, and what leads back. A node that has a value by itself
+/// has no line with it.
 fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, String) {
     let name = &factor.name;
     if name == sync::NAME

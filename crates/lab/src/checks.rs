@@ -21,8 +21,8 @@ const COUNTS_TOLERANCE: f64 = 0.01;
 /// The share by which two accounts of the same bytes may differ.
 const ACCOUNTS_TOLERANCE: f64 = 0.05;
 
-/// A run whose median changes by this factor from its first quarter to its last was not steady: it was
-/// still warming up, or became slower.
+/// A run whose median changes by this factor from its first quarter to its last was not steady: it
+/// was still warming up, or became slower.
 const CHANGE_MAX: f64 = 1.5;
 
 /// A load that is sent later than this share of the objective is a part of what is measured.

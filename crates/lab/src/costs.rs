@@ -9,8 +9,8 @@ use crate::workload::{Data, Workload};
 pub const DRAINED: &str = "_drained";
 
 /// The costs of a run by the name of their metric, from the counters before and after the load, and
-/// after the drain. The warm-up counts too. A setting that puts work off looks cheap during the load
-/// only.
+/// after the drain. The warm-up counts too. A setting that puts work off looks cheap during the
+/// load only.
 pub fn costs(
     data: &Data,
     workload: &Workload,

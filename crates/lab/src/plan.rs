@@ -22,12 +22,12 @@ const RUNS_MAX: usize = 100_000;
 /// How late a load may be sent, if the plan does not say it.
 pub const LATENESS_MAX: Duration = Duration::from_millis(10);
 
-/// How long a node that starts before every run is warmed up, if the workload does not say it; at most
-/// as long as its load.
+/// How long a node that starts before every run is warmed up, if the workload does not say it; at
+/// most as long as its load.
 const WARM_UP_COLD: Duration = Duration::from_secs(10);
 
-/// What the greatest heap of the lab's node follows from, besides `node.heap_mib` and the factor `heap`.
-/// They would override both, and could not be compared.
+/// What the greatest heap of the lab's node follows from, besides `node.heap_mib` and the factor
+/// `heap`. They would override both, and could not be compared.
 const HEAP_OPTIONS: [&str; 8] =
     ["-Xmx", "-Xms", "-XX:MaxHeapSize", "-XX:InitialHeapSize", "-XX:MaxRAM", "-XX:Flags", "-XX:VMOptionsFile", "@"];
 
@@ -254,8 +254,8 @@ impl Plan {
         }
     }
 
-    /// What is to be compared has to be measured: the objective under each workload under which settings
-    /// are compared.
+    /// What is to be compared has to be measured: the objective under each workload under which
+    /// settings are compared.
     fn check_measured(&self) -> Result<(), PlanError> {
         let Some(objective) = metric::find(&self.objective) else { return Ok(()) };
         let wrong = |what: String| Err(PlanError::Invalid { at: self.objective.clone(), what });

@@ -198,8 +198,8 @@ fn effects(table: &Table) -> Vec<String> {
     table.contrasts.iter().filter(is_sure).map(|contrast| contrast.factors.join(" × ")).collect()
 }
 
-/// The setting to recommend, if fresh runs confirm it: of those that are better than the default and
-/// not surely worse than the best of these, the one with the fewest changes. Without fresh runs
+/// The setting to recommend, if fresh runs confirm it: of those that are better than the default
+/// and not surely worse than the best of these, the one with the fewest changes. Without fresh runs
 /// after it, the selection is corrected for the number of comparisons. With them it needs no
 /// correction: the fresh runs decide.
 fn chosen<'a>(plan: &Plan, table: &'a Table, objective: &Metric) -> Option<(&'a Row, &'a Difference)> {

@@ -55,8 +55,8 @@ pub fn second_stage(plan: &Plan, unions: &[(Setting, String)], number: u32) -> V
     ordered(plan, &pairs, 2, number)
 }
 
-/// Fresh runs of what was selected, each right beside the default, so that nothing comes between them.
-/// They have keys and records of their own.
+/// Fresh runs of what was selected, each right beside the default, so that nothing comes between
+/// them. They have keys and records of their own.
 pub fn fresh_stage(plan: &Plan, selected: &[(Setting, String)], number: u32) -> Vec<Planned> {
     let mut random = random(plan, FRESH);
     let mut all = Vec::new();

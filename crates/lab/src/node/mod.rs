@@ -47,8 +47,8 @@ const NODE: NodeId = NodeId(1);
 /// Between two looks at what a node does.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A node may take so many times the size of the records: files before and after a compaction, and the
-/// commit log.
+/// A node may take so many times the size of the records: files before and after a compaction, and
+/// the commit log.
 const DISK_TIMES: f64 = 3.0;
 
 /// How long compactions may take until none is left.

@@ -1,5 +1,5 @@
-//! The tables of the thesis on tuning compaction, by the same names: what the defaults do under each
-//! mix, what each parameter does, the best values, and all of them together.
+//! The tables of the thesis on tuning compaction, by the same names: what the defaults do under
+//! each mix, what each parameter does, the best values, and all of them together.
 
 use testbed::page::number::{NONE, significant};
 

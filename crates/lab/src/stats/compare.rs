@@ -28,8 +28,8 @@ impl Scale {
         }
     }
 
-    /// A difference on this scale for people: a share of the default (−0.2 is a fifth less), or in the unit
-    /// of the metric.
+    /// A difference on this scale for people: a share of the default (−0.2 is a fifth less), or in the
+    /// unit of the metric.
     pub fn shown(self, difference: f64) -> f64 {
         match self {
             Self::Logarithms => difference.exp_m1(),
@@ -71,8 +71,8 @@ pub struct Pair {
 }
 
 /// Compares pairs, one for each block. What changes from block to block changes both, and so it
-/// does not hide the difference. The error is that of these differences alone, so a setting whose runs
-/// scatter more than others has an error of its own. `None` without pairs.
+/// does not hide the difference. The error is that of these differences alone, so a setting whose
+/// runs scatter more than others has an error of its own. `None` without pairs.
 pub fn paired(pairs: &[Pair], scale: Scale) -> Option<Difference> {
     let on_scale = |values: &[f64]| mean(&values.iter().map(|value| scale.at(*value)).collect::<Vec<_>>());
     let differences: Vec<_> = pairs.iter().map(|pair| on_scale(&pair.setting) - on_scale(&pair.default)).collect();
@@ -109,8 +109,8 @@ impl Difference {
     }
 }
 
-/// Corrects probabilities for their number by Holm's method: of twenty comparisons, one is at 5 % by
-/// chance.
+/// Corrects probabilities for their number by Holm's method: of twenty comparisons, one is at 5 %
+/// by chance.
 pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<_> = (0..probabilities.len()).collect();
     order.sort_by(|one, other| probabilities[*one].total_cmp(&probabilities[*other]));

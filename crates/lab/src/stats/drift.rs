@@ -16,7 +16,8 @@ const SHARE_MIN: f64 = 0.05;
 pub struct Drift {
     /// In what it is measured.
     pub scale: Scale,
-    /// By what, from the first run to the last: a share, or in the unit of the metric, as the scale says.
+    /// By what, from the first run to the last: a share, or in the unit of the metric, as the scale
+    /// says.
     pub change: f64,
     /// How likely such a slope is where there is none.
     pub p: Option<f64>,
@@ -65,7 +66,7 @@ mod tests {
     fn a_default_that_grows_is_drift_and_one_that_scatters_is_none() {
         let grows: Vec<_> =
             (0..8).map(|at| (f64::from(at), 10.0 + f64::from(at) * 0.3 + f64::from(at % 2) * 0.1)).collect();
-        let found = drift(&[grows.clone()]).unwrap();
+        let found = drift(std::slice::from_ref(&grows)).unwrap();
         assert!(found.is_drifting && (found.change - 0.22).abs() < 0.03, "{found:?}");
         let scatters: Vec<_> = (0..8).map(|at| (f64::from(at), 10.0 + f64::from(at % 2))).collect();
         assert!(!drift(&[scatters]).unwrap().is_drifting);
