@@ -154,7 +154,8 @@ fn facts(path: &Path) -> Result<Facts, StudyError> {
     }
 }
 
-/// What makes the runs: the version of this program, and its commit, if it was known when it was built.
+/// What makes the runs: the version of this program, and its commit, if it was known when it was
+/// built.
 fn build() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("PENATES_COMMIT").map_or_else(String::new, |commit| format!(" (commit {commit})"));
@@ -267,8 +268,8 @@ impl OpenStudy {
         if before == now { Ok(()) } else { Err(StudyError::OtherBuild { before, now }) }
     }
 
-    /// Keeps what is measured, on what, by which build and by which plan. If the study has facts already,
-    /// they stay, and what differs is returned: (fact, before, now).
+    /// Keeps what is measured, on what, by which build and by which plan. If the study has facts
+    /// already, they stay, and what differs is returned: (fact, before, now).
     ///
     /// # Errors
     /// They cannot be written.

@@ -101,7 +101,8 @@ pub struct Workload {
     /// Which records.
     #[serde(default)]
     pub keys: Keys,
-    /// So long operations are made and do not count. A plan that is read says it, or has the usual time.
+    /// So long operations are made and do not count. A plan that is read says it, or has the usual
+    /// time.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<Duration>,
     /// So long they count.

@@ -1,4 +1,5 @@
-//! How often a study is wrong, and how often it finds what is there, where settings scatter unequally.
+//! How often a study is wrong, and how often it finds what is there, where settings scatter
+//! unequally.
 
 use lab::analysis::analyse;
 use lab::factor::Setting;
@@ -32,8 +33,8 @@ fn plan(confirm: u32) -> Plan {
     .unwrap()
 }
 
-/// How often of so many studies a setting was recommended, and how often the first value was. The last
-/// value does nothing, and scatters ten times as much as the others.
+/// How often of so many studies a setting was recommended, and how often the first value was. The
+/// last value does nothing, and scatters ten times as much as the others.
 async fn found(studies: u64, confirm: u32, gain: f64) -> (usize, usize) {
     let mut plan = plan(confirm);
     let name = "concurrent_compactors";
