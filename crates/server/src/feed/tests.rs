@@ -381,3 +381,18 @@ async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
     let named = page["orderedItems"].as_array().unwrap().iter().filter_map(actor).count();
     assert!(named >= 4, "created, created in it, deleted, and what was in it: {page}");
 }
+
+#[tokio::test]
+async fn a_stream_of_a_limited_token_has_the_events_of_its_area_alone() {
+    let server = server().await;
+    for name in ["a", "mine", "b", "mine/1"] {
+        server.put(name).await;
+    }
+    let scopes = Some("read rest:/mine".parse().unwrap());
+    let new = NewToken { name: "limited", scopes, expires: None };
+    let bearer = format!("Bearer {}", server.app.tokens().create(new).await.unwrap().reveal());
+    let headers = [("authorization", &*bearer), ("accept", "text/event-stream")];
+    let events = read(server.send(Method::GET, "/feed?after=start", &headers).await, 2).await;
+    let about: Vec<_> = events.iter().map(|(_, event)| local(&event["object"]["id"])).collect();
+    assert_eq!(about, ["/rest/mine", "/rest/mine/1"]);
+}
