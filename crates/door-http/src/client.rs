@@ -15,4 +15,6 @@ pub struct Acted {
     pub method: Method,
     /// Its path, percent-encoded.
     pub path: String,
+    /// The path of what it created, percent-encoded.
+    pub made: Option<String>,
 }

@@ -236,14 +236,18 @@ impl Asked {
             self.method = acted.method.clone();
             self.uri = acted.path.parse().unwrap_or(self.uri);
         }
-        self.with(kind, EventResult::Status(response.status().as_u16()), response.headers())
+        let made = response.extensions().get::<Acted>().and_then(|acted| acted.made.as_deref()).map(path_of);
+        let event = self.with(kind, EventResult::Status(response.status().as_u16()), response.headers());
+        Event { made: made.or(event.made.clone()), ..event }
     }
 
     fn with(self, kind: EventKind, result: EventResult, answered: &HeaderMap) -> Event {
         let Requester { name, address, request_id } = self.requester;
         let (target, detail) = target_of(&self.uri, kind);
         let text = |name: HeaderName| Some(answered.get(name)?.to_str().ok()?.to_owned());
-        let made = text(header::LOCATION).filter(|_| kind == EventKind::Change).map(|made| path_of(&made));
+        // Elsewhere the field leads to another page.
+        let is_made = kind == EventKind::Change && result == EventResult::Status(StatusCode::CREATED.as_u16());
+        let made = text(header::LOCATION).filter(|_| is_made).map(|made| path_of(&made));
         Event {
             actor: Actor { token: name, user: self.user, address, agent: as_text(self.agent.as_ref()) },
             request_id,

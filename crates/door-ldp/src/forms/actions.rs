@@ -68,7 +68,10 @@ impl LdpRequest {
         insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(&wish, NON_ALPHANUMERIC).to_string())?;
         let asked = self.like(Method::POST, self.at(Facet::Itself), headers);
         let response = asked.post(body).await?;
-        asked.done(&response, None)
+        // The address of a file is its bytes, which a browser would save.
+        let created = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let page = created.map(|created| format!("{created}/fcr:metadata"));
+        asked.done(&response, page)
     }
 
     async fn replace_file(self: &Arc<Self>, sent: &mut Sent) -> Result<Done, LdpError> {
@@ -77,7 +80,8 @@ impl LdpRequest {
         insert(&mut headers, header::IF_MATCH, &tag)?;
         let asked = self.like(Method::PUT, self.at(Facet::Itself), headers);
         let response = asked.put(body).await?;
-        asked.done(&response, Some(self.page_address()))
+        let page = self.page_address().await?;
+        asked.done(&response, Some(page))
     }
 
     async fn describe_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
@@ -86,7 +90,8 @@ impl LdpRequest {
         insert(&mut headers, header::IF_MATCH, sent.text(ETAG))?;
         let asked = self.like(Method::PUT, self.described_target().await?, headers);
         let response = asked.put(sent.text(TURTLE).to_owned().into()).await?;
-        asked.done(&response, Some(self.page_address()))
+        let page = self.page_address().await?;
+        asked.done(&response, Some(page))
     }
 
     async fn delete_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
@@ -114,7 +119,8 @@ impl LdpRequest {
         let target = Target { at: At::All, ..self.at(Facet::Itself) };
         let asked = Arc::new(Self { query: Some(query), ..self.request_like(Method::POST, target, headers) });
         let response = asked.post_version().await?;
-        asked.done(&response, Some(self.page_address()))
+        let page = self.page_address().await?;
+        asked.done(&response, Some(page))
     }
 
     /// The same resource, or its description.
@@ -130,8 +136,8 @@ impl LdpRequest {
     }
 
     /// The page that people see of this resource.
-    fn page_address(&self) -> String {
-        self.site.iri(self.path())
+    async fn page_address(&self) -> Result<String, LdpError> {
+        Ok(self.site.iri_of_target(&self.described_target().await?))
     }
 
     pub(super) fn like(&self, method: Method, target: Target, headers: HeaderMap) -> Arc<Self> {
@@ -142,11 +148,15 @@ impl LdpRequest {
     /// created.
     fn done(&self, response: &Response, to: Option<String>) -> Result<Done, LdpError> {
         let created = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
-        let to = to.or_else(|| created.map(str::to_owned)).unwrap_or_else(|| self.page_address());
+        let to = to.or_else(|| created.map(str::to_owned)).unwrap_or_else(|| self.site.iri(self.path()));
         let target = self.site.iri_of_target(&self.target);
         Ok(Done {
             to: local(&to).to_owned(),
-            acted: Acted { method: self.method.clone(), path: local(&target).to_owned() },
+            acted: Acted {
+                method: self.method.clone(),
+                path: local(&target).to_owned(),
+                made: created.map(|created| local(created).to_owned()),
+            },
         })
     }
 }

@@ -59,8 +59,9 @@ async fn forms_create_containers_and_upload_files_with_their_names() {
 
     let file = Some(("Über uns.ttl", "text/turtle", &b"no turtle"[..]));
     let uploaded = send(&fixture, "/rest/box", form(&[("action", "upload"), ("name", "")], file)).await;
-    assert_eq!(location(&uploaded), "/rest/box/%C3%9Cber-uns.ttl", "a graph in a file is a file");
-    let bytes = fixture.get(location(&uploaded)).await;
+    let file = "/rest/box/%C3%9Cber-uns.ttl";
+    assert_eq!(location(&uploaded), format!("{file}/fcr:metadata"), "a graph in a file is a file");
+    let bytes = fixture.get(file).await;
     assert_eq!((&bytes.body[..], bytes.header("content-type")), (&b"no turtle"[..], Some("text/turtle")));
     assert!(bytes.header("content-disposition").unwrap().contains("filename*=UTF-8''%C3%9Cber%20uns.ttl"));
     for none in [None, Some(("", "application/octet-stream", &b""[..]))] {
@@ -95,12 +96,12 @@ async fn forms_edit_descriptions_replace_files_and_delete_only_what_they_show() 
     let tag = hidden(&fixture, "/rest/file", "replace", "etag").await;
     let new = Some(("new.txt", "text/plain", &b"new"[..]));
     let replaced = send(&fixture, "/rest/file", form(&[("action", "replace"), ("etag", &tag)], new)).await;
-    assert_eq!(location(&replaced), "/rest/file");
+    assert_eq!(location(&replaced), "/rest/file/fcr:metadata");
     assert_eq!(fixture.get("/rest/file").await.text(), "new");
     let tag = hidden(&fixture, "/rest/file", "describe", "etag").await;
     let described =
         send(&fixture, "/rest/file", form(&[("action", "describe"), ("etag", &tag), ("turtle", turtle)], None));
-    assert_eq!(location(&described.await), "/rest/file");
+    assert_eq!(location(&described.await), "/rest/file/fcr:metadata");
     assert!(fixture.get("/rest/file/fcr:metadata").await.says("<file> dc:title \"Two\" ."));
 
     let old_tag = tag;
@@ -186,5 +187,8 @@ async fn a_form_names_the_request_that_it_made() {
     let asked = fixture.ask(Method::POST, "/rest/fcr:forms");
     let asked = asked.header("content-type", &format!("multipart/form-data; boundary={BOUNDARY}")).body(body);
     let acted = asked.response().await.extensions().get::<Acted>().cloned();
-    assert_eq!(acted, Some(Acted { method: Method::POST, path: "/rest/".to_owned() }));
+    assert_eq!(
+        acted,
+        Some(Acted { method: Method::POST, path: "/rest/".to_owned(), made: Some("/rest/a".to_owned()) })
+    );
 }

@@ -43,7 +43,7 @@ async fn a_browser_gets_a_page_that_says_what_is_wrong() {
     for (method, path, status, detail) in [
         (Method::GET, "/nowhere", StatusCode::NOT_FOUND, "there is nothing at this path"),
         (Method::GET, "/rest/%3Cscript%3E", StatusCode::NOT_FOUND, "there is nothing at /&lt;script&gt;"),
-        (Method::DELETE, "/rest/a", StatusCode::UNAUTHORIZED, "This server requires a token"),
+        (Method::DELETE, "/rest/a", StatusCode::UNAUTHORIZED, "href=\"../sign-in\">Sign in</a>"),
     ] {
         let page = server.ask(method, path, &browser).await;
         assert_eq!((page.status, page.header("content-type")), (status, "text/html; charset=utf-8"), "{path}");
