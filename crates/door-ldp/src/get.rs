@@ -65,7 +65,8 @@ impl LdpRequest {
             variant += &format!("-{}", binary.revision);
         }
         if self.is_page(format) {
-            variant += &format!("-p{PAGE_VERSION}");
+            // It has forms only for those who may change something.
+            variant += &format!("-p{PAGE_VERSION}{}", if self.reads_only { "r" } else { "" });
         }
         if says_of_others(resource, format, preferences) {
             // Nothing records when the descriptions of all of these changed, so no tag can match.
@@ -306,7 +307,7 @@ impl LdpRequest {
 }
 
 /// Part of the tags of pages. It changes with what they show.
-const PAGE_VERSION: u32 = 1;
+const PAGE_VERSION: u32 = 2;
 
 /// Whether a representation depends on descriptions of other resources: the page of a container has
 /// the titles of its members.

@@ -146,7 +146,9 @@ impl Policy {
 /// is no error here: clients send tokens of other issuers, which do no harm where no token is
 /// needed.
 pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Request, next: Next) -> Response {
-    let holder = shown_token(request.headers()).and_then(|text| policy.tokens.holder_of(&text));
+    let shown = shown_token(&request, &policy.origins);
+    let is_cookie = shown.as_ref().is_some_and(|(_, means)| *means == Means::Cookie);
+    let holder = shown.and_then(|(text, _)| policy.tokens.holder_of(&text));
     if !policy.allows_within_area(holder.as_ref(), Right::Write) {
         request.extensions_mut().insert(ReadsOnly);
     }
@@ -166,6 +168,11 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     };
     if let Some(token) = token {
         response.extensions_mut().insert(token);
+    }
+    // Caches that people share know that `Authorization` makes a response private (RFC 9111,
+    // section 3.5). Of cookies they do not know it.
+    if is_cookie && !response.headers().contains_key(header::CACHE_CONTROL) {
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     }
     response
 }
@@ -196,15 +203,14 @@ pub(crate) async fn keep_standing(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let token = shown_token(request.headers());
+    let token = shown_token(&request, &policy.origins).map(|(text, _)| text);
     request.extensions_mut().insert(Standing { policy, token, right });
     next.run(request).await
 }
 
 /// A layer in front of routes that need a right.
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
-    let is_foreign = is_from_another_site(&request) && !policy.origins.names_origin_of(request.headers());
-    if right == Right::Write && is_foreign {
+    if right == Right::Write && is_foreign(&request, &policy.origins) {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not change anything here");
     }
     let Identity(holder) = request.extensions().get::<Identity>().cloned().unwrap_or_default();
@@ -220,6 +226,11 @@ pub(crate) async fn require(State((policy, right)): State<Required>, request: Re
         Some(holder) => insufficient(&holder, right),
         None => unauthorized(right),
     }
+}
+
+/// Whether a page of another site made the request, which the configuration does not name.
+fn is_foreign(request: &Request, origins: &Origins) -> bool {
+    is_from_another_site(request) && !origins.names_origin_of(request.headers())
 }
 
 /// Whether the browser says that another site's page made the request. A browser can reach servers
@@ -294,12 +305,30 @@ fn unauthorized(right: Right) -> Response {
     response
 }
 
-/// The token in `Authorization`: that of Bearer (RFC 6750), or the password of Basic (RFC 7617).
-/// Without it, the token with which a person has signed in.
-fn shown_token(headers: &HeaderMap) -> Option<String> {
-    if !headers.contains_key(header::AUTHORIZATION) {
-        return sign_in::token_in(headers);
+/// How a client shows a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// In `Authorization`.
+    Header,
+    /// In the cookie of a person who has signed in.
+    Cookie,
+}
+
+/// The token that a client shows. Without `Authorization` it is that of the cookie, except that
+/// pages of other sites act in nobody's name: a browser sends the cookie along.
+fn shown_token(request: &Request, origins: &Origins) -> Option<(String, Means)> {
+    let headers = request.headers();
+    if headers.contains_key(header::AUTHORIZATION) {
+        return Some((authorizing_token(headers)?, Means::Header));
     }
+    if !request.method().is_safe() && is_foreign(request, origins) {
+        return None;
+    }
+    Some((sign_in::token_in(headers)?, Means::Cookie))
+}
+
+/// The token in `Authorization`: that of Bearer (RFC 6750), or the password of Basic (RFC 7617).
+fn authorizing_token(headers: &HeaderMap) -> Option<String> {
     let (scheme, credentials) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let credentials = credentials.trim();
     if scheme.eq_ignore_ascii_case("bearer") {
@@ -320,7 +349,7 @@ mod tests {
     fn token_in(value: &str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, value.parse().unwrap());
-        shown_token(&headers)
+        authorizing_token(&headers)
     }
 
     #[test]
@@ -336,6 +365,5 @@ mod tests {
         for value in ["", "Bearer", "Basic ???", "Basic dXNlcg==", "Basic /////w==", "Digest abc", "abc"] {
             assert_eq!(token_in(value), None, "{value}");
         }
-        assert_eq!(shown_token(&HeaderMap::new()), None);
     }
 }

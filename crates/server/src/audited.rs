@@ -35,6 +35,9 @@ const RECORDS: [&str; 2] = ["/records/", "/records:"];
 /// The route of a selection. Whoever may read may delete one, so failures of that are not recorded.
 const SELECTION: &str = "/selections/{selection}";
 
+/// Where people sign in and out with a browser, which changes nothing here.
+const SIGNING: [&str; 2] = ["/sign-in", "/sign-out"];
+
 /// The routes of the audit. Whoever reads it is recorded.
 const AUDIT: [&str; 2] = ["/admin/audit", audit_routes::PATH];
 
@@ -95,7 +98,7 @@ impl Trail {
         }
         let is_reading = *method == Method::POST && self.is_read_by_post(route);
         let is_record = RECORDS.iter().any(|begin| route.starts_with(begin));
-        let is_other = method.is_safe() || is_reading || is_record || is_copying(route);
+        let is_other = method.is_safe() || is_reading || is_record || is_copying(route) || SIGNING.contains(&route);
         (!is_other).then_some(EventKind::Change)
     }
 

@@ -142,7 +142,7 @@ fn shown(status: StatusCode, holder: Option<&tokens::Holder>, to: &str, why: Opt
                 @if let Some(to) = local(to) { p { a.button href=(to) { "Go back" } } }
             }
             None => {
-                p.lead { "Type in a token. An operator makes one with " code { "penates token add" } "." }
+                p.lead { "Type in a token. An operator makes one with " code { "penates token create" } "." }
                 section.form {
                     form method="post" action=(PATH) {
                         input type="hidden" name=(TO) value=(to);

@@ -47,7 +47,7 @@ impl LdpRequest {
     async fn create_container(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
         let title = sent.text(TITLE);
         let wish = if sent.text(SLUG).is_empty() { title } else { sent.text(SLUG) };
-        let mut headers = class(ldp::BASIC_CONTAINER.as_str())?;
+        let mut headers = of_class(ldp::BASIC_CONTAINER.as_str())?;
         insert(&mut headers, header::CONTENT_TYPE, "application/ld+json")?;
         insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(wish, NON_ALPHANUMERIC).to_string())?;
         let described = match title.is_empty() {
@@ -61,9 +61,9 @@ impl LdpRequest {
 
     async fn upload_file(self: &Arc<Self>, sent: &mut Sent) -> Result<Done, LdpError> {
         let wish = sent.text(SLUG).to_owned();
-        let (headers, body, name) = file(sent)?;
-        let mut headers = headers;
-        insert(&mut headers, header::LINK, &format!("<{}>; rel=\"type\"", ldp::NON_RDF_SOURCE.as_str()))?;
+        let (file_headers, body, name) = file(sent)?;
+        let mut headers = of_class(ldp::NON_RDF_SOURCE.as_str())?;
+        headers.extend(file_headers);
         let wish = if wish.is_empty() { name } else { wish };
         insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(&wish, NON_ALPHANUMERIC).to_string())?;
         let asked = self.like(Method::POST, self.at(Facet::Itself), headers);
@@ -80,17 +80,17 @@ impl LdpRequest {
         insert(&mut headers, header::IF_MATCH, &tag)?;
         let asked = self.like(Method::PUT, self.at(Facet::Itself), headers);
         let response = asked.put(body).await?;
-        let page = self.page_address().await?;
-        asked.done(&response, Some(page))
+        asked.done(&response, Some(self.site.iri_of_target(&self.at(Facet::Description))))
     }
 
     async fn describe_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
         let mut headers = HeaderMap::new();
         insert(&mut headers, header::CONTENT_TYPE, "text/turtle")?;
         insert(&mut headers, header::IF_MATCH, sent.text(ETAG))?;
-        let asked = self.like(Method::PUT, self.described_target().await?, headers);
+        let described = self.described_target().await?;
+        let page = self.site.iri_of_target(&described);
+        let asked = self.like(Method::PUT, described, headers);
         let response = asked.put(sent.text(TURTLE).to_owned().into()).await?;
-        let page = self.page_address().await?;
         asked.done(&response, Some(page))
     }
 
@@ -119,8 +119,9 @@ impl LdpRequest {
         let target = Target { at: At::All, ..self.at(Facet::Itself) };
         let asked = Arc::new(Self { query: Some(query), ..self.request_like(Method::POST, target, headers) });
         let response = asked.post_version().await?;
-        let page = self.page_address().await?;
-        asked.done(&response, Some(page))
+        // It has been restored, whether or not the next page can be found.
+        let described = self.described_target().await.ok();
+        asked.done(&response, described.map(|target| self.site.iri_of_target(&target)))
     }
 
     /// The same resource, or its description.
@@ -133,11 +134,6 @@ impl LdpRequest {
         let resource = self.library().repository.resource(self.path()).await?;
         let facet = if resource.body().binary().is_some() { Facet::Description } else { Facet::Itself };
         Ok(self.at(facet))
-    }
-
-    /// The page that people see of this resource.
-    async fn page_address(&self) -> Result<String, LdpError> {
-        Ok(self.site.iri_of_target(&self.described_target().await?))
     }
 
     pub(super) fn like(&self, method: Method, target: Target, headers: HeaderMap) -> Arc<Self> {
@@ -176,7 +172,7 @@ fn file(sent: &mut Sent) -> Result<(HeaderMap, Body, String), LdpError> {
 }
 
 /// The headers that ask for a class of LDP.
-fn class(iri: &str) -> Result<HeaderMap, LdpError> {
+fn of_class(iri: &str) -> Result<HeaderMap, LdpError> {
     let mut headers = HeaderMap::new();
     insert(&mut headers, header::LINK, &format!("<{iri}>; rel=\"type\""))?;
     Ok(headers)

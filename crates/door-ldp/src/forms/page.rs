@@ -70,7 +70,7 @@ impl LdpRequest {
             (Found::Deleted, version) => self.restore_form(None, version.as_deref().unwrap_or_default()),
         };
         Ok(page.with(&html! {
-            @if let Some((_, why)) = &shown.refused { p.note role="alert" { "Nothing was changed: " (why) } }
+            @if let Some((_, why)) = &shown.refused { p.note role="alert" { (why) } }
             (forms)
         }))
     }

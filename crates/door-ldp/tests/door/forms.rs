@@ -158,6 +158,24 @@ async fn who_may_only_read_is_offered_no_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_reader_and_of_a_writer_have_different_tags() {
+    let fixture = fixture().await;
+    assert_eq!(
+        fixture.ask(Method::PUT, "/rest/a").of_class("RDFSource").header("content-type", TURTLE).answer().await.status,
+        201
+    );
+    let tag = async |fixture: &Fixture| {
+        let page = fixture.ask(Method::GET, "/rest/a").header("accept", "text/html").answer().await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.text());
+        page.header("etag").unwrap().to_owned()
+    };
+    let (of_writer, again) = (tag(&fixture).await, tag(&fixture).await);
+    assert_eq!(of_writer, again);
+    let reader = Fixture { router: fixture.router.clone().layer(Extension(ReadsOnly)), ..fixture };
+    assert_ne!(tag(&reader).await, of_writer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn forms_that_are_none_are_refused_and_nothing_is_changed() {
     let fixture = fixture().await;
     for (body, status) in [

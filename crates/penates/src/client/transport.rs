@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response, Uri};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -53,8 +54,12 @@ impl Transport {
     pub(super) async fn send(self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
         match self {
             Self::Network(client) => {
-                let response = client.request(request).await.map_err(unreachable)?;
-                Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+                let again = repeatable(&request);
+                let response = match (client.request(request).await, again) {
+                    (Err(error), Some(again)) if !error.is_connect() => client.request(again).await,
+                    (response, _) => response,
+                };
+                Ok(response.map_err(unreachable)?.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
             Self::Socket(path) => over_socket(&path, request).await,
             Self::InProcess(router) => {
@@ -63,6 +68,20 @@ impl Transport {
             }
         }
     }
+}
+
+/// The same request, if it may be sent a second time: it is safe, and has no body. A server may
+/// close a connection at the moment when a client uses it again (RFC 9112, section 9.3.1).
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    let is_repeatable = request.method().is_safe() && request.body().is_end_stream();
+    is_repeatable.then(|| {
+        let mut again = Request::new(super::empty());
+        *again.method_mut() = request.method().clone();
+        *again.uri_mut() = request.uri().clone();
+        *again.version_mut() = request.version();
+        again.headers_mut().clone_from(request.headers());
+        again
+    })
 }
 
 async fn over_socket(path: &Path, mut request: Request<Body>) -> Result<Response<Body>, ClientError> {
@@ -106,4 +125,66 @@ fn roots(file: &Path) -> anyhow::Result<RootCertStore> {
         return Err(refused("there is no certificate in it".to_owned()).into());
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http::Method;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::client::{empty, full, whole};
+
+    /// Reads the head of a request, or the end of the connection.
+    async fn read_head(stream: &mut TcpStream) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) => break,
+            }
+        }
+        String::from_utf8(head).unwrap()
+    }
+
+    /// A server that answers one request on each connection, and closes it at the next one. Returns
+    /// its address.
+    async fn closes_at_the_second() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                read_head(&mut stream).await;
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                read_head(&mut stream).await;
+            }
+        });
+        format!("http://{address}/")
+    }
+
+    fn request(url: &str, method: Method, body: Body) -> Request<Body> {
+        Request::builder().uri(url).method(method).body(body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_meets_the_end_of_a_connection_is_repeated_if_it_is_safe() {
+        let url = closes_at_the_second().await;
+        let transport = Transport::network(None).unwrap();
+        for _ in 0..3 {
+            let response = transport.clone().send(request(&url, Method::GET, empty())).await.unwrap();
+            assert_eq!(whole(response).await.unwrap(), "ok");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_that_meets_the_end_of_a_connection_is_not_repeated() {
+        let url = closes_at_the_second().await;
+        let transport = Transport::network(None).unwrap();
+        whole(transport.clone().send(request(&url, Method::GET, empty())).await.unwrap()).await.unwrap();
+        let changed = transport.send(request(&url, Method::PUT, full("state"))).await;
+        assert!(matches!(changed, Err(ClientError::Unreachable(_))), "{changed:?}");
+    }
 }

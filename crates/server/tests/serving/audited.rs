@@ -162,3 +162,16 @@ async fn a_follower_of_the_audit_gets_each_record_once_until_its_token_is_revoke
     assert_eq!(line_with(&mut lines, "never").await, None, "the response ends");
     server.end().await;
 }
+
+#[tokio::test]
+async fn signing_in_and_out_is_no_change() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let token = server.token("archivist").await;
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let signed_in = server.ask_with(Method::POST, "/sign-in", &form, &format!("token={token}")).await;
+    assert_eq!(signed_in.status, StatusCode::SEE_OTHER);
+    assert_eq!(server.ask(Method::POST, "/sign-out", &[]).await.status, StatusCode::SEE_OTHER);
+    let changes = events(&server, "kind=change").await;
+    assert!(changes.iter().all(|event| event["target"] != "/sign-in" && event["target"] != "/sign-out"), "{changes:?}");
+    assert!(!changes.is_empty(), "the token was made");
+}

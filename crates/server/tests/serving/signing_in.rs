@@ -77,3 +77,22 @@ async fn pages_of_other_sites_change_nothing_for_a_person_who_has_signed_in() {
         assert_eq!(sent.status, StatusCode::SEE_OTHER, "{from:?}: {}", sent.text());
     }
 }
+
+#[tokio::test]
+async fn pages_of_other_sites_read_nothing_in_the_name_of_a_person_who_has_signed_in() {
+    let (server, _folder, token) = closed().await;
+    let cookie = format!("penates-token={token}");
+    let cookie = ("cookie", cookie.as_str());
+    let foreign = ("origin", "https://elsewhere.example");
+    let ids = format!("volumeIDs={VOLUME}");
+    assert_eq!(post(&server, "/volumes", &[cookie], &ids).await.status, StatusCode::OK);
+    assert_eq!(post(&server, "/volumes", &[cookie, foreign], &ids).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn what_a_person_sees_who_has_signed_in_is_kept_by_no_shared_cache() {
+    let (server, _folder, token) = closed().await;
+    let cookie = format!("penates-token={token}");
+    let page = server.ask(Method::GET, "/rest/", &[BROWSER, ("cookie", &cookie)]).await;
+    assert_eq!((page.status, page.header("cache-control")), (StatusCode::OK, "private, no-cache"));
+}
