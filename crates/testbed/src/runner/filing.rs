@@ -1,0 +1,158 @@
+//! Counts, judges and files a run.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::watching::Sampled;
+use super::work::Work;
+use super::{Filed, Runner, RunnerError};
+use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, write_file};
+use crate::beside::{EventRecord, FillRecord, marks};
+use crate::coordinator::Collected;
+use crate::export;
+use crate::record::RunRecord;
+use crate::report;
+use crate::results::{Summary, Verdict};
+use crate::samples::{Marked, Samples};
+use crate::saturation::{self, Saturation};
+use crate::scenario::Scenario;
+use crate::tally::{self, Window};
+use crate::verdict::judge;
+
+/// So many bytes of the end of the candidate's log are kept.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// What monitors have seen.
+pub(super) struct Monitored {
+    /// By the monitor on this machine, unless it was lost.
+    pub sampled: Option<Sampled>,
+    /// By the monitors on other machines.
+    pub elsewhere: Vec<Sampled>,
+    pub marks: Vec<Marked>,
+}
+
+impl Runner<'_> {
+    /// What was made before the load.
+    pub(super) fn count_fill(&self, collected: &Collected, work: &Work) -> Result<Option<FillRecord>, RunnerError> {
+        let (Some(filled), Some(scenario)) = (&collected.fill, &work.fill) else { return Ok(None) };
+        let window = Window {
+            started_at: filled.begun_at,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs_f64(filled.seconds.max(1e-6)),
+        };
+        let names = vec![scenario.names()];
+        let measured = tally::count(&filled.events, &names, window, &[], &mut std::io::sink())?;
+        let (scenario, seconds) = (scenario.name.clone(), filled.seconds);
+        Ok(Some(FillRecord { scenario, units: filled.units, seconds, summary: measured.summary }))
+    }
+
+    /// Counts, judges and files.
+    pub(super) fn file(
+        &self,
+        mut run: RunWriter,
+        work: &Work,
+        record: RunRecord,
+        collected: &Collected,
+        Monitored { sampled, elsewhere, mut marks }: Monitored,
+        void: Vec<String>,
+    ) -> Result<Filed, RunnerError> {
+        let plan = &self.inputs.plan;
+        if let (Some(sampled), Some(running)) = (&sampled, &work.running) {
+            marks.extend(marks::of_counters(running.marks(), &sampled.samples));
+        }
+        marks.extend(record.beside.events.iter().flat_map(EventRecord::marks));
+        marks.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
+        let names = work.scenarios.iter().map(Scenario::names).collect();
+        let window = Window {
+            started_at: record.started_at,
+            warm_up: plan.warm_up,
+            duration: plan.load.duration() - plan.warm_up,
+        };
+        // What a lost worker has left is no file that could be read.
+        let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
+        let mut log = Vec::new();
+        let mut measured = tally::count(events, &names, window, &collected.users, &mut log)?;
+        // Workers count from the beginning of the warm-up.
+        let since_start_s = record.ended_at.duration_since(record.started_at).as_secs_f64();
+        let seconds_of_run = (since_start_s + plan.warm_up.as_secs_f64()).max(1e-3);
+        measured.summary.worker_cpu_shares =
+            collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
+        let mut judgement = judge(plan, &measured, void);
+        if let Some(sampled) = sampled.as_ref().filter(|_| judgement.verdict != Verdict::Held) {
+            let nothing = Samples::default();
+            // What the machine of the coordinator does says nothing of a candidate elsewhere.
+            let samples = if self.is_candidate_here() { &sampled.samples } else { &nothing };
+            judgement.reasons.extend(saturated(samples, &record, &measured.summary));
+        }
+        let outcome = Outcome { judgement, summary: measured.summary };
+
+        run.add("plan.toml", plan.to_toml().as_bytes())?;
+        for (name, text) in &self.inputs.scenarios {
+            let name = name.strip_suffix(".toml").unwrap_or(name).replace('/', "-");
+            run.add(&format!("scenarios/{name}.toml"), text.as_bytes())?;
+        }
+        if let Some((name, text)) = &self.inputs.fill {
+            let name = name.strip_suffix(".toml").unwrap_or(name).replace('/', "-");
+            run.add(&format!("fill/{name}.toml"), text.as_bytes())?;
+        }
+        run.add_json("record.json", &record)?;
+        run.add_json("summary.json", &outcome)?;
+        run.add("seconds.csv", &seconds_csv(&measured.seconds))?;
+        run.add("latencies.hlog", &log)?;
+        for (worker, path) in collected.fill.iter().flat_map(|fill| &fill.events).enumerate() {
+            run.add_copy(&format!("fill/worker-{worker:03}.csv.gz"), path)?;
+        }
+        for (worker, path) in events.iter().enumerate() {
+            run.add_copy(&format!("events/worker-{worker:03}.csv.gz"), path)?;
+        }
+        for sampled in sampled.iter().chain(&elsewhere) {
+            run.add(&format!("monitor/{}.csv", sampled.name), &sampled.csv)?;
+        }
+        if !marks.is_empty() {
+            run.add("marks.csv", &marks_csv(&marks))?;
+        }
+        if let Some(running) = &work.running {
+            run.add_copy("candidate.log", &end_of(running.log(), work.folder.path())?)?;
+        }
+        run.add_json("k6-summary.json", &export::k6::summary(&outcome.summary))?;
+        run.add("junit.xml", &export::junit::report(&record, &outcome.judgement, &outcome.summary)?)?;
+        run.add("requests.svg", export::svg::requests(&record.id, &measured.seconds)?.as_bytes())?;
+        run.add("durations.svg", export::svg::durations(&record.id, &measured.seconds)?.as_bytes())?;
+        let page = report::page(&report::Inputs {
+            record: &record,
+            judgement: &outcome.judgement,
+            summary: &outcome.summary,
+            seconds: &measured.seconds,
+            monitors: &sampled.into_iter().chain(elsewhere).map(|sampled| sampled.samples).collect::<Vec<_>>(),
+            events: &marks,
+            plan_toml: &plan.to_toml(),
+        });
+        run.add("report.html", page.as_bytes())?;
+        let folder = run.finish(&record)?;
+        Ok(Filed { folder, record, outcome })
+    }
+}
+
+/// What was saturated, as reasons. The machine of the coordinator is the one that was watched.
+fn saturated(samples: &Samples, record: &RunRecord, summary: &Summary) -> Vec<String> {
+    let Some(machine) = record.machines.first() else { return Vec::new() };
+    let found = saturation::find(samples, machine, &summary.worker_cpu_shares);
+    let reason = |(index, found): (usize, &Saturation)| match (index, found.from_s) {
+        (0, Some(from_s)) => format!("Saturated first: {}, from second {from_s:.0} on.", found.what),
+        (_, Some(from_s)) => format!("Then: {}, from second {from_s:.0} on.", found.what),
+        (_, None) => format!("Saturated, at a time that is not known: {}.", found.what),
+    };
+    found.iter().enumerate().map(reason).collect()
+}
+
+/// The end of a log, as a file.
+fn end_of(log: &Path, folder: &Path) -> Result<PathBuf, ArchiveError> {
+    write_file(folder, "candidate-end.log", |out| {
+        let mut file = File::open(log)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(LOG_BYTES_MAX)))?;
+        std::io::copy(&mut file.take(LOG_BYTES_MAX), out).map(drop)
+    })
+}

@@ -1,0 +1,272 @@
+//! One run from the beginning to the archive. `work.rs` starts the candidate, `watching.rs` lets the
+//! workers make the load and watches the candidate meanwhile, and `filing.rs` counts, judges and
+//! files.
+
+mod filing;
+mod watching;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::archive::{ArchiveError, Outcome, RunWriter};
+use crate::beside::{Beside, EventRecord, FillRecord};
+use crate::candidate::{Candidate, CandidateError};
+use crate::coordinator::{Collected, RunError, WorkerPlace};
+use crate::export::svg::DrawError;
+use crate::inputs::Inputs;
+use crate::machine;
+use crate::monitor::Watcher;
+use crate::plan::PlanError;
+use crate::record::{CandidateRecord, FORMAT, Machine, Program, RunRecord};
+use crate::tally::{self, TallyError};
+use crate::wire::Progress;
+use filing::Monitored;
+use watching::Seen;
+
+/// How long the machine is watched before a run, to see whether it is busy with something else.
+const BUSY_WINDOW: Duration = Duration::from_secs(1);
+/// A run on a machine where others use more than this share of all processors is void.
+const BUSY_MAX: f64 = 0.1;
+
+/// What is measured.
+pub enum Measured {
+    /// What answers at an address, with the id of its process if it is on this machine.
+    Url(String, Option<u32>),
+    /// A candidate that is started for the run.
+    Candidate(Box<Candidate>),
+}
+
+/// A run to be made.
+pub struct Runner<'a> {
+    /// The plan with everything that it names.
+    pub inputs: &'a Inputs,
+    /// What is measured.
+    pub measured: Measured,
+    /// The archive.
+    pub archive: &'a Path,
+    /// Where a candidate keeps its data, if not in a temporary folder: runs on the disk that matters.
+    pub data: Option<&'a Path>,
+    /// The folder of the control group of a server that runs already.
+    pub cgroup: Option<&'a Path>,
+    /// Who measures.
+    pub who: String,
+    /// The program that measures.
+    pub program: Program,
+    /// Its file.
+    pub program_path: &'a Path,
+    /// The token of the workers.
+    pub token: &'a str,
+    /// The addresses of monitors on other machines of the candidate.
+    pub monitors: &'a [String],
+    /// A run whose record has gaps is made all the same.
+    pub is_untraceable: bool,
+    /// A run on a busy machine is not void for that.
+    pub may_be_busy: bool,
+    /// Is called with the number of a worker and what it has done, once a second.
+    pub on_progress: &'a (dyn Fn(u32, Progress) + Sync),
+}
+
+/// A run that is in the archive.
+pub struct Filed {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its record.
+    pub record: RunRecord,
+    /// What it showed.
+    pub outcome: Outcome,
+}
+
+/// Why there is no run.
+#[derive(Debug, Error)]
+pub enum RunnerError {
+    /// The record would have gaps.
+    #[error(
+        "the run could not be traced later: it is not known {}; give what is missing, or --untraceable to \
+         run all the same, which marks the run",
+        .0.join(", ")
+    )]
+    Untraceable(Vec<String>),
+    /// The plan or a scenario is invalid.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The candidate cannot be measured.
+    #[error(transparent)]
+    Candidate(#[from] CandidateError),
+    /// The workers cannot begin.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A monitor on another machine cannot be used.
+    #[error("monitor {address}: {message}")]
+    Monitor {
+        /// Its address.
+        address: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The events cannot be counted.
+    #[error(transparent)]
+    Tally(#[from] TallyError),
+    /// The run cannot be kept.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A chart cannot be drawn.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// The run was made and cannot be counted or kept.
+    #[error("{error}; what was measured is in {}", events.display())]
+    NotFiled {
+        /// The folder with the events.
+        events: PathBuf,
+        /// Why.
+        #[source]
+        error: Box<RunnerError>,
+    },
+    /// A temporary folder cannot be made.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Runner<'_> {
+    /// Makes the run.
+    ///
+    /// # Errors
+    /// [`RunnerError`]: there is no run. A run that says nothing is no error, but void.
+    pub async fn run(&self, places: Vec<WorkerPlace>) -> Result<Filed, RunnerError> {
+        let mut coordinating = Machine::find(Some(self.archive));
+        coordinating.roles.push("coordinator".to_owned());
+        // Before the candidate starts: what it does then is not the work of others.
+        coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
+        let work = self.prepare().await?;
+        coordinating.disk = Machine::find(Some(self.data_folder(&work))).disk;
+        let missing = self.missing(&work.candidate);
+        if !missing.is_empty() && !self.is_untraceable {
+            return Err(RunnerError::Untraceable(missing));
+        }
+        // The place in the archive is taken before the load: a run is not made to be lost.
+        let id = free_id(self.archive, &self.inputs.plan.name);
+        let run = RunWriter::create(self.archive, &id)?;
+        let (collected, seen) = match self.measure(&work, places).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                run.discard();
+                return Err(error);
+            }
+        };
+        let fill = self.count_fill(&collected, &work)?;
+        let Seen { sampled, elsewhere, watchers, events, marks } = seen;
+        let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
+        void.extend(reasons_of_workers(&collected));
+        void.extend(events.iter().filter_map(EventRecord::void));
+        void.extend(self.busy_reason(&coordinating));
+        let sampled = sampled.map_err(|error| void.push(format!("The monitor was lost: {error}."))).ok();
+        let elsewhere = elsewhere.into_iter().zip(self.monitors).filter_map(|(sampled, address)| {
+            sampled.map_err(|why| void.push(format!("The monitor {address} was lost: {why}."))).ok()
+        });
+        let monitored = Monitored { elsewhere: elsewhere.collect(), sampled, marks };
+        let plan = &self.inputs.plan;
+        let record = RunRecord {
+            format: FORMAT,
+            id,
+            who: self.who.clone(),
+            started_at: collected.started_at,
+            ended_at: collected.ended_at,
+            testbed: self.program.clone(),
+            candidate: work.candidate.clone(),
+            inputs: [self.inputs.digests(), work.candidate_files.clone()].concat(),
+            seed: plan.seed,
+            workers: collected.workers.clone(),
+            machines: machines(coordinating, &collected, &watchers, work.running.is_some()),
+            preparation: plan.preparation.clone(),
+            missing,
+            beside: Beside {
+                events,
+                fill,
+                replay: collected.replay.clone(),
+                monitors: watchers.into_iter().map(|watcher| watcher.record).collect(),
+                link: plan.link,
+            },
+        };
+        let filed = self.file(run, &work, record, &collected, monitored, void);
+        if let Some(running) = work.running {
+            running.end().await;
+        }
+        // What was measured is not thrown away because it could not be counted or kept.
+        filed.map_err(|error| RunnerError::NotFiled { events: work.folder.keep(), error: Box::new(error) })
+    }
+
+    /// What should be known and is not.
+    fn missing(&self, candidate: &CandidateRecord) -> Vec<String> {
+        let of = |who: &str, program: &Program| {
+            let known = [
+                ("version", !program.version.is_empty()),
+                ("digest of the program", program.sha256.is_some()),
+                ("commit", program.commit.is_some()),
+            ];
+            let missing = known.into_iter().filter(|(_, is_known)| !is_known);
+            missing.map(|(what, _)| format!("the {who}'s {what}")).collect::<Vec<_>>()
+        };
+        let mut missing = of("testbed", &self.program);
+        missing.extend(of("candidate", &candidate.program));
+        if candidate.command.is_none() {
+            missing.push("the candidate's command line".to_owned());
+        }
+        if candidate.configuration.is_none() {
+            missing.push("the candidate's configuration".to_owned());
+        }
+        if self.who.is_empty() {
+            missing.push("who measures".to_owned());
+        }
+        missing
+    }
+
+    /// Why a run on this machine says nothing, if others were at work there before it.
+    fn busy_reason(&self, coordinating: &Machine) -> Option<String> {
+        let (busy, processors) = (coordinating.busy_before.unwrap_or_default(), coordinating.processors);
+        let is_void = busy > BUSY_MAX * processors as f64 && !self.may_be_busy;
+        is_void.then(|| format!("Others used {busy:.2} of {processors} processors before the run."))
+    }
+}
+
+/// Why the workers' results say nothing.
+fn reasons_of_workers(collected: &Collected) -> impl Iterator<Item = String> {
+    let stalled = collected.workers.iter().filter(|worker| worker.longest_stall_ms * 1e3 > tally::LATE_US as f64);
+    let stalled = stalled.map(|worker| {
+        let (number, stall_ms) = (worker.number, worker.longest_stall_ms);
+        format!("Worker {number} did nothing for {stall_ms:.0} ms: others used its processor.")
+    });
+    collected.lost.iter().cloned().chain(stalled)
+}
+
+/// An id that no run of the archive has: the time and the name of the plan.
+fn free_id(archive: &Path, plan: &str) -> String {
+    let id = format!("{}-{plan}", Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ"));
+    let ids = std::iter::once(id.clone()).chain((2..).map(|number| format!("{id}-{number}")));
+    let is_free = |id: &String| !archive.join(id).exists() && !archive.join(format!("{id}.unfinished")).exists();
+    ids.into_iter().find(is_free).unwrap_or(id)
+}
+
+/// All machines of a run, each once, with what ran there.
+fn machines(
+    coordinating: Machine,
+    collected: &Collected,
+    watchers: &[Watcher],
+    is_candidate_here: bool,
+) -> Vec<Machine> {
+    let mut all = vec![coordinating];
+    if is_candidate_here {
+        all[0].roles.push("candidate".to_owned());
+    }
+    let workers = collected.machines.iter().enumerate().map(|(worker, machine)| (format!("worker {worker}"), machine));
+    let monitors = watchers.iter().map(|watcher| (format!("monitor {}", watcher.record.address), &watcher.machine));
+    for (role, machine) in workers.chain(monitors) {
+        match all.iter_mut().find(|known| known.is_same(machine)) {
+            Some(known) => known.roles.push(role),
+            None => all.push(Machine { roles: vec![role], ..machine.clone() }),
+        }
+    }
+    all
+}
