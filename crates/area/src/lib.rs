@@ -65,17 +65,21 @@ impl Area {
         !self.is_limited() || self.tree_of(path).is_some()
     }
 
+    /// The trees of the repository that are within. They have no volumes.
+    pub fn trees(&self) -> impl Iterator<Item = &ResourcePath> {
+        self.limits().iter().filter_map(|limit| match limit {
+            Limit::Resources(tree) => Some(tree),
+            Limit::Volumes(_) => None,
+        })
+    }
+
     /// The greatest tree within that has a resource; `None` if the area has no limits, or if the
     /// resource is outside.
     pub fn tree_of(&self, path: &ResourcePath) -> Option<&ResourcePath> {
         if path.names().next() == Some(VOLUMES) {
             return None;
         }
-        let trees = self.limits().iter().filter_map(|limit| match limit {
-            Limit::Resources(tree) => Some(tree),
-            Limit::Volumes(_) => None,
-        });
-        trees.filter(|tree| path.is_within(tree)).min_by_key(|tree| tree.as_str().len())
+        self.trees().filter(|tree| path.is_within(tree)).min_by_key(|tree| tree.as_str().len())
     }
 
     /// Refuses a volume that is not within.

@@ -208,7 +208,7 @@ impl Partition {
                 }
                 _ if *partition == keys::webhooks() => (Self::Webhooks, true),
                 _ if *partition == search::keys::state_partition() => {
-                    (Self::SearchState, *sort == search::keys::state())
+                    (Self::SearchState, *sort == search::keys::state() || *sort == search::keys::cursor_key())
                 }
                 _ if search::keys::list_of_partition(partition).is_some() => {
                     (Self::SearchList, search::keys::is_in_list(partition, sort))
@@ -327,7 +327,7 @@ impl Partition {
                 let row = row_bytes(&Bytes::new(), WEBHOOK_NAME_BYTES + WEBHOOK_BYTES);
                 Largest::Each(row as f64, "webhooks that were ever configured")
             }
-            Self::SearchState => Largest::Bytes(row_bytes(&search::keys::state(), value)),
+            Self::SearchState => Largest::Bytes(2 * row_bytes(&search::keys::cursor_key(), value)),
             // A list with more for each shard is made anew, with more of them.
             Self::SearchList => Largest::Bytes(2 * search::GENERATION_BYTES),
             Self::Emptied => Largest::Each(row_bytes(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),

@@ -4,7 +4,7 @@
 //! Otherwise candidates are read in the order of the results, until there are enough. Both give the
 //! same results, because the place of a result follows from its document alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,16 @@ use store::{Class, Direction, Scan, Table};
 
 use crate::document::{Document, Indexed};
 use crate::keys::{self, Facet, List};
-use crate::merge::{Candidate, Merge, newest};
+use crate::merge::{Candidate, Merge, Next, newest};
 use crate::plan::{Driver, Plan};
 use crate::query::{Place, Query};
 use crate::state::Generation;
 
 /// The most candidates that are read of a list before they are sorted.
-const SORTED_MAX: usize = 2_000;
+pub const SORTED_MAX: usize = 2_000;
+
+/// The most lists that are tried for having few entries.
+const TRIED_MAX: usize = 3;
 
 /// Candidates whose documents are looked up together.
 const LOOKED_UP: usize = 128;
@@ -72,7 +75,8 @@ pub(crate) struct Finding<'a> {
     pub(crate) query: &'a Query,
     pub(crate) limits: Limits,
     pub(crate) begun: Instant,
-    pub(crate) may_read: &'a (dyn Fn(&ResourcePath) -> bool + Sync),
+    /// The trees that the agent may read; `None`: everything.
+    pub(crate) trees: Option<&'a [ResourcePath]>,
 }
 
 /// The results so far.
@@ -91,36 +95,47 @@ struct Page {
 
 impl Finding<'_> {
     pub(crate) async fn run(&self) -> ObjectsResult<Found> {
-        let Plan { in_order, selective } = Plan::of(self.query);
-        let mut rows_read = 0;
-        for driver in &selective {
+        let Plan { in_order, selective } = Plan::of(self.query, self.trees);
+        let mut rows_used = 0;
+        for driver in selective.iter().take(TRIED_MAX) {
+            // The rest is for reading in order.
+            if rows_used > self.limits.rows / 4 || self.begun.elapsed() > self.limits.time / 4 {
+                break;
+            }
             let (few, read) = self.few(driver).await?;
-            rows_read += read;
+            rows_used += read;
             if let Some(few) = few {
                 return self.sorted(driver.list, few).await;
             }
         }
-        self.stream(&in_order, rows_read).await
+        self.stream(&in_order, rows_used).await
     }
 
     /// All candidates of a driver, if they are few; and how many rows were read.
     async fn few(&self, driver: &Driver) -> ObjectsResult<(Option<Vec<Candidate>>, usize)> {
         let mut merge = Merge::new(self.heads, self.generation, driver, None, false);
         let mut few = Vec::new();
-        while let Some(candidate) = merge.next().await? {
-            if few.len() == SORTED_MAX || merge.rows_read() > 2 * SORTED_MAX {
-                return Ok((None, merge.rows_read()));
+        let is_over = |rows_used| rows_used > 2 * SORTED_MAX;
+        loop {
+            match merge.next(&is_over).await? {
+                Next::Candidate(candidate) if few.len() < SORTED_MAX => few.push(candidate),
+                Next::Candidate(_) | Next::Cut(_) => return Ok((None, merge.rows_used())),
+                Next::End => return Ok((Some(few), merge.rows_used())),
             }
-            few.push(candidate);
         }
-        Ok((Some(few), merge.rows_read()))
     }
 
-    /// Sorts results.
+    /// Sorts results, and keeps as many as are needed.
     async fn sorted(&self, list: List, candidates: Vec<Candidate>) -> ObjectsResult<Found> {
-        let Query { is_descending, after, .. } = self.query;
+        let Query { is_descending, after, max, offset, .. } = self.query;
         let order = self.query.order();
-        let mut sorted = BTreeMap::new();
+        let wanted = max.saturating_add(*offset).saturating_add(1);
+        let (mut sorted, mut matched) = (BTreeMap::new(), HashSet::new());
+        let is_behind = |place: &Place| match after {
+            Some(after) if *is_descending => place < after,
+            Some(after) => place > after,
+            None => true,
+        };
         let mut candidates = candidates.into_iter();
         loop {
             let some: Vec<_> = candidates.by_ref().take(LOOKED_UP).collect();
@@ -128,20 +143,23 @@ impl Finding<'_> {
                 break;
             }
             for hit in self.hits(list, some).await?.into_iter().flat_map(|(_, hit)| hit) {
-                sorted.insert(hit.document.place(order, &hit.path, hit.facet), hit);
+                let place = hit.document.place(order, &hit.path, hit.facet);
+                if !is_behind(&place) || !matched.insert((hit.path.clone(), hit.facet)) {
+                    continue;
+                }
+                sorted.insert(place, hit);
+                if sorted.len() > wanted {
+                    _ = if *is_descending { sorted.pop_first() } else { sorted.pop_last() };
+                }
             }
         }
         let mut page = Page::default();
-        let is_behind = |place: &Place| match after {
-            Some(after) if *is_descending => place < after,
-            Some(after) => place > after,
-            None => true,
-        };
-        let mut add = |(place, hit)| !is_behind(&place) || page.add(self.query, place, hit);
+        let mut add = |(place, hit)| page.add(self.query, place, hit);
         let is_at_end = match is_descending {
             true => sorted.into_iter().rev().all(&mut add),
             false => sorted.into_iter().all(&mut add),
         };
+        page.matched = page.matched.max(if self.query.counts { matched.len() } else { 0 });
         Ok(page.end(self.query, is_at_end))
     }
 
@@ -151,24 +169,39 @@ impl Finding<'_> {
         let mut merge = Merge::new(self.heads, self.generation, driver, after.as_ref(), *is_descending);
         let mut page = Page::default();
         let mut looked_up = 0;
+        let is_over_with = |looked_up: usize| {
+            move |rows_used| {
+                let rows = rows_before + rows_used + looked_up;
+                rows >= self.limits.rows || self.begun.elapsed() >= self.limits.time
+            }
+        };
         loop {
-            let mut some = Vec::new();
+            let (mut some, mut cut) = (Vec::new(), None);
+            let is_over = is_over_with(looked_up);
             // A page is mostly full at once.
             let wanted = LOOKED_UP.min(self.query.max + self.query.offset + 1).max(16);
-            while some.len() < wanted {
-                let Some(candidate) = merge.next().await? else { break };
-                let is_behind = match after {
-                    Some(Place(after)) if *is_descending => candidate.place < *after,
-                    Some(Place(after)) => candidate.place > *after,
-                    None => true,
-                };
-                if is_behind {
-                    some.push(candidate);
+            let is_at_end = loop {
+                match merge.next(&is_over).await? {
+                    Next::End => break true,
+                    Next::Cut(place) => {
+                        cut = Some(place);
+                        break false;
+                    }
+                    Next::Candidate(candidate) => {
+                        let is_behind = match after {
+                            Some(Place(after)) if *is_descending => candidate.place < *after,
+                            Some(Place(after)) => candidate.place > *after,
+                            None => true,
+                        };
+                        if is_behind {
+                            some.push(candidate);
+                        }
+                        if some.len() == wanted {
+                            break false;
+                        }
+                    }
                 }
-            }
-            if some.is_empty() {
-                return Ok(page.end(self.query, true));
-            }
+            };
             looked_up += if driver.list == List::Documents { 0 } else { some.len() };
             for (place, hit) in self.hits(driver.list, some).await? {
                 let place = Place(place);
@@ -182,12 +215,20 @@ impl Finding<'_> {
                     return Ok(page.end(self.query, false));
                 }
             }
-            let rows = rows_before + merge.rows_read() + looked_up;
-            if rows >= self.limits.rows || self.begun.elapsed() >= self.limits.time {
-                page.found.is_cut = true;
+            if is_at_end {
+                return Ok(page.end(self.query, true));
+            }
+            if cut.is_some() || is_over_with(looked_up)(merge.rows_used()) {
+                page.examined = cut.or(page.examined);
+                // A full page lacks nothing; its results were not counted.
+                page.found.is_cut = page.found.hits.len() < self.query.max;
                 return Ok(page.end(self.query, false));
             }
         }
+    }
+
+    fn may_read(&self, path: &ResourcePath) -> bool {
+        self.trees.is_none_or(|trees| trees.iter().any(|tree| path.is_within(tree)))
     }
 
     /// The results among some candidates, each with its place.
@@ -204,7 +245,7 @@ impl Finding<'_> {
                         && document.values(list, facet).iter().any(|of_document| of_document[..] == value[..])
             };
             let is_found = |document: &Arc<Document>| {
-                stands(document) && self.query.matches(&path, facet, document) && (self.may_read)(&path)
+                stands(document) && self.query.matches(&path, facet, document) && self.may_read(&path)
             };
             let document = document.filter(is_found);
             (place, document.map(|document| Hit { path, facet, document }))

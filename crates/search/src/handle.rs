@@ -1,14 +1,17 @@
 //! The handle of the index.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use heads::{Heads, ObjectsError, ResourcePath};
 use store::FormatLevel;
 use thiserror::Error;
+use tokio::sync::OnceCell;
 
+use crate::cursors::{self, Cursors};
 use crate::find::{Finding, Found, Limits};
 use crate::query::Query;
-use crate::state::{self, Status};
+use crate::state::{self, State, Status};
 
 /// Tries to change the state while the server that writes the index changes it too.
 const TRIES_MAX: usize = 8;
@@ -31,12 +34,13 @@ pub enum SearchError {
 #[derive(Clone)]
 pub struct Search {
     heads: Heads,
+    cursors: Arc<OnceCell<Cursors>>,
 }
 
 impl Search {
     /// The index of a store.
     pub fn new(heads: Heads) -> Self {
-        Self { heads }
+        Self { heads, cursors: Arc::default() }
     }
 
     fn check(&self) -> Result<(), SearchError> {
@@ -44,22 +48,35 @@ impl Search {
         if level < FormatLevel::SEARCH { Err(SearchError::Level(level)) } else { Ok(()) }
     }
 
-    /// Searches, within limits. Only results at paths of which `may_read` is true are found and
-    /// counted: it is asked once for each possible result.
+    /// Searches, within limits. `trees` are those that the agent may read; `None`: everything. What
+    /// is outside is neither found nor counted.
     pub async fn find(
         &self,
         query: &Query,
         limits: Limits,
-        may_read: &(dyn Fn(&ResourcePath) -> bool + Sync),
+        trees: Option<&[ResourcePath]>,
     ) -> Result<Found, SearchError> {
         self.check()?;
         let begun = Instant::now();
-        let state = state::read_lately(&self.heads).await?;
-        let (generation, is_complete) = state.and_then(|state| state.answering()).ok_or(SearchError::None)?;
-        // Without the feed nobody follows any more.
-        let is_complete = is_complete && self.heads.announces();
-        let finding = Finding { heads: &self.heads, generation, query, limits, begun, may_read };
+        let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
+        let (generation, is_complete) = state.answering().ok_or(SearchError::None)?;
+        let is_complete = is_complete && self.is_followed(&state);
+        let finding = Finding { heads: &self.heads, generation, query, limits, begun, trees };
         Ok(Found { is_complete, ..finding.run().await? })
+    }
+
+    /// Whether some server keeps the index up to date, as far as this one can know. Where servers
+    /// share a store, the one that does so renews its lease.
+    fn is_followed(&self, state: &State) -> bool {
+        let patience = self.heads.options().clock_skew_max;
+        let is_shared = self.heads.store().capabilities().is_shared;
+        self.heads.announces() && (!is_shared || self.heads.now() <= state.leased_until.plus(patience))
+    }
+
+    /// What seals the places where pages begin.
+    pub async fn cursors(&self) -> Result<&Cursors, SearchError> {
+        let read = async || cursors::read(&self.heads).await?.ok_or(SearchError::None);
+        self.cursors.get_or_try_init(read).await
     }
 
     /// How the index is.

@@ -23,6 +23,7 @@ use repository::Repository;
 use store::{Expect, FormatLevel, Table, UnixMillis};
 
 use crate::apply::apply;
+use crate::cursors;
 use crate::describe::{Change, describe};
 use crate::state::{self, Building, Generation, State};
 
@@ -45,6 +46,9 @@ const REPLACED_KEPT: Duration = Duration::from_secs(120);
 /// Rows of replaced generations that are deleted in one turn.
 const DELETED_AT_ONCE: u64 = 20_000;
 
+/// How long a generation is not begun again because the feed cannot be followed.
+const BEGUN_AGAIN: Duration = Duration::from_secs(600);
+
 /// How often things are done.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
@@ -57,6 +61,30 @@ pub struct Pacing {
 impl Default for Pacing {
     fn default() -> Self {
         Self { save_every: Duration::from_secs(1), look_every: Duration::from_secs(5) }
+    }
+}
+
+/// Why a turn failed.
+enum Failure {
+    /// The feed cannot be read on from the cursor, and waiting does not help.
+    Lost(FeedError),
+    /// A later turn tries again.
+    Other(FeedError),
+}
+
+impl Failure {
+    fn of_feed(error: FeedError) -> Self {
+        match &error {
+            FeedError::Dropped { .. } => Self::Lost(error),
+            FeedError::Objects(cause) if cause.is_damage() => Self::Lost(error),
+            _ => Self::Other(error),
+        }
+    }
+}
+
+impl<E: Into<FeedError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
     }
 }
 
@@ -80,7 +108,8 @@ pub struct Measures {
     pub is_writing: bool,
     /// Changes that it has read and written.
     pub changes: u64,
-    /// The age of the oldest change that is not in the index yet, when this server last looked.
+    /// The age of the oldest change that may be missing in the index, if this server writes it, or
+    /// should.
     pub lag: Duration,
     /// Whether a complete generation answers.
     pub is_complete: bool,
@@ -100,6 +129,8 @@ pub struct Indexer {
     server: [u8; 16],
     held: Option<Held>,
     measures: Arc<Mutex<Measures>>,
+    /// Up to when changes are in the index, as far as this server knows.
+    until: Mutex<Option<UnixMillis>>,
 }
 
 /// What a server that writes has in memory.
@@ -115,7 +146,17 @@ impl Indexer {
     /// The writer of a store's index. `own_types` finds the types in a description.
     pub fn new(heads: Heads, repository: Repository, feed: Feed, own_types: OwnTypes, pacing: Pacing) -> Self {
         let server = heads.surroundings().random.bytes();
-        Self { heads, repository, feed, own_types, pacing, server, held: None, measures: Arc::default() }
+        Self {
+            heads,
+            repository,
+            feed,
+            own_types,
+            pacing,
+            server,
+            held: None,
+            measures: Arc::default(),
+            until: Mutex::default(),
+        }
     }
 
     /// What monitors see of it.
@@ -144,7 +185,12 @@ impl Indexer {
     ///
     /// Errors: those of the store and of the feed. A later turn tries again.
     pub fn turn(&mut self) -> BoxFuture<'_, Result<Turn, FeedError>> {
-        self.step(true).boxed()
+        async {
+            let turn = self.step(true).await;
+            self.show_lag(&turn);
+            turn
+        }
+        .boxed()
     }
 
     /// Works until everything that the feed has by now is in the index, or this server must not
@@ -157,6 +203,18 @@ impl Indexer {
                 Turn::Worked => {}
                 turn => return Ok(turn),
             }
+        }
+    }
+
+    /// Where the index does not move, its lag grows. Another server that writes shows its own.
+    fn show_lag(&self, turn: &Result<Turn, FeedError>) {
+        let is_stuck = matches!(turn, Ok(Turn::Prevented(_)) | Err(_));
+        let until = self.until.lock().filter(|_| is_stuck);
+        let is_elsewhere = matches!(turn, Ok(Turn::Waits(_)));
+        match until {
+            Some(until) => self.show(|measures| measures.lag = self.now().since(until)),
+            None if is_elsewhere => self.show(|measures| measures.lag = Duration::ZERO),
+            None => {}
         }
     }
 
@@ -173,7 +231,9 @@ impl Indexer {
                 if known.is_damaged() {
                     tracing::error!("the state of the search index is damaged; the index is made anew");
                 }
+                cursors::provide(&self.heads).await?;
                 let state = known.value.unwrap_or_else(|| self.anew());
+                *self.until.lock() = state.cursor.map(Cursor::time);
                 Held { state, expect: known.expect, saved: Instant::now(), is_changed: false, consumer: None }
             }
         };
@@ -193,14 +253,18 @@ impl Indexer {
                 }
                 Ok(turn)
             }
-            Err(FeedError::Dropped { .. }) => {
-                tracing::warn!("the change feed no longer has what the search index needs; the index is made anew");
-                self.begin(&mut held, "the change feed had dropped changes".to_owned()).await?;
-                held.state.misses_changes = held.state.live.is_some();
+            Err(Failure::Lost(error)) => {
+                // What is damaged may lie so near that reading from now on meets it again.
+                let is_new = |building: &Building| self.now().since(building.begun) < BEGUN_AGAIN;
+                if held.state.building.as_ref().is_some_and(is_new) {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "the search index cannot follow the change feed from here; it is made anew");
+                self.begin_from_now(&mut held, "the change feed could not be followed".to_owned()).await?;
                 self.save(&mut held).await?;
                 Ok(Turn::Worked)
             }
-            Err(error) => Err(error),
+            Err(Failure::Other(error)) => Err(error),
         }
     }
 
@@ -246,7 +310,7 @@ impl Indexer {
     }
 
     /// Does some work. What it changes is saved later, but for what others must know at once.
-    async fn work(&mut self, held: &mut Held, waits: bool) -> Result<Turn, FeedError> {
+    async fn work(&mut self, held: &mut Held, waits: bool) -> Result<Turn, Failure> {
         self.delete_replaced(held).await?;
         let outgrown = || held.state.live.is_some_and(Generation::is_outgrown).then(|| "it has grown".to_owned());
         let first = || held.state.live.is_none().then(|| "there was none".to_owned());
@@ -261,8 +325,8 @@ impl Indexer {
         let Some(cursor) = held.state.cursor else { return Ok(Turn::Worked) };
         if held.state.building.is_some() || !waits {
             held.consumer = None;
-            let page = self.feed.after(cursor, PAGE_EVENTS).await?;
-            self.follow(held, &page.events, page.end.unwrap_or(cursor)).await?;
+            let page = self.feed.after(cursor, PAGE_EVENTS).await.map_err(Failure::of_feed)?;
+            self.follow(held, &page.events, page.end.unwrap_or(cursor), page.is_last).await?;
             if held.state.building.is_none() {
                 return Ok(if page.is_last { Turn::Idle } else { Turn::Worked });
             }
@@ -277,11 +341,12 @@ impl Indexer {
         }
         let consumer = match &mut held.consumer {
             Some(consumer) => consumer,
-            None => held.consumer.insert(self.feed.follow(cursor).await?),
+            None => held.consumer.insert(self.feed.follow(cursor).await.map_err(Failure::of_feed)?),
         };
-        let events = consumer.next().await?;
+        let events = consumer.next().await.map_err(Failure::of_feed)?;
         let end = consumer.cursor();
-        let followed = self.follow(held, events.as_slice(), end).await;
+        // What came last was made just now, if there is no more.
+        let followed = self.follow(held, events.as_slice(), end, events.as_slice().is_empty()).await;
         if followed.is_err() {
             // The consumer has passed these events.
             held.consumer = None;
@@ -290,28 +355,34 @@ impl Indexer {
         Ok(Turn::Idle)
     }
 
-    /// Begins to build a generation. Without one that answers, changes count from now on.
-    async fn begin(&self, held: &mut Held, why: String) -> Result<(), FeedError> {
-        tracing::info!(why, "a new search index is being built");
-        let cursor = held.state.cursor;
-        let is_kept = match cursor {
-            Some(cursor) => self.feed.after(cursor, 1).await.is_ok(),
-            None => false,
-        };
-        if !is_kept {
-            held.state.cursor = Some(self.feed.since(self.now()).await?);
+    /// Begins to build a generation, if changes can be followed from where the present one is.
+    async fn begin(&self, held: &mut Held, why: String) -> Result<(), Failure> {
+        match held.state.cursor {
+            Some(cursor) => _ = self.feed.after(cursor, 1).await.map_err(Failure::of_feed)?,
+            None => held.state.cursor = Some(self.feed.since(self.now()).await?),
         }
+        tracing::info!(why, "a new search index is being built");
         held.state.begin_building(self.now(), why);
         held.is_changed = true;
         held.consumer = None;
         Ok(())
     }
 
+    /// Begins to build a generation with the changes from now on. The present one lacks those
+    /// before.
+    async fn begin_from_now(&self, held: &mut Held, why: String) -> Result<(), FeedError> {
+        held.state.cursor = None;
+        held.state.misses_changes = held.state.live.is_some();
+        self.begin(held, why).await.map_err(|failure| match failure {
+            Failure::Lost(error) | Failure::Other(error) => error,
+        })
+    }
+
     /// Applies events, and moves the cursor behind them.
-    async fn follow(&self, held: &mut Held, events: &[Event], end: Cursor) -> Result<(), FeedError> {
-        let now = self.now();
-        let first = events.first().map_or(now, |event| event.at);
-        self.show(|measures| measures.lag = now.since(first));
+    async fn follow(&self, held: &mut Held, events: &[Event], end: Cursor, is_last: bool) -> Result<(), FeedError> {
+        if let Some(first) = events.first() {
+            self.show(|measures| measures.lag = self.now().since(first.at));
+        }
         let mut seen = HashSet::new();
         let paths = events.iter().filter_map(|event| match &event.subject {
             Subject::Resource(path) => seen.insert(path.clone()).then(|| path.clone()),
@@ -328,11 +399,16 @@ impl Indexer {
             held.state.cursor = Some(end);
             held.is_changed = true;
         }
+        *self.until.lock() = Some(end.time());
         // Where others write too, the feed itself is behind.
-        let behind = if self.is_shared() { self.now().since(end.time()) } else { Duration::ZERO };
+        let until = match events.last().filter(|_| !is_last) {
+            Some(event) => event.at,
+            None if self.is_shared() => end.time(),
+            None => self.now(),
+        };
         self.show(|measures| {
             measures.changes += changes.len() as u64;
-            measures.lag = behind;
+            measures.lag = self.now().since(until);
         });
         Ok(())
     }

@@ -100,6 +100,11 @@ pub fn state() -> Bytes {
     Bytes::from_static(b"state")
 }
 
+/// The key with which cursors are sealed.
+pub fn cursor_key() -> Bytes {
+    Bytes::from_static(b"cursor key")
+}
+
 /// A shard of a list of a generation.
 pub fn partition(generation: u32, list: List, shard: u16) -> Bytes {
     let letter = [list.letter()];
@@ -182,6 +187,12 @@ pub fn entry_of(list: List, sort: &[u8]) -> Option<EntryKey> {
     let [path_bytes @ .., 0, facet] = place.get(value_len..)? else { return None };
     let (path, facet) = (path(path_bytes)?, Facet::of_byte(*facet)?);
     Some(EntryKey { value_len, place_len: place.len(), path, facet })
+}
+
+/// Whether these bytes may be a place of a list: a value, a path, and what of it.
+pub fn is_place(list: List, bytes: &[u8]) -> bool {
+    let rest = list.value_len(bytes).and_then(|value_len| bytes.get(value_len..));
+    rest.and_then(path_of_place).is_some()
 }
 
 /// Splits the path and the facet off a place in the order of paths.

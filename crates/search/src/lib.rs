@@ -12,9 +12,10 @@
 //! whole. To write: `describe.rs` makes the document of a resource, `apply.rs` writes documents and
 //! entries, `indexer.rs` follows the feed and rebuilds. To read: `glob.rs` and `query.rs` are what
 //! is asked, `plan.rs` chooses the lists to read, `merge.rs` reads their shards in one order,
-//! `find.rs` searches. `handle.rs` has [`Search`], the handle for all calls.
+//! `find.rs` searches, and `cursors.rs` says where a page begins. `handle.rs` has [`Search`], the handle for all calls.
 
 mod apply;
+mod cursors;
 mod describe;
 mod document;
 mod find;
@@ -28,8 +29,9 @@ mod plan;
 mod query;
 mod state;
 
+pub use cursors::Cursors;
 pub use document::{DOCUMENT_BYTES_MAX, Document, OWN_TYPES_BYTES_MAX, Shape};
-pub use find::{Found, Hit, Limits};
+pub use find::{Found, Hit, Limits, SORTED_MAX};
 pub use glob::Glob;
 pub use handle::{Search, SearchError};
 pub use indexer::{Indexer, Measures, Pacing, Turn};

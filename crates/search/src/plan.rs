@@ -4,12 +4,15 @@
 //! are in one order. One driver gives results in the order that is asked for. Others may have few
 //! results and spare reading many, if these are sorted afterwards.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
+use heads::ResourcePath;
 use store::Scan;
 
 use crate::keys::{self, Facet, List};
 use crate::kinds::Kind;
-use crate::query::{Comparison, Condition, Field, Query, described_by};
+use crate::query::{Comparison, Condition, DESCRIPTION_SUFFIX, Field, Query, described_by};
 
 /// The most kinds by which a driver reads. With more of them, reading everything is no worse.
 const KINDS_MAX: usize = 3;
@@ -48,10 +51,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a search.
-    pub fn of(query: &Query) -> Self {
+    /// The plan of a search within some trees; `None`: within everything.
+    pub fn of(query: &Query, trees: Option<&[ResourcePath]>) -> Self {
         let order = query.order();
-        let mut by_path = by_path(query);
+        let mut by_path = by_path(query, trees);
         let by_value = [Field::Created, Field::Modified, Field::Size].into_iter().filter_map(|field| {
             let (least, most) = bounds(query, field)?;
             Some(by_value(field, least, most))
@@ -68,7 +71,8 @@ impl Plan {
         others.splice(0..0, by_path);
         // What reads almost everything is not tried first.
         others.retain(|driver| {
-            driver.list != List::Documents || driver.ranges.iter().any(|range| !range.from.is_empty())
+            let is_short = driver.ranges.iter().any(|range| !range.from.is_empty()) || driver.ranges.is_empty();
+            driver.list != List::Documents || is_short
         });
         Self { in_order, selective: others }
     }
@@ -85,8 +89,8 @@ fn whole(list: List, order: Field) -> Driver {
 }
 
 /// The drivers in the order of paths, the best first.
-fn by_path(query: &Query) -> Vec<Driver> {
-    let paths = paths(query);
+fn by_path(query: &Query, trees: Option<&[ResourcePath]>) -> Vec<Driver> {
+    let paths = within(paths(query), trees);
     let of_value = |value: Vec<u8>| {
         let within = paths.iter().map(move |paths| Range {
             from: Bytes::from([&value[..], &paths.from].concat()),
@@ -123,7 +127,7 @@ fn by_path(query: &Query) -> Vec<Driver> {
     }
     let mut drivers: Vec<_> = [own_types, media_types, kinds].into_iter().flatten().collect();
     // Those above are within the same paths.
-    let is_limited = paths.iter().any(|range| !range.from.is_empty() || range.to.is_some());
+    let is_limited = paths.is_empty() || paths.iter().any(|range| !range.from.is_empty() || range.to.is_some());
     if drivers.is_empty() && is_limited {
         drivers.push(driver(List::Documents, paths));
     }
@@ -139,13 +143,7 @@ fn paths(query: &Query) -> Vec<Range> {
         _ => None,
     });
     let Some(glob) = globs.max_by_key(|glob| (glob.literal().is_some(), glob.prefix().len())) else {
-        return id_order(query).map_or_else(everything, |range| vec![range]);
-    };
-    let only = |path: &str| Range {
-        from: keys::documents_of(path),
-        to: Some(keys::after_documents_of(path)),
-        skipped: 0,
-        path: Some(path.to_owned()),
+        return id_order(query).unwrap_or_else(everything);
     };
     if let Some(id) = glob.literal() {
         let path = id.strip_suffix("/fcr:metadata").unwrap_or(id);
@@ -157,15 +155,88 @@ fn paths(query: &Query) -> Vec<Range> {
     described_by(prefix).map(only).into_iter().chain([below]).collect()
 }
 
-/// The range of paths that comparisons with ids leave; `None`: all. A description has a greater id
-/// than its path, and is at the same key, so that only upper bounds count.
-fn id_order(query: &Query) -> Option<Range> {
-    let bound = |condition: &Condition| match condition {
-        Condition::IdOrder(Comparison::Less | Comparison::LessOrEqual, id) => Some(id.clone()),
-        _ => None,
+/// The documents of one path.
+fn only(path: &str) -> Range {
+    Range {
+        from: keys::documents_of(path),
+        to: Some(keys::after_documents_of(path)),
+        skipped: 0,
+        path: Some(path.to_owned()),
+    }
+}
+
+/// The ranges of paths that comparisons with ids leave, in order, and apart from each other;
+/// `None`: all.
+fn id_order(query: &Query) -> Option<Vec<Range>> {
+    let ids = |is_upper: bool| {
+        query.conditions.iter().filter_map(move |condition| match condition {
+            Condition::IdOrder(Comparison::Less | Comparison::LessOrEqual, id) if is_upper => Some(id),
+            Condition::IdOrder(Comparison::Greater | Comparison::GreaterOrEqual, id) if !is_upper => Some(id),
+            Condition::IdOrder(Comparison::Equal, id) => Some(id),
+            _ => None,
+        })
     };
-    let to = query.conditions.iter().filter_map(bound).min()?;
-    Some(Range { from: Bytes::new(), to: Some(keys::after_documents_of(&to)), skipped: 0, path: None })
+    let to = ids(true).min().map(|id| keys::after_documents_of(id));
+    let least = ids(false).max();
+    let before = least.map_or_else(|| Some(Vec::new()), |id| described_above(id));
+    // With too many of them, reading from the beginning is no worse.
+    let from = least.filter(|_| before.is_some()).map(|id| keys::documents_of(id)).unwrap_or_default();
+    if to.is_none() && from.is_empty() {
+        return None;
+    }
+    let before = before.unwrap_or_default().into_iter().map(only);
+    let ranges = before.chain([Range { from, to: None, skipped: 0, path: None }]);
+    let ranges = ranges.map(|range| Range { to: earlier(range.to.clone(), to.clone()), ..range });
+    Some(ranges.filter(|range| !range.is_empty()).collect())
+}
+
+/// The most paths before an id whose descriptions may have greater ids.
+const DESCRIBED_MAX: usize = 32;
+
+/// The paths that are less than an id, while the ids of their descriptions may be greater: the id
+/// begins with each of them. `None`: there are too many.
+fn described_above(id: &str) -> Option<Vec<&str>> {
+    let mut paths = Vec::new();
+    for (at, _) in id.char_indices().skip(1) {
+        let (path, rest) = id.split_at(at);
+        if rest < DESCRIPTION_SUFFIX {
+            paths.push(path);
+        }
+    }
+    (paths.len() <= DESCRIBED_MAX).then_some(paths)
+}
+
+/// The earlier one of two ends.
+fn earlier(one: Option<Bytes>, other: Option<Bytes>) -> Option<Bytes> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What trees leave of ranges of paths, in order, and apart from each other.
+fn within(ranges: Vec<Range>, trees: Option<&[ResourcePath]>) -> Vec<Range> {
+    let Some(trees) = trees else { return ranges };
+    let is_inner = |tree: &ResourcePath| trees.iter().any(|other| other != tree && tree.is_within(other));
+    let outer: BTreeSet<&str> = trees.iter().filter(|tree| !is_inner(tree)).map(|tree| tree.as_str()).collect();
+    let of_tree = |tree: &str| {
+        let below = Bytes::from([tree.as_bytes(), b"/"].concat());
+        [only(tree), Range { to: prefix_end(&below), from: below, skipped: 0, path: None }]
+    };
+    let of_trees: Vec<_> = match outer.contains("") {
+        true => return ranges,
+        false => outer.into_iter().flat_map(of_tree).collect(),
+    };
+    let both = |one: &Range, other: &Range| Range {
+        from: one.from.clone().max(other.from.clone()),
+        to: earlier(one.to.clone(), other.to.clone()),
+        skipped: 0,
+        path: one.path.clone().or_else(|| other.path.clone()),
+    };
+    let of_both = ranges.iter().flat_map(|range| of_trees.iter().map(move |tree| both(range, tree)));
+    let mut found: Vec<_> = of_both.filter(|range| !range.is_empty()).collect();
+    found.sort_by(|one, other| one.from.cmp(&other.from));
+    found
 }
 
 /// The least and the greatest value that conditions on a field leave; `None`: there are none.
@@ -209,10 +280,7 @@ impl Range {
         let key = Bytes::from([&self.from[..self.skipped.min(self.from.len())], place].concat());
         if is_descending {
             // Keys of the place itself are longer.
-            self.to = Some(match self.to {
-                Some(to) => to.min(key),
-                None => key,
-            });
+            self.to = earlier(self.to, Some(key));
         } else {
             self.from = self.from.max(key);
         }
@@ -221,7 +289,7 @@ impl Range {
 
     /// The same for documents, whose keys have a path and no facet.
     pub fn documents_behind(mut self, place: &[u8], is_descending: bool) -> Self {
-        // A place of no path was not made here; then everything is behind it.
+        // Cursors have places of paths only.
         let Some((path, facet)) = keys::path_of_place(place) else { return self };
         let path = path.as_str();
         if !is_descending {
@@ -232,10 +300,7 @@ impl Range {
             Facet::Itself => keys::documents_of(path),
             Facet::Description => keys::after_documents_of(path),
         };
-        self.to = Some(match self.to {
-            Some(end) => end.min(to),
-            None => to,
-        });
+        self.to = earlier(self.to, Some(to));
         self
     }
 
@@ -251,7 +316,7 @@ mod tests {
     use crate::glob::Glob;
 
     fn plan(conditions: Vec<Condition>, order_by: Option<Field>) -> Plan {
-        Plan::of(&Query { conditions, order_by, ..Query::all(10) })
+        Plan::of(&Query { conditions, order_by, ..Query::all(10) }, None)
     }
 
     fn id(text: &str) -> Condition {
@@ -273,6 +338,43 @@ mod tests {
     fn everything_below_a_path_includes_the_description_of_bytes_at_it() {
         let ranges = plan(vec![id("a/*")], None).in_order.ranges;
         assert_eq!(ranges.iter().map(|range| range.path.as_deref()).collect::<Vec<_>>(), [Some("a"), None]);
+    }
+
+    #[test]
+    fn trees_leave_their_own_ranges_of_paths() {
+        let trees = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<ResourcePath>>();
+        let ranges = |conditions: Vec<Condition>, texts: &[&str]| {
+            let query = Query { conditions, ..Query::all(10) };
+            let driver = Plan::of(&query, Some(&trees(texts))).in_order;
+            assert_eq!(driver.list, List::Documents);
+            driver.ranges.into_iter().map(|range| (range.from, range.to.unwrap_or_default())).collect::<Vec<_>>()
+        };
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let of_tree = vec![(bytes("a\0"), bytes("a\x01")), (bytes("a/"), bytes("a0"))];
+        assert_eq!(ranges(vec![], &["a", "a/b"]), of_tree);
+        assert_eq!(
+            ranges(vec![id("a/b/*")], &["a"]),
+            [(bytes("a/b\0"), bytes("a/b\x01")), (bytes("a/b/"), bytes("a/b0"))]
+        );
+        assert_eq!(ranges(vec![id("b*")], &["a"]), []);
+        assert_eq!(ranges(vec![], &[]), []);
+    }
+
+    #[test]
+    fn what_has_a_greater_id_is_read_from_there_and_descriptions_of_what_the_id_begins_with() {
+        let ranges = |comparison, text: &str| {
+            let driver = plan(vec![Condition::IdOrder(comparison, text.to_owned())], None).in_order;
+            driver
+                .ranges
+                .into_iter()
+                .map(|range| range.path.unwrap_or_else(|| format!("{:?}", range.from)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(Comparison::Greater, "a-b/c"), ["a", "a-b", "b\"a-b/c\\0\""]);
+        assert_eq!(ranges(Comparison::GreaterOrEqual, "a/x"), ["b\"a/x\\0\""]);
+        assert_eq!(ranges(Comparison::Less, "b"), ["b\"\""]);
+        // Too many of them.
+        assert_eq!(ranges(Comparison::Greater, &"-".repeat(40)), ["b\"\""]);
     }
 
     #[test]

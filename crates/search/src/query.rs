@@ -8,7 +8,7 @@ use crate::glob::Glob;
 use crate::keys::{self, Facet, List};
 
 /// What follows the path of bytes in the address of their description.
-const DESCRIPTION_SUFFIX: &str = "/fcr:metadata";
+pub(crate) const DESCRIPTION_SUFFIX: &str = "/fcr:metadata";
 
 /// A field that results are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +92,7 @@ pub enum Condition {
 pub struct Place(pub(crate) Bytes);
 
 impl Place {
-    /// The place with these bytes, as [`Place::as_bytes`] gave them. Any others are a place too.
-    pub fn of_bytes(bytes: impl Into<Bytes>) -> Self {
-        Self(bytes.into())
-    }
-
-    /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }

@@ -87,12 +87,13 @@ async fn index(mut indexer: Indexer, stopping: CancellationToken) {
     }
 }
 
-/// Sets the metrics of the index. Servers that do not write it show nothing but zeros.
+/// Sets the metrics of the index. Servers that do not write it show zeros, except for the lag if
+/// nobody writes it.
 fn show(measures: &Arc<Mutex<Measures>>) {
     let Measures { is_writing, changes, lag, is_complete, is_building, resources } = *measures.lock();
     let flag = |is_so: bool| f64::from(u8::from(is_writing && is_so));
     counter!(telemetry::SEARCH_CHANGES).absolute(changes);
-    gauge!(telemetry::SEARCH_LAG).set(if is_writing { lag.as_secs_f64() } else { 0.0 });
+    gauge!(telemetry::SEARCH_LAG).set(lag.as_secs_f64());
     gauge!(telemetry::SEARCH_WRITING).set(flag(true));
     gauge!(telemetry::SEARCH_COMPLETE).set(flag(is_complete));
     gauge!(telemetry::SEARCH_REBUILDING).set(flag(is_building));

@@ -10,7 +10,7 @@
 //! - `candidate/`: what is measured; `null.rs`: a candidate that does nothing.
 //! - `reach.rs`: how a candidate is reached, `tls.rs`: whom connections trust, and `link/`:
 //!   over a longer link.
-//! - `runner.rs`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
+//! - `runner/`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
 //!   `wire.rs`, and `caller.rs` lets it in; `worker/` makes the load, and `beside/` has what happens
 //!   meanwhile. `monitor/` watches the candidate, and `machine.rs` describes where this happens.
 //! - `graph/`: whether an answer is the graph that is wanted. `event.rs`: one line for each

@@ -4,12 +4,12 @@ use axum::response::Response;
 use futures::{StreamExt, TryStreamExt, stream};
 use heads::ResourcePath;
 use maud::{Markup, html};
-use search::{Facet, Found, Hit};
+use search::{Facet, Hit};
 
 use super::{about, local, members, name_of, place, terms};
 use crate::errors::LdpError;
 use crate::request::LdpRequest;
-use crate::search::{Asked, address, incomplete};
+use crate::search::{Asked, Searched, address, incomplete};
 
 /// Results on a page. Each of them is read for its title.
 const RESULTS_MAX: usize = 50;
@@ -57,11 +57,12 @@ impl LdpRequest {
             Ok(asked) if !asked.is_search => form(Some(&asked)),
             Ok(mut asked) => {
                 asked.query.max = asked.query.max.min(RESULTS_MAX);
-                let found = self.search_for(&asked).await?;
+                let searched = self.search_for(asked.clone()).await?;
+                let found = &searched.found;
                 let paths: Vec<_> = found.hits.iter().map(|hit| hit.path.clone()).collect();
                 let titles = stream::iter(paths).map(|path| members::title_at(self.library(), path));
                 let titles: Vec<_> = titles.buffered(READ_AT_ONCE).try_collect().await?;
-                html! { (form(Some(&asked))) (self.results(&asked, &found, titles)) }
+                html! { (form(Some(&asked))) (self.results(&searched, titles)) }
             }
         };
         let root = ResourcePath::root();
@@ -71,7 +72,7 @@ impl LdpRequest {
         Ok(response)
     }
 
-    fn results(&self, asked: &Asked, found: &Found, titles: Vec<Option<String>>) -> Markup {
+    fn results(&self, Searched { found, next }: &Searched, titles: Vec<Option<String>>) -> Markup {
         html! {
             h2 { "Results" }
             @if let Some(why) = incomplete(found) { p.note { "Some may be missing: " (why) "." } }
@@ -93,7 +94,7 @@ impl LdpRequest {
                     }
                 }
             }
-            @if let Some(next) = asked.next(found) {
+            @if let Some(next) = next {
                 nav.row.pager aria-label="Pages of the results" {
                     span {}
                     a.button rel="next" href=(format!("?{next}")) { "Next page" }

@@ -1,9 +1,9 @@
 //! What a request searches for.
 
 use form_urlencoded::{Serializer, parse};
-use search::{Comparison, Condition, Field, Found, Query};
+use search::{Comparison, Condition, Field, Query};
 
-use super::{condition, cursor};
+use super::condition;
 use crate::address::Site;
 use crate::errors::LdpError;
 use crate::settings::SearchSettings;
@@ -42,6 +42,8 @@ pub struct Asked {
     pub fields: Vec<Output>,
     /// Whether the request asked for anything.
     pub is_search: bool,
+    /// Where the page begins, as the link `next` of another page says; `None`: at the beginning.
+    pub cursor: Option<String>,
     /// The parameters, without those that say where a page begins.
     parameters: Vec<(String, String)>,
 }
@@ -57,9 +59,9 @@ impl Asked {
             query: Query::all(RESULTS.min(settings.results_max)),
             fields: Output::ALL.to_vec(),
             is_search: false,
+            cursor: None,
             parameters: Vec::new(),
         };
-        let mut after = None;
         for (name, value) in parse(query.as_bytes()) {
             // Fields of a form that were left empty.
             if value.is_empty() && name != "condition" {
@@ -68,20 +70,15 @@ impl Asked {
             asked.is_search = true;
             match &*name {
                 "offset" => asked.query.offset = offset(&value)?,
-                "cursor" => after = Some(value.into_owned()),
+                "cursor" => asked.cursor = Some(value.into_owned()),
                 name => {
                     asked.take(name, &value, site, settings)?;
                     asked.parameters.push((name.to_owned(), value.into_owned()));
                 }
             }
         }
-        if let Some(text) = after {
-            let place = cursor::decode(asked.query.order(), asked.query.is_descending, &text);
-            let place = place.ok_or_else(|| {
-                refused("`cursor` is not one of this search: take it from the link `next` of a page, and change no condition")
-            })?;
-            asked.query.after = Some(place);
-        }
+        // The first page counts all of them. Behind it there are only the rest.
+        asked.query.counts &= asked.cursor.is_none();
         Ok(asked)
     }
 
@@ -112,16 +109,15 @@ impl Asked {
         }
     }
 
-    /// The query of the next page; `None`: there is none.
-    pub fn next(&self, found: &Found) -> Option<String> {
-        let place = found.next.as_ref()?;
+    /// The query of the page that begins at a cursor.
+    pub fn next(&self, cursor: &str, offset_left: usize) -> String {
         let mut next = Serializer::new(String::new());
         next.extend_pairs(&self.parameters);
-        next.append_pair("cursor", &cursor::encode(self.query.order(), self.query.is_descending, place));
-        if found.offset_left > 0 {
-            next.append_pair("offset", &found.offset_left.to_string());
+        next.append_pair("cursor", cursor);
+        if offset_left > 0 {
+            next.append_pair("offset", &offset_left.to_string());
         }
-        Some(next.finish())
+        next.finish()
     }
 
     /// The value of a parameter, for the form of the page.
@@ -216,7 +212,6 @@ mod tests {
             "fields=,",
             "condition=",
             "conditions=fedora_id%3Da",
-            "cursor=AA",
         ] {
             asked(query).expect_err(query);
         }

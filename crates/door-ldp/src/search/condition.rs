@@ -113,7 +113,8 @@ pub fn of_parts(field: Output, comparison: Comparison, value: &str, site: &Site)
 /// The id of a resource in this repository: its path without a slash in front, `/fcr:metadata`
 /// behind it for a description. Fedora's four ways to write it.
 fn id(value: &str, site: &Site) -> Result<String, String> {
-    let id = if let Some(path) = value.strip_prefix("info:fedora") {
+    let of_fedora = value.strip_prefix("info:fedora").filter(|path| path.is_empty() || path.starts_with(['/', '*']));
+    let id = if let Some(path) = of_fedora {
         path.to_owned()
     } else if value.starts_with("http://") || value.starts_with("https://") {
         let foreign = || format!("{} is not an address in this repository", shortened(value));

@@ -1,21 +1,22 @@
 //! `fcr:search`: Fedora's search, with its parameters, its fields and its answer. Fedora lists what
 //! the agent may not read, and answers some malformed requests with 500; this does neither.
 //!
-//! `asked.rs` reads a request, with `condition.rs` for one condition and `cursor.rs` for the place
-//! where a page begins; `answer.rs` writes JSON. `pages/search.rs` is the page for people.
+//! `asked.rs` reads a request, with `condition.rs` for one condition; `answer.rs` writes JSON.
+//! `pages/search.rs` is the page for people.
 
 mod answer;
 mod asked;
 mod condition;
-mod cursor;
 
 use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use door_http::accept::{self, Offer};
 use door_http::page;
 use heads::ResourcePath;
 use http::{HeaderValue, Method, StatusCode, header};
 use rdf::{NamedOrBlankNode, Term};
-use search::{Found, Limits};
+use search::{DOCUMENT_BYTES_MAX, Found, Limits, SORTED_MAX};
 
 use crate::address::kept_iri;
 use crate::errors::LdpError;
@@ -28,11 +29,23 @@ pub use asked::Asked;
 /// The methods of the search.
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Memory that a search takes: documents that are sorted, and the answer.
-const SEARCH_BYTES: u64 = 4 << 20;
+/// Memory that a search takes: pages of shards, and documents that are looked up.
+const SEARCH_BYTES: u64 = 8 << 20;
 
-/// Memory of each result.
-const RESULT_BYTES: u64 = 4 << 10;
+/// Memory of each result: its document, and the same in the answer.
+const RESULT_BYTES: u64 = 2 * DOCUMENT_BYTES_MAX as u64;
+
+/// What a search has found.
+pub struct Searched {
+    /// The results.
+    pub found: Found,
+    /// The query of the next page; `None`: there is none.
+    pub next: Option<String>,
+}
+
+/// Why a cursor is refused.
+const FOREIGN_CURSOR: &str =
+    "`cursor` is not one of this search: take it from the link `next` of a page, and change no condition";
 
 /// The response to `OPTIONS`.
 pub fn options() -> Response {
@@ -77,9 +90,9 @@ impl LdpRequest {
         match form {
             Form::Json => {
                 let asked = asked?;
-                let found = self.search_for(&asked).await?;
+                let Searched { found, next } = self.search_for(asked.clone()).await?;
                 headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                if let Some(next) = asked.next(&found) {
+                if let Some(next) = next {
                     let address = self.site.iri_of(&ResourcePath::root(), "search");
                     links::append(headers, &format!("{address}?{next}"), "next");
                 }
@@ -102,13 +115,30 @@ impl LdpRequest {
     }
 
     /// Searches for what the agent may read.
-    pub async fn search_for(&self, asked: &Asked) -> Result<Found, LdpError> {
-        let bytes = SEARCH_BYTES + RESULT_BYTES * asked.query.max as u64;
+    pub async fn search_for(&self, mut asked: Asked) -> Result<Searched, LdpError> {
+        let (order, is_descending) = (asked.query.order(), asked.query.is_descending);
+        let search = &self.library().search;
+        if let Some(cursor) = &asked.cursor {
+            let bytes = BASE64.decode(cursor).unwrap_or_default();
+            let place = search.cursors().await?.open(order, is_descending, &bytes);
+            asked.query.after = Some(place.ok_or_else(|| LdpError::Search(FOREIGN_CURSOR.to_owned()))?);
+        }
+        let sorted = asked.query.offset.min(SORTED_MAX) as u64 * DOCUMENT_BYTES_MAX as u64;
+        let bytes = SEARCH_BYTES + RESULT_BYTES * asked.query.max as u64 + sorted;
         let _share = self.library().memory.reserve(&self.party, bytes).await?;
         let _turn = self.door.readings.turn(&self.party).await?;
         let settings = self.settings().search;
         let limits = Limits { rows: settings.rows_max, time: settings.time_max };
-        Ok(self.library().search.find(&asked.query, limits, &|path| self.area.has_resource(path)).await?)
+        let trees: Option<Vec<ResourcePath>> = self.area.is_limited().then(|| self.area.trees().cloned().collect());
+        let found = search.find(&asked.query, limits, trees.as_deref()).await?;
+        let next = match &found.next {
+            Some(place) => {
+                let cursor = search.cursors().await?.seal(order, is_descending, place)?;
+                Some(asked.next(&BASE64.encode(cursor), found.offset_left))
+            }
+            None => None,
+        };
+        Ok(Searched { found, next })
     }
 }
 

@@ -13,8 +13,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use repository::{Kind as StoredKind, NewKind, NewResource};
 use search::{
-    Comparison, Condition, Document, Facet, Field, Found, Glob, Indexer, Limits, Pacing, Place, Query, SearchError,
-    Shape, Turn,
+    Comparison, Condition, Document, Facet, Field, Found, Glob, Indexer, Limits, Pacing, Query, SearchError, Shape,
+    Turn,
 };
 use store::{ManualClock, Step, Table};
 
@@ -44,7 +44,7 @@ async fn catch_up(indexer: &mut Indexer, library: &Library, clock: &ManualClock)
 const NO_LIMITS: Limits = Limits { rows: usize::MAX, time: Duration::MAX };
 
 async fn find(library: &Library, query: &Query) -> Found {
-    library.search.find(query, NO_LIMITS, &|_| true).await.unwrap()
+    library.search.find(query, NO_LIMITS, None).await.unwrap()
 }
 
 fn ids(found: &Found) -> Vec<String> {
@@ -73,7 +73,7 @@ async fn what_was_created_changed_and_deleted_is_found_as_it_is_now() {
     let fixture = fixture().await;
     let library = &fixture.library;
     let mut indexer = indexer(library);
-    let none = library.search.find(&Query::all(1), NO_LIMITS, &|_| true).await;
+    let none = library.search.find(&Query::all(1), NO_LIMITS, None).await;
     assert!(matches!(none, Err(SearchError::None)), "{none:?}");
     library.repository.create(&path("c"), &container()).await.unwrap();
     create(library, "c/a", "urn:one").await.unwrap();
@@ -113,7 +113,7 @@ async fn only_what_may_be_read_is_found_and_counted() {
     }
     catch_up(&mut indexer(library), library, &fixture.clock).await;
     let query = Query { counts: true, max: 1, ..Query::all(1) };
-    let found = library.search.find(&query, NO_LIMITS, &|path| path.as_str() != "a").await.unwrap();
+    let found = library.search.find(&query, NO_LIMITS, Some(&[path("b"), path("c")])).await.unwrap();
     assert_eq!((ids(&found), found.total), (vec!["b".to_owned()], Some(2)));
 }
 
@@ -129,7 +129,7 @@ async fn a_search_that_would_read_everything_ends_at_its_limits_and_goes_on_from
     let mut query = Query { max: 2, ..by(vec![Condition::Id(Glob::parse("*39"))]) };
     let (mut seen, mut steps) = (Vec::new(), 0);
     loop {
-        let found = library.search.find(&query, limits, &|_| true).await.unwrap();
+        let found = library.search.find(&query, limits, None).await.unwrap();
         seen.extend(ids(&found));
         steps += 1;
         let Some(next) = found.next else { break };
@@ -142,11 +142,132 @@ async fn a_search_that_would_read_everything_ends_at_its_limits_and_goes_on_from
     let mut query = Query { max: 2, offset: 30, ..Query::all(2) };
     let mut seen = Vec::new();
     while seen.len() < 4 {
-        let found = library.search.find(&query, limits, &|_| true).await.unwrap();
+        let found = library.search.find(&query, limits, None).await.unwrap();
         seen.extend(ids(&found));
         (query.after, query.offset) = (found.next, found.offset_left);
     }
     assert_eq!(seen, ["r30", "r31", "r32", "r33"]);
+}
+
+/// All pages of a search, and how many there were.
+async fn pages(library: &Library, query: &Query, limits: Limits) -> (Vec<String>, usize) {
+    let (mut query, mut seen, mut pages) = (query.clone(), Vec::new(), 0);
+    loop {
+        let found = library.search.find(&query, limits, None).await.unwrap();
+        seen.extend(ids(&found));
+        pages += 1;
+        let Some(next) = found.next else { return (seen, pages) };
+        assert!(query.after.as_ref() != Some(&next), "it gets no further than {next:?}");
+        query.after = Some(next);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn marks_of_deleted_resources_count_for_the_limits_too() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    let many = if ON_CASSANDRA { 50 } else { 600 };
+    let mut indexer = indexer(library);
+    // Long names, so that they need several pages.
+    for n in 0..many {
+        let deleted = format!("deleted-{}-{n}", "x".repeat(200));
+        create(library, &deleted, "urn:t").await.unwrap();
+        delete(library, &deleted).await.unwrap();
+    }
+    create(library, "last", "urn:t").await.unwrap();
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    let limits = Limits { rows: 1, time: Duration::MAX };
+    for is_descending in [false, true] {
+        let query = Query { is_descending, max: 5, ..Query::all(5) };
+        let (seen, pages) = pages(library, &query, limits).await;
+        assert_eq!(seen, ["last"]);
+        assert!(ON_CASSANDRA || pages > 1, "all of them were read at once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_in_the_order_of_paths_have_each_result_once_while_others_change() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    let mut indexer = indexer(library);
+    for n in 0..12 {
+        create(library, &format!("r{n:02}"), "urn:t").await.unwrap();
+    }
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    for order_by in [Field::Path, Field::Created] {
+        let mut query = Query { order_by: Some(order_by), max: 2, ..Query::all(2) };
+        let (mut seen, mut step) = (Vec::new(), 0);
+        loop {
+            let found = find(library, &query).await;
+            seen.extend(ids(&found));
+            let Some(next) = found.next else { break };
+            query.after = Some(next);
+            update(library, &format!("r{:02}", (7 * step) % 12), &format!("urn:t urn:{step}")).await.unwrap();
+            step += 1;
+            catch_up(&mut indexer, library, &fixture.clock).await;
+        }
+        assert_eq!(seen, (0..12).map(|n| format!("r{n:02}")).collect::<Vec<_>>(), "{order_by:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_index_is_behind_its_lag_says_so() {
+    let fixture = lone_fixture().await;
+    let library = &fixture.library;
+    create(library, "a", "urn:t").await.unwrap();
+    let mut indexer = indexer(library);
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    let measures = indexer.measures();
+    let behind = library.store().capabilities().is_shared;
+    assert!(behind || measures.lock().lag == Duration::ZERO);
+    // More than one page of the feed, an hour ago.
+    for n in 0..600 {
+        create(library, &format!("b{n}"), "urn:t").await.unwrap();
+        if ON_CASSANDRA && n == 2 {
+            break;
+        }
+    }
+    fixture.clock.advance(Duration::from_secs(3_600));
+    if !behind {
+        library.search.rebuild().await.unwrap();
+        indexer.turn().await.unwrap();
+        let lag = measures.lock().lag;
+        assert!(lag >= Duration::from_secs(3_600), "{lag:?}");
+    }
+    assert_eq!(indexer.catch_up().await.unwrap(), Turn::Idle);
+    let lag = measures.lock().lag;
+    assert!(lag < Duration::from_secs(if behind { 600 } else { 1 }), "{lag:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_was_to_be_made_anew_while_the_feed_dropped_changes_says_that_they_are_missing() {
+    let fixture = lone_fixture().await;
+    let library = &fixture.library;
+    create(library, "a", "urn:t").await.unwrap();
+    catch_up(&mut indexer(library), library, &fixture.clock).await;
+    library.search.rebuild().await.unwrap();
+    create(library, "missed", "urn:t").await.unwrap();
+    fixture.clock.advance(library.options().feed_keep * 2);
+    while library.feed.drop_old().await.unwrap() > 0 {}
+    create(library, "b", "urn:t").await.unwrap();
+    beyond_the_horizon(library, &fixture.clock);
+    let mut again = indexer(library);
+    again.turn().await.unwrap();
+    assert!(!find(library, &Query::all(9)).await.is_complete);
+    catch_up(&mut again, library, &fixture.clock).await;
+    assert_eq!(ids(&find(library, &Query::all(9)).await), ["a", "b", "missed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_no_server_of_several_follows_does_not_count_as_complete() {
+    let fixture = lone_fixture().await;
+    let library = &fixture.library;
+    create(library, "a", "urn:t").await.unwrap();
+    catch_up(&mut indexer(library), library, &fixture.clock).await;
+    assert!(find(library, &Query::all(9)).await.is_complete);
+    fixture.clock.advance(Duration::from_secs(3_600));
+    let is_shared = library.store().capabilities().is_shared;
+    assert_eq!(find(library, &Query::all(9)).await.is_complete, !is_shared);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -448,6 +569,6 @@ async fn paged(library: &Library, mut query: Query) -> Vec<(ResourcePath, Facet,
         assert!(found.hits.len() <= query.max);
         all.extend(found.hits.into_iter().map(|hit| (hit.path, hit.facet, hit.document)));
         let Some(next) = found.next else { return all };
-        query.after = Some(Place::of_bytes(next.as_bytes().to_vec()));
+        query.after = Some(next);
     }
 }
