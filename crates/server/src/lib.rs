@@ -3,15 +3,15 @@
 //!
 //! How to read it:
 //!
-//! - [`config`]: the settings.
-//! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no
+//! - [`config`]: the settings, one file for each section.
+//! - [`App`] (`app/`): a library with its doors and the layers of a request, in order. It has no
 //!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
 //!   `tokens/` keeps the tokens. `audited.rs` records changes and refusals, and `local_user.rs`
 //!   names users of this machine. `audit_routes.rs` lets administrators read and erase.
 //!   `request_id.rs`, `trace_context.rs` and `telemetry/` identify requests (`logging.rs` writes
 //!   their lines, `otlp/` sends their traces). `linger.rs` lets a client read an early response,
-//!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `base_path.rs`
-//!   puts routes below a path. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
+//!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `observed_body.rs`
+//!   shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
 //!   `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and `page.rs` are the server's own
 //!   routes; so is `feed/`, the change feed over HTTP. `webhooks/` sends it.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
@@ -48,6 +48,7 @@ mod live;
 mod local_user;
 mod logging;
 mod network;
+mod observed_body;
 mod otlp;
 mod pace;
 mod page;

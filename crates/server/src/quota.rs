@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use audit::Requester;
 use axum::body::Body;
@@ -18,12 +16,13 @@ use budget::Party;
 use bytes::Bytes;
 use door_http::Reason;
 use http::{HeaderValue, header};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body::Frame;
 use parking_lot::Mutex;
 use store::{Clock, UnixMillis};
 
 use crate::config::LimitsConfig;
 use crate::live::Live;
+use crate::observed_body::{ObservedBody, Observer, bytes_of};
 use crate::rate::{LIMIT, POLICY};
 use crate::{health, problem};
 
@@ -176,6 +175,14 @@ impl Running {
     }
 }
 
+impl Observer for Running {
+    fn taken(&mut self, frame: Option<Result<&Frame<Bytes>, &axum::Error>>, _: bool) {
+        if let Some(Ok(frame)) = frame {
+            self.sent(bytes_of(frame));
+        }
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(taken) = self.quotas.parties.lock().taken.get_mut(&self.party) {
@@ -195,7 +202,7 @@ pub(crate) async fn keep(
     let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();
     let (running, left) = quotas.begin(party, quota);
     let mut response = match running {
-        Some(running) => next.run(request).await.map(|body| Body::new(CountedBody { body, running })),
+        Some(running) => next.run(request).await.map(|body| Body::new(ObservedBody { body, observer: running })),
         None => refuse(quota, left),
     };
     quota.announce(&mut response, left);
@@ -210,34 +217,6 @@ fn refuse(Quota { at_once, bytes_per_day }: Quota, left: Left) -> Response {
     let mut response = problem::respond(Reason::TOO_MANY_REQUESTS, &detail);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
-}
-
-/// A response's body, whose bytes are counted for a party.
-struct CountedBody {
-    body: Body,
-    running: Running,
-}
-
-impl HttpBody for CountedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            this.running.sent(frame.data_ref().map_or(0, |data| data.len() as u64));
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

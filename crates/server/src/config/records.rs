@@ -1,9 +1,68 @@
-//! What the settings of `[records]` may be, other than numbers, sizes and times.
+//! `[records]`
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::text;
+
+/// `[records]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordsConfig {
+    /// Address of the Redis protocol, or `off`.
+    #[serde(with = "text::address")]
+    pub listen: Option<SocketAddr>,
+    /// Whether the server goes on without that port if another program has it. It is no setting.
+    #[serde(skip)]
+    pub gives_way: bool,
+    /// Whether that address speaks TLS, with the certificate of HTTPS.
+    pub tls: bool,
+    /// Whether connections begin with the PROXY protocol.
+    pub proxy_protocol: bool,
+    /// How records change.
+    pub mode: ::records::Mode,
+    /// What an acknowledged change survives.
+    pub durability: RecordsDurability,
+    /// What is read after a start, before the server is ready.
+    pub warm: Warm,
+    /// The longest time that this may take.
+    #[serde(with = "humantime_serde")]
+    pub warm_max: Duration,
+    /// How long a command may take, unless its connection asks for another time.
+    #[serde(with = "humantime_serde")]
+    pub deadline: Duration,
+    /// The longest time that a connection may ask for.
+    #[serde(with = "humantime_serde")]
+    pub deadline_max: Duration,
+    /// How long a client may be silent.
+    #[serde(with = "humantime_serde")]
+    pub silence_max: Duration,
+    /// Bytes of one request; also what one connection may make the server hold.
+    #[serde(with = "text::size")]
+    pub request_max: u64,
+}
+
+impl Default for RecordsConfig {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            gives_way: false,
+            tls: false,
+            proxy_protocol: false,
+            mode: ::records::Mode::Atomic,
+            durability: RecordsDurability::Sync,
+            warm: Warm::Off,
+            warm_max: Duration::from_secs(60),
+            deadline: Duration::from_secs(1),
+            deadline_max: Duration::from_secs(60),
+            silence_max: Duration::from_secs(3_600),
+            request_max: 1 << 20,
+        }
+    }
+}
 
 const SYNC: &str = "sync";
 const EVERY: &str = "every ";

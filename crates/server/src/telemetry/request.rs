@@ -3,19 +3,16 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
-use axum::{BoxError, response};
 use bytes::Bytes;
 use door_http::Reason;
 use http::{Method, StatusCode};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body::{Body as _, Frame};
 use metrics::{counter, gauge, histogram};
 use opentelemetry::trace::{
     FutureExt, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState, Tracer,
@@ -24,6 +21,7 @@ use opentelemetry::{Context as TraceContext, KeyValue};
 
 use super::families::{ACTIVE, BROKEN, DURATION, OPEN, PROBLEMS, SENT};
 use crate::access::TokenName;
+use crate::observed_body::{ObservedBody, Observer, bytes_of};
 use crate::otlp;
 use crate::peer::Peer;
 use crate::request_id::RequestId;
@@ -52,14 +50,14 @@ impl Drop for OpenConnection {
 }
 
 /// A layer: counts and times each request, and logs how it ended.
-pub(crate) async fn observe(request: Request, next: Next) -> response::Response {
+pub(crate) async fn observe(request: Request, next: Next) -> Response {
     let mut observed = Observed::begin(&request);
     let response = match &observed.span {
         Some(span) => next.run(request).with_context(span.clone()).await,
         None => next.run(request).await,
     };
     observed.answered(&response);
-    response.map(|body| Body::new(ObservedBody { body, observed }))
+    response.map(|body| Body::new(ObservedBody { body, observer: observed }))
 }
 
 /// A request, from its beginning to the end of its response's body.
@@ -146,6 +144,22 @@ impl Observed {
     /// A body of known length need not be polled for its end.
     fn is_whole(&self) -> bool {
         self.is_ended || self.bytes_promised == Some(self.bytes_sent)
+    }
+}
+
+impl Observer for Observed {
+    fn taken(&mut self, frame: Option<Result<&Frame<Bytes>, &axum::Error>>, is_last: bool) {
+        match frame {
+            Some(Ok(frame)) => {
+                self.bytes_sent += bytes_of(frame);
+                self.is_ended = is_last;
+            }
+            Some(Err(error)) => {
+                let request_id = self.request_id.as_ref().map_or("", RequestId::as_str);
+                tracing::warn!(request_id, %error, "a response ended early");
+            }
+            None => self.is_ended = true,
+        }
     }
 }
 
@@ -238,46 +252,6 @@ fn method_label(method: &Method) -> &str {
     }
 }
 
-/// A response body whose bytes are counted.
-struct ObservedBody {
-    body: Body,
-    observed: Observed,
-}
-
-impl HttpBody for ObservedBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.body).poll_frame(cx);
-        match &polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                this.observed.bytes_sent += frame.data_ref().map_or(0, |data| data.len() as u64);
-                this.observed.is_ended = this.body.is_end_stream();
-            }
-            Poll::Ready(Some(Err(error))) => {
-                tracing::warn!(
-                    request_id = this.observed.request_id.as_ref().map_or("", RequestId::as_str),
-                    %error,
-                    "a response ended early"
-                );
-            }
-            Poll::Ready(None) => this.observed.is_ended = true,
-            Poll::Pending => {}
-        }
-        polled.map_err(Into::into)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -294,11 +268,11 @@ mod tests {
         let mut observed = Observed::begin(&request);
         let response = Response::new(body);
         observed.answered(&response);
-        let mut body = ObservedBody { body: response.into_body(), observed };
+        let mut body = ObservedBody { body: response.into_body(), observer: observed };
         for _ in 0..frames {
             let _ = body.frame().await;
         }
-        body.observed
+        body.observer
     }
 
     fn stream() -> Body {

@@ -1,0 +1,191 @@
+//! A library with its doors, without listeners: the layers that a request passes.
+
+mod layers;
+mod records;
+mod routes;
+
+use std::sync::Arc;
+
+use door_data::DataDoor;
+use door_ldp::{LdpDoor, LdpSettings};
+use door_records::Door;
+use fixity::Auditor;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use library::Library;
+use metrics_exporter_prometheus::PrometheusHandle;
+use store::{Clock, Store, SystemClock};
+use tokio_util::sync::CancellationToken;
+
+use self::records::{records_of, records_settings};
+use self::routes::policy;
+use crate::access::Via;
+use crate::config::Config;
+use crate::cors::Origins;
+use crate::error::ServerError;
+use crate::feed::Consumers;
+use crate::hosts::Hosts;
+use crate::live::Live;
+use crate::otlp::Traced;
+use crate::quota::Quotas;
+use crate::reload::Reloading;
+use crate::store_check::StoreCheck;
+use crate::telemetry;
+use crate::tokens::{TokenError, Tokens};
+use crate::warm::Warming;
+use crate::webhooks::{Pacing, Webhooks};
+
+/// A library with its doors, without listeners.
+pub struct App {
+    config: Config,
+    store: Arc<dyn Store>,
+    library: Library,
+    store_check: Arc<StoreCheck>,
+    data: Arc<DataDoor>,
+    ldp: Arc<LdpDoor>,
+    records: Arc<Door>,
+    warming: Arc<Warming>,
+    tokens: Arc<Tokens>,
+    quotas: Arc<Quotas>,
+    fixity: Arc<Auditor>,
+    hosts: Arc<Hosts>,
+    origins: Arc<Origins>,
+    metrics: &'static PrometheusHandle,
+    consumers: Arc<Consumers>,
+    webhooks: Arc<Webhooks>,
+    stopping: CancellationToken,
+    live: Arc<Live>,
+    reloading: Arc<Reloading>,
+}
+
+impl App {
+    /// Opens the library in a store that the caller has opened. Checks the configuration before
+    /// anything else.
+    pub async fn open(config: Config, store: Arc<dyn Store>) -> Result<Self, ServerError> {
+        Self::open_with(config, store, Arc::new(SystemClock)).await
+    }
+
+    /// The same with another clock: the changes have its times.
+    pub fn open_with(
+        config: Config,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+    ) -> BoxFuture<'static, Result<Self, ServerError>> {
+        async move {
+            config.check()?;
+            let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
+            let metrics = telemetry::metrics()?;
+            let store: Arc<dyn Store> = match config.telemetry.otlp {
+                Some(_) => Arc::new(Traced(store)),
+                None => store,
+            };
+            let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
+            if let Err(error) = library.feed.forget_if_off().await {
+                // Passes do it again.
+                tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
+            }
+            let data = DataDoor { library: library.clone(), settings: config.data.settings() };
+            let search = config.search.settings();
+            let ldp = LdpSettings { search, ..config.ldp.settings(&config.http.base_path)? };
+            let ldp = LdpDoor::new(library.clone(), ldp)
+                .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
+            let fixity = Auditor::new(library.clone(), config.fixity.options());
+            let quotas = Quotas::new(clock.clone());
+            let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
+            let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
+            let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
+            let (tokens, records) = (Arc::new(tokens), records_of(&config, store.clone(), clock));
+            let policy = policy(Via::Network, &config, tokens.clone(), origins.clone());
+            let folder = store.capabilities().folder;
+            let live = Live::new(&config.limits);
+            let reloading = Reloading::new(&config, live.clone());
+            let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
+            let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
+            let store_check = Arc::new(StoreCheck::new(store.clone()));
+            Ok(Self {
+                config,
+                store,
+                store_check,
+                library,
+                data: Arc::new(data),
+                ldp: Arc::new(ldp),
+                records,
+                warming,
+                tokens,
+                fixity,
+                hosts,
+                origins,
+                metrics,
+                quotas,
+                consumers,
+                webhooks,
+                stopping: CancellationToken::new(),
+                live,
+                reloading,
+            })
+        }
+        .boxed()
+    }
+
+    /// The library.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// The warming of records.
+    pub(crate) fn warming(&self) -> &Arc<Warming> {
+        &self.warming
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn metrics(&self) -> &'static PrometheusHandle {
+        self.metrics
+    }
+
+    pub(crate) fn fixity(&self) -> &Arc<Auditor> {
+        &self.fixity
+    }
+
+    pub(crate) fn webhooks(&self) -> &Arc<Webhooks> {
+        &self.webhooks
+    }
+
+    pub(crate) fn tokens(&self) -> &Arc<Tokens> {
+        &self.tokens
+    }
+
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    pub(crate) fn reloading(&self) -> &Arc<Reloading> {
+        &self.reloading
+    }
+
+    /// Cancelled once the server has been asked to stop: from then on `/readyz` reports it.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    /// Makes acknowledged writes durable and releases the store.
+    pub fn close(self) -> BoxFuture<'static, Result<(), ServerError>> {
+        async move {
+            self.library.audit.auditor().finish().await;
+            Ok(self.store.close().await?)
+        }
+        .boxed()
+    }
+}
+
+fn token_error(error: TokenError) -> ServerError {
+    match error {
+        TokenError::Store(error) => ServerError::Store(error),
+        other => ServerError::Tokens(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

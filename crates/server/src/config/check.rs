@@ -1,0 +1,166 @@
+//! Refuses settings of which each is valid, but which are not allowed together.
+
+use std::net::SocketAddr;
+
+use super::{Access, AuthConfig, Config, ConfigError, ListenAddress, ListenConfig, is_loopback, refused, text};
+use crate::cors::Origins;
+use crate::hosts::Hosts;
+use crate::proxies::Proxies;
+
+impl Config {
+    /// Refuses what would break a promise: listening beyond loopback without authentication, a
+    /// grace that is too short.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let http = self.listen.http.as_ref().and_then(ListenAddress::tcp);
+        self.check_addresses([http, self.listen.tls].into_iter().flatten())?;
+        self.check_proxies()?;
+        self.log.filter()?;
+        self.telemetry.check()?;
+        self.search.check()?;
+        self.hosts()?;
+        self.origins()?;
+        if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
+            return Err(refused("listen.tls_cert and listen.tls_key belong together: set both or none"));
+        }
+        if self.limits.connections == 0 || self.limits.http2_streams == 0 {
+            return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
+        }
+        if self.limits.request_burst == 0 {
+            return Err(refused("limits.request_burst must be at least 1; limits.request_rate = 0 allows any rate"));
+        }
+        self.check_memory()?;
+        if !self.data.prefix.is_empty() {
+            check_path("data.prefix", &self.data.prefix)?;
+        }
+        self.check_base_path()?;
+        self.ldp.check(&self.data.prefix)?;
+        self.feed.check(&self.ldp.origin)?;
+        self.history.trees()?;
+        self.library_options().check().map_err(|error| refused(error.to_string()))
+    }
+
+    /// Refuses a base path that clients write in several ways, or that begins like a route: the
+    /// administrator's commands name routes without it.
+    fn check_base_path(&self) -> Result<(), ConfigError> {
+        let path = &self.http.base_path;
+        if path.is_empty() {
+            return Ok(());
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        let is_segment = |name: &str| !["", ".", ".."].contains(&name) && name.chars().all(is_plain);
+        let names: Vec<_> = path.split('/').collect();
+        if !names[0].is_empty() || names.len() < 2 || !names[1..].iter().all(|name| is_segment(name)) {
+            let what = "must be like `/penates`: names of letters, digits and `-._~`, each after a `/`";
+            return Err(refused(format!("http.base_path `{path}` {what}")));
+        }
+        let begin = |path: &str| path.split('/').nth(1).map(str::to_owned);
+        let own = [&self.data.prefix, &self.ldp.base].into_iter().filter_map(|path| begin(path));
+        let taken: Vec<_> = ROUTES.iter().map(|name| (*name).to_owned()).chain(own).collect();
+        match names[1..].iter().find(|name| taken.iter().any(|route| route == *name)) {
+            Some(name) => {
+                Err(refused(format!("http.base_path `{path}` has `{name}`, which begins routes of the server")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what only a proxy makes possible if there is none, and a redirect to nowhere.
+    fn check_proxies(&self) -> Result<(), ConfigError> {
+        let proxies = self.proxies()?;
+        let ListenConfig { http, http_proxy_protocol, tls, tls_proxy_protocol, redirect, .. } = &self.listen;
+        let announces = *http_proxy_protocol || *tls_proxy_protocol || self.records.proxy_protocol;
+        if announces && !proxies.have_addresses() {
+            let what =
+                "the PROXY protocol is spoken by trusted proxies only: set their addresses in http.trusted_proxies";
+            return Err(refused(what));
+        }
+        if *http_proxy_protocol && matches!(http, Some(ListenAddress::Unix(_))) {
+            let what = "listen.http_proxy_protocol is for an address: at a Unix socket a proxy has to write fields";
+            return Err(refused(what));
+        }
+        if redirect.is_some() && tls.is_none() {
+            return Err(refused("listen.redirect needs listen.tls: there is no HTTPS to redirect to"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a budget that the largest request does not fit into twice.
+    fn check_memory(&self) -> Result<(), ConfigError> {
+        let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings("")?.memory_bytes_max()];
+        let largest = settings.into_iter().max().unwrap_or_default();
+        let least = largest.saturating_mul(2);
+        if budget::Memory::largest_share(self.limits.memory) >= least {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "limits.memory ({}) must be at least {} for the largest allowed request: raise it, or lower data.ids_max, \
+             data.form_max and ldp.rdf_max",
+            text::size::format(self.limits.memory),
+            text::size::format((least + least / 7 + 1).next_multiple_of(1 << 20)),
+        )))
+    }
+
+    /// The server's names.
+    pub(crate) fn hosts(&self) -> Result<Hosts, ConfigError> {
+        Hosts::of(&self.http.hosts, &self.ldp.origin).map_err(|error| refused(format!("http.hosts: {error}")))
+    }
+
+    /// The origins that may use it.
+    pub(crate) fn origins(&self) -> Result<Origins, ConfigError> {
+        Origins::parse(&self.http.cors_origins).map_err(|error| refused(format!("http.cors_origins: {error}")))
+    }
+
+    /// The proxies that it trusts.
+    pub(crate) fn proxies(&self) -> Result<Proxies, ConfigError> {
+        Proxies::of(&self.http).map_err(|error| refused(format!("http.trusted_proxies: {error}")))
+    }
+
+    /// Refuses addresses of HTTP that more clients can reach than those that may.
+    pub(crate) fn check_addresses(&self, mut addresses: impl Iterator<Item = SocketAddr>) -> Result<(), ConfigError> {
+        let AuthConfig { read, write, read_open_anywhere, write_open_anywhere, .. } = self.auth;
+        let beyond = addresses.find(|address| !is_loopback(*address));
+        let Some(address) = beyond else { return Ok(()) };
+        if write == Access::Open && !write_open_anywhere {
+            return Err(refused(format!(
+                "on {address}, which is not a loopback address, anybody could change the data: set auth.write = \"token\", \
+                 or auth.write_open_anywhere = true if that is what you want"
+            )));
+        }
+        if read == Access::Open && !read_open_anywhere {
+            return Err(refused(format!(
+                "on {address}, which is not a loopback address, anybody could read the data: set auth.read = \"token\", \
+                 or auth.read_open_anywhere = true if that is what you want"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How paths of the server's own routes begin.
+pub(super) const ROUTES: [&str; 17] = [
+    "admin",
+    "assets",
+    "feed",
+    "fixity",
+    "healthz",
+    "metrics",
+    "openapi",
+    "openapi.json",
+    "pages",
+    "readyz",
+    "records",
+    "selections",
+    "sign-in",
+    "sign-out",
+    "stat",
+    "tokencount",
+    "volumes",
+];
+
+/// Refuses a path that cannot be a prefix of others.
+pub(super) fn check_path(key: &str, path: &str) -> Result<(), ConfigError> {
+    if path.starts_with('/') && !path.ends_with('/') && !path.contains(['{', '}', '*']) {
+        return Ok(());
+    }
+    Err(refused(format!("{key} `{path}` must begin with `/`, not end with it, and have none of `{{}}*`")))
+}

@@ -1,0 +1,33 @@
+//! `[feed]`
+
+use std::time::Duration;
+
+use heads::LibraryOptions;
+use serde::{Deserialize, Serialize};
+
+use super::WebhookConfig;
+
+/// `[feed]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FeedConfig {
+    /// How long changes are kept; zero: none are recorded.
+    #[serde(with = "humantime_serde")]
+    pub keep: Duration,
+    /// Consumers that may follow at the same time; a party may have as many as it leaves free.
+    pub consumers_max: usize,
+    /// Whether events name the token with which a change was made. Needs level 7.
+    pub actors: bool,
+    /// Webhooks that get events.
+    pub webhooks: Vec<WebhookConfig>,
+    /// Networks (`10.0.0.0/8`) that webhooks may be sent to besides the public Internet, also
+    /// without TLS.
+    pub webhooks_networks: Vec<String>,
+}
+
+impl Default for FeedConfig {
+    fn default() -> Self {
+        let keep = LibraryOptions::default().feed_keep;
+        Self { keep, consumers_max: 1_000, actors: false, webhooks: Vec::new(), webhooks_networks: Vec::new() }
+    }
+}

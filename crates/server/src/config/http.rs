@@ -1,0 +1,41 @@
+//! `[http]`
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::proxies::ProxyFields;
+
+/// `[http]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HttpConfig {
+    /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`:
+    /// any. On loopback addresses the server also answers loopback's own names, and only those by
+    /// default. On other addresses the default is any name.
+    pub hosts: Vec<String>,
+    /// The origins (`https://reader.example.org`) whose pages may use the server from a browser;
+    /// `*`: any, for reading. By default only its own.
+    pub cors_origins: Vec<String>,
+    /// The proxies whose word counts on who asks: addresses and networks (`10.0.0.0/8`), and `unix`
+    /// for all that connect to a Unix socket.
+    pub trusted_proxies: Vec<String>,
+    /// The fields that those proxies write: `x-forwarded` or `forwarded`.
+    pub proxy_fields: ProxyFields,
+    /// The path below which all routes are; empty: `/`.
+    pub base_path: String,
+    /// For how long browsers use HTTPS only (HTTP Strict Transport Security).
+    pub hsts: Hsts,
+}
+
+/// For how long a browser that came by HTTPS uses nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hsts {
+    /// Half a year where `listen.redirect` is set, and otherwise not at all.
+    #[default]
+    Auto,
+    /// Not at all.
+    Off,
+    /// For this time after each response.
+    For(Duration),
+}
