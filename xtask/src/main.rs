@@ -2,6 +2,7 @@
 //! the same.
 
 mod advisories;
+mod configuration;
 mod conformance;
 mod fixture;
 mod fuzz;
@@ -49,6 +50,9 @@ enum Chore {
     /// Make stores of both engines that every later program must read (`fixture NAME`)
     Fixture(fixture::Options),
     /// Write tables of benches/RESULTS.md from the reports in benches/results
+    /// Write the tables of docs/configuration.md and packaging/penates.toml from the settings in the
+    /// code
+    Configuration,
     Results,
 }
 
@@ -64,6 +68,7 @@ fn main() -> Result<()> {
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Fixture(options) => fixture::make(&options),
         Chore::Results => results::write(),
+        Chore::Configuration => configuration::write(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The configuration in force: defaults, file, environment and the flags of a command line, each
 //! overriding the one before. `sections.rs` puts the settings of the server and of the engines
-//! together, `load.rs` reads the layers.
+//! together, `load.rs` reads the layers. `reference.rs` and `sample.rs` explain them to people.
 
-mod load;
 #[cfg(test)]
+mod documents;
+mod load;
 mod reference;
 mod sample;
 mod sections;
@@ -15,6 +16,7 @@ use crate::cli::StoreArgs;
 use crate::exit::CliError;
 
 pub use load::{Loaded, Origin, Setting};
+pub use reference::reference;
 pub use sample::sample;
 pub use sections::{Settings, StoreLocation};
 

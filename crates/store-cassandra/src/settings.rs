@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 use store::{Hidden, StoreError, StoreResult};
 use thiserror::Error;
@@ -17,14 +18,14 @@ use crate::options::{CassandraOptions, Credentials};
 pub struct InvalidSettings(&'static str);
 
 /// How to reach a store in a cluster: the section `[cassandra]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CassandraSettings {
     /// The user, if the cluster requires a password.
     pub user: Option<String>,
-    /// The password of `user`.
+    /// The password of `cassandra.user`; never printed.
     pub password: Option<Hidden>,
-    /// A file that holds the password of `user`, instead of `password`.
+    /// A file that holds the password, instead of `cassandra.password`.
     pub password_file: Option<PathBuf>,
     /// CA certificates (PEM) that sign the nodes' certificates, which name the nodes' IP addresses.
     /// Not set: no TLS.
@@ -47,9 +48,9 @@ pub struct CassandraSettings {
     pub audit_read: Level,
     /// Level of writes of the audit.
     pub audit_write: Level,
-    /// Which replicas decide heads.
+    /// Which replicas decide heads: `SERIAL` or `LOCAL_SERIAL`.
     pub serial: Serial,
-    /// Time without an answer after which a read asks a second node; 0s: never.
+    /// Time without an answer after which a read asks a second node; `0s`: never.
     #[serde(with = "humantime_serde")]
     pub speculative_after: Duration,
     /// Concurrent requests to the cluster.

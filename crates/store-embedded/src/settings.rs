@@ -1,6 +1,7 @@
 //! The settings of the engine, as a program reads them from a configuration.
 
 use bytesize::ByteSize;
+use documented::DocumentedFields;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sysinfo::{MemoryRefreshKind, System};
 
@@ -15,10 +16,11 @@ const ONE_OF: u64 = 8;
 const LEAST_BYTES: u64 = 16 << 20;
 
 /// The engine's part of the section `[store]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EmbeddedSettings {
-    /// Memory for the cache.
+    /// Memory for the cache of a store in a folder; `auto`: an eighth of the memory (of the
+    /// machine, or of its control group), at least 16 MiB and at most `limits.memory`.
     pub cache: CacheSize,
 }
 

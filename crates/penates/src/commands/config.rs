@@ -8,22 +8,28 @@ use crate::commands::serve::ListenArgs;
 use crate::exit::CliError;
 use crate::local;
 use crate::output::{Output, cell};
-use crate::settings::{self, Flags, Setting};
+use crate::settings::{self, Flags, Origin, Setting};
 
 /// Arguments of `penates config`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates config --config penates.toml --listen 127.0.0.1:9000
   penates config --check --config penates.toml
-  penates config --sample > penates.toml")]
+  penates config --sample > penates.toml
+  penates config --sample --config earlier.toml > penates.toml
+  penates config --reference > settings.md")]
 pub struct ConfigArgs {
     /// Check the configuration, also by opening all that it names: files, certificates, addresses
     /// and the data folder. The exit code is 2 if a server could not work with it.
     #[arg(long)]
     check: bool,
-    /// Print a sample file (TOML) with all settings, their meanings and defaults.
+    /// Print a sample file (TOML) with all settings, their meanings and defaults. What differs from
+    /// the defaults is set in it; the rest are comments.
     #[arg(long, conflicts_with = "check")]
     sample: bool,
+    /// Print all settings with their meanings and defaults (Markdown).
+    #[arg(long, conflicts_with_all = ["check", "sample"])]
+    reference: bool,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
@@ -38,13 +44,18 @@ pub struct ConfigArgs {
 /// Runs it.
 pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
-    if args.sample {
-        output.line(settings::sample().trim_end())?;
+    if args.reference {
+        output.line(settings::reference().trim_end())?;
         return output.finish();
     }
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let loaded = settings::load(&args.store, flags)?;
+    if args.sample {
+        let set = loaded.explain().into_iter().filter(|setting| setting.origin != Origin::Default);
+        output.line(settings::sample(&set.collect::<Vec<_>>()).trim_end())?;
+        return output.finish();
+    }
     let mut findings = loaded.settings.check_files();
     if args.check {
         findings.extend(server::check_addresses(&loaded.settings.server));

@@ -1,63 +1,51 @@
-//! A sample configuration: every setting with its meaning and its default. The meanings are those
-//! of `docs/configuration.md`, which a test compares with the code.
+//! A sample configuration: every setting with its meaning and its default.
 
 use serde_json::Value;
 
-use super::Settings;
-
-/// The reference of all settings.
-const REFERENCE: &str = include_str!("../../../../docs/configuration.md");
+use super::Setting;
+use super::reference::{Known, sections};
 
 /// The longest line of a comment.
 const COLUMNS_MAX: usize = 96;
 
-/// The text of the sample (TOML). Each setting is a comment.
-pub fn sample() -> String {
+/// What a secret is printed as.
+const HIDDEN: &str = "(hidden)";
+
+/// The text of the sample (TOML). Each setting is a comment, except those that are set.
+pub fn sample(set: &[Setting]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!(
         "# The settings of Penates {version} with their defaults. To change one, delete the `#` in front of it.\n"
     );
-    let defaults = Settings::default().values();
-    for (section, names) in sections() {
-        text.push_str(&format!("\n[{section}]\n"));
-        for (name, meaning) in names {
-            let default = defaults.get(section).and_then(|values| values.get(name)).unwrap_or(&Value::Null);
-            text.push_str(&comment(&plain(meaning)));
-            text.push_str(&match written(default) {
-                Some(value) => format!("#{name} = {value}\n"),
-                None => format!("# {name} is not set.\n"),
+    for section in sections() {
+        text.push_str(&format!("\n[{}]\n", section.name));
+        for Known { name, meaning, default } in section.settings {
+            let key = format!("{}.{name}", section.name);
+            let own = set.iter().find(|setting| setting.key == key).and_then(|setting| written(&setting.value));
+            text.push_str(&comment(&plain(&meaning)));
+            text.push_str(&match (own, written(&default)) {
+                (Some(value), _) if value.contains(HIDDEN) => format!("# {name} is set, and not printed.\n"),
+                (Some(value), _) => format!("{name} = {value}\n"),
+                (None, Some(value)) => format!("#{name} = {value}\n"),
+                (None, None) => format!("# {name} is not set.\n"),
             });
         }
     }
     text
 }
 
-/// What the reference says of each setting, by section, in its order.
-fn sections() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-    let mut sections: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
-    for line in REFERENCE.lines() {
-        let row = line.strip_prefix("| `").and_then(|row| row.split_once("` | "));
-        let Some((key, rest)) = row else { continue };
-        let (Some((section, name)), Some((_, meaning))) = (key.split_once('.'), rest.split_once(" | ")) else {
-            continue;
-        };
-        let meaning = meaning.trim_end_matches(" |");
-        match sections.last_mut() {
-            Some((last, names)) if *last == section => names.push((name, meaning)),
-            _ => sections.push((section, vec![(name, meaning)])),
-        }
-    }
-    sections
-}
-
 /// A value in TOML; `None`: nothing is set.
 fn written(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::Array(_) | Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        // In strings without control characters, TOML and JSON agree.
-        Value::String(_) | Value::Object(_) => Some(value.to_string()),
-    }
+    Some(match value {
+        Value::Null => return None,
+        // In these, TOML and JSON agree.
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+        Value::Array(values) => format!("[{}]", values.iter().filter_map(written).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let fields = fields.iter().filter_map(|(name, value)| Some(format!("{name} = {}", written(value)?)));
+            format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+        }
+    })
 }
 
 /// Text without the links of Markdown.
@@ -94,10 +82,11 @@ fn comment(text: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::settings::{Origin, Settings};
 
     #[test]
     fn the_sample_has_every_setting_once_and_its_values_are_the_defaults() {
-        let sample = sample();
+        let sample = sample(&[]);
         let mut uncommented = String::new();
         let mut unset = Vec::new();
         for line in sample.lines() {
@@ -122,6 +111,29 @@ mod tests {
             sample.parse::<toml::Table>().unwrap().values().map(|of| of.as_table().unwrap().len()).sum::<usize>(),
             0
         );
+    }
+
+    #[test]
+    fn what_is_set_is_in_force_in_the_sample_and_secrets_are_not_printed() {
+        let webhook = serde_json::json!({"name": "a", "url": "https://a.example/", "secret": HIDDEN, "path": ""});
+        let tree = serde_json::json!({"path": "tmp", "resources": "none", "other": null});
+        let set = [
+            ("history.trees", serde_json::json!([tree])),
+            ("listen.tls", "off".into()),
+            ("data.max_pages", 7.into()),
+            ("feed.webhooks", serde_json::json!([webhook])),
+            ("cassandra.password", HIDDEN.into()),
+        ];
+        let set = set.map(|(key, value)| Setting { key: key.to_owned(), value, origin: Origin::Flag });
+        let sample = sample(&set);
+        let parsed = serde_json::to_value(sample.parse::<toml::Table>().unwrap()).unwrap();
+        assert_eq!(parsed["history"], serde_json::json!({"trees": [{"path": "tmp", "resources": "none"}]}));
+        assert_eq!(parsed["listen"], serde_json::json!({"tls": "off"}));
+        assert_eq!(parsed["data"], serde_json::json!({"max_pages": 7}));
+        assert_eq!([&parsed["feed"], &parsed["cassandra"]], [&serde_json::json!({}); 2]);
+        for name in ["webhooks", "password"] {
+            assert!(sample.contains(&format!("# {name} is set, and not printed.")), "{sample}");
+        }
     }
 
     #[test]

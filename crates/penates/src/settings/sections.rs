@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use documented::DocumentedFields;
 use figment::Figment;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use server::Finding;
-use server::config::Config;
+use server::config::{Config, Described, described};
 use store_cassandra::{Address, CassandraSettings};
 use store_embedded::EmbeddedSettings;
 
@@ -72,6 +73,19 @@ impl Settings {
         sections
     }
 
+    /// What all sections and their settings mean.
+    pub fn described() -> Vec<Described> {
+        let mut sections = Config::described();
+        if let Some(store) = sections.iter_mut().find(|section| section.name == "store") {
+            store.settings.splice(..0, described::<Location>());
+            store.settings.extend(described::<EmbeddedSettings>());
+        }
+        let about = "How to reach a store in a Cassandra cluster.";
+        let cassandra = Described { name: "cassandra", about, settings: described::<CassandraSettings>() };
+        sections.insert(1, cassandra);
+        sections
+    }
+
     /// Opens the files that the settings name. Returns what is wrong with them.
     pub fn check_files(&self) -> Vec<Finding> {
         let mut findings = server::check_files(&self.server);
@@ -119,8 +133,9 @@ struct InStore<T> {
     store: T,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, DocumentedFields)]
 struct Location {
+    /// Data folder, or `cassandra://HOST[:PORT][,HOST…]/KEYSPACE`.
     path: PathBuf,
 }
 

@@ -2,24 +2,25 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
 
 use super::text;
 
 /// `[audit]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AuditConfig {
     /// How far the audit may lag before requests are refused.
     #[serde(with = "humantime_serde")]
     pub max_lag: Duration,
-    /// Whether changes and refusals are recorded, and whether the answer to a change waits for its
-    /// record.
+    /// Whether changes and refusals are recorded: changes before their answers (`awaited`), soon
+    /// after them (`queued`), or not at all (`off`).
     pub changes: AuditMode,
     /// Likewise for reads of resources of the repository. (Requests for text are always recorded.)
     pub resource_reads: AuditMode,
-    /// How long records are kept, or `forever`.
+    /// How long records are kept, an hour at least, or `forever`.
     #[serde(with = "text::keep")]
     pub keep: Option<Duration>,
 }

@@ -1,5 +1,6 @@
 //! `[auth]`
 
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 
 /// Who has a right.
@@ -13,10 +14,10 @@ pub enum Access {
 }
 
 /// `[auth]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AuthConfig {
-    /// Who may read: `open` or `token`.
+    /// Who may read: `open` (everyone) or `token` (clients with a token).
     pub read: Access,
     /// Who may change: `open` or `token`.
     pub write: Access,
@@ -24,8 +25,8 @@ pub struct AuthConfig {
     pub read_open_anywhere: bool,
     /// Allows open changes beyond loopback addresses.
     pub write_open_anywhere: bool,
-    /// The names of tokens with which `penates copy --follow` may read the whole store over a
-    /// network. It includes the audit and the hashes of tokens.
+    /// The names of tokens with which another site may [follow](operations.md#a-following-site) the
+    /// whole store over a network, the audit and the hashes of tokens included.
     pub copy: Vec<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use door_data::DataSettings;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub enum OnDamage {
 }
 
 /// `[data]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataConfig {
     /// A second path of the data door, besides `/`; empty: none.
@@ -34,9 +35,9 @@ pub struct DataConfig {
     /// Most volumes, and pages by number, that one request may name, existing or not, because each
     /// takes memory; 0: no limit.
     pub ids_max: u64,
-    /// Whether a bulk POST creates a selection, through which it can be resumed.
+    /// Whether a bulk `POST` creates a selection, through which it can be resumed.
     pub post_selection: bool,
-    /// What to do about damage found while streaming.
+    /// What to do about damage found while streaming: `break` or `report`.
     pub on_damage: OnDamage,
     /// Most bytes of a form or a list of ids.
     #[serde(with = "text::size")]
@@ -44,7 +45,7 @@ pub struct DataConfig {
     /// Most bytes of an imported volume's ZIP.
     #[serde(with = "text::size")]
     pub import_max: u64,
-    /// Most selections of one token, or one address without a token; 0: no limit.
+    /// Most selections of one token, or of one address without a token; 0: no limit.
     pub selections_max: u64,
     /// Default lifetime of a selection.
     #[serde(with = "humantime_serde")]

@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
 
 use super::WebhookConfig;
 
 /// `[feed]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FeedConfig {
-    /// How long changes are kept; zero: none are recorded.
+    /// How long changes are kept; `0s`: none are recorded.
     #[serde(with = "humantime_serde")]
     pub keep: Duration,
-    /// Consumers that may follow at the same time; a party may have as many as it leaves free.
+    /// Consumers of the stream at the same time; a token or address may have as many as it leaves
+    /// free.
     pub consumers_max: usize,
-    /// Whether events name the token with which a change was made. Needs level 7.
+    /// Whether events name the token with which a change was made.
     pub actors: bool,
-    /// Webhooks that get events.
+    /// Webhooks that get events, at most 64.
     pub webhooks: Vec<WebhookConfig>,
     /// Networks (`10.0.0.0/8`) that webhooks may be sent to besides the public Internet, also
     /// without TLS.

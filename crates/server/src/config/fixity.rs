@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use ::fixity::FixityOptions;
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 
 use super::text;
 
 /// `[fixity]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FixityConfig {
     /// Time from the beginning of a pass, which reads everything, to that of the next one, or

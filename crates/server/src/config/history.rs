@@ -1,17 +1,19 @@
 //! `[history]`
 
+use documented::DocumentedFields;
 use heads::{History, HistoryTrees, Keep, ResourcePath};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, refused};
 
 /// `[history]`: `all`, `none`, how many (`10`), or for how long (`30days`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HistoryConfig {
-    /// Versions of resources of the repository.
+    /// Versions of resources of the repository: `all`, `none`, how many (`10`), or for how long
+    /// (`30days`).
     pub resources: Keep,
-    /// Versions of volumes.
+    /// Versions of volumes, likewise.
     pub volumes: Keep,
     /// Trees of the repository of which more or fewer versions are kept than of other resources.
     pub trees: Vec<TreeConfig>,

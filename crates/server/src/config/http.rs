@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 
 use crate::proxies::ProxyFields;
 
 /// `[http]`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HttpConfig {
     /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`:
@@ -20,11 +21,12 @@ pub struct HttpConfig {
     /// The proxies whose word counts on who asks: addresses and networks (`10.0.0.0/8`), and `unix`
     /// for all that connect to a Unix socket.
     pub trusted_proxies: Vec<String>,
-    /// The fields that those proxies write: `x-forwarded` or `forwarded`.
+    /// The fields that those proxies write: `x-forwarded`, or `forwarded` (RFC 7239).
     pub proxy_fields: ProxyFields,
-    /// The path below which all routes are; empty: `/`.
+    /// The path below which all routes are, such as `/penates`; empty: `/`.
     pub base_path: String,
-    /// For how long browsers use HTTPS only (HTTP Strict Transport Security).
+    /// For how long browsers use HTTPS only (HTTP Strict Transport Security): a time, `off`, or
+    /// `auto`: 180 days if `listen.redirect` is set, and otherwise not at all.
     pub hsts: Hsts,
 }
 

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use door_ldp::{ExternalPrefix, LdpSettings, SearchSettings};
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ pub enum DefaultModel {
 const TRANSACTION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3_600);
 
 /// `[ldp]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LdpConfig {
     /// Path of the repository.
@@ -48,17 +49,17 @@ pub struct LdpConfig {
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
-    /// How long a transaction lasts after it was begun or renewed.
+    /// How long a transaction lasts after it was begun or renewed, `1s` to `1day`.
     #[serde(with = "humantime_serde")]
     pub transaction_timeout: Duration,
     /// Most operations of a transaction.
     pub transaction_operations_max: usize,
-    /// Most bytes of descriptions and of small contents that a transaction stages.
+    /// Most bytes of descriptions and of contents up to 16 KiB that a transaction stages.
     #[serde(with = "text::size")]
     pub transaction_bytes_max: u64,
     /// Most transactions that are open at once, about.
     pub transactions_max: u64,
-    /// Most of them that one client has open, about.
+    /// Most of them that one token or address has open, about.
     pub transactions_per_client: u64,
     /// Prefixes of addresses (`https://example.org/scans/`, `file:///srv/scans/`) whose content may
     /// be stored elsewhere; none: it may not.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
 
 use super::text;
 
 /// `[limits]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsConfig {
     /// Concurrent connections, if the limit of descriptors allows them; further ones wait.
@@ -21,13 +22,14 @@ pub struct LimitsConfig {
     /// Longest pause within the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_pause: Duration,
-    /// Least bytes per second of a body, averaged over each `body_pause` in which the server waits
-    /// for it; 0: any.
+    /// Least bytes per second of a body, averaged over each `limits.body_pause` in which the server
+    /// waits for it; 0: any.
     #[serde(with = "text::size")]
     pub body_rate: u64,
     /// Requests per second of one token or address, in the long run; 0: any.
     pub request_rate: u32,
-    /// How many requests of one token or address may come at once, before `request_rate` counts.
+    /// How many requests of one token or address may come at once, before `limits.request_rate`
+    /// counts.
     pub request_burst: u32,
     /// Requests of one token or address at once, until their responses end; 0: any.
     pub requests_at_once: u32,
@@ -35,14 +37,15 @@ pub struct LimitsConfig {
     #[serde(with = "text::size")]
     pub bytes_per_day: u64,
     /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
-    /// that finds too little waits a while and is then asked to retry. No token and no address
-    /// has more of it than it leaves free.
+    /// that finds too little waits a while and is then asked to retry. No token and no address has
+    /// more of it than it leaves free.
     #[serde(with = "text::size")]
     pub memory: u64,
     /// How long a client may take nothing of a response before the response ends.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
-    /// How long `/readyz` says no before the server stops accepting, if somebody asks it.
+    /// How long `/readyz` says no after a stop signal before the server accepts nothing more, if it
+    /// was asked within a minute.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
     /// How long responses may continue after a stop signal.

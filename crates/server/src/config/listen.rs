@@ -3,26 +3,27 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 
 use super::{ListenAddress, text};
 
 /// `[listen]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListenConfig {
-    /// Address or Unix socket (`unix:PATH`) of plain HTTP (HTTP/1.1 and HTTP/2), or `off`.
+    /// Address of plain HTTP (HTTP/1.1 and HTTP/2), `unix:` and the path of a socket, or `off`.
     #[serde(with = "text::address")]
     pub http: Option<ListenAddress>,
     /// Who may open that socket: the mode of its file.
     #[serde(with = "text::mode")]
     pub http_mode: u32,
-    /// Whether connections to `http` begin with the PROXY protocol.
+    /// Whether connections to `listen.http` begin with the PROXY protocol.
     pub http_proxy_protocol: bool,
     /// Address of HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub tls: Option<SocketAddr>,
-    /// Whether connections to `tls` and `redirect` begin with the PROXY protocol.
+    /// Whether connections to `listen.tls` and `listen.redirect` begin with the PROXY protocol.
     pub tls_proxy_protocol: bool,
     /// Address at which HTTP is redirected to HTTPS, or `off`.
     #[serde(with = "text::address")]

@@ -1,5 +1,6 @@
 //! `[log]`
 
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -17,12 +18,13 @@ pub enum LogFormat {
 }
 
 /// `[log]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogConfig {
-    /// Format of lines.
+    /// Format of lines: `text` (for people) or `json` (one object per line).
     pub format: LogFormat,
-    /// What is logged: a level, or directives of `tracing-subscriber` such as `info,server=debug`.
+    /// What is logged: a level (`trace`, `debug`, `info`, `warn`, `error`, `off`), or directives of
+    /// `tracing-subscriber` such as `info,server=debug`.
     pub level: String,
 }
 

@@ -1,12 +1,18 @@
 //! The settings of the server, in sections, with defaults. Where the store is, and the settings of
 //! its engine, are not among them: the program that opens the store adds those, and reads all of
-//! them from files, environment and flags. `docs/configuration.md` lists them.
+//! them from files, environment and flags.
+//!
+//! The comment of a field is what the reference of the configuration says of it
+//! (`docs/configuration.md`, which `cargo xtask configuration` writes): it explains the setting to
+//! an administrator. One of a setting that is newer than version 0.1.0 ends with its version:
+//! "Since 0.2.0."
 
 mod address;
 mod audit;
 mod auth;
 mod check;
 mod data;
+mod described;
 mod feed;
 mod fixity;
 mod history;
@@ -22,6 +28,7 @@ mod telemetry;
 mod text;
 mod webhooks;
 
+use documented::DocumentedFields;
 use heads::{History, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -30,6 +37,7 @@ pub use address::ListenAddress;
 pub use audit::{AuditConfig, AuditMode};
 pub use auth::{Access, AuthConfig};
 pub use data::{DataConfig, OnDamage};
+pub use described::{Described, described};
 pub use feed::FeedConfig;
 pub use fixity::FixityConfig;
 pub use history::{HistoryConfig, TreeConfig};
@@ -48,10 +56,10 @@ pub use webhooks::WebhookConfig;
 pub use crate::proxies::ProxyFields;
 
 /// All settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// How the store is used, and how long superseded data is kept.
+    /// Where the data is, and how long superseded data is kept.
     pub store: StoreConfig,
     /// Which superseded versions are kept.
     pub history: HistoryConfig,

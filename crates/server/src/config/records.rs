@@ -3,35 +3,40 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text;
 
 /// `[records]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordsConfig {
-    /// Address of the Redis protocol, or `off`.
+    /// Address of the Redis protocol, such as `127.0.0.1:6379`, or `off`.
     #[serde(with = "text::address")]
     pub listen: Option<SocketAddr>,
     /// Whether the server goes on without that port if another program has it. It is no setting.
     #[serde(skip)]
     pub gives_way: bool,
-    /// Whether that address speaks TLS, with the certificate of HTTPS.
+    /// Whether that address speaks TLS, with the certificate of HTTPS (`listen.tls_cert`).
     pub tls: bool,
-    /// Whether connections begin with the PROXY protocol.
+    /// Whether connections to that address begin with the PROXY protocol.
     pub proxy_protocol: bool,
-    /// How records change.
+    /// How records change: `atomic`, or on Cassandra `fast`: the last write of an attribute wins
+    /// ([Mode fast](records.md#mode-fast)).
     pub mode: ::records::Mode,
-    /// What an acknowledged change survives.
+    /// What an acknowledged change survives: `sync` (a power failure), or `every` and a time from
+    /// 1ms to 10s ([Durability](records.md#durability)).
     pub durability: RecordsDurability,
-    /// What is read after a start, before the server is ready.
+    /// What is read after a start, before `/readyz` says yes: nothing (`off`), the records that
+    /// were asked for most (`hottest`), or `all` ([After a restart](records.md#after-a-restart)).
     pub warm: Warm,
     /// The longest time that this may take.
     #[serde(with = "humantime_serde")]
     pub warm_max: Duration,
-    /// How long a command may take, unless its connection asks for another time.
+    /// How long a command may take, unless its connection asks for another time
+    /// (`PENATES.DEADLINE`).
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
     /// The longest time that a connection may ask for.

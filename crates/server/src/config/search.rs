@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use door_ldp::SearchSettings;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, refused};
 
 /// `[search]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchConfig {
     /// Whether this server keeps the search index up to date. One of several servers does it.

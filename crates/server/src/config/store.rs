@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
 
 /// `[store]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreConfig {
-    /// How long condemned data is kept; longer than `plan_life` and `clock_skew_max` together.
+    /// How long condemned data is kept before it is removed: longer than `store.plan_life` and
+    /// `store.clock_skew_max` together.
     #[serde(with = "humantime_serde")]
     pub grace: Duration,
     /// How long a bulk response may read the revisions that it began with.
     #[serde(with = "humantime_serde")]
     pub plan_life: Duration,
-    /// The greatest difference between two servers' clocks.
+    /// The greatest difference between the clocks of two servers.
     #[serde(with = "humantime_serde")]
     pub clock_skew_max: Duration,
     /// Deadline of one call of the store.
@@ -23,7 +25,7 @@ pub struct StoreConfig {
     pub call_timeout: Duration,
     /// DEFLATE level of the frames that an import makes, 1 to 9.
     pub frame_level: u8,
-    /// Time between passes that collect superseded data and sweep ended selections.
+    /// Time between passes that collect superseded data and end selections.
     #[serde(with = "humantime_serde")]
     pub sweep_interval: Duration,
 }

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, refused};
 
 /// `[telemetry]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryConfig {
-    /// Address of a collector that takes OTLP over HTTP, without `/v1/traces`. By default nothing
-    /// is sent.
+    /// Address of a collector that takes OTLP over HTTP, for example `http://127.0.0.1:4318`,
+    /// without `/v1/traces`, user and password. By default nothing is sent.
     pub otlp: Option<String>,
     /// How often metrics are sent.
     #[serde(with = "humantime_serde")]
