@@ -15,7 +15,7 @@
 //!   `study.rs` keep them.
 //! - `stats/`: statistics; `analysis.rs`: what the runs say, and `union.rs`: the best values of them;
 //!   `recommend.rs`: what follows, with `change.rs`, `defaults.rs` and `caveats.rs`; `report/` shows it,
-//!   and `apply.rs` sets what a running node takes.
+//!   `apply.rs` sets what a running node takes, and `yaml.rs` changes an operator's `cassandra.yaml`.
 //!
 //! The crate knows nothing of Penates.
 
@@ -47,3 +47,4 @@ pub mod sync;
 pub mod union;
 pub mod value;
 pub mod workload;
+pub mod yaml;

@@ -1,8 +1,9 @@
 //! `penates lab`: whole studies of a made-up node, and the end of a real one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -96,6 +97,64 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
     let args = ["apply", "--folder", "study", "--workload", "reads", "--cql", "127.0.0.1:1", "--jmx", "127.0.0.1:1"];
     let refused = lab(here, &args).ends_with(2);
     assert!(refused.stderr.contains("no workload reads"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    plan(here, 4);
+    lab(here, &["run", "plan.toml", "--folder", "study", "--simulated"]).ends_with(0);
+    let before = "# Ours.\ncluster_name: 'Shop'\n\n# As fast as the disks.\ncompaction_throughput: 16MiB/s  # 2024\n\
+                  seed_provider:\n    - class_name: SimpleSeedProvider\n";
+    let file = here.join("cassandra.yaml");
+    fs::write(&file, before).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let recommend = |more: &[&str]| {
+        let args = ["recommend", "--folder", "study", "--workload", "writes", "--yaml", "cassandra.yaml"];
+        lab(here, &[&args, more].concat())
+    };
+    let printed = recommend(&[]).ends_with(0);
+    let expected = "\
+--- cassandra.yaml
++++ cassandra.yaml
+@@ -2,6 +2,6 @@
+ cluster_name: 'Shop'
+ 
+ # As fast as the disks.
+-compaction_throughput: 16MiB/s  # 2024
++compaction_throughput: 32MiB/s  # 2024
+ seed_provider:
+     - class_name: SimpleSeedProvider
+";
+    assert_eq!(printed.text(), expected);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before, "it changes nothing by itself");
+
+    let written = recommend(&["--write"]).ends_with(0);
+    assert_eq!(written.text(), expected);
+    let after = fs::read_to_string(&file).unwrap();
+    assert_eq!(after, before.replace("16MiB/s", "32MiB/s"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    let named = |folder: &Path, prefix: &str| {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix)).collect::<Vec<_>>()
+    };
+    let copies = named(here, "cassandra.yaml.before-");
+    assert_eq!(copies.len(), 1);
+    assert_eq!(fs::read_to_string(&copies[0]).unwrap(), before);
+    let again = recommend(&["--write"]).ends_with(0);
+    assert!(again.text().is_empty() && again.stderr.contains("has all of it already"), "{}", again.stderr);
+
+    // The way back, by the program that operators use.
+    let back = named(&here.join("study"), "undo-writes-").pop().unwrap();
+    let mut patch = Command::new("patch");
+    patch.args(["-p0", "--input"]).arg(back).current_dir(here);
+    assert!(patch.output().unwrap().status.success());
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+
+    fs::write(&file, "compaction_throughput: 1MiB/s\ncompaction_throughput: 2MiB/s\n").unwrap();
+    let refused = recommend(&["--write"]).ends_with(2);
+    assert!(refused.stderr.contains("is there twice, in lines 1 and 2"), "{}", refused.stderr);
 }
 
 #[test]

@@ -86,7 +86,8 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     }
 }
 
-fn recommended(study: &Study, workload: &str) -> anyhow::Result<Setting> {
+/// The setting that a study recommends for a workload.
+pub(super) fn recommended(study: &Study, workload: &str) -> anyhow::Result<Setting> {
     let report = Report::of(study);
     let found = report.recommendations.into_iter().find(|recommendation| recommendation.workload == workload);
     let Some(found) = found else {

@@ -2,6 +2,7 @@
 
 mod apply;
 mod plan;
+mod recommend;
 mod report;
 mod run;
 
@@ -37,6 +38,9 @@ enum Action {
     Resume(run::ResumeArgs),
     /// Print what a study shows so far, and write its page.
     Report(report::ReportArgs),
+    /// Print what a study recommends as a difference to your node's `cassandra.yaml`, or change the
+    /// file. Comments, order and all other keys stay.
+    Recommend(recommend::RecommendArgs),
     /// Set on a running node what a study recommends, as far as it takes that without a restart.
     Apply(apply::ApplyArgs),
 }
@@ -113,6 +117,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         Action::Run(args) => run::run(args).await,
         Action::Resume(args) => run::resume(args).await,
         Action::Report(args) => report::run(&args),
+        Action::Recommend(args) => recommend::run(&args),
         Action::Apply(args) => apply::run(args).await.context("applying"),
     }
 }

@@ -1,0 +1,393 @@
+//! Changes keys of an operator's own `cassandra.yaml`, line by line: comments, order and all other
+//! keys stay as they are.
+//!
+//! Only keys at the top with one plain value are changed. What a line-based change could break is
+//! refused: keys with a list or a map below them, values over several lines, and keys that are there
+//! twice.
+
+use similar::TextDiff;
+use thiserror::Error;
+
+use crate::catalogue;
+use crate::factor::{Applied, Setting};
+use crate::plan::Plan;
+use crate::sync;
+
+/// What is to be done to a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    /// Keys with their values.
+    pub set: Vec<(String, String)>,
+    /// Keys that have to go, if they are there: earlier names, and those of another mode.
+    pub delete: Vec<String>,
+    /// Factors of the setting that are not in this file: options of tables and of Java.
+    pub elsewhere: Vec<String>,
+}
+
+/// Why a file is not changed. Lines count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum YamlError {
+    /// Not keys, one a line.
+    #[error(
+        "line {0} does not begin a key, a comment or an entry of a list: only files with one key a line are changed"
+    )]
+    NoKey(usize),
+    /// A second document.
+    #[error("line {0} begins another document")]
+    Documents(usize),
+    /// A key that is there twice.
+    #[error("{key} is there twice, in lines {first} and {second}: delete one")]
+    Twice {
+        /// The key.
+        key: String,
+        /// Its first line.
+        first: usize,
+        /// Its second line.
+        second: usize,
+    },
+    /// A key whose value is more than one plain value.
+    #[error("{key} (line {line}) has no plain value on its line: change it by hand")]
+    Nested {
+        /// The key.
+        key: String,
+        /// Its line.
+        line: usize,
+    },
+    /// A value that is not written on one line.
+    #[error("{0:?} is no value for a line of YAML")]
+    Value(String),
+}
+
+/// A line at the top that is a key.
+struct Key<'a> {
+    name: &'a str,
+    /// The number of its line, from 0.
+    at: usize,
+    /// What follows the colon.
+    rest: &'a str,
+    /// Whether other lines belong to it.
+    has_more: bool,
+}
+
+/// What a setting needs of `cassandra.yaml`.
+pub fn edits(plan: &Plan, setting: &Setting) -> Edits {
+    let mut edits = Edits::default();
+    for (name, value) in &setting.0 {
+        let applied = plan.factor(name).map(crate::factor::Factor::applied);
+        match (applied, sync::keys(value).filter(|_| name == sync::NAME)) {
+            (Some(Applied::Restart | Applied::Live), Some(keys)) => {
+                edits.set.extend(keys.set.into_iter().map(|(key, value)| (key.to_owned(), value)));
+                edits.delete.extend(keys.delete.into_iter().map(str::to_owned));
+            }
+            (Some(Applied::Restart | Applied::Live), None) => {
+                edits.set.push((name.clone(), value.clone()));
+                edits.delete.extend(catalogue::old_name(name).map(str::to_owned));
+            }
+            (Some(Applied::Table | Applied::Heap | Applied::Jvm), _) => edits.elsewhere.push(name.clone()),
+            (None, _) => {}
+        }
+    }
+    edits
+}
+
+/// The text of a file with the edits made.
+///
+/// # Errors
+/// A line-based change could break the file. Nothing of it is changed then.
+pub fn edited(text: &str, edits: &Edits) -> Result<String, YamlError> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let keys = keys(&lines)?;
+    let ending = if lines.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
+    let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    let mut added = Vec::new();
+    for name in &edits.delete {
+        if let Some(key) = plain(&keys, name)? {
+            changed[key.at].clear();
+        }
+    }
+    for (name, value) in &edits.set {
+        let value = written(value)?;
+        let Some(key) = plain(&keys, name)? else {
+            let line = format!("{name}: {value}{ending}");
+            match commented(&lines, name) {
+                Some(at) => changed[at] = with_ending(lines[at], ending) + &line,
+                None => added.push(line),
+            }
+            continue;
+        };
+        let (_, behind) = split(key.rest).ok_or_else(|| nested(key))?;
+        changed[key.at] = format!("{name}: {value}{behind}");
+    }
+    let mut text = changed.concat();
+    if !added.is_empty() && !text.is_empty() {
+        text = with_ending(&text, ending);
+    }
+    Ok(text + &added.concat())
+}
+
+/// The difference of two texts of a file, as `patch` takes it; empty if there is none.
+pub fn diff(name: &str, before: &str, after: &str) -> String {
+    TextDiff::from_lines(before, after).unified_diff().header(name, name).to_string()
+}
+
+fn with_ending(line: &str, ending: &str) -> String {
+    if line.ends_with('\n') { line.to_owned() } else { format!("{line}{ending}") }
+}
+
+/// All keys at the top.
+fn keys<'a>(lines: &[&'a str]) -> Result<Vec<Key<'a>>, YamlError> {
+    let mut keys: Vec<Key<'_>> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let content = line.trim_end();
+        if content.is_empty() || content.trim_start().starts_with('#') {
+            continue;
+        }
+        // An entry of a list may be as far left as the key above it.
+        if line.starts_with([' ', '\t']) || content == "-" || content.starts_with("- ") {
+            keys.last_mut().ok_or(YamlError::NoKey(at + 1))?.has_more = true;
+        } else if content == "---" {
+            if !keys.is_empty() {
+                return Err(YamlError::Documents(at + 1));
+            }
+        } else {
+            let (name, rest) = line.split_once(':').ok_or(YamlError::NoKey(at + 1))?;
+            let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if !is_name || !rest.starts_with(char::is_whitespace) && !rest.is_empty() {
+                return Err(YamlError::NoKey(at + 1));
+            }
+            keys.push(Key { name, at, rest, has_more: false });
+        }
+    }
+    Ok(keys)
+}
+
+/// The key of a name, if it is there once and can be changed.
+fn plain<'a, 'b>(keys: &'b [Key<'a>], name: &str) -> Result<Option<&'b Key<'a>>, YamlError> {
+    let mut found = keys.iter().filter(|key| key.name == name);
+    let Some(key) = found.next() else { return Ok(None) };
+    if let Some(second) = found.next() {
+        return Err(YamlError::Twice { key: name.to_owned(), first: key.at + 1, second: second.at + 1 });
+    }
+    match key.has_more || split(key.rest).is_none() {
+        true => Err(nested(key)),
+        false => Ok(Some(key)),
+    }
+}
+
+fn nested(key: &Key<'_>) -> YamlError {
+    YamlError::Nested { key: key.name.to_owned(), line: key.at + 1 }
+}
+
+/// The value on the line of a key, and what is behind it: spaces, a comment, the end of the line.
+/// `None` if the value is not plain.
+fn split(rest: &str) -> Option<(&str, &str)> {
+    let value = rest.trim_start_matches([' ', '\t']);
+    if value.starts_with(['|', '>', '{', '[', '&', '*', '!', '%', '@', '`']) {
+        return None;
+    }
+    let end = match value.chars().next() {
+        Some(quote @ ('"' | '\'')) => {
+            // A quote within the value would need more than this.
+            let inner = &value[1..];
+            let end = inner.find(quote)? + 2;
+            let behind = value[end..].trim_start_matches([' ', '\t']);
+            let is_end = behind.trim().is_empty() || behind.starts_with('#') && behind.len() < value[end..].len();
+            is_end.then_some(end)?
+        }
+        Some('#') => 0,
+        _ => {
+            let comment = value.find(" #").or_else(|| value.find("\t#")).unwrap_or(value.len());
+            value[..comment].trim_end().len()
+        }
+    };
+    // Where the value is empty, a comment needs a space in front of it.
+    let behind = if end == 0 { rest } else { &value[end..] };
+    Some((&value[..end], behind))
+}
+
+/// The line in which a key is a comment, if there is one such line: the new line is put below it.
+fn commented(lines: &[&str], name: &str) -> Option<usize> {
+    let is_it = |line: &&str| {
+        let Some(comment) = line.strip_prefix('#') else { return false };
+        comment.trim_start_matches(' ').strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))
+    };
+    let mut found = lines.iter().enumerate().filter(|(_, line)| is_it(line));
+    let (at, _) = found.next()?;
+    let below = lines.get(at + 1).map_or("", |line| line.trim_end());
+    // Comments below it may be a list that belongs to it.
+    (found.next().is_none() && !below.starts_with("#  ") && !below.starts_with([' ', '\t'])).then_some(at)
+}
+
+/// A value on a line of YAML.
+fn written(value: &str) -> Result<String, YamlError> {
+    if value.is_empty() || value.trim() != value || value.contains(char::is_control) {
+        return Err(YamlError::Value(value.to_owned()));
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+".contains(c);
+    match value.chars().all(|c| is_plain(c) || c == '-') && value.starts_with(is_plain) {
+        true => Ok(value.to_owned()),
+        false => Ok(format!("'{}'", value.replace('\'', "''"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Shaped like the file of a distribution.
+    const FILE: &str = "\
+# Cassandra storage config YAML
+
+cluster_name: 'Shop'   # of the shop
+
+# Triggers a flush.
+# memtable_heap_space: 2048MiB
+# memtable_offheap_space: 2048MiB
+
+hinted_handoff_disabled_datacenters:
+#    - DC1
+    - DC2
+seed_provider:
+- class_name: org.apache.cassandra.locator.SimpleSeedProvider
+  parameters:
+      - seeds: \"127.0.0.1:7000\"
+
+concurrent_reads: 32
+concurrent_writes:    32 # as many as reads
+initial_token:
+compaction_throughput_mb_per_sec: 64
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+data_file_directories: [/data]
+";
+
+    fn set(pairs: &[(&str, &str)]) -> Edits {
+        let set = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Edits { set, ..Edits::default() }
+    }
+
+    /// The lines that are new, and those that are gone.
+    fn changed(before: &str, edits: &Edits) -> (Vec<String>, Vec<String>) {
+        let after = edited(before, edits).unwrap();
+        let diff = diff("cassandra.yaml", before, &after);
+        let with = |sign: char, header: &str| {
+            let lines = diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(header));
+            lines.map(|line| line[1..].to_owned()).collect()
+        };
+        (with('+', "+++"), with('-', "---"))
+    }
+
+    #[test]
+    fn only_the_lines_of_the_keys_change_and_their_comments_stay() {
+        let edits = set(&[("concurrent_writes", "128"), ("concurrent_reads", "64"), ("initial_token", "0")]);
+        let (new, old) = changed(FILE, &edits);
+        assert_eq!(new, ["concurrent_reads: 64", "concurrent_writes: 128 # as many as reads", "initial_token: 0"]);
+        assert_eq!(old, ["concurrent_reads: 32", "concurrent_writes:    32 # as many as reads", "initial_token:"]);
+        assert_eq!(edited(FILE, &set(&[("concurrent_reads", "32")])).unwrap(), FILE);
+        assert_eq!(diff("cassandra.yaml", FILE, FILE), "");
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_goes_below_its_comment_or_to_the_end() {
+        let after = edited(FILE, &set(&[("memtable_heap_space", "1GiB"), ("trickle_fsync", "true")])).unwrap();
+        assert!(
+            after.contains("# memtable_heap_space: 2048MiB\nmemtable_heap_space: 1GiB\n# memtable_offheap"),
+            "{after}"
+        );
+        assert!(after.ends_with("data_file_directories: [/data]\ntrickle_fsync: true\n"), "{after}");
+        let unended = edited("a: 1", &set(&[("b", "2")])).unwrap();
+        assert_eq!(unended, "a: 1\nb: 2\n");
+        assert_eq!(edited("", &set(&[("b", "2")])).unwrap(), "b: 2\n");
+        assert_eq!(edited("# b: 1", &set(&[("b", "2")])).unwrap(), "# b: 1\nb: 2\n");
+    }
+
+    #[test]
+    fn earlier_names_and_keys_of_another_mode_are_deleted() {
+        let Edits { set, delete, .. } = edits_of(&[("commitlog_sync", "batch"), ("compaction_throughput", "32MiB/s")]);
+        let (new, old) = changed(FILE, &Edits { set, delete, ..Edits::default() });
+        assert_eq!(new, ["commitlog_sync: batch", "compaction_throughput: 32MiB/s"]);
+        let gone =
+            ["compaction_throughput_mb_per_sec: 64", "commitlog_sync: periodic", "commitlog_sync_period: 10000ms"];
+        assert_eq!(old, gone);
+    }
+
+    fn edits_of(setting: &[(&str, &str)]) -> Edits {
+        let plan = crate::preset::find("thesis", crate::preset::Scale::default()).unwrap();
+        let mut plan = plan;
+        let factor = |name: &str, value: &str| {
+            serde_json::from_value(serde_json::json!({"name": name, "values": [value]})).unwrap()
+        };
+        plan.factors = setting.iter().map(|(name, value)| factor(name, value)).collect();
+        edits(&plan, &Setting::of(setting.iter().map(|(name, value)| (*name, Some(*value)))))
+    }
+
+    #[test]
+    fn options_of_tables_and_of_java_are_elsewhere() {
+        let edits = edits_of(&[("heap", "2048"), ("compression", "{'enabled': 'false'}"), ("concurrent_reads", "64")]);
+        assert_eq!(edits.elsewhere, ["compression", "heap"]);
+        assert_eq!(edits.set, [("concurrent_reads".to_owned(), "64".to_owned())]);
+    }
+
+    #[test]
+    fn the_way_back_leads_back_to_each_byte() {
+        for text in [FILE.to_owned(), FILE.replace('\n', "\r\n"), FILE.trim_end().to_owned()] {
+            let edits = edits_of(&[("commitlog_sync", "group:5ms"), ("key_cache_size", "100MiB")]);
+            let after = edited(&text, &edits).unwrap();
+            assert_eq!(after.matches("\r\n").count() > 0, text.contains("\r\n"));
+            assert!(!after.contains("\r\n") || after.lines().count() == after.matches("\r\n").count());
+            // Edits that are made twice change nothing more.
+            assert_eq!(edited(&after, &edits).unwrap(), after);
+            let (there, back) = (diff("a", &text, &after), diff("a", &after, &text));
+            let count = |diff: &str, sign: char| diff.lines().filter(|line| line.starts_with(sign)).count();
+            assert_eq!((count(&there, '+'), count(&there, '-')), (count(&back, '-'), count(&back, '+')));
+        }
+    }
+
+    #[test]
+    fn what_a_line_cannot_say_is_refused_with_its_line() {
+        let refused = |text: &str, key: &str| edited(text, &set(&[(key, "1")])).unwrap_err();
+        let nested = |key: &str, line| YamlError::Nested { key: key.to_owned(), line };
+        assert_eq!(refused(FILE, "seed_provider"), nested("seed_provider", 12));
+        assert_eq!(
+            refused(FILE, "hinted_handoff_disabled_datacenters"),
+            nested("hinted_handoff_disabled_datacenters", 9)
+        );
+        assert_eq!(refused(FILE, "data_file_directories"), nested("data_file_directories", 23));
+        for value in ["|\n  text", "&a 1", "*a", "!!int 1", "\"a\\\"b\" c", "'a", "1\n  2"] {
+            assert_eq!(refused(&format!("a: 0\nkey: {value}\n"), "key"), nested("key", 2), "{value}");
+        }
+        let twice = YamlError::Twice { key: "a".to_owned(), first: 1, second: 3 };
+        assert_eq!(refused("a: 1\nb: 2\na: 3\n", "a"), twice);
+        for text in ["{\"a\": 1}\n", "\"a\": 1\n", "? a\n: 1\n", "a:1\n", "<<: *b\n", "  a: 1\n", "- a\n"] {
+            assert_eq!(refused(text, "a"), YamlError::NoKey(1), "{text}");
+        }
+        assert_eq!(refused("---\na: 1\n---\na: 2\n", "a"), YamlError::Documents(3));
+        edited("---\na: 1\n", &set(&[("a", "2")])).unwrap();
+    }
+
+    #[test]
+    fn a_value_that_is_not_plain_is_quoted() {
+        for (value, expected) in [("64MiB/s", "64MiB/s"), ("-1", "'-1'"), ("it's: x", "'it''s: x'"), ("a #b", "'a #b'")]
+        {
+            assert_eq!(written(value).unwrap(), expected);
+        }
+        for value in ["", " a", "a\nb: 1"] {
+            assert_eq!(written(value), Err(YamlError::Value(value.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_value_on_a_line_ends_before_its_comment() {
+        for (rest, expected) in [
+            (" 32\n", ("32", "\n")),
+            (" 32 # a\n", ("32", " # a\n")),
+            (" a#b\r\n", ("a#b", "\r\n")),
+            (" 'a # b' # c\n", ("'a # b'", " # c\n")),
+            ("\n", ("", "\n")),
+            (" # a\n", ("", " # a\n")),
+        ] {
+            assert_eq!(split(rest), Some(expected), "{rest:?}");
+        }
+    }
+}
