@@ -1,9 +1,11 @@
 //! The commands, and the arguments that several of them share.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
@@ -268,6 +270,19 @@ impl FromStr for Count {
             Ok(number) if (0.0..=1e15).contains(&number) => Ok(Self(number)),
             _ => Err("a number from 0 to 1e15 is needed, such as 5000 or 1e9".to_owned()),
         }
+    }
+}
+
+/// Bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate(pub NonZeroU64);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size: ByteSize = text.parse()?;
+        NonZeroU64::new(size.as_u64()).map(Self).ok_or_else(|| "at least one byte per second is needed".to_owned())
     }
 }
 

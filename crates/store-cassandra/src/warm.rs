@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use budget::Pace;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future, stream};
 use scylla::cluster::Node;
@@ -34,6 +35,8 @@ pub struct Warming {
     pub nodes: Vec<IpAddr>,
     /// The longest time that reading may take.
     pub longest: Duration,
+    /// The most bytes of keys and values per second that each node reads; 0: no limit.
+    pub bytes_per_second: u64,
 }
 
 /// What was read at one node.
@@ -45,6 +48,8 @@ pub struct WarmedNode {
     pub rows: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
     /// Why not everything was read; `None` if everything was.
     pub gap: Option<Gap>,
 }
@@ -77,7 +82,8 @@ impl CassandraStore {
             let nodes = nodes(&connected, &warming.nodes)?;
             let reader = |node| {
                 let (rows, bytes) = (AtomicU64::default(), AtomicU64::default());
-                NodeReader { connected: &connected, node, on_rows, rows, bytes }
+                let pace = Pace::new(warming.bytes_per_second);
+                NodeReader { connected: &connected, node, pace, on_rows, rows, bytes }
             };
             let readers: Vec<_> = nodes.into_iter().map(reader).collect();
             let keyspace = options.address.keyspace();
@@ -108,18 +114,20 @@ fn nodes(connected: &Connected, wanted: &[IpAddr]) -> StoreResult<Vec<Arc<Node>>
 
 /// Reads tables at one node, for some time at most.
 async fn read_for(at: &NodeReader<'_>, tables: &[Table], keyspace: &str, longest: Duration) -> StoreResult<WarmedNode> {
+    let begun = Instant::now();
     let gap = match tokio::time::timeout(longest, at.read_all(tables, keyspace)).await {
         Ok(gap) => gap?,
         Err(_) => Some(Gap::TimeOver),
     };
     let (rows, bytes) = (at.rows.load(Ordering::Relaxed), at.bytes.load(Ordering::Relaxed));
-    Ok(WarmedNode { node: at_node::address(&at.node), rows, bytes, gap })
+    Ok(WarmedNode { node: at_node::address(&at.node), rows, bytes, took: begun.elapsed(), gap })
 }
 
 /// Reads tables at one node.
 struct NodeReader<'a> {
     connected: &'a Connected,
     node: Arc<Node>,
+    pace: Pace,
     on_rows: &'a (dyn Fn(u64) + Sync),
     rows: AtomicU64,
     bytes: AtomicU64,
@@ -171,6 +179,7 @@ impl NodeReader<'_> {
             self.rows.fetch_add(rows, Ordering::Relaxed);
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             (self.on_rows)(rows);
+            self.pace.took(bytes).await;
             match next {
                 Some(next) => from = next,
                 None => return Ok(()),

@@ -17,7 +17,7 @@ use store::{
 use store_cassandra::testing::{DATACENTER, can_run, initialise_among_new_nodes, settings};
 use store_cassandra::{
     CassandraOptions, CassandraStore, ClassLevels, Compared, Comparing, Level, Levels, OnCompared, Replication,
-    Warming, WrongCopy,
+    WarmedNode, Warming, WrongCopy,
 };
 
 const TABLE: Table = Table::Objects;
@@ -176,7 +176,7 @@ impl OnCompared for Nothing {
 /// The nodes read as many rows as there are copies.
 async fn nodes_read_what_they_have_a_copy_of(nodes: &Three, keyspace: &str) {
     let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(nodes.address(keyspace)) };
-    let of = |nodes| Warming { tables: vec![Table::Records], nodes, longest: PATIENCE };
+    let of = |nodes| Warming { tables: vec![Table::Records], nodes, longest: PATIENCE, bytes_per_second: 0 };
     let counted = AtomicU64::default();
     let on_rows = |rows| {
         counted.fetch_add(rows, Ordering::Relaxed);
@@ -186,7 +186,8 @@ async fn nodes_read_what_they_have_a_copy_of(nodes: &Three, keyspace: &str) {
     let rows: u64 = warmed.iter().map(|node| node.rows).sum();
     assert_eq!((rows, counted.into_inner()), (2 * SPREAD.len() as u64, rows));
     let alone = CassandraStore::warm(&options, &of(vec![warmed[1].node.ip()]), &|_| {}).await.unwrap();
-    assert_eq!(alone, [warmed[1].clone()]);
+    let read = |node: &WarmedNode| (node.node, node.rows, node.bytes, node.gap.clone());
+    assert_eq!(alone.iter().map(read).collect::<Vec<_>>(), [read(&warmed[1])]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -121,6 +121,9 @@ fn a_node_reads_the_records_that_it_will_be_asked_for() {
     let address = node["node"].as_str().unwrap().split(':').next().unwrap();
     let there = keyspace.run(&["cluster", "warm", "--node", address, "--table", "objects"]).ends_with(0);
     assert!(there.text().contains(address) && there.text().contains("all was read"), "{}", there.text());
+    let slow = keyspace.run(&["cluster", "warm", "--rate", "400B", "--json"]).ends_with(0).json();
+    let expected = node["bytes"].as_f64().unwrap() / 400.0;
+    assert!(expected > 0.3 && slow["seconds"].as_f64().unwrap() >= expected, "{node} {slow}");
     let hurried = keyspace.run(&["cluster", "warm", "--longest", "0s"]).ends_with(0);
     assert!(hurried.text().contains("the time was over"), "{}", hurried.text());
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use store::Table;
 use store_cassandra::{CassandraStore, Gap, WarmedNode, Warming};
 
-use crate::cli::{OutputArgs, StoreArgs, table};
+use crate::cli::{OutputArgs, Rate, StoreArgs, table};
 use crate::exit::CliError;
 use crate::local;
 use crate::output::Output;
@@ -30,6 +30,10 @@ pub struct WarmArgs {
     /// The longest time that this may take.
     #[arg(long, value_name = "TIME", default_value = "10m")]
     longest: Duration,
+    /// The most that each node reads in a second, for example `20MiB` of keys and values [default: no
+    /// limit]
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<Rate>,
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
@@ -41,7 +45,8 @@ pub struct WarmArgs {
 /// Runs it.
 pub async fn run(args: WarmArgs) -> anyhow::Result<()> {
     let options = local::cassandra_options(&args.store, "has nodes")?;
-    let warming = Warming { tables: args.tables, nodes: args.nodes, longest: *args.longest };
+    let bytes_per_second = args.rate.map_or(0, |Rate(bytes)| bytes.get());
+    let warming = Warming { tables: args.tables, nodes: args.nodes, longest: *args.longest, bytes_per_second };
     let bar = progress::rows();
     let warmed = CassandraStore::warm(&options, &warming, &|rows| bar.inc(rows)).await.map_err(local::cannot_open)?;
     bar.finish_and_clear();
@@ -63,15 +68,18 @@ fn print(warmed: &[WarmedNode], form: OutputArgs) -> anyhow::Result<()> {
                 "node": node.node.to_string(),
                 "rows": node.rows,
                 "bytes": node.bytes,
+                "seconds": node.took.as_secs_f64(),
                 "complete": node.gap.is_none(),
                 "end": end(node),
             }))?;
         }
     } else {
-        let row =
-            |node: &WarmedNode| vec![node.node.to_string(), node.rows.to_string(), node.bytes.to_string(), end(node)];
+        let row = |node: &WarmedNode| {
+            let seconds = format!("{:.1}", node.took.as_secs_f64());
+            vec![node.node.to_string(), node.rows.to_string(), node.bytes.to_string(), seconds, end(node)]
+        };
         let rows: Vec<_> = warmed.iter().map(row).collect();
-        output.table(&["node", "rows", "bytes", "end"], &rows)?;
+        output.table(&["node", "rows", "bytes", "seconds", "end"], &rows)?;
     }
     output.finish()
 }

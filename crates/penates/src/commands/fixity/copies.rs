@@ -1,11 +1,8 @@
 //! `penates fixity copies`
 
-use std::num::NonZeroU64;
 use std::ops::ControlFlow;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytesize::ByteSize;
 use clap::Args;
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
@@ -13,7 +10,7 @@ use serde_json::json;
 use store::Table;
 use store_cassandra::{CassandraStore, Compared, Comparing, CopyFault, OnCompared, WrongCopy};
 
-use crate::cli::{OutputArgs, StoreArgs, table};
+use crate::cli::{OutputArgs, Rate, StoreArgs, table};
 use crate::exit::CliError;
 use crate::local;
 use crate::output::{Output, human_bytes};
@@ -38,19 +35,6 @@ pub struct CopiesArgs {
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
-}
-
-/// Bytes per second.
-#[derive(Clone, Copy, Debug)]
-struct Rate(NonZeroU64);
-
-impl FromStr for Rate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let size: ByteSize = text.parse()?;
-        NonZeroU64::new(size.as_u64()).map(Self).ok_or_else(|| "at least one byte per second is needed".to_owned())
-    }
 }
 
 /// Runs it.
