@@ -31,8 +31,9 @@ enum Chore {
     /// Install or find what tests need, run all tests, and list what did not run and why
     Test(test::Options),
     /// Run the tests that kill nodes, data centers and servers of Cassandra clusters, wait for a
-    /// change feed, or build a validator (minutes, 4 GB of memory)
-    Proofs,
+    /// change feed, build other programs or run the container (minutes, 4 GB of memory), and end
+    /// with a table of all of them (`proofs NAME`, `proofs --list`)
+    Proofs(proofs::Options),
     /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`),
     /// and check their promises
     Simulate(simulate::Options),
@@ -49,17 +50,17 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Make stores of both engines that every later program must read (`fixture NAME`)
     Fixture(fixture::Options),
-    /// Write tables of benches/RESULTS.md from the reports in benches/results
     /// Write the tables of docs/configuration.md and packaging/penates.toml from the settings in the
     /// code
     Configuration,
+    /// Write tables of benches/RESULTS.md from the reports in benches/results
     Results,
 }
 
 fn main() -> Result<()> {
     match Cli::parse().chore {
         Chore::Test(options) => test::run(&options),
-        Chore::Proofs => proofs::run(),
+        Chore::Proofs(options) => proofs::run(&options),
         Chore::Simulate(options) => simulate::run_seeds(&options),
         Chore::Conformance(options) => conformance::judge(&options),
         Chore::Lint => lint(),
@@ -67,8 +68,8 @@ fn main() -> Result<()> {
         Chore::Advisories => advisories::check(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Fixture(options) => fixture::make(&options),
-        Chore::Results => results::write(),
         Chore::Configuration => configuration::write(),
+        Chore::Results => results::write(),
     }
 }
 

@@ -2,49 +2,140 @@
 //! other programs: a validator, the packager of Debian packages, an earlier Penates. They are marked
 //! as ignored, so the usual run of all tests skips them.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, bail};
+use clap::Args;
 
 use crate::{cargo, tools};
 
-/// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 11] = [
-    ("store-cassandra", "copies", ""),
-    ("store-cassandra", "three_nodes", ""),
-    ("store-cassandra", "two_datacenters", ""),
-    ("penates", "cli", "proofs::three_nodes"),
-    ("penates", "cli", "proofs::two_datacenters"),
-    ("penates", "cli", "proofs::following"),
-    ("penates", "cli", "proofs::restored"),
-    ("penates", "cli", "proofs::rolling"),
-    ("penates", "cli", "proofs::rocfl"),
-    ("penates", "cli", "proofs::package"),
-    ("penates", "cli", "proofs::walk"),
-];
-
-/// The names of the proofs.
-pub fn names() -> Vec<String> {
-    let name =
-        |(package, program, names): (&str, &str, &str)| format!("{package}: {program} {names}").trim().to_owned();
-    PROOFS.map(name).to_vec()
+/// A test program with proofs.
+struct Proof {
+    package: &'static str,
+    program: &'static str,
+    /// The prefix of the names of the tests to run.
+    tests: &'static str,
 }
 
-/// Runs all of them, one after the other, so that each has the machine for itself. One run reports
-/// everything that fails.
-pub fn run() -> Result<()> {
-    tools::provide();
-    let mut failed = Vec::new();
-    for (package, program, names) in PROOFS {
+const fn proof(package: &'static str, program: &'static str, tests: &'static str) -> Proof {
+    Proof { package, program, tests }
+}
+
+const PROOFS: [Proof; 12] = [
+    proof("store-cassandra", "copies", ""),
+    proof("store-cassandra", "three_nodes", ""),
+    proof("store-cassandra", "two_datacenters", ""),
+    proof("penates", "cli", "proofs::three_nodes"),
+    proof("penates", "cli", "proofs::two_datacenters"),
+    proof("penates", "cli", "proofs::following"),
+    proof("penates", "cli", "proofs::restored"),
+    proof("penates", "cli", "proofs::rolling"),
+    proof("penates", "cli", "proofs::rocfl"),
+    proof("penates", "cli", "proofs::package"),
+    proof("penates", "cli", "proofs::container"),
+    proof("penates", "cli", "proofs::walk"),
+];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only the proofs whose names contain one of these
+    names: Vec<String>,
+    /// Print the names, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// What became of a proof.
+struct Ran {
+    name: String,
+    took: Duration,
+    /// `None`: it holds.
+    error: Option<String>,
+}
+
+impl Proof {
+    fn name(&self) -> String {
+        format!("{}: {} {}", self.package, self.program, self.tests).trim_end().to_owned()
+    }
+
+    fn run(&self) -> Ran {
         let mut tests = cargo();
-        tests.args(["test", "--locked", "-p", package, "--test", program, "--", names]);
+        // With the features of the workspace, so that nothing is built again.
+        tests.args(["test", "--locked", "--workspace", "--test", self.program, "--", self.tests]);
         tests.args(["--ignored", "--nocapture", "--test-threads=1"]);
         // A proof that cannot run here must fail.
         tests.env("CI", "true");
-        if let Err(error) = crate::run(&mut tests) {
-            failed.push(error.to_string());
-        }
+        let begun = Instant::now();
+        let error = crate::run(&mut tests).err().map(|error| error.to_string());
+        Ran { name: self.name(), took: begun.elapsed(), error }
     }
-    if !failed.is_empty() {
-        bail!("{} of {} failed: {}", failed.len(), PROOFS.len(), failed.join("; "));
+}
+
+/// The names of the proofs.
+pub fn names() -> Vec<String> {
+    PROOFS.iter().map(Proof::name).collect()
+}
+
+/// Runs proofs one after the other, so that each has the machine for itself. After a failure the
+/// others still run. A table at the end has all of them.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let is_meant = |proof: &&Proof| {
+        options.names.is_empty() || options.names.iter().any(|name| proof.name().contains(name.as_str()))
+    };
+    let proofs: Vec<_> = PROOFS.iter().filter(is_meant).collect();
+    if proofs.is_empty() {
+        bail!("there is no such proof; there are:\n{}", names().join("\n"));
     }
-    Ok(())
+    if options.list {
+        proofs.iter().for_each(|proof| println!("{}", proof.name()));
+        return Ok(());
+    }
+    tools::provide_for_proofs();
+    let ran: Vec<_> = proofs
+        .iter()
+        .map(|proof| {
+            println!("\n--- {}", proof.name());
+            proof.run()
+        })
+        .collect();
+    print!("\n{}", table(&ran));
+    match ran.iter().filter(|ran| ran.error.is_some()).count() {
+        0 => Ok(()),
+        failed => bail!("{failed} of {} failed", ran.len()),
+    }
+}
+
+fn table(ran: &[Ran]) -> String {
+    let width = ran.iter().map(|ran| ran.name.len()).max().unwrap_or_default();
+    let row = |Ran { name, took, error }: &Ran| {
+        let result = error.as_deref().unwrap_or("holds");
+        format!("{name:width$}  {:>6} s  {result}\n", took.as_secs())
+    };
+    ran.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_each_proof_with_its_time_and_its_result() {
+        let of = |name: &str, seconds, error: Option<&str>| {
+            let (name, error) = (name.to_owned(), error.map(str::to_owned));
+            Ran { name, took: Duration::from_secs(seconds), error }
+        };
+        let ran = [of("store: copies", 7, None), of("penates: cli proofs::walk", 1_234, Some("it ended with 101"))];
+        let expected = "store: copies                   7 s  holds\n\
+                        penates: cli proofs::walk    1234 s  it ended with 101\n";
+        assert_eq!(table(&ran), expected);
+    }
+
+    #[test]
+    fn the_proofs_have_different_names() {
+        let mut names = names();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 }

@@ -102,6 +102,17 @@ pub const TOOLS: [Tool; 16] = [
     },
 ];
 
+/// Those that only proofs need.
+const OF_PROOFS: [Tool; 2] = [
+    Tool { program: "podman", probe: Probe::Runs(&["--version"]), package: "podman", tests: "the container" },
+    Tool {
+        program: "runc",
+        probe: Probe::Runs(&["--version"]),
+        package: "runc",
+        tests: "the container, where control groups of both versions are in use",
+    },
+];
+
 impl Tool {
     /// Whether it is installed.
     pub fn is_there(&self) -> bool {
@@ -121,7 +132,17 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
 /// Finds the tools, installs missing ones if the system's package manager permits, and returns what
 /// is still missing.
 pub fn provide() -> Vec<&'static Tool> {
-    let missing = || TOOLS.iter().filter(|tool| !tool.is_there()).collect::<Vec<_>>();
+    provide_these(&TOOLS)
+}
+
+/// The same for proofs.
+pub fn provide_for_proofs() {
+    provide_these(&TOOLS);
+    provide_these(&OF_PROOFS);
+}
+
+fn provide_these(tools: &'static [Tool]) -> Vec<&'static Tool> {
+    let missing = || tools.iter().filter(|tool| !tool.is_there()).collect::<Vec<_>>();
     let wanted = missing();
     if wanted.is_empty() {
         return wanted;

@@ -1,7 +1,9 @@
 //! Proofs that `cargo xtask proofs` runs: with real servers on clusters of several Cassandra nodes,
 //! which die meanwhile, with a change feed that waits for a minute, and with programs that take
-//! minutes to build: a validator, the packager of Debian packages, an earlier Penates.
+//! minutes to build: a validator, the packager of Debian packages, an earlier Penates. One builds and
+//! runs the container.
 
+mod container;
 mod following;
 mod mix;
 mod older;
