@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::get;
 use http::{Method, StatusCode, header};
