@@ -12,7 +12,7 @@
 //! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
 //!   a real one.
 //! - `run.rs`: one run; `checks.rs`: what voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and
-//!   `study.rs` keep them.
+//!   `study.rs` keep them, `archive.rs` for ever.
 //! - `stats/`: statistics; `analysis.rs`: what the runs say, and `union.rs`: the best values of them;
 //!   `recommend.rs`: what follows, with `change.rs`, `defaults.rs` and `caveats.rs`; `report/` shows it,
 //!   `apply.rs` sets what a running node takes, and `yaml.rs` changes an operator's `cassandra.yaml`.
@@ -21,6 +21,7 @@
 
 pub mod analysis;
 pub mod apply;
+pub mod archive;
 pub mod catalogue;
 mod caveats;
 pub mod change;

@@ -137,6 +137,15 @@ impl Study {
         &self.lines
     }
 
+    /// The folder with the files of a run.
+    pub fn run_folder(&self, line: &Line) -> PathBuf {
+        self.folder_of(line.planned.number, line.attempt)
+    }
+
+    fn folder_of(&self, number: u32, attempt: u32) -> PathBuf {
+        self.folder.join("runs").join(format!("{number:05}-{attempt}"))
+    }
+
     /// What was measured, on what; empty before the first run.
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -229,7 +238,7 @@ impl OpenStudy {
     /// # Errors
     /// It cannot be made.
     pub fn run_folder(&self, number: u32, attempt: u32) -> Result<PathBuf, StudyError> {
-        let folder = self.study.folder.join("runs").join(format!("{number:05}-{attempt}"));
+        let folder = self.study.folder_of(number, attempt);
         // An attempt that was killed left it.
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return io_at(&folder, Err(error)),

@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use lab::analysis::analyse;
 use lab::apply::{ApplyError, State, Target};
@@ -16,6 +19,9 @@ use lab::plan::{Plan, Restart};
 use lab::recommend::recommend;
 use lab::rig::{Rig, RigError};
 use lab::study::OpenStudy;
+use lab::yaml::{Edits, YamlError, edited};
+use scylla::client::session_builder::SessionBuilder;
+use walkdir::WalkDir;
 
 /// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
 fn can_run() -> bool {
@@ -136,19 +142,84 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
     what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
     a_node_that_has_ended_is_started_again(&mut node, folder.path()).await;
+    a_node_starts_with_a_file_that_was_changed(folder.path()).await;
+}
+
+/// Kills the node, and returns its command line.
+fn kill(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        if line.contains(folder) && line.contains("CassandraDaemon") {
+            found = line.trim_end_matches('\0').split('\0').map(str::to_owned).collect();
+            let killed = Command::new("kill").arg("-KILL").arg(process.file_name()).status();
+            assert!(killed.unwrap().success());
+        }
+    }
+    assert!(!found.is_empty(), "the node runs");
+    found
+}
+
+/// A process that ends with the test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Cassandra reads what was changed line by line, and has it in force.
+async fn a_node_starts_with_a_file_that_was_changed(folder: &Path) {
+    let node = folder.join("node");
+    let spec = cluster::Cluster::spec_in(&node).unwrap().unwrap();
+    let cluster::Network::Fixed(network) = spec.network else { panic!("it has one") };
+    let cql = SocketAddr::from(([127, 0, network, 1], spec.ports.cql));
+    let files = WalkDir::new(&node).into_iter().map(|entry| entry.unwrap().into_path());
+    let file = files.into_iter().find(|path| path.ends_with("cassandra.yaml")).unwrap();
+    // The lab's own file is JSON, which is refused; with a key on each line it is like others.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let set = [("compaction_throughput", "32MiB/s"), ("concurrent_reads", "17"), ("commitlog_sync_period", "3000ms")];
+    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let edits = Edits { set, delete: vec!["auto_bootstrap".to_owned()], elsewhere: Vec::new() };
+    assert_eq!(edited(&text, &edits), Err(YamlError::NoKey(1)));
+    let keys: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert!(keys.contains_key("commitlog_sync_period") && keys.contains_key("auto_bootstrap"), "{keys:?}");
+    let lines: String = keys.iter().map(|(key, value)| format!("# About {key}.\n{key}: {value}\n")).collect();
+    let command = kill(folder);
+    std::fs::write(&file, edited(&lines, &edits).unwrap()).unwrap();
+    let log = std::fs::File::create(folder.join("changed.log")).unwrap();
+    let mut start = Command::new(&command[0]);
+    start.args(&command[1..]).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    let mut started = Started(start.spawn().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(300);
+    let settings = loop {
+        if let Some(settings) = settings_of(cql).await {
+            break settings;
+        }
+        let log = || std::fs::read_to_string(folder.join("changed.log")).unwrap();
+        assert!(started.0.try_wait().unwrap().is_none() && Instant::now() < deadline, "{}", log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let of = |name: &str| settings[name].as_str();
+    assert_eq!([of("compaction_throughput"), of("concurrent_reads")], ["32MiB/s", "17"]);
+    assert_eq!([of("commitlog_sync_period"), of("auto_bootstrap")], ["3000ms", "true"]);
+}
+
+/// All settings of a node, if it answers.
+async fn settings_of(cql: SocketAddr) -> Option<BTreeMap<String, String>> {
+    let session = SessionBuilder::new().known_node_addr(cql).build().await.ok()?;
+    let rows = session.query_unpaged("SELECT name, value FROM system_views.settings", ()).await.ok()?;
+    let rows = rows.into_rows_result().ok()?;
+    let rows = rows.rows::<(String, Option<String>)>().ok()?;
+    Some(rows.flatten().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
 async fn a_node_that_has_ended_is_started_again(node: &mut Node, folder: &Path) {
-    let folder = folder.to_str().unwrap();
-    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
-        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).into_owned();
-        line.contains(folder) && line.contains("CassandraDaemon")
-    });
-    for process in pids {
-        let killed = std::process::Command::new("kill").arg("-KILL").arg(process.file_name()).status();
-        assert!(killed.unwrap().success());
-    }
+    kill(folder);
     assert!(node.apply(&Setting::default(), Restart::WhenChanged).await.unwrap(), "it was started");
     assert!(!node.apply(&Setting::default(), Restart::EveryRun).await.unwrap(), "no run was made since");
     assert_eq!(node.read_back().await.unwrap()["compaction_throughput"], "64MiB/s");

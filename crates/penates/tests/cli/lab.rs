@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::export::is_valid;
 use crate::harness::{Ran, penates, wait_until};
 
 fn lab(folder: &Path, args: &[&str]) -> Ran {
@@ -155,6 +156,29 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     fs::write(&file, "compaction_throughput: 1MiB/s\ncompaction_throughput: 2MiB/s\n").unwrap();
     let refused = recommend(&["--write"]).ends_with(2);
     assert!(refused.stderr.contains("is there twice, in lines 1 and 2"), "{}", refused.stderr);
+}
+
+#[test]
+fn each_run_of_a_study_is_a_valid_bag_of_the_archive_which_later_runs_join() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    plan(here, 2);
+    lab(here, &["run", "plan.toml", "--folder", "study", "--simulated"]).ends_with(0);
+    let archive = || lab(here, &["archive", "--folder", "study", "--json"]).ends_with(0).json();
+    let runs = kept(here).len();
+    assert_eq!(archive(), serde_json::json!({"added": runs, "there": 0}));
+    let mut bags: Vec<_> = fs::read_dir(here.join("lab-runs")).unwrap().map(|bag| bag.unwrap().path()).collect();
+    bags.sort();
+    assert_eq!(bags.len(), runs);
+    assert!(is_valid(&bags[0]).unwrap(), "{}", bags[0].display());
+    let run: Value = serde_json::from_slice(&fs::read(bags[0].join("data/run.json")).unwrap()).unwrap();
+    assert!(bags.iter().all(|bag| bag.to_str().unwrap().contains("-compaction-")) && run["metrics"].is_object());
+    let plan = fs::read(here.join("study/plan.toml")).unwrap();
+    assert_eq!(fs::read(bags[0].join("data/plan.toml")).unwrap(), plan);
+    // One that is missing comes back; the others stay as they are.
+    fs::remove_dir_all(&bags[1]).unwrap();
+    assert_eq!(archive(), serde_json::json!({"added": 1, "there": runs - 1}));
+    assert!(is_valid(&bags[1]).unwrap(), "{}", bags[1].display());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `penates lab`
 
 mod apply;
+mod archive;
 mod plan;
 mod recommend;
 mod report;
@@ -43,6 +44,8 @@ enum Action {
     Recommend(recommend::RecommendArgs),
     /// Set on a running node what a study recommends, as far as it takes that without a restart.
     Apply(apply::ApplyArgs),
+    /// Add the runs of a study to an archive, each as a bag (BagIt).
+    Archive(archive::ArchiveArgs),
 }
 
 /// Which study.
@@ -118,6 +121,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         Action::Resume(args) => run::resume(args).await,
         Action::Report(args) => report::run(&args),
         Action::Recommend(args) => recommend::run(&args),
+        Action::Archive(args) => archive::run(&args),
         Action::Apply(args) => apply::run(args).await.context("applying"),
     }
 }

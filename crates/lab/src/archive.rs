@@ -1,0 +1,125 @@
+//! An archive of runs: a folder with one bag (BagIt 1.0) for each run, which is never changed.
+//!
+//! | file | |
+//! |---|---|
+//! | `run.json` | [`Line`] |
+//! | `plan.toml`, `facts.json` | the plan, and what was measured on what |
+//! | all others | what the run has kept in its folder |
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use preservation::bagit::BagWriter;
+use preservation::write::WriteError;
+use thiserror::Error;
+use walkdir::WalkDir;
+
+use crate::line::Line;
+use crate::study::Study;
+
+/// Why a run is not archived.
+#[derive(Debug, Error)]
+pub enum ArchiveError {
+    /// Its bag cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A file cannot be read, or the archive cannot be made.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// What became of the runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Archived {
+    /// Runs that the archive has now.
+    pub added: usize,
+    /// Runs that it had before.
+    pub there: usize,
+}
+
+fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, ArchiveError> {
+    result.map_err(|error| ArchiveError::Io { path: path.to_owned(), error })
+}
+
+/// The name of a run in archives, which those of other studies do not have.
+pub fn id(study: &Study, line: &Line) -> String {
+    let Line { planned, attempt, at, .. } = line;
+    format!("{}-{}-{:05}-{attempt}", at.strftime("%Y%m%dT%H%M%SZ"), study.plan().name, planned.number)
+}
+
+/// Adds all runs of a study to an archive, void ones too. Those that it has are left as they are.
+///
+/// # Errors
+/// A file cannot be read or written. The runs before it are in the archive.
+pub fn archive(study: &Study, archive: &Path) -> Result<Archived, ArchiveError> {
+    io_at(archive, fs::create_dir_all(archive))?;
+    let mut archived = Archived::default();
+    for line in study.lines() {
+        let place = archive.join(id(study, line));
+        if place.exists() {
+            archived.there += 1;
+            continue;
+        }
+        add(study, line, &place)?;
+        archived.added += 1;
+    }
+    Ok(archived)
+}
+
+fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
+    let mut bag = BagWriter::create(place)?;
+    let mut json = io_at(place, serde_json::to_vec_pretty(line).map_err(io::Error::from))?;
+    json.push(b'\n');
+    put(&mut bag, "run.json", &mut &json[..], place)?;
+    for name in ["plan.toml", "facts.json"] {
+        copy(&mut bag, name, &study.folder().join(name))?;
+    }
+    let folder = study.run_folder(line);
+    let entries = WalkDir::new(&folder).sort_by_file_name();
+    for entry in entries {
+        let entry = entry.map_err(io::Error::from);
+        let entry = io_at(&folder, entry)?;
+        let within = entry.path().strip_prefix(&folder).ok().and_then(Path::to_str);
+        if let Some(name) = within.filter(|_| entry.file_type().is_file()) {
+            copy(&mut bag, name, entry.path())?;
+        }
+    }
+    let Line { planned, .. } = line;
+    let described = format!(
+        "run {} of the study {} under {}: {}",
+        planned.number,
+        study.plan().name,
+        planned.workload,
+        planned.setting
+    );
+    let info = [
+        ("External-Identifier", id(study, line)),
+        ("External-Description", described),
+        ("Bagging-Date", line.at.strftime("%Y-%m-%d").to_string()),
+        ("Bag-Software-Agent", format!("penates lab {}", env!("CARGO_PKG_VERSION"))),
+    ];
+    Ok(bag.finish(&info)?)
+}
+
+fn copy(bag: &mut BagWriter, name: &str, path: &Path) -> Result<(), ArchiveError> {
+    put(bag, name, &mut io_at(path, File::open(path))?, path)
+}
+
+/// Adds a file with the bytes of a reader; `path` is named in errors.
+fn put(bag: &mut BagWriter, name: &str, from: &mut dyn Read, path: &Path) -> Result<(), ArchiveError> {
+    let mut file = bag.file_at(name)?;
+    let mut piece = vec![0; 128 << 10];
+    loop {
+        match io_at(path, from.read(&mut piece))? {
+            0 => return Ok(bag.finish_file(file)?),
+            len => file.write(&piece[..len])?,
+        }
+    }
+}
