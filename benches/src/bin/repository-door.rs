@@ -7,7 +7,9 @@ use anyhow::Result;
 use benches::machine::Machine;
 use benches::repository_door::bench::{Bench, Settings};
 use benches::repository_door::subject::Kind;
-use benches::repository_door::{arrivals, feed, fixity, ingest, large, members, quads, reading, versions};
+use benches::repository_door::{
+    arrivals, feed, fixity, ingest, large, members, quads, reading, transactions, versions,
+};
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
 use benches::rig::report::Report;
@@ -82,6 +84,8 @@ enum What {
     Feed,
     /// The auditor: how fast it reads, and what it costs readers
     Fixity,
+    /// Resources created in transactions of a hundred, and without
+    Transactions,
 }
 
 impl Benchmarks for What {
@@ -100,6 +104,7 @@ impl Benchmarks for What {
             Self::Versions => versions::run(bench),
             Self::Feed => feed::run(bench),
             Self::Fixity => fixity::run(bench),
+            Self::Transactions => transactions::run(bench),
         }
     }
 

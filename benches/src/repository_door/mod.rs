@@ -6,7 +6,8 @@
 //!   ([`penates`]), Fedora ([`fedora`]) or the Community Solid Server ([`solid`]); [`sync`]
 //!   measures the disk alone.
 //! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying;
-//!   [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only.
+//!   [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only;
+//!   [`transactions`] compares with Fedora, and with doing without.
 //!
 //! `benches/README.md` explains the figures.
 
@@ -24,4 +25,5 @@ pub mod reading;
 pub mod solid;
 pub mod subject;
 pub mod sync;
+pub mod transactions;
 pub mod versions;

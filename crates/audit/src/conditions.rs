@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use store::UnixMillis;
 
-use crate::event::{EventKind, EventResult};
+use crate::event::{EventKind, EventRecord, EventResult};
 use crate::record::{AuditEntry, AuditRecord};
 
 /// How something ended, as a reader asks for it.
@@ -65,6 +66,8 @@ pub enum WantedKind {
     Read,
     /// Refusals.
     Refusal,
+    /// What was requested in a transaction, or of one.
+    Staged,
 }
 
 impl WantedKind {
@@ -74,6 +77,7 @@ impl WantedKind {
             Self::Change => Some(EventKind::Change),
             Self::Read => Some(EventKind::Read),
             Self::Refusal => Some(EventKind::Refusal),
+            Self::Staged => Some(EventKind::Staged),
         };
         wanted == Some(kind)
     }
@@ -92,9 +96,30 @@ pub struct Conditions {
     pub kind: Option<WantedKind>,
     /// That ended so.
     pub result: Option<WantedResult>,
-    /// Not the event of this request: the one that reads.
-    pub except: Option<String>,
+    /// Not the reading itself.
+    pub except: Option<Reading>,
 }
+
+/// A reading of the audit that is under way. Its own event is recorded before it sees any. Clients
+/// choose ids of requests, so an id alone hides nothing: only an event of a read, and none that is
+/// older than the reading.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The id of its request.
+    pub request_id: String,
+    /// When it began.
+    pub since: UnixMillis,
+}
+
+impl Reading {
+    fn is_recorded_by(&self, EventRecord { at, event }: &EventRecord) -> bool {
+        let is_read = event.kind == EventKind::Read && event.target.ends_with(AUDIT);
+        is_read && *at >= self.since && event.request_id == self.request_id
+    }
+}
+
+/// The end of the paths at which the audit is read.
+const AUDIT: &str = "/audit";
 
 impl Conditions {
     /// Whether an entry is wanted. One that cannot be read always is.
@@ -111,7 +136,7 @@ impl Conditions {
                     && self.target.as_ref().is_none_or(begins)
                     && self.kind.is_none_or(|kind| kind.is(event.kind))
                     && self.result.is_none_or(|wanted| wanted.is(event.result))
-                    && self.except.as_ref().is_none_or(|request_id| *request_id != event.request_id)
+                    && self.except.as_ref().is_none_or(|reading| !reading.is_recorded_by(record))
             }
             AuditEntry::Damaged(_) => true,
         }
@@ -137,8 +162,7 @@ impl Conditions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Actor, Event, EventRecord};
-    use store::UnixMillis;
+    use crate::event::{Actor, Event};
 
     fn entry(result: EventResult) -> AuditEntry {
         let actor = Actor { token: Some("a".to_owned()), ..Actor::default() };
@@ -172,5 +196,19 @@ mod tests {
         let entry = entry(EventResult::Status(201));
         assert!(wanted("a", "/rest/").hold(&entry));
         assert!(!wanted("a", "/volumes/").hold(&entry) && !wanted("b", "/rest/").hold(&entry));
+    }
+
+    #[test]
+    fn a_reader_hides_its_own_reading_and_nothing_else_by_the_id_of_its_request() {
+        let reading = Reading { request_id: "mine".to_owned(), since: UnixMillis(10) };
+        let conditions = Conditions { except: Some(reading), ..Conditions::default() };
+        let holds = |at, kind, target: &str| {
+            let event =
+                Event { request_id: "mine".to_owned(), ..Event::of(kind, "GET", target, EventResult::Status(200)) };
+            conditions.hold(&AuditEntry::Event(EventRecord { at: UnixMillis(at), event }))
+        };
+        assert!(!holds(10, EventKind::Read, "/audit"));
+        assert!(holds(9, EventKind::Read, "/audit"), "an earlier reading with the same id");
+        assert!(holds(11, EventKind::Change, "/rest/a") && holds(11, EventKind::Read, "/rest/a"));
     }
 }

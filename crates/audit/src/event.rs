@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use store::{Stored, UnixMillis, ValueKind};
+use store::envelope::EnvelopeError;
+use store::stored::{self, StoredError};
+use store::{FormatLevel, Stored, UnixMillis, ValueKind};
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -16,6 +18,9 @@ pub enum EventKind {
     Read,
     /// Requests were refused because of who made them, or how many.
     Refusal,
+    /// Something was requested in a transaction, or of one. It happens if that is committed: then
+    /// the commit is a [`EventKind::Change`].
+    Staged,
 }
 
 impl EventKind {
@@ -25,6 +30,7 @@ impl EventKind {
             Self::Change => "change",
             Self::Read => "read",
             Self::Refusal => "refusal",
+            Self::Staged => "staged",
         }
     }
 }
@@ -115,6 +121,9 @@ pub struct Event {
     pub result: EventResult,
     /// How many requests it counts. Refusals of one client are counted together.
     pub count: u64,
+    /// The id of the transaction that it is about, if it is about one.
+    #[serde(default)]
+    pub transaction: Option<String>,
 }
 
 impl Event {
@@ -132,6 +141,7 @@ impl Event {
             bytes: None,
             result,
             count: 1,
+            transaction: None,
         }
     }
 
@@ -157,6 +167,7 @@ impl Event {
             bytes: self.bytes,
             result: self.result,
             count: self.count,
+            transaction: cut_some(&self.transaction, NAME_BYTES_MAX),
         }
     }
 
@@ -164,7 +175,7 @@ impl Event {
     pub(super) fn len_bytes(&self) -> usize {
         let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let Actor { token, user, agent, .. } = &self.actor;
-        let others = [token, user, agent, &self.detail, &self.made, &self.revision];
+        let others = [token, user, agent, &self.detail, &self.made, &self.revision, &self.transaction];
         let texts: usize = others.into_iter().map(of).sum();
         FRAME_BYTES + texts + self.request_id.len() + self.action.len() + self.target.len()
     }
@@ -188,8 +199,72 @@ pub struct EventRecord {
     pub event: Event,
 }
 
+/// Version 1 has no transaction. Events that are about none are written in it, so that programs that
+/// know no other version read them.
 impl Stored for EventRecord {
     const KIND: ValueKind = ValueKind::AuditEvent;
+    const VERSION: u8 = 2;
+
+    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
+        match version {
+            1 => stored::decode::<First>(payload).map(Self::from),
+            2 => stored::decode(payload),
+            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
+        }
+    }
+
+    fn encode(&self, _: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        match self.event.transaction {
+            None => Ok((1, stored::encode(&First::from(self.clone()))?)),
+            Some(_) => Ok((2, stored::encode(self)?)),
+        }
+    }
+}
+
+/// Version 1.
+#[derive(Serialize, Deserialize)]
+struct First {
+    at: UnixMillis,
+    kind: EventKind,
+    actor: Actor,
+    request_id: String,
+    action: String,
+    target: String,
+    detail: Option<String>,
+    made: Option<String>,
+    revision: Option<String>,
+    bytes: Option<u64>,
+    result: EventResult,
+    count: u64,
+}
+
+impl From<First> for EventRecord {
+    fn from(first: First) -> Self {
+        let First { at, kind, actor, request_id, action, target, detail, made, revision, bytes, result, count } = first;
+        let transaction = None;
+        let event = Event {
+            kind,
+            actor,
+            request_id,
+            action,
+            target,
+            detail,
+            made,
+            revision,
+            bytes,
+            result,
+            count,
+            transaction,
+        };
+        Self { at, event }
+    }
+}
+
+impl From<EventRecord> for First {
+    fn from(EventRecord { at, event }: EventRecord) -> Self {
+        let Event { kind, actor, request_id, action, target, detail, made, revision, bytes, result, count, .. } = event;
+        Self { at, kind, actor, request_id, action, target, detail, made, revision, bytes, result, count }
+    }
 }
 
 #[cfg(test)]
@@ -217,10 +292,14 @@ mod tests {
         }
     }
 
+    fn sealed(record: &EventRecord) -> bytes::Bytes {
+        head::seal_for(FormatLevel::NEWEST, record).unwrap()
+    }
+
     /// Every later program reads these bytes.
     #[test]
     fn the_stored_bytes_do_not_change() {
-        let value = head::seal(&EventRecord { at: UnixMillis(1_000), event: event() }).unwrap();
+        let value = sealed(&EventRecord { at: UnixMillis(1_000), event: event() });
         let payload = [
             &b"\xe8\x07\x00\x01\x09archivist\x00\x01\x00\xc0\x00\x02\x07\x01\x06curl/8\x03r-1\x04POST\x08/rest/a/"[..],
             b"\x01\x0aforce=true\x01\x09/rest/a/b\x01\x03\"e\"\x01\xac\x02\x01\xc9\x01\x01",
@@ -229,10 +308,16 @@ mod tests {
         assert_eq!(value[7..], payload);
         assert_eq!(value[..3], [2, 61, 1]);
         let least = Event::of(EventKind::Refusal, "GET", "/", EventResult::Unknown);
-        let value = head::seal(&EventRecord { at: UnixMillis(1), event: least.clone() }).unwrap();
+        let value = sealed(&EventRecord { at: UnixMillis(1), event: least.clone() });
         assert_eq!(value[7..], *b"\x01\x02\x00\x00\x00\x00\x00\x03GET\x01/\x00\x00\x00\x00\x00\x01");
         let opened: EventRecord = head::open(Table::Audit, &value).unwrap();
         assert_eq!(opened.event, least);
+        let staged = Event { kind: EventKind::Staged, transaction: Some("4f".to_owned()), count: 1, ..least.clone() };
+        let value = sealed(&EventRecord { at: UnixMillis(1), event: staged.clone() });
+        assert_eq!(value[..3], [2, 61, 2]);
+        assert_eq!(value[7..], *b"\x01\x03\x00\x00\x00\x00\x00\x03GET\x01/\x00\x00\x00\x00\x00\x01\x01\x024f");
+        let opened: EventRecord = head::open(Table::Audit, &value).unwrap();
+        assert_eq!(opened.event, staged);
         for (result, number) in [(EventResult::Done, 2), (EventResult::Failed, 3)] {
             assert_eq!(postcard::to_stdvec(&result).unwrap(), [number]);
         }
@@ -249,10 +334,11 @@ mod tests {
             detail: Some(long.clone()),
             made: Some(long.clone()),
             revision: Some(long.clone()),
+            transaction: Some(long.clone()),
             ..Event::of(EventKind::Change, &long, &long, EventResult::Unknown)
         };
         let shortened = event.shortened();
-        let value = head::seal(&EventRecord { at: UnixMillis(u64::MAX), event: shortened.clone() }).unwrap();
+        let value = sealed(&EventRecord { at: UnixMillis(u64::MAX), event: shortened.clone() });
         assert!(value.len() + 16 <= shortened.len_bytes() && shortened.len_bytes() < 8 << 10);
     }
 }

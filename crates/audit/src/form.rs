@@ -7,7 +7,7 @@ use crate::event::{Event, EventRecord};
 use crate::record::{AuditEntry, AuditRecord, AuditedVolume, DamagedRecord};
 
 /// The columns of CSV.
-pub const CSV_COLUMNS: [&str; 15] = [
+pub const CSV_COLUMNS: [&str; 16] = [
     "at",
     "kind",
     "action",
@@ -23,6 +23,7 @@ pub const CSV_COLUMNS: [&str; 15] = [
     "bytes",
     "result",
     "count",
+    "transaction",
 ];
 
 /// A time in RFC 3339.
@@ -55,7 +56,8 @@ fn json_of_record(record: &AuditRecord) -> Value {
 }
 
 fn json_of_event(EventRecord { at, event }: &EventRecord) -> Value {
-    let Event { kind, actor, request_id, action, target, detail, made, revision, bytes, result, count } = event;
+    let Event { kind, actor, request_id, action, target, detail, made, revision, bytes, result, count, transaction } =
+        event;
     json!({
         "at": time(*at),
         "kind": kind.as_str(),
@@ -72,6 +74,7 @@ fn json_of_event(EventRecord { at, event }: &EventRecord) -> Value {
         "bytes": bytes,
         "result": result.to_string(),
         "count": count,
+        "transaction": transaction,
     })
 }
 
@@ -98,6 +101,7 @@ pub fn csv_cells(entry: &AuditEntry) -> [String; CSV_COLUMNS.len()] {
                 String::new(),
                 "ok".to_owned(),
                 "1".to_owned(),
+                String::new(),
             ]
         }
         AuditEntry::Event(EventRecord { at, event }) => [
@@ -116,6 +120,7 @@ pub fn csv_cells(entry: &AuditEntry) -> [String; CSV_COLUMNS.len()] {
             event.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
             event.result.to_string(),
             event.count.to_string(),
+            some(&event.transaction),
         ],
         AuditEntry::Damaged(DamagedRecord { at, damage }) => {
             let mut cells = [(); CSV_COLUMNS.len()].map(|()| String::new());
@@ -164,6 +169,6 @@ mod tests {
             Event { detail: Some("=1+1".to_owned()), ..Event::of(EventKind::Change, "PUT", "/a,b", EventResult::Done) };
         let line = csv_line(&csv_cells(&AuditEntry::Event(EventRecord { at: UnixMillis(1_000), event })));
         let line = String::from_utf8_lossy(&line).into_owned();
-        assert_eq!(line, "1970-01-01T00:00:01Z,change,PUT,,,,,,\"/a,b\",'=1+1,,,,done,1\r\n");
+        assert_eq!(line, "1970-01-01T00:00:01Z,change,PUT,,,,,,\"/a,b\",'=1+1,,,,done,1,\r\n");
     }
 }

@@ -36,7 +36,7 @@ mod recorder;
 mod refusals;
 
 pub use auditor::Auditor;
-pub use conditions::{Conditions, WantedKind, WantedResult};
+pub use conditions::{Conditions, Reading, WantedKind, WantedResult};
 pub use erase::{ERASED, Erased, Whom};
 pub use event::{Actor, Event, EventKind, EventRecord, EventResult};
 pub use handle::Audit;

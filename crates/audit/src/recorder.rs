@@ -8,7 +8,7 @@ use heads::head;
 use heads::revision::{RevisionClock, RevisionId};
 use heads::surroundings::Surroundings;
 use parking_lot::Mutex;
-use store::{Clock, Stored};
+use store::{Clock, FormatLevel, Stored};
 
 use crate::event::{Event, EventRecord};
 use crate::keys::{PART_BYTES, Part};
@@ -149,7 +149,7 @@ impl Recorder {
 
 /// A record at its place.
 pub(super) fn row(RecordPlace { id, part }: RecordPlace, record: &impl Stored) -> ObjectsResult<AuditRow> {
-    Ok(AuditRow { id, part, value: head::seal(record)? })
+    Ok(AuditRow { id, part, value: head::seal_for(FormatLevel::NEWEST, record)? })
 }
 
 /// Returns a requester whose texts, which others chose, are cut to [`NAME_BYTES_MAX`].

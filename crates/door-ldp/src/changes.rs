@@ -53,7 +53,7 @@ impl LdpRequest {
         let membership = membership::rule_of(&mut graph, path, model)?;
         let rules = [membership::of_containment(path), membership.clone()].map(|rule| (rule, path.clone()));
         let lenient = Preferences::of(&self.headers).lenient;
-        let standing = Standing { path, model, resource: None, rules: &rules, lenient };
+        let standing = Standing { path, model, resource: None, rules: &rules, rules_outside: &[], lenient };
         // It contains nothing yet, so no statement of containment or membership can be true.
         let graph = standing.strip_new(graph)?;
         let of_above = above.and_then(|above| match above.kind() {
@@ -142,7 +142,9 @@ impl LdpRequest {
             rules.push(rule);
         }
         let lenient = Preferences::of(&self.headers).lenient;
-        let standing = Standing { path, model, resource: Some(resource), rules: &rules, lenient };
+        let rules_outside = managed::rules_outside(self.library(), &self.area, resource).await?;
+        let standing =
+            Standing { path, model, resource: Some(resource), rules: &rules, rules_outside: &rules_outside, lenient };
         standing.refuse_removing(self.library(), removals).await?;
         let graph = standing.strip(self.library(), graph).await?;
         let members_for = self.members_for(&membership, path)?;

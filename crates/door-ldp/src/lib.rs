@@ -98,6 +98,7 @@ pub use external::{ExternalPrefix, InvalidPrefix, WebPrefix};
 pub use files::Folder;
 pub use search::own_types;
 pub use settings::{DefaultModel, LdpSettings, SearchSettings};
+pub use transactions::ATOMIC_ID;
 pub use volume_members::members;
 
 /// The number of contents that are read at once for small responses (fixity, digests). Two keep a

@@ -90,6 +90,9 @@ pub struct Standing<'a> {
     /// The rules for its containment and membership statements, with the containers from whose
     /// children they follow: its own rules, and those of containers that give it members.
     pub rules: &'a [(Membership, ResourcePath)],
+    /// The rules of containers outside the client's area that give the resource members. The client
+    /// does not read what follows from them, so it can state nothing of the kind.
+    pub rules_outside: &'a [(Membership, ResourcePath)],
     /// Whether the client asks to ignore server-managed statements.
     pub lenient: bool,
 }
@@ -100,6 +103,11 @@ impl Standing<'_> {
     pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
         let (mut graph, mut wrong, claims) = self.take_apart(graph);
         let mut never_so = claims::never_so(library, claims).await?;
+        graph.retain(|triple| {
+            let is_outside = Claim::of(triple, self.rules_outside).is_some();
+            never_so.extend(is_outside.then(|| triple.clone()));
+            !is_outside
+        });
         if let (Some(resource), false) = (self.resource, never_so.is_empty()) {
             // Statements that were stored before a container began to state them stay the
             // resource's own.
@@ -223,6 +231,20 @@ pub async fn rules(
         rules.push((membership, container.path().clone()));
     }
     Ok(rules)
+}
+
+/// The rules of containers outside an area that give a resource members.
+pub async fn rules_outside(
+    library: &Library,
+    area: &Area,
+    resource: &Resource,
+) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
+    if !area.is_limited() {
+        return Ok(Vec::new());
+    }
+    let giving = giving_members(library, &Area::everywhere(), resource).await?.into_iter();
+    let rules = giving.map(|(membership, container)| (membership, container.path().clone()));
+    Ok(rules.filter(|(_, container)| !area.has_resource(container)).collect())
 }
 
 /// The other containers within an area that give a resource members, with their rules. What those

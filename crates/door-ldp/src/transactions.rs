@@ -117,7 +117,7 @@ impl LdpRequest {
             _ => return Err(self.not_allowed(ALLOW_ONE)),
         };
         match state {
-            Ok(Some(open)) if open.phase == Phase::Open => {
+            Ok(Some(open)) if open.phase.is_undecided() => {
                 let mut response = empty(StatusCode::NO_CONTENT);
                 self.describe_transaction(id, &open, response.headers_mut());
                 Ok(response)
@@ -125,6 +125,8 @@ impl LdpRequest {
             Ok(Some(over)) => Err(LdpError::EndedTransaction(ResourceError::TransactionOver { id, phase: over.phase })),
             Ok(None) => Ok(empty(StatusCode::NO_CONTENT)),
             Err(error @ ResourceError::NoTransaction(_)) => Err(LdpError::AbsentTransaction(error)),
+            // If the commit is refused, it is open again.
+            Err(error @ ResourceError::TransactionOver { phase: Phase::Closing, .. }) => Err(error.into()),
             Err(error @ ResourceError::TransactionOver { .. }) => Err(LdpError::EndedTransaction(error)),
             Err(ResourceError::Committing { id, why }) => {
                 tracing::warn!(transaction = %id, why, "a committed transaction is carried out later");

@@ -692,6 +692,16 @@ pub fn staged_content(operation: RevisionId) -> Bytes {
     revision_key(3, operation, None)
 }
 
+/// That a transaction was about to create the container at a path with an incarnation.
+pub fn made_container(path: &ResourcePath, incarnation: RevisionId) -> Bytes {
+    Bytes::from([&made_containers(path)[..], &incarnation.0].concat())
+}
+
+/// The prefix of these records of one path.
+pub fn made_containers(path: &ResourcePath) -> Bytes {
+    Bytes::from([&[4][..], path.as_str().as_bytes(), &[0]].concat())
+}
+
 fn revision_key(kind: u8, revision: RevisionId, number: Option<u32>) -> Bytes {
     let mut key = BytesMut::with_capacity(21);
     key.put_u8(kind);

@@ -51,6 +51,14 @@ impl Heads {
         row.as_ref().map(HeadRow::open).transpose()
     }
 
+    /// The same, read serially: after every change of it that was decided, also if its outcome was
+    /// unknown to whoever made it.
+    pub async fn decided_head_at(&self, partition: &Bytes) -> ObjectsResult<Option<HeadRow>> {
+        let call = self.call(Class::Description).serial();
+        let row = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
+        row.as_ref().map(HeadRow::open).transpose()
+    }
+
     /// The first page of a range.
     pub async fn first_rows(&self, table: Table, partition: &Bytes, scan: Scan) -> ObjectsResult<Vec<Row>> {
         let read = || async {

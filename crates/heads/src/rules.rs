@@ -110,8 +110,15 @@ rules! {
     /// A transaction is decided by its state before anything of it is carried out, and until then
     /// nothing of it is.
     DecideFirst = "decidefirst",
-    /// A staged operation counts only if the transaction is still open after it was claimed.
+    /// A staged operation counts only if the transaction is still open after it was claimed, or if
+    /// the decision names it.
     OpenAfter = "openafter",
+    /// A transaction is closed before it is read which operations count.
+    CloseFirst = "closefirst",
+    /// Of a transaction only those operations are carried out that the decision names.
+    OnlyNamed = "onlynamed",
+    /// An operation whose claim was surely lost is removed from its transaction.
+    ForgetLost = "forgetlost",
 }
 
 impl fmt::Display for Rule {

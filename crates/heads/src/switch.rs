@@ -303,15 +303,31 @@ impl Heads {
         partition: &Bytes,
         base: Option<&HeadRow>,
         head: Head,
-        mut before: Vec<Step>,
+        before: Vec<Step>,
     ) -> ObjectsResult<Option<HeadRow>> {
+        match self.amend_once(partition, base, head, before).await? {
+            Amended::Applied(row) => Ok(Some(*row)),
+            Amended::Refused | Amended::Unknown => Ok(None),
+        }
+    }
+
+    /// The same, and also returns whether a try that was not applied may still be.
+    pub async fn amend_once(
+        &self,
+        partition: &Bytes,
+        base: Option<&HeadRow>,
+        head: Head,
+        mut before: Vec<Step>,
+    ) -> ObjectsResult<Amended> {
         let stamp = self.stamp();
         before.push(compare_and_write(partition, base, &head, head.guard(stamp, self.rules()))?);
         // It fences, condemns or counts, which removing and collecting need.
         match self.inner.store.run(self.call(Class::Description).removing(), before).await {
-            Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
-            Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(None),
-            Err(error) if error.is_passing() => Ok(None),
+            Ok(Outcome::Applied) => Ok(Amended::Applied(Box::new(HeadRow { head, stamp }))),
+            Ok(Outcome::Unknown { .. }) => Ok(Amended::Unknown),
+            Ok(Outcome::Refused { .. }) => Ok(Amended::Refused),
+            // Nothing of it was applied.
+            Err(error) if error.is_passing() => Ok(Amended::Refused),
             Err(error) => Err(error.into()),
         }
     }
@@ -362,6 +378,18 @@ impl Heads {
         })
         .await
     }
+}
+
+/// The outcome of one try of an amendment.
+#[derive(Debug)]
+pub enum Amended {
+    /// It was applied, and this is the head.
+    Applied(Box<HeadRow>),
+    /// It was not, and never will be.
+    Refused,
+    /// That is not known. It is certainly not applied any more once the stamp that it compares has
+    /// changed.
+    Unknown,
 }
 
 /// The store's result for one try of a switch.

@@ -2,8 +2,8 @@
 //!
 //! A transaction is one plain row, its *state*, which only replacements change. So it is decided by
 //! one write whether all of it happens or nothing: once its phase is [`Phase::Committing`], every
-//! server carries it out; before that, any server may end it. What it stages is in the same
-//! partition. `repository` stages, carries out and drops.
+//! server carries it out; before that, any server may end it. That write also names the operations
+//! that happen. What it stages is in the same partition. `repository` stages, carries out and drops.
 //!
 //! The head of an object that it changes says so, by a [`Claim`]. Only compare-and-writes put and
 //! remove claims, so no other writer switches a claimed head unseen. A claim of a transaction that
@@ -85,12 +85,19 @@ pub enum Phase {
     RolledBack,
     /// It was not renewed in time.
     Expired,
+    /// A commit checks whether all of it can happen. No operation is added meanwhile.
+    Closing,
 }
 
 impl Phase {
     /// Whether nothing of it happens any more.
     pub fn is_dropped(self) -> bool {
         matches!(self, Self::RolledBack | Self::Expired)
+    }
+
+    /// Whether it is not decided yet what becomes of it.
+    pub fn is_undecided(self) -> bool {
+        matches!(self, Self::Open | Self::Closing)
     }
 
     /// Whether it is decided that all of it happens.
@@ -108,10 +115,12 @@ pub struct Transaction {
     pub owner: String,
     /// Since when the phase is this one.
     pub since: UnixMillis,
-    /// When it expires while it is open.
+    /// When it expires while it is not decided.
     pub until: UnixMillis,
     /// Another one for each write, so that no state comes back.
     nonce: [u8; 8],
+    /// The operations that happen, once that is decided. No other one does.
+    pub operations: Vec<RevisionId>,
 }
 
 impl Stored for Transaction {
@@ -149,7 +158,15 @@ impl Heads {
         let id = TransactionId(self.surroundings().random.bytes());
         let now = self.now();
         let until = now.plus(life);
-        let begun = Transaction { phase: Phase::Open, owner: owner.to_owned(), since: now, until, nonce: self.nonce() };
+        let nonce = self.nonce();
+        let begun = Transaction {
+            phase: Phase::Open,
+            owner: owner.to_owned(),
+            since: now,
+            until,
+            nonce,
+            operations: Vec::new(),
+        };
         let sort = Bytes::copy_from_slice(&id.0);
         // It is due at once: a pass counts the transactions that are open.
         let record = self.queued(Queue::Transactions, now, &id.0, sort);
@@ -181,7 +198,28 @@ impl Heads {
         until: UnixMillis,
     ) -> ObjectsResult<Option<Transaction>> {
         let since = if phase == from.phase { from.since } else { self.now() };
-        let then = Transaction { phase, since, until, owner: from.owner.clone(), nonce: self.nonce() };
+        self.replace_transaction(id, from, Transaction { phase, since, until, ..from.clone() }).await
+    }
+
+    /// Decides that these operations of a transaction happen, and no others. Otherwise like
+    /// [`Heads::change_transaction`].
+    pub async fn decide_transaction(
+        &self,
+        id: TransactionId,
+        from: &Transaction,
+        operations: Vec<RevisionId>,
+    ) -> ObjectsResult<Option<Transaction>> {
+        let decided = Transaction { phase: Phase::Committing, since: self.now(), operations, ..from.clone() };
+        self.replace_transaction(id, from, decided).await
+    }
+
+    async fn replace_transaction(
+        &self,
+        id: TransactionId,
+        from: &Transaction,
+        then: Transaction,
+    ) -> ObjectsResult<Option<Transaction>> {
+        let then = Transaction { nonce: self.nonce(), ..then };
         match self.replace_state(id, Some(from), Some(&then), None).await? {
             Replaced::Applied => Ok(Some(then)),
             Replaced::Refused => self.transaction(id).await,
@@ -196,8 +234,8 @@ impl Heads {
     /// The state of a transaction after this server's clock has ended it, if it was time for that.
     pub async fn present_transaction(&self, id: TransactionId) -> ObjectsResult<Option<Transaction>> {
         match self.transaction(id).await? {
-            Some(open) if open.phase == Phase::Open && self.now() >= open.until => {
-                self.change_transaction(id, &open, Phase::Expired, open.until).await
+            Some(late) if late.phase.is_undecided() && self.now() >= late.until => {
+                self.change_transaction(id, &late, Phase::Expired, late.until).await
             }
             state => Ok(state),
         }
@@ -214,7 +252,7 @@ impl Heads {
             false => self.transaction(claim.transaction).await?.filter(|state| self.now() < state.until),
         };
         Ok(match state {
-            Some(state) if matches!(state.phase, Phase::Open | Phase::Committing) => Err(state),
+            Some(state) if state.phase.is_undecided() || state.phase == Phase::Committing => Err(state),
             _ => Ok(()),
         })
     }
@@ -314,8 +352,29 @@ mod tests {
             since: UnixMillis(0),
             until: UnixMillis(1_000),
             nonce: [0; 8],
+            operations: Vec::new(),
         };
         let error = held(b"r/a/b", &state).to_string();
         assert_eq!(error, "/a/b is held by a transaction of token ann until 1970-01-01T00:00:01Z");
+    }
+
+    /// Every later program reads these bytes.
+    #[test]
+    fn the_stored_bytes_of_a_state_do_not_change() {
+        let state = Transaction {
+            phase: Phase::Committing,
+            owner: "local".to_owned(),
+            since: UnixMillis(1_000),
+            until: UnixMillis(2),
+            nonce: [7; 8],
+            operations: vec![RevisionId([9; 16])],
+        };
+        let value = seal(&state).unwrap();
+        assert_eq!(value[..3], [2, 70, 1]);
+        assert_eq!(value[7..], [&b"\x01\x05local\xe8\x07\x02"[..], &[7; 8], &[1], &[9; 16]].concat());
+        let phases = [Phase::Open, Phase::Committing, Phase::Committed, Phase::RolledBack, Phase::Expired];
+        for (number, phase) in (0..).zip(phases.into_iter().chain([Phase::Closing])) {
+            assert_eq!(postcard::to_stdvec(&phase).unwrap(), [number]);
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! Carries out a transaction that is decided. Any server may, several at once, and as often as it
-//! takes: an operation is carried out by switching the head that carries its claim, so it happens
-//! once.
+//! takes: an operation is carried out by switching the head that carries a claim of the transaction,
+//! so it happens once. The decision names the operations. A claim may name a later one, of a request
+//! that is going to be refused.
 //!
 //! Resources are created and changed from the top down, and then deleted from the bottom up. So
 //! nothing is listed that is not reachable. What was deleted since with a container above it is
 //! left out, as if the transaction had been committed just before that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use heads::containment::{Container, Parent};
@@ -17,18 +19,21 @@ use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::{BytesPlace, Kind, ResourceBody};
 use heads::retries::{Tries, changes_all_the_time};
+use heads::revision::RevisionId;
+use heads::rules::Rule;
 use heads::switch::{Switch, Switched};
 use heads::transaction::{Claim, Holder, TransactionId};
-use store::Table;
+use store::{Table, ValueKind};
 
 use crate::create::{Made, NewKind, NewResource};
+use crate::decide::{Counting, deleted_of, is_below};
 use crate::describe;
 use crate::error::ResourceError;
 use crate::handle::Repository;
 use crate::resource::Resource;
 use crate::stage::release;
 use crate::staged::{Becomes, StagedResource};
-use crate::transactions::{AT_ONCE, deleted_of, is_below};
+use crate::transactions::AT_ONCE;
 use crate::upload::{Uploaded, UploadedPlace};
 
 /// The outcome of one try of an operation.
@@ -42,51 +47,68 @@ enum Carried {
 }
 
 impl Repository {
-    /// Carries out what a transaction has staged.
-    pub(crate) fn carry_out(&self, id: TransactionId) -> BoxFuture<'_, ObjectsResult<()>> {
-        self.carry_out_all(id).boxed()
+    /// Carries out those operations of a transaction that its decision names.
+    pub(crate) fn carry_out<'a>(
+        &'a self,
+        id: TransactionId,
+        named: &'a [RevisionId],
+    ) -> BoxFuture<'a, ObjectsResult<()>> {
+        self.carry_out_all(id, named).boxed()
     }
 
-    async fn carry_out_all(&self, id: TransactionId) -> ObjectsResult<()> {
-        let operations = self.operations(id, keys::operations()).await?;
+    async fn carry_out_all(&self, id: TransactionId, named: &[RevisionId]) -> ObjectsResult<()> {
+        let operations = self.operations_named(id, named).await?;
         let deleted = deleted_of(&operations);
-        let mut made: BTreeMap<usize, Vec<ResourcePath>> = BTreeMap::new();
-        let mut ended: BTreeMap<usize, Vec<ResourcePath>> = BTreeMap::new();
-        for path in operations.into_keys() {
+        let mut made: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        let mut ended: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for (path, operation) in operations {
             let phase = if deleted.contains(&path) { &mut ended } else { &mut made };
-            phase.entry(path.names().count()).or_default().push(path);
+            phase.entry(path.names().count()).or_default().push((path, operation));
         }
-        for paths in made.into_values().chain(ended.into_values().rev()) {
-            let mut carried: Vec<BoxFuture<'_, ObjectsResult<()>>> = Vec::with_capacity(paths.len());
-            for path in paths {
-                let is_dropped = is_below(&path, &deleted);
-                carried.push(async move { self.carry_out_one(id, &path, is_dropped).await }.boxed());
+        for operations in made.into_values().chain(ended.into_values().rev()) {
+            let mut carried: Vec<BoxFuture<'_, ObjectsResult<()>>> = Vec::with_capacity(operations.len());
+            for (path, (_, operation)) in operations {
+                let becomes = if is_below(&path, &deleted) { Becomes::Nothing } else { operation.becomes };
+                carried.push(async move { self.carry_out_one(id, &path, becomes).await }.boxed());
             }
             stream::iter(carried).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
         }
         Ok(())
     }
 
-    /// Carries out the operation on one resource. `is_dropped`: the transaction deletes what it is
-    /// in.
-    async fn carry_out_one(&self, id: TransactionId, path: &ResourcePath, is_dropped: bool) -> ObjectsResult<()> {
+    /// Those operations of a transaction.
+    async fn operations_named(&self, id: TransactionId, named: &[RevisionId]) -> ObjectsResult<Counting> {
+        let named: HashSet<&RevisionId> = named.iter().collect();
+        let mut counting = Counting::new();
+        for (path, mut operations) in self.operations(id, keys::operations()).await? {
+            let counts = match self.heads.keeps(Rule::OnlyNamed) {
+                true => operations.into_iter().find(|(id, _)| named.contains(id)),
+                false => operations.pop(),
+            };
+            counting.extend(counts.map(|counts| (path, counts)));
+        }
+        Ok(counting)
+    }
+
+    /// Carries out what an operation makes of one resource.
+    async fn carry_out_one(&self, id: TransactionId, path: &ResourcePath, becomes: Becomes) -> ObjectsResult<()> {
         let object = keys::resource_partition(path);
         let mut tries = Tries::default();
         loop {
-            let row = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
-            let claim = row.as_ref().and_then(|row| row.head.claim).filter(|claim| claim.transaction == id);
-            let (Some(row), Some(claim)) = (row, claim) else { return Ok(()) };
-            let carried = match self.operation(path, claim).await?.becomes {
-                _ if is_dropped => Carried::Superfluous,
-                Becomes::Nothing => Carried::Superfluous,
-                Becomes::Deleted => self.carry_out_deletion(path, row, claim).await?,
-                Becomes::Live(staged) if staged.is_new => self.carry_out_creation(path, row, claim, &staged).await?,
-                Becomes::Live(staged) => self.carry_out_update(path, row, claim, &staged).await?,
+            let Some((row, claim)) = self.claimed(&object, id).await? else { return Ok(()) };
+            let carried = match &becomes {
+                Becomes::Nothing => Ok(Carried::Superfluous),
+                Becomes::Deleted => self.carry_out_deletion(path, row, claim).await,
+                Becomes::Live(staged) if staged.is_new => self.carry_out_creation(path, row, claim, staged).await,
+                Becomes::Live(staged) => self.carry_out_update(path, row, claim, staged).await,
             };
             match carried {
-                Carried::Out => return Ok(()),
-                Carried::Superfluous => return release(&self.heads, &object, id).await,
-                Carried::Not => {}
+                Ok(Carried::Out) => return Ok(()),
+                Ok(Carried::Superfluous) => return release(&self.heads, &object, id).await,
+                Ok(Carried::Not) => {}
+                // Another server may have carried it out, and dropped what was staged.
+                Err(error) if error.is_damage() && self.claimed(&object, id).await?.is_none() => return Ok(()),
+                Err(error) => return Err(error),
             }
             if !tries.again().await {
                 return Err(changes_all_the_time(format!("/{path}"), false));
@@ -94,21 +116,35 @@ impl Repository {
         }
     }
 
+    /// A head and the claim of a transaction on it; `None` if it has none.
+    async fn claimed(&self, object: &Bytes, id: TransactionId) -> ObjectsResult<Option<(HeadRow, Claim)>> {
+        let row = self.heads.retry_transient(|| self.heads.head_at(object)).await?;
+        let claim = row.as_ref().and_then(|row| row.head.claim).filter(|claim| claim.transaction == id);
+        Ok(row.zip(claim))
+    }
+
     /// The container of a resource, if it is still the one that the transaction saw.
     async fn container_of(
         &self,
         path: &ResourcePath,
-        staged: Option<&StagedResource>,
+        staged: Option<(TransactionId, &StagedResource)>,
     ) -> ObjectsResult<Option<Parent>> {
         let Some(above) = path.parent() else { return Ok(None) };
-        let container = Container::At(above);
-        match self.heads.retry_transient(|| self.heads.parent(&container)).await {
-            Ok(parent) => Ok(Some(parent).filter(|parent| {
-                staged.is_none_or(|staged| staged.is_in_new || parent.incarnation() == staged.parent_incarnation)
-            })),
-            Err(ObjectsError::Gone(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let container = Container::At(above.clone());
+        let parent = match self.heads.retry_transient(|| self.heads.parent(&container)).await {
+            Ok(parent) => parent,
+            Err(ObjectsError::Gone(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let is_it = match staged {
+            None => true,
+            Some((id, staged)) if staged.is_in_new => {
+                let made = keys::made_container(&above, parent.incarnation());
+                self.staged_row(id, ValueKind::MadeContainer, &made).await?.is_some()
+            }
+            Some((_, staged)) => parent.incarnation() == staged.parent_incarnation,
+        };
+        Ok(Some(parent).filter(|_| is_it))
     }
 
     async fn carry_out_creation(
@@ -118,14 +154,16 @@ impl Repository {
         claim: Claim,
         staged: &StagedResource,
     ) -> ObjectsResult<Carried> {
-        let Some(parent) = self.container_of(path, Some(staged)).await? else { return Ok(Carried::Superfluous) };
+        let Some(parent) = self.container_of(path, Some((claim.transaction, staged))).await? else {
+            return Ok(Carried::Superfluous);
+        };
         let (id, body) = (claim.transaction, &staged.body);
         let kind = match &body.kind {
             Kind::RdfSource => NewKind::RdfSource,
             Kind::Container { membership, .. } => NewKind::Container(membership.clone()),
             Kind::Binary(_) => NewKind::Binary(self.staged_upload(id, body).await?),
         };
-        let description = self.staged_description(id, body).await?.unwrap_or_default();
+        let description = self.staged_description(id, body).await?.ok_or_else(no_description)?;
         // Links were recorded when it was staged.
         let (members_for, refers_to) = (None, Vec::new());
         let new = NewResource { kind, description, member: staged.member.clone(), members_for, refers_to };
@@ -149,7 +187,7 @@ impl Repository {
         let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
         let mut rows = Vec::new();
         if staged.description_is_staged {
-            let description = self.staged_description(id, &staged.body).await?.unwrap_or_default();
+            let description = self.staged_description(id, &staged.body).await?.ok_or_else(no_description)?;
             (rows, body.description) = describe::put(&partition, revision, &description)?;
         }
         if let (Kind::Container { membership: stands, .. }, Kind::Container { membership, .. }) =
@@ -203,6 +241,10 @@ impl Repository {
             disposition: binary.disposition.clone(),
         })
     }
+}
+
+fn no_description() -> ObjectsError {
+    ObjectsError::corrupt(Table::Work, "a description that a transaction staged is missing")
 }
 
 /// The error of the domain in an error of a resource.

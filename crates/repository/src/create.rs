@@ -15,7 +15,7 @@ use heads::retries::changes_all_the_time;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Switched;
-use heads::transaction::Holder;
+use heads::transaction::{Claim, Holder};
 use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
 
 use crate::backlinks::gives_members;
@@ -98,10 +98,10 @@ impl Repository {
                 Some((above, row)) => self.is_new_here(above, &row.head).await?,
                 None => false,
             };
-            let parent = (&parent, is_new);
+            let parent = Above { parent: &parent, is_new };
             let made = match is_path {
-                true => self.try_create(parent, at.name(), at_end, new).await?,
-                false => self.try_create(parent, at.name(), at_end, &NewResource::empty_container()).await?,
+                true => self.try_create(parent, at.name(), at_end, new, false).await?,
+                false => self.try_create(parent, at.name(), at_end, &NewResource::empty_container(), true).await?,
             };
             match made {
                 Made::Created(revision) if is_path => return Ok(Written { path: path.clone(), revision }),
@@ -142,7 +142,7 @@ impl Repository {
             let path = container.child(&tried).map_err(ResourceError::from)?;
             let new = make(&resource, &path)?;
             let is_new = self.is_new_here(container, resource.head()).await.map_err(ResourceError::from)?;
-            match self.try_create((&parent, is_new), &tried, base, &new).await? {
+            match self.try_create(Above { parent: &parent, is_new }, &tried, base, &new, false).await? {
                 Made::Created(revision) => return Ok(Written { path, revision }),
                 Made::Not => {}
             }
@@ -161,6 +161,13 @@ impl Repository {
     async fn vacancy(&self, parent: &Parent, name: &str) -> ObjectsResult<Option<Option<HeadRow>>> {
         let partition = parent.container().child_partition(name);
         let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
+        let own = row.as_ref().and_then(|row| self.own_claim(&row.head));
+        if let (Some(other), None) = (row.as_ref().and_then(|row| row.head.claim), own)
+            && self.heads.claim_is_over(other).await?.is_err()
+        {
+            // Another transaction may be about to use it.
+            return Ok(None);
+        }
         let is_current = |row: &HeadRow| row.head.parent_incarnation == parent.incarnation();
         let row = match (row, parent.container()) {
             (Some(row), Container::At(above)) => match above.child(name) {
@@ -171,9 +178,9 @@ impl Repository {
         };
         Ok(match row {
             None => Some(None),
-            // Another transaction may be about to use it.
-            Some(row) if row.head.claim.is_some() && self.own_claim(&row.head).is_none() => None,
             Some(row) if row.head.state == ObjectState::Free => Some(Some(row)),
+            // The transaction created it in a container that it deleted since.
+            Some(row) if row.head.state == ObjectState::Live && own.is_some() && !is_current(&row) => Some(Some(row)),
             Some(row) if row.head.state == ObjectState::Deleted && !is_current(&row) => Some(Some(row)),
             Some(_) => None,
         })
@@ -189,20 +196,20 @@ impl Repository {
         parent.ok_or_else(|| ResourceError::NotAContainer(path.clone()))
     }
 
-    /// Tries once to create a resource. The container comes with whether the transaction of this
-    /// handle creates it.
+    /// Tries once to create a resource. `is_implied`: only to create something in it.
     async fn try_create(
         &self,
-        (parent, is_in_new): (&Parent, bool),
+        Above { parent, is_new: is_in_new }: Above<'_>,
         name: &str,
         base: Option<HeadRow>,
         new: &NewResource,
+        is_implied: bool,
     ) -> ResourceResult<Made> {
         let (Some(id), Container::At(above)) = (self.transaction, parent.container()) else {
             return self.try_create_as(parent, name, base, new, Holder::Nobody).await;
         };
         let container = (above, parent.incarnation(), is_in_new);
-        let staged = self.stage_new(id, container, name, base.as_ref(), new).boxed().await?;
+        let staged = self.stage_new(id, container, name, base.as_ref(), new, is_implied).boxed().await?;
         Ok(staged.map_or(Made::Not, Made::Created))
     }
 
@@ -232,6 +239,9 @@ impl Repository {
             let path = above.child(name)?;
             rows.extend(new.members_for.iter().flat_map(|resource| gives_members(resource, &path)));
             rows.extend(self.refer(&path, &new.refers_to).await?);
+            if let (Holder::Claim(claim), NewKind::Container(_)) = (holder, &new.kind) {
+                rows.push(made_container(claim, &path, incarnation));
+            }
         }
         let creation = Creation {
             parent: parent.clone(),
@@ -249,6 +259,20 @@ impl Repository {
             Switched::Required { .. } | Switched::Moved | Switched::Fenced => Made::Not,
         })
     }
+}
+
+/// The container of a new resource.
+struct Above<'a> {
+    parent: &'a Parent,
+    /// Whether the transaction of the handle creates it.
+    is_new: bool,
+}
+
+/// The record that a transaction is about to create a container. Whoever creates what is in it
+/// recognizes the container by it: somebody else may have deleted it since, and created another one.
+fn made_container(claim: Claim, path: &ResourcePath, incarnation: RevisionId) -> Step {
+    let row = NewRow::new(keys::made_container(path, incarnation), envelope::seal(ValueKind::MadeContainer, &[]));
+    Step::Put { table: Table::Work, partition: keys::transaction(claim.transaction), rows: vec![row] }
 }
 
 /// The outcome of one try.

@@ -65,7 +65,7 @@ pub enum ResourceError {
 fn how_it_ended(phase: Phase) -> &'static str {
     match phase {
         Phase::Open => "is open",
-        Phase::Committing => "is being committed",
+        Phase::Closing | Phase::Committing => "is being committed",
         Phase::Committed => "was committed",
         Phase::RolledBack => "was rolled back",
         Phase::Expired => "has expired, and nothing of it was kept",

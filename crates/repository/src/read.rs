@@ -222,7 +222,7 @@ impl Repository {
         };
         let mut children = found.into_iter().map(Child::of).collect();
         if self.transaction.is_some() {
-            Self::with_staged(&self.staged_children(&resource.path).await?, &mut children, next.is_none());
+            Self::with_staged(&self.staged_children(resource).await?, &mut children, next.is_none());
         }
         Ok(ChildPage { children, next })
     }
@@ -308,7 +308,7 @@ impl Repository {
             return Ok(None);
         };
         let newest = self.heads.newest_change(parent.all_partitions()).await?;
-        let staged = self.staged_children(&resource.path).await?;
+        let staged = self.staged_children(resource).await?;
         Ok(newest.max(staged.values().map(|(operation, _)| *operation).max()))
     }
 }

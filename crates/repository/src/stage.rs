@@ -2,22 +2,23 @@
 //!
 //! Until then nothing refers to what was put, and the claim makes the operation count. A claim is
 //! compared with what the client's request was evaluated against, so conditions that were checked
-//! still hold, and hold until the transaction ends.
+//! still hold, and hold until the transaction ends. A request that adds an operation while another
+//! one commits is answered after the decision, which names the operations that happen.
 
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{self, Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::{Binary, BytesPlace, Kind, ResourceBody, StoredDescription};
-use heads::retries::Tries;
+use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
 use heads::rules::Rule;
+use heads::switch::Amended;
 use heads::transaction::{Claim, Phase, Transaction, TransactionId, held};
 use heads::{ContainerBody, Heads};
 use sha2::{Digest, Sha256};
-use store::{NewRow, Step, Table, ValueKind, envelope};
+use store::{Class, NewRow, Removal, Stamp, Step, Table, ValueKind, envelope};
 
 use crate::backlinks::gives_members;
 use crate::create::{NewKind, NewResource, keeper};
@@ -51,6 +52,16 @@ impl Found {
             None => own.is_none() && row.map_or((RevisionId::ZERO, false), |row| seen(&row.head)) == self.seen,
         }
     }
+}
+
+/// What became of a claim.
+enum Claimed {
+    /// The head has it.
+    Put,
+    /// It was surely not put, and never will be. The error, if another transaction holds the head.
+    Not(Option<ObjectsError>),
+    /// That is not known, because of this.
+    Unclear(String),
 }
 
 fn seen(head: &Head) -> (RevisionId, bool) {
@@ -125,6 +136,11 @@ impl Repository {
     /// `transaction_timeout` from now on.
     pub(crate) async fn open_transaction(&self, id: TransactionId) -> ResourceResult<Transaction> {
         let state = self.heads.present_transaction(id).await?.ok_or(ResourceError::NoTransaction(id))?;
+        self.renewed_in_time(id, state).await
+    }
+
+    /// The same for a state that was just read.
+    pub(crate) async fn renewed_in_time(&self, id: TransactionId, state: Transaction) -> ResourceResult<Transaction> {
         let timeout = self.heads.options().transaction_timeout;
         let state = match state.until.since(self.heads.now()) < timeout / 2 && state.phase == Phase::Open {
             true => {
@@ -140,6 +156,29 @@ impl Repository {
         }
     }
 
+    /// The state of a transaction once no commit is checking it. A commit that checks for long may
+    /// be of a server that died; then the transaction is opened again.
+    ///
+    /// Errors: [`ObjectsError::Unknown`] if it is closed again and again.
+    async fn checked_transaction(&self, id: TransactionId) -> ObjectsResult<Option<Transaction>> {
+        let mut tries = Tries::default();
+        loop {
+            let Some(state) = self.heads.transaction(id).await? else { return Ok(None) };
+            if state.phase != Phase::Closing {
+                return Ok(Some(state));
+            }
+            if !tries.again().await {
+                let opened = self.heads.change_transaction(id, &state, Phase::Open, state.until).await?;
+                return match opened {
+                    Some(Transaction { phase: Phase::Closing, .. }) => {
+                        Err(ObjectsError::Unknown(format!("the transaction {id} is being committed")))
+                    }
+                    state => Ok(state),
+                };
+            }
+        }
+    }
+
     /// Stages a new resource in a container, as the transaction sees that. `None`: another writer
     /// was faster, or holds the name.
     pub(crate) async fn stage_new(
@@ -149,11 +188,13 @@ impl Repository {
         name: &str,
         base: Option<&HeadRow>,
         new: &NewResource,
+        is_implied: bool,
     ) -> ResourceResult<Option<RevisionId>> {
         let path = container.child(name)?;
         let object = keys::resource_partition(&path);
         let found = Found::of(base, base.and_then(|row| self.own_claim(&row.head)));
-        let operation = self.operation_above(base);
+        let room = self.room_for(id, &path).await?;
+        let operation = self.operation_above(base, &room);
         let mut staging = Staging::default();
         let description = staging.describe(operation, &new.description)?;
         let kind = match &new.kind {
@@ -170,13 +211,14 @@ impl Repository {
             incarnation: operation,
             parent_incarnation,
             is_in_new,
+            is_implied,
             bytes_are_staged: matches!(kind, Kind::Binary(_)),
             body: ResourceBody { kind, description },
             description_is_staged: true,
             member: new.member.clone(),
         };
         let becomes = Becomes::Live(Box::new(staged));
-        let is_staged = self.stage(id, &path, &found, operation, becomes, staging).await?;
+        let is_staged = self.stage((id, room), &path, &found, operation, becomes, staging).await?;
         Ok(is_staged.then_some(operation))
     }
 
@@ -189,8 +231,9 @@ impl Repository {
     ) -> ResourceResult<Written> {
         let path = resource.path.clone();
         let object = keys::resource_partition(&path);
-        let operation = self.operation_above(Some(&resource.row));
-        let mut staged = self.staged_so_far(resource).await?;
+        let room = self.room_for(id, &path).await?;
+        let operation = self.operation_above(Some(&resource.row), &room);
+        let mut staged = StagedResource { is_implied: false, ..self.staged_so_far(resource).await? };
         let mut staging = Staging::default();
         match update {
             Update::Description { description, membership, members_for, refers_to } => {
@@ -211,42 +254,25 @@ impl Repository {
             }
         }
         let found = self.found(resource);
-        match self.stage(id, &path, &found, operation, Becomes::Live(Box::new(staged)), staging).await? {
+        match self.stage((id, room), &path, &found, operation, Becomes::Live(Box::new(staged)), staging).await? {
             true => Ok(Written { path, revision: operation }),
             false => Err(ResourceError::Moved(path)),
         }
     }
 
-    /// Stages the deletion of a resource.
-    pub(crate) fn stage_deletion<'a>(
-        &'a self,
-        id: TransactionId,
-        resource: &'a Resource,
-    ) -> BoxFuture<'a, ResourceResult<()>> {
-        self.stage_one_deletion(id, resource).boxed()
-    }
-
-    async fn stage_one_deletion(&self, id: TransactionId, resource: &Resource) -> ResourceResult<()> {
+    /// Stages the deletion of a resource. What the transaction created in it goes with it.
+    pub(crate) async fn stage_deletion(&self, id: TransactionId, resource: &Resource) -> ResourceResult<()> {
         let path = &resource.path;
         if path.is_root() {
             return Err(ResourceError::Root);
         }
         let becomes = match self.staged_so_far(resource).await?.is_new {
-            true => {
-                // Its name may be used again in the transaction, without what is in it now.
-                for name in self.staged_children(path).await?.into_keys() {
-                    match self.resource(&path.child(&name)?).await {
-                        Ok(child) => self.stage_deletion(id, &child).await?,
-                        Err(ResourceError::Absent(_)) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Becomes::Nothing
-            }
+            true => Becomes::Nothing,
             false => Becomes::Deleted,
         };
-        let operation = self.operation_above(Some(&resource.row));
-        match self.stage(id, path, &self.found(resource), operation, becomes, Staging::default()).await? {
+        let room = self.room_for(id, path).await?;
+        let operation = self.operation_above(Some(&resource.row), &room);
+        match self.stage((id, room), path, &self.found(resource), operation, becomes, Staging::default()).await? {
             true => Ok(()),
             false => Err(ResourceError::Moved(path.clone())),
         }
@@ -256,8 +282,10 @@ impl Repository {
         Found::of(Some(&resource.row), self.own_claim(resource.head()))
     }
 
-    fn operation_above(&self, base: Option<&HeadRow>) -> RevisionId {
-        self.heads.revisions().mint_above(base.map_or(RevisionId::ZERO, |row| row.head.revision.max(row.head.floor)))
+    /// An id above those of earlier operations on the resource, whichever server minted them.
+    fn operation_above(&self, base: Option<&HeadRow>, room: &Room) -> RevisionId {
+        let floor = base.map_or(RevisionId::ZERO, |row| row.head.revision.max(row.head.floor));
+        self.heads.revisions().mint_above(floor.max(room.last_operation))
     }
 
     /// What the transaction makes of a resource so far.
@@ -277,6 +305,7 @@ impl Repository {
             incarnation: resource.incarnation(),
             parent_incarnation: resource.head().parent_incarnation,
             is_in_new: false,
+            is_implied: false,
             body,
             description_is_staged: false,
             bytes_are_staged: false,
@@ -288,7 +317,7 @@ impl Repository {
     /// as it was found.
     async fn stage(
         &self,
-        id: TransactionId,
+        (id, room): (TransactionId, Room),
         path: &ResourcePath,
         found: &Found,
         operation: RevisionId,
@@ -298,86 +327,173 @@ impl Repository {
         self.open_transaction(id).await?;
         let mut row = Operation { becomes, staged_bytes: 0 };
         row.staged_bytes = staging.bytes + head::seal(&row)?.len() as u64;
-        self.refuse_over_limit(id, row.staged_bytes).await?;
-        let row = head::seal(&row)?;
-        staging.rows.push(NewRow::new(keys::operation(path, operation), row));
-        let claim = Claim { transaction: id, operation };
-        if !self.claim(&keys::resource_partition(path), found, claim, staging.steps(id)).await? {
-            return Ok(false);
-        }
-        if !self.heads.keeps(Rule::OpenAfter) {
-            return Ok(true);
-        }
-        // Whoever decided to commit before the claim may not have seen the operation.
-        // The claim is there: if nothing is known now, what it names must not be given back.
-        let state = self.heads.transaction(id).await.map_err(|error| error.if_unsure(true))?;
-        match state.map(|state| state.phase) {
-            Some(Phase::Open) => Ok(true),
-            Some(phase) if phase.is_decided() => {
-                let unknown = format!("the transaction was committed while /{path} was being added to it");
-                Err(ObjectsError::Unknown(unknown).into())
+        room.refuse_over_limit(&self.heads, row.staged_bytes)?;
+        let row = NewRow::new(keys::operation(path, operation), head::seal(&row)?);
+        staging.rows.push(row.clone());
+        let (object, claim) = (keys::resource_partition(path), Claim { transaction: id, operation });
+        let unclear = match self.claim(&object, found, claim, staging.steps(id)).await? {
+            Claimed::Not(why) => {
+                if self.heads.keeps(Rule::ForgetLost) {
+                    self.forget_operation(id, row).await;
+                }
+                return why.map_or(Ok(false), |why| Err(why.into()));
             }
-            Some(phase) => Err(ResourceError::TransactionOver { id, phase }),
-            None => Err(ResourceError::NoTransaction(id)),
+            Claimed::Put if !self.heads.keeps(Rule::OpenAfter) => return Ok(true),
+            Claimed::Put => None,
+            Claimed::Unclear(why) => Some(ObjectsError::Unknown(why)),
+        };
+        // Whoever commits may have closed the transaction before the claim was put. The claim may
+        // be there: if nothing is known now, what it names must not be given back.
+        let state = self.checked_transaction(id).await.map_err(|error| error.if_unsure(true))?;
+        match (state, unclear) {
+            (Some(state), _) if state.phase.is_decided() && state.operations.contains(&operation) => Ok(true),
+            (Some(Transaction { phase: Phase::Open, .. }), None) => Ok(true),
+            (Some(Transaction { phase: Phase::Open, .. }), Some(unclear)) => Err(unclear.into()),
+            (Some(state), _) => {
+                let before = found.operation.filter(|before| state.operations.contains(before));
+                self.withdraw(&object, claim, before).await;
+                Err(ResourceError::TransactionOver { id, phase: state.phase })
+            }
+            (None, _) => Err(ResourceError::NoTransaction(id)),
         }
     }
 
-    /// Refuses an operation that is over a limit of its transaction. Operations that are added at
-    /// the same time may together be over it.
-    async fn refuse_over_limit(&self, id: TransactionId, more_bytes: u64) -> ResourceResult<()> {
-        let options = self.heads.options();
-        let (most, bytes_max) = (options.transaction_operations_max, options.transaction_bytes_max);
+    /// What there is room for in a transaction. Operations that are added at the same time may
+    /// together be over a limit.
+    async fn room_for(&self, id: TransactionId, path: &ResourcePath) -> ObjectsResult<Room> {
         let operations = self.operations(id, keys::operations()).await?;
-        let (mut count, mut bytes) = (0, more_bytes);
+        let mut room = Room::default();
         for (_, operation) in operations.values().flatten() {
-            count += 1;
-            bytes += operation.staged_bytes;
+            room.operations += 1;
+            room.bytes += operation.staged_bytes;
         }
-        if count >= most {
-            return Err(ObjectsError::OverLimit(format!("a transaction has at most {most} operations")).into());
-        }
-        if bytes > bytes_max {
-            let over = format!("a transaction stages at most {bytes_max} bytes of descriptions and small contents");
-            return Err(ObjectsError::OverLimit(over).into());
-        }
-        Ok(())
+        let last = operations.get(path).and_then(|operations| operations.last());
+        room.last_operation = last.map_or(RevisionId::ZERO, |(id, _)| *id);
+        Ok(room)
     }
 
-    /// Claims a head, after the steps in `before`. Returns false if it is not as it was found.
+    /// Claims a head, after the steps in `before`.
     ///
-    /// Errors: [`ObjectsError::Held`] if another transaction holds it; [`ObjectsError::Unknown`] if
-    /// the claim may still arrive.
-    async fn claim(&self, object: &Bytes, found: &Found, claim: Claim, before: Vec<Step>) -> ObjectsResult<bool> {
+    /// A claim is an amendment, which no log records. A try whose outcome is unknown may still be
+    /// applied while the head has the stamp that it compares, and no longer once that has changed.
+    async fn claim(&self, object: &Bytes, found: &Found, claim: Claim, before: Vec<Step>) -> ObjectsResult<Claimed> {
         let mut tries = Tries::default();
-        let mut is_tried = false;
+        // What the last try of unknown outcome compared.
+        let mut unknown: Option<Option<Stamp>> = None;
         loop {
-            let read = self.heads.retry_transient(|| self.heads.head_at(object)).await;
-            let row = read.map_err(|error| error.if_unsure(is_tried))?;
+            let read = self.heads.retry_transient(|| async {
+                match unknown {
+                    Some(_) => self.heads.decided_head_at(object).await,
+                    None => self.heads.head_at(object).await,
+                }
+            });
+            let row = match (read.await, unknown) {
+                (Ok(row), _) => row,
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(_)) => return Ok(Claimed::Unclear(error.to_string())),
+            };
             let stands = row.as_ref().and_then(|row| row.head.claim);
             if stands == Some(claim) {
-                return Ok(true);
+                return Ok(Claimed::Put);
             }
             let own = stands.filter(|stands| stands.transaction == claim.transaction);
-            if let (None, Some(other)) = (own, stands)
-                && let Err(state) = self.heads.claim_is_over(other).await.map_err(|error| error.if_unsure(is_tried))?
-            {
-                return Err(held(object, &state));
+            if let (None, Some(other)) = (own, stands) {
+                match self.heads.claim_is_over(other).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(state)) => return Ok(self.lost(claim, unknown, Some(held(object, &state))).await),
+                    Err(error) if unknown.is_some() => return Ok(Claimed::Unclear(error.to_string())),
+                    Err(error) => return Err(error),
+                }
             }
             if !found.is_still(row.as_ref(), own) {
-                return Ok(false);
+                return match (own, unknown) {
+                    // It may have taken the place of this one.
+                    (Some(_), Some(_)) => {
+                        Ok(Claimed::Unclear("another request of the transaction changed the same".to_owned()))
+                    }
+                    _ => Ok(self.lost(claim, unknown, None).await),
+                };
             }
             let head = Head { claim: Some(claim), ..row.as_ref().map_or_else(Head::free, |row| row.head.clone()) };
-            is_tried = true;
-            let amended = self.heads.try_amend(object, row.as_ref(), head, before.clone()).await;
-            if amended.map_err(|error| error.if_unsure(true))?.is_some() {
-                return Ok(true);
+            match self.heads.amend_once(object, row.as_ref(), head, before.clone()).await {
+                Ok(Amended::Applied(_)) => return Ok(Claimed::Put),
+                Ok(Amended::Refused) => {}
+                Ok(Amended::Unknown) => unknown = Some(row.as_ref().map(|row| row.stamp)),
+                Err(error) if unknown.is_some() => return Ok(Claimed::Unclear(error.to_string())),
+                Err(error) => return Err(error),
             }
             if !tries.again().await {
-                return Err(ObjectsError::Unknown(
-                    "a head could not be claimed; the claim may still arrive".to_owned(),
-                ));
+                return match unknown {
+                    Some(_) => Ok(Claimed::Unclear("a claim may still arrive".to_owned())),
+                    None => Err(changes_all_the_time("a head", false)),
+                };
             }
         }
+    }
+
+    /// What became of a claim that a head does not have, and whose tries cannot arrive any more.
+    ///
+    /// While the transaction is open, a claim of it ends only with what it is on. Otherwise a try of
+    /// unknown outcome may have been applied, and ended with the transaction.
+    async fn lost(&self, claim: Claim, unknown: Option<Option<Stamp>>, why: Option<ObjectsError>) -> Claimed {
+        if unknown.is_none() {
+            return Claimed::Not(why);
+        }
+        match self.heads.transaction(claim.transaction).await {
+            Ok(Some(Transaction { phase: Phase::Open, .. })) => Claimed::Not(why),
+            Ok(_) => Claimed::Unclear("the transaction ended meanwhile".to_owned()),
+            Err(error) => Claimed::Unclear(error.to_string()),
+        }
+    }
+
+    /// Removes an operation that was surely lost. Otherwise its transaction could not be committed,
+    /// because it is not known of an operation without a claim whether its client was told so.
+    async fn forget_operation(&self, id: TransactionId, row: NewRow) {
+        let (table, partition, sort) = (Table::Work, keys::transaction(id), row.sort.clone());
+        // Its put may be late. Once it has arrived, the removal is later than it.
+        let put = Step::Put { table, partition: partition.clone(), rows: vec![row] };
+        let removal = Step::Remove { table, partition, rows: Removal::Rows(vec![sort]) };
+        if let Err(error) = self.heads.put_acknowledged(Class::Description, vec![put, removal]).await {
+            tracing::warn!(transaction = %id, %error, "a lost operation stays, and prevents a commit");
+        }
+    }
+
+    /// Takes back a claim that does not count, and restores that of an operation that does. If this
+    /// fails, whoever meets the claim finds that it does not count.
+    async fn withdraw(&self, object: &Bytes, claim: Claim, before: Option<RevisionId>) {
+        let before = before.map(|operation| Claim { operation, ..claim });
+        let withdrawn = |head: Option<&Head>| {
+            let head = head.filter(|head| head.claim == Some(claim))?;
+            Some(Head { claim: before, ..head.clone() })
+        };
+        if let Err(error) = self.heads.amend(object, withdrawn).await {
+            tracing::warn!(transaction = %claim.transaction, %error, "a claim that does not count stays");
+        }
+    }
+}
+
+/// What a transaction has staged so far.
+#[derive(Default)]
+struct Room {
+    operations: usize,
+    bytes: u64,
+    /// The last operation on the resource that another one is added for.
+    last_operation: RevisionId,
+}
+
+impl Room {
+    /// Refuses an operation that stages so many bytes, if it is over a limit.
+    fn refuse_over_limit(&self, heads: &Heads, more_bytes: u64) -> ObjectsResult<()> {
+        let options = heads.options();
+        let (most, bytes_max) = (options.transaction_operations_max, options.transaction_bytes_max);
+        if self.operations >= most {
+            return Err(ObjectsError::OverLimit(format!("a transaction has at most {most} operations")));
+        }
+        if self.bytes + more_bytes > bytes_max {
+            let over = format!("a transaction stages at most {bytes_max} bytes of descriptions and small contents");
+            return Err(ObjectsError::OverLimit(over));
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use store::{Class, Scan, Stored, Strength, Table, ValueKind, envelope};
 
 use crate::handle::Repository;
 use crate::read::Child;
+use crate::resource::Resource;
 
 /// Bytes of one page of a scan over operations.
 const SCAN_BYTES: usize = 64 << 10;
@@ -61,6 +62,9 @@ pub(crate) struct StagedResource {
     pub parent_incarnation: RevisionId,
     /// Whether the transaction creates its container.
     pub is_in_new: bool,
+    /// Whether it is a container that a request created only to create something in it. It counts if
+    /// something in it does.
+    pub is_implied: bool,
     /// What its head is going to say. Staged parts are named by the operation that staged them.
     pub body: ResourceBody,
     /// Whether its description is staged.
@@ -184,9 +188,15 @@ impl Repository {
     }
 
     /// The children of a container that the transaction of this handle creates or deletes, by name,
-    /// with the operations that count.
-    pub(crate) async fn staged_children(&self, path: &ResourcePath) -> ObjectsResult<BTreeMap<String, Numbered>> {
+    /// with the operations that count. What it created in a container that it deleted since is not
+    /// among those of a new one at the same path.
+    pub(crate) async fn staged_children(&self, container: &Resource) -> ObjectsResult<BTreeMap<String, Numbered>> {
         let Some(id) = self.transaction else { return Ok(BTreeMap::new()) };
+        let path = &container.path;
+        let is_in_it = |operation: &Operation| match &operation.becomes {
+            Becomes::Live(staged) => staged.parent_incarnation == container.incarnation(),
+            Becomes::Nothing | Becomes::Deleted => true,
+        };
         let operations = self.operations(id, keys::operations_in(path)).await?;
         let of_it: Vec<_> = operations.into_iter().filter(|(child, _)| child.parent().as_ref() == Some(path)).collect();
         let mut counting = BTreeMap::new();
@@ -196,6 +206,7 @@ impl Repository {
             for ((path, operations), row) in batch.iter().zip(heads) {
                 let claim = row?.and_then(|row| self.own_claim(&row.head));
                 let counts = operations.iter().find(|(id, _)| claim.is_some_and(|claim| claim.operation == *id));
+                let counts = counts.filter(|(_, operation)| is_in_it(operation));
                 counting.extend(counts.map(|counts| (path.name().to_owned(), counts.clone())));
             }
         }
@@ -220,7 +231,7 @@ impl Repository {
         }
     }
 
-    /// A row that the transaction of this handle staged; `None` if it staged none at this key.
+    /// A row that a transaction staged; `None` if it staged none at this key.
     pub(crate) async fn staged_row(
         &self,
         id: TransactionId,

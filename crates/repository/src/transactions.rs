@@ -1,11 +1,7 @@
-//! Transactions: begins, renews, commits and rolls back; and what a server does about those that
-//! nobody ends.
-//!
-//! To commit, a server checks that everything can be carried out, and then switches the state of
-//! the transaction to [`Phase::Committing`]. That decides it. From then on any server carries it
-//! out (`carry_out.rs`), as often as it takes. Whoever finds another end before drops it all.
+//! Transactions: begins, renews and rolls back (`decide.rs` commits); and what a server does about
+//! those that nobody ends.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,17 +10,14 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use heads::chores::{Chore, Then};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::keys;
-use heads::path::ResourcePath;
 use heads::queue::{Queue, WorkEntry};
-use heads::rules::Rule;
 use heads::transaction::{Phase, Transaction, TransactionId};
-use parking_lot::Mutex;
 use store::{Class, Removal, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
+use crate::open_count::OpenCount;
 use crate::stage::release;
-use crate::staged::{Becomes, Numbered};
 
 /// How long it is known how a transaction ended.
 pub const REMEMBERED: Duration = Duration::from_secs(3_600);
@@ -32,14 +25,10 @@ pub const REMEMBERED: Duration = Duration::from_secs(3_600);
 /// Operations that are checked, carried out or dropped at the same time.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// The operations of a transaction, by path; of each path in the order of their ids.
-pub(crate) type Operations = BTreeMap<ResourcePath, Vec<Numbered>>;
-
 /// What this server knows about open transactions, and what it did.
 #[derive(Default)]
 pub(crate) struct Tallies {
-    /// Open transactions by their owners: as of the last pass, and those begun here since.
-    open: Mutex<HashMap<String, u64>>,
+    open: OpenCount,
     committed: AtomicU64,
     rolled_back: AtomicU64,
     expired: AtomicU64,
@@ -79,7 +68,7 @@ impl Repository {
     pub fn transaction_counts(&self) -> TransactionCounts {
         let tallies = &self.inner.transactions;
         TransactionCounts {
-            open: tallies.open.lock().values().sum(),
+            open: tallies.open.open(),
             committed: tallies.committed.load(Ordering::Relaxed),
             rolled_back: tallies.rolled_back.load(Ordering::Relaxed),
             expired: tallies.expired.load(Ordering::Relaxed),
@@ -98,16 +87,13 @@ impl Repository {
     /// Fails with [`ObjectsError::OverLimit`] if too many are open.
     pub async fn begin_transaction(&self, owner: &str) -> ResourceResult<(TransactionId, Transaction)> {
         let options = self.heads.options();
-        {
-            let open = self.inner.transactions.open.lock();
-            let (of_all, of_one) = (open.values().sum::<u64>(), open.get(owner).copied().unwrap_or(0));
-            if of_all >= options.transactions_max || of_one >= options.transactions_of_one_max {
-                let over = format!("{of_all} transactions are open, {of_one} of them of {owner}");
-                return Err(ObjectsError::OverLimit(over).into());
-            }
-        }
+        let (all_max, one_max) = (options.transactions_max, options.transactions_of_one_max);
+        let place = self.inner.transactions.open.begin(owner, all_max, one_max);
+        let place = place.map_err(|(of_all, of_one)| {
+            ObjectsError::OverLimit(format!("{of_all} transactions are open, {of_one} of them of {owner}"))
+        })?;
         let begun = self.heads.begin_transaction(owner, options.transaction_timeout).await?;
-        *self.inner.transactions.open.lock().entry(owner.to_owned()).or_default() += 1;
+        place.begun();
         Ok(begun)
     }
 
@@ -116,11 +102,7 @@ impl Repository {
     /// Fails with [`ResourceError::NoTransaction`] if there is none of this owner.
     pub async fn transaction_of(&self, id: TransactionId, owner: &str) -> ResourceResult<Transaction> {
         let state = self.heads.present_transaction(id).await?.filter(|state| state.owner == owner);
-        let state = state.ok_or(ResourceError::NoTransaction(id))?;
-        if state.phase == Phase::Expired {
-            self.forget_open(&state.owner);
-        }
-        Ok(state)
+        state.ok_or(ResourceError::NoTransaction(id))
     }
 
     /// Renews an open transaction.
@@ -137,8 +119,8 @@ impl Repository {
     /// The transaction of a request that is part of it. It lasts at least half of
     /// `transaction_timeout` from now on.
     pub async fn continue_transaction(&self, id: TransactionId, owner: &str) -> ResourceResult<Transaction> {
-        self.open_of(id, owner).await?;
-        self.open_transaction(id).await
+        let state = self.open_of(id, owner).await?;
+        self.renewed_in_time(id, state).await
     }
 
     async fn open_of(&self, id: TransactionId, owner: &str) -> ResourceResult<Transaction> {
@@ -148,46 +130,13 @@ impl Repository {
         }
     }
 
-    /// Commits a transaction: all of it, or nothing. Returns once all of it is there. If this fails
-    /// after it was decided, the error is [`ResourceError::Committing`], and any server goes on.
-    ///
-    /// Fails with [`ObjectsError::Conflict`] if something of it can no longer be carried out. Then
-    /// nothing is, and the transaction stays open.
-    pub fn commit_transaction<'a>(&'a self, id: TransactionId, owner: &'a str) -> BoxFuture<'a, ResourceResult<()>> {
-        self.commit(id, owner).boxed()
-    }
-
-    async fn commit(&self, id: TransactionId, owner: &str) -> ResourceResult<()> {
-        let mut state = self.transaction_of(id, owner).await?;
-        let partition = keys::transaction(id);
-        // Passes of this server leave it alone meanwhile.
-        let _running = self.inner.running_jobs.begin(&partition);
-        if !self.heads.keeps(Rule::DecideFirst) {
-            self.carry_out(id).await?;
-        }
-        let mut tries = heads::retries::Tries::default();
-        while state.phase == Phase::Open {
-            self.refuse_impossible(id).await.inspect_err(|_| self.note_conflict())?;
-            let until = state.until;
-            let changed = self.heads.change_transaction(id, &state, Phase::Committing, until).await?;
-            state = changed.ok_or(ResourceError::NoTransaction(id))?;
-            if state.phase == Phase::Open && !tries.again().await {
-                let renewed = "the transaction is being renewed all the time".to_owned();
-                return Err(ObjectsError::Overloaded(renewed).into());
-            }
-        }
-        if state.phase != Phase::Committing {
-            return Err(ResourceError::TransactionOver { id, phase: state.phase });
-        }
-        let committing = |error: ObjectsError| ResourceError::Committing { id, why: error.to_string() };
-        self.carry_out(id).await.map_err(committing)?;
-        self.end_committed(id, &state).await.map_err(committing)
-    }
-
     /// Gives up an open transaction, and drops all of it.
     pub async fn roll_back_transaction(&self, id: TransactionId, owner: &str) -> ResourceResult<()> {
-        let mut state = self.open_of(id, owner).await?;
-        while state.phase == Phase::Open {
+        let mut state = self.transaction_of(id, owner).await?;
+        if state.phase == Phase::RolledBack {
+            return Err(ResourceError::TransactionOver { id, phase: state.phase });
+        }
+        while state.phase.is_undecided() {
             let until = state.until;
             let changed = self.heads.change_transaction(id, &state, Phase::RolledBack, until).await?;
             state = changed.ok_or(ResourceError::NoTransaction(id))?;
@@ -196,7 +145,7 @@ impl Repository {
             return Err(ResourceError::TransactionOver { id, phase: state.phase });
         }
         self.inner.transactions.rolled_back.fetch_add(1, Ordering::Relaxed);
-        self.forget_open(&state.owner);
+        self.inner.transactions.open.ended(&state.owner);
         // If this fails, a pass drops the rest. Claims of it count for nothing.
         if let Err(error) = self.drop_staged(id).await {
             tracing::warn!(transaction = %id, %error, "what a transaction staged is dropped later");
@@ -204,58 +153,12 @@ impl Repository {
         Ok(())
     }
 
-    /// Refuses to commit what cannot be carried out: a resource, or what it is in, was deleted with
-    /// a container; or the last operation on it never counted.
-    async fn refuse_impossible(&self, id: TransactionId) -> ResourceResult<()> {
-        let seen = self.in_transaction(id);
-        let operations = self.operations(id, keys::operations()).await?;
-        let deleted = deleted_of(&operations);
-        let mut checks: Vec<BoxFuture<'_, ResourceResult<()>>> = Vec::with_capacity(operations.len());
-        for (path, operations) in &operations {
-            if let Some(last) = operations.last() {
-                checks.push(seen.refuse_impossible_one(path, last, &deleted).boxed());
-            }
-        }
-        stream::iter(checks).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
-        Ok(())
-    }
-
-    async fn refuse_impossible_one(
-        &self,
-        path: &ResourcePath,
-        (last, operation): &Numbered,
-        deleted: &BTreeSet<ResourcePath>,
-    ) -> ResourceResult<()> {
-        if is_below(path, deleted) {
-            return Ok(());
-        }
-        let refused = |why: &str| {
-            Err(ObjectsError::Conflict(format!("the transaction cannot be committed: /{path} {why}")).into())
-        };
-        let object = keys::resource_partition(path);
-        let row = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
-        let own = row.as_ref().and_then(|row| self.own_claim(&row.head));
-        if own.is_none_or(|own| own.operation != *last) {
-            let why = "was deleted with what it was in, or the outcome of the last request about it is not known: \
-                       repeat that request, or roll back";
-            return refused(why);
-        }
-        if let Becomes::Live(_) = operation.becomes {
-            match self.resource(path).await {
-                Ok(_) => {}
-                Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => return refused("is in what was deleted"),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// Notes that a transaction is carried out, and drops what it staged.
-    async fn end_committed(&self, id: TransactionId, state: &Transaction) -> ObjectsResult<()> {
+    pub(crate) async fn end_committed(&self, id: TransactionId, state: &Transaction) -> ObjectsResult<()> {
         let ended = self.heads.change_transaction(id, state, Phase::Committed, state.until).await?;
         if ended.is_some_and(|ended| ended.phase == Phase::Committed) {
             self.inner.transactions.committed.fetch_add(1, Ordering::Relaxed);
-            self.forget_open(&state.owner);
+            self.inner.transactions.open.ended(&state.owner);
         }
         if let Err(error) = self.drop_staged(id).await {
             tracing::warn!(transaction = %id, %error, "what a transaction staged is dropped later");
@@ -295,6 +198,7 @@ impl Repository {
             return Ok(ended);
         }
         let mut open = HashMap::new();
+        self.inner.transactions.open.pass_begins();
         let mut tally = self.heads.tally(Chore::Transactions);
         let mut pass = self.heads.pass(Queue::Transactions).await?;
         while let Some(entries) = self.heads.next_due(&mut pass, &mut tally).await? {
@@ -315,7 +219,7 @@ impl Repository {
             }
         }
         self.heads.end_pass(pass).await?;
-        *self.inner.transactions.open.lock() = open;
+        self.inner.transactions.open.counted(open);
         Ok(ended)
     }
 
@@ -330,14 +234,14 @@ impl Repository {
             return Ok((Visited::Other, self.finished_or_later(now, UnixMillis(begun).plus(REMEMBERED))));
         };
         match state.phase {
-            Phase::Open => Ok((Visited::Open(state.owner.clone()), Then::Later(now))),
+            Phase::Open | Phase::Closing => Ok((Visited::Open(state.owner.clone()), Then::Later(now))),
             Phase::Committing => {
                 let partition = keys::transaction(id);
                 let running = self.inner.running_jobs.begin(&partition);
                 if running.is_none() || now.since(state.since) < age_min {
                     return Ok((Visited::Other, Then::Later(now)));
                 }
-                self.carry_out(id).await?;
+                self.carry_out(id, &state.operations).await?;
                 self.end_committed(id, &state).await?;
                 Ok((Visited::Ended, Then::Later(now.plus(REMEMBERED))))
             }
@@ -361,13 +265,6 @@ impl Repository {
     fn finished_or_later(&self, now: UnixMillis, until: UnixMillis) -> Then {
         if now >= until { Then::Finished } else { Then::Later(until) }
     }
-
-    /// One open transaction less, until the next pass counts them.
-    fn forget_open(&self, owner: &str) {
-        if let Some(open) = self.inner.transactions.open.lock().get_mut(owner) {
-            *open = open.saturating_sub(1);
-        }
-    }
 }
 
 /// What a pass found about a transaction.
@@ -378,18 +275,4 @@ enum Visited {
     Ended,
     /// Something else.
     Other,
-}
-
-/// The resources that a transaction deletes.
-pub(crate) fn deleted_of(operations: &Operations) -> BTreeSet<ResourcePath> {
-    let last_is_deletion = |operations: &Vec<Numbered>| {
-        operations.last().is_some_and(|(_, operation)| operation.becomes == Becomes::Deleted)
-    };
-    let deleted = operations.iter().filter(|(_, operations)| last_is_deletion(operations));
-    deleted.map(|(path, _)| path.clone()).collect()
-}
-
-/// Whether a resource is in one of these, however deep.
-pub(crate) fn is_below(path: &ResourcePath, containers: &BTreeSet<ResourcePath>) -> bool {
-    path.parent().is_some_and(|above| containers.contains(&above) || is_below(&above, containers))
 }

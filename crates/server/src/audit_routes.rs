@@ -2,8 +2,9 @@
 //! from it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use audit::{AuditEntry, Conditions, Erased, Requester, WantedKind, Whom, form};
+use audit::{AuditEntry, Conditions, Erased, Reading, Requester, WantedKind, Whom, form};
 use axum::body::{Body, Bytes};
 use axum::extract::{Form, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -22,6 +23,7 @@ use store::UnixMillis;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Standing;
+use crate::feed::{Consumers, Place};
 use crate::problem;
 
 /// The path of the audit for clients over a network.
@@ -34,6 +36,8 @@ const CSV: &str = "text/csv";
 #[derive(Clone)]
 pub(crate) struct AuditDoor {
     pub(crate) library: Library,
+    /// The places of those who follow.
+    pub(crate) consumers: Arc<Consumers>,
     /// Ends whoever follows.
     pub(crate) stopping: CancellationToken,
 }
@@ -168,10 +172,18 @@ fn read(
         let detail = "what is followed has no end and is NDJSON: leave out `to` and CSV";
         return Err(Box::new(problem::respond(Reason::CONFLICTING_PARAMETERS, detail)));
     }
-    let conditions = Conditions { token, address, target, kind, result, except: Some(requester.request_id) };
+    let party = requester.party();
+    let reading = Reading { request_id: requester.request_id, since: door.library.heads.now() };
+    let conditions = Conditions { token, address, target, kind, result, except: Some(reading) };
     let lines = match follow {
         false => lines(door.library.audit.read_where(from, to, conditions), shown),
-        true => followed(Follower { door, conditions, shown, standing, from, has_looked: false }),
+        true => {
+            let place = door.consumers.take(party).ok_or_else(|| {
+                let detail = "too many clients follow the audit or the feed (feed.consumers_max); try again later";
+                Box::new(problem::respond(Reason::OVERLOADED, detail))
+            })?;
+            followed(Follower { door, conditions, shown, standing, from, has_looked: false, _place: place })
+        }
     };
     let begin = stream::iter([Ok(shown.begin())]);
     let media_type = if shown == Shown::Csv { "text/csv; charset=utf-8; header=present" } else { LINES };
@@ -196,6 +208,7 @@ struct Follower {
     /// Everything before was read.
     from: UnixMillis,
     has_looked: bool,
+    _place: Place,
 }
 
 /// The entries from the follower's place on, and those that are written later. After each look a

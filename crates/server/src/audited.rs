@@ -4,6 +4,9 @@
 //! A change has one record, when its outcome is known and before its answer. If nobody waits for
 //! the outcome any more, or the handler fails, the record says that it is unknown. Single records
 //! of the records door are not recorded: there are too many.
+//!
+//! What is requested in a transaction of the repository has not happened yet. It is recorded as
+//! staged, and the commit as the change. Both name the transaction.
 
 use std::sync::Arc;
 
@@ -40,6 +43,9 @@ const SIGNING: [&str; 2] = ["/sign-in", "/sign-out"];
 
 /// The routes of the audit. Whoever reads it is recorded.
 const AUDIT: [&str; 2] = ["/admin/audit", audit_routes::PATH];
+
+/// What begins the addresses of transactions, in the path of the repository.
+const TRANSACTIONS: &str = "fcr:tx/";
 
 /// The route that makes tokens. The name is in the query.
 const TOKENS: &str = "/admin/tokens";
@@ -102,6 +108,23 @@ impl Trail {
         (!is_other).then_some(EventKind::Change)
     }
 
+    /// The transaction that a request is about, and whether it only stages something: everything but
+    /// a commit does.
+    fn transaction(&self, request: &Request, route: &str) -> Option<(String, bool)> {
+        if !self.is_resource(route) {
+            return None;
+        }
+        let path = decoded(request.uri().path());
+        let below = path.strip_prefix(self.base.as_str()).map(|below| below.trim_start_matches('/'))?;
+        if let Some(id) = below.strip_prefix(TRANSACTIONS) {
+            return Some((id.to_owned(), request.method() != Method::PUT));
+        }
+        let named = request.headers().get(door_ldp::ATOMIC_ID)?.to_str().ok()?;
+        let (_, id) = named.rsplit_once(TRANSACTIONS)?;
+        // The door makes no transaction in one.
+        (below != TRANSACTIONS.trim_end_matches('/')).then(|| (id.to_owned(), true))
+    }
+
     fn is_read_by_post(&self, route: &str) -> bool {
         let of_data = self.of_data(route);
         let of_resources = route.strip_prefix(self.base.as_str()).unwrap_or(route);
@@ -134,7 +157,8 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let wanted = if route.is_empty() { None } else { trail.wanted(request.method(), route) };
-    let asked = Asked::of(&request, trail.user.as_ref());
+    let transaction = trail.transaction(&request, route);
+    let asked = Asked { transaction, ..Asked::of(&request, trail.user.as_ref()) };
     let Some((kind, mode)) = wanted else {
         let response = next.run(request).await;
         if is_refusal(response.status()) && trail.changes != AuditMode::Off {
@@ -182,7 +206,7 @@ fn not_recorded(kind: EventKind) -> Response {
                 "the change was made, but the audit could not record it: ask for its state before you repeat it";
             problem::respond(Reason::UNKNOWN_OUTCOME, detail)
         }
-        EventKind::Read | EventKind::Refusal => {
+        EventKind::Read | EventKind::Refusal | EventKind::Staged => {
             problem::respond(Reason::OVERLOADED, "the audit could not record the request")
         }
     }
@@ -217,6 +241,8 @@ struct Asked {
     user: Option<String>,
     agent: Option<HeaderValue>,
     bytes: Option<HeaderValue>,
+    /// The transaction that it is about, and whether it only stages something.
+    transaction: Option<(String, bool)>,
 }
 
 impl Asked {
@@ -230,6 +256,7 @@ impl Asked {
             user: user.cloned().or_else(local),
             agent: headers.get(header::USER_AGENT).cloned(),
             bytes: headers.get(header::CONTENT_LENGTH).cloned(),
+            transaction: None,
         }
     }
 
@@ -251,7 +278,13 @@ impl Asked {
         // Elsewhere the field leads to another page.
         let is_made = kind == EventKind::Change && result == EventResult::Status(StatusCode::CREATED.as_u16());
         let made = text(header::LOCATION).filter(|_| is_made).map(|made| path_of(&made));
+        let (kind, transaction) = match self.transaction {
+            Some((id, true)) if kind == EventKind::Change => (EventKind::Staged, Some(id)),
+            Some((id, _)) if kind != EventKind::Refusal => (kind, Some(id)),
+            _ => (kind, None),
+        };
         Event {
+            transaction,
             actor: Actor { token: name, user: self.user, address, agent: as_text(self.agent.as_ref()) },
             request_id,
             detail,

@@ -108,7 +108,8 @@ fn a_rule_that_is_left_out_is_found() {
 const SEEDS_WITH_TRANSACTIONS: u64 = 24;
 
 /// Rules of transactions that many seeds find.
-const RULES_OF_TRANSACTIONS: &[Rule] = &[Rule::DecideFirst, Rule::Claim];
+const RULES_OF_TRANSACTIONS: &[Rule] =
+    &[Rule::DecideFirst, Rule::Claim, Rule::OpenAfter, Rule::CloseFirst, Rule::OnlyNamed, Rule::ForgetLost];
 
 fn with_transactions(seed: u64, left_out: Option<Rule>) -> Report {
     simulate(Options { seed, left_out, transactions: true, ..Options::default() }).expect("a runtime can be made")

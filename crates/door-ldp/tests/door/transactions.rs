@@ -75,7 +75,8 @@ async fn a_transaction_is_found_begun_renewed_and_ended() {
     assert_eq!(renewed.status, StatusCode::NO_CONTENT);
     assert_eq!(renewed.header("atomic-expires"), Some("Sun, 15 Jun 2025 15:10:40 GMT"));
     assert_eq!(commit(&fixture, &address).await.status, StatusCode::NO_CONTENT);
-    for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+    assert_eq!(commit(&fixture, &address).await.status, StatusCode::NO_CONTENT, "a repeated commit");
+    for method in [Method::GET, Method::POST, Method::DELETE] {
         let over = fixture.ask(method, path(&address)).answer().await;
         assert_eq!(over.status, StatusCode::GONE, "{}", over.text());
     }
@@ -324,7 +325,9 @@ async fn any_server_goes_on_with_a_transaction() {
     assert_eq!(held.status, StatusCode::CONFLICT, "{}", held.text());
     assert_eq!(commit(&second, &tx).await.status, StatusCode::NO_CONTENT);
     assert!(fixture.get("/rest/a").await.says("<a> ldp:contains <a/b> ; dc:title \"1\" ."));
-    assert_eq!(commit(&fixture, &tx).await.status, StatusCode::GONE);
+    assert_eq!(commit(&fixture, &tx).await.status, StatusCode::NO_CONTENT, "a repeated commit");
+    let over = of(fixture.put("/rest/a/c", ""), &tx).await;
+    assert_eq!(over.status, StatusCode::CONFLICT, "{}", over.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -378,4 +381,27 @@ async fn transactions_are_limited() {
     repository.end_transactions(Duration::ZERO).await.unwrap();
     assert_eq!(repository.transaction_counts().open, 0);
     assert_eq!(fixture.get(path(&third)).await.status, StatusCode::GONE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_at_once_and_requests_for_an_expired_one_do_not_exceed_the_limit_of_open_transactions() {
+    let options = LibraryOptions { transactions_of_one_max: 3, ..LibraryOptions::default() };
+    let fixture = fixture_keeping(options).await;
+    let begun = futures::future::join_all((0..20).map(|_| fixture.ask(Method::POST, "/rest/fcr:tx").answer())).await;
+    let (made, refused): (Vec<_>, Vec<_>) = begun.into_iter().partition(|reply| reply.status == StatusCode::CREATED);
+    assert_eq!(made.len(), 3);
+    assert!(refused.iter().all(|reply| reply.status == StatusCode::PAYLOAD_TOO_LARGE));
+    let first = made[0].header("location").unwrap().to_owned();
+    fixture.clock.advance(Duration::from_secs(100));
+    for renewed in &made[1..] {
+        fixture.ask(Method::POST, path(renewed.header("location").unwrap())).answer().await;
+    }
+    fixture.clock.advance(Duration::from_secs(100));
+    for _ in 0..5 {
+        assert_eq!(fixture.get(path(&first)).await.status, StatusCode::GONE);
+    }
+    fixture.library.repository.end_transactions(Duration::ZERO).await.unwrap();
+    begin(&fixture).await;
+    let over = fixture.ask(Method::POST, "/rest/fcr:tx").answer().await;
+    assert_eq!(over.status, StatusCode::PAYLOAD_TOO_LARGE, "one has expired, and only one");
 }

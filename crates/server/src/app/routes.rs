@@ -152,7 +152,8 @@ impl App {
     }
 
     fn audit_door(&self) -> AuditDoor {
-        AuditDoor { library: self.library.clone(), stopping: self.stopping.clone() }
+        let (library, consumers) = (self.library.clone(), self.consumers.clone());
+        AuditDoor { library, consumers, stopping: self.stopping.clone() }
     }
 
     /// `/audit`, which can be followed.

@@ -54,11 +54,11 @@ pub(crate) struct FeedDoor {
     pub(crate) stopping: CancellationToken,
 }
 
-/// The places of those who follow the feed.
+/// The places of those who follow the feed or the audit.
 pub(crate) struct Consumers(Mutex<Shares>);
 
 /// A place, until it is dropped.
-struct Place {
+pub(crate) struct Place {
     consumers: Arc<Consumers>,
     party: Party,
 }
@@ -68,7 +68,7 @@ impl Consumers {
         Self(Mutex::new(Shares::new(places as u64)))
     }
 
-    fn take(self: &Arc<Self>, party: Party) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Self>, party: Party) -> Option<Place> {
         let has = self.0.lock().take(&party, 1);
         has.then(|| Place { consumers: self.clone(), party })
     }

@@ -175,3 +175,80 @@ async fn signing_in_and_out_is_no_change() {
     assert!(changes.iter().all(|event| event["target"] != "/sign-in" && event["target"] != "/sign-out"), "{changes:?}");
     assert!(!changes.is_empty(), "the token was made");
 }
+
+#[tokio::test]
+async fn what_is_requested_in_a_transaction_is_recorded_as_staged_and_the_commit_as_the_change() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let token = server.token("archivist").await;
+    let ask = async |method, path: &str, transaction: &str| {
+        let headers: &[_] = if transaction.is_empty() { &[] } else { &[("atomic-id", transaction)] };
+        server.send(&token, method, path, headers, "").await
+    };
+    for commits in [true, false] {
+        let begun = ask(Method::POST, "/rest/fcr:tx", "").await;
+        let address = begun.header("location").to_owned();
+        let (_, id) = address.rsplit_once('/').unwrap();
+        let path = format!("/rest/fcr:tx/{id}");
+        assert_eq!(ask(Method::PUT, "/rest/a", &address).await.status, StatusCode::CREATED);
+        assert!(ask(Method::PUT, "/rest/c/d", "").await.status.is_success(), "outside of it");
+        let end = if commits { Method::PUT } else { Method::DELETE };
+        assert_eq!(ask(end, &path, "").await.status, StatusCode::NO_CONTENT);
+        let of = async |kind: &str| -> Vec<String> {
+            let events = events(&server, &format!("kind={kind}&token=archivist")).await.into_iter();
+            let of_it = events.filter(|event| event["transaction"] == id);
+            of_it.map(|event| format!("{} {}", event["action"], event["target"]).replace('"', "")).collect()
+        };
+        let (staged, ended) = ("PUT /rest/a".to_owned(), format!("{} {path}", if commits { "PUT" } else { "DELETE" }));
+        match commits {
+            true => assert_eq!((of("staged").await, of("change").await), (vec![staged], vec![ended])),
+            false => assert_eq!((of("staged").await, of("change").await), (vec![staged, ended], Vec::new())),
+        }
+        assert_eq!(ask(Method::DELETE, "/rest/a", "").await.status.is_success(), commits);
+        let _ = ask(Method::DELETE, "/rest/a/fcr:tombstone", "").await;
+    }
+    let changes = events(&server, "kind=change&target=/rest/a").await;
+    assert!(changes.iter().all(|event| event["action"] == "DELETE"), "{changes:?}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_reader_of_the_audit_hides_nothing_by_the_id_of_its_request() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let auditor = server.token_for("auditor", "admin").await;
+    let id = [("x-request-id", "mine")];
+    let writer = server.token("writer").await;
+    assert_eq!(server.send(&writer, Method::PUT, "/rest/a", &id, "").await.status, StatusCode::CREATED);
+    for readings in 0..2 {
+        let seen = server.send(&auditor, Method::GET, "/audit", &id, "").await.text();
+        assert_eq!(seen.matches("\"PUT\"").count(), 1, "{seen}");
+        assert_eq!(seen.matches("\"read\"").count(), readings, "each reading but the present one: {seen}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_follows_the_audit_takes_a_place_and_gives_it_back() {
+    let (server, _folder) = Server::start(|config| config.feed.consumers_max = 2).await;
+    let auditor = server.token_for("auditor", "admin").await;
+    let request =
+        format!("GET /audit?follow=true HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {auditor}\r\n\r\n");
+    let follow = async || {
+        let mut stream = TcpStream::connect(server.http()).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        let status = soon("a status", lines.next_line()).await.unwrap().unwrap();
+        (status, lines)
+    };
+    let (status, first) = follow().await;
+    assert!(status.contains("200"), "{status}");
+    let (status, _) = follow().await;
+    assert!(status.contains("503"), "{status}");
+    drop(first);
+    let again = async {
+        while !follow().await.0.contains("200") {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("a place", again).await;
+    server.end().await;
+}

@@ -284,6 +284,19 @@ async fn a_token_for_writing_a_tree_changes_nothing_outside() {
     let gives = server.send(&token, Method::PUT, "/rest/maps/own", &direct, &members_of("/rest/maps/new")).await;
     assert_eq!(gives.status, StatusCode::CREATED, "{}", gives.text());
 
+    // It cannot state what a container outside would state, whether that is true or not.
+    for member in ["secret/inward/one", "maps/new"] {
+        let forged = format!("<> <http://example.org/has> </rest/{member}> .");
+        let refused = send(Method::PUT, "/rest/maps/old", &forged).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{member}: {}", refused.text());
+    }
+    let patch = [("content-type", "application/sparql-update")];
+    let forged = "INSERT DATA { <> <http://example.org/has> </rest/maps/new> }";
+    let refused = server.send(&token, Method::PATCH, "/rest/maps/old", &patch, forged).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text());
+    let own = "<> <http://example.org/hasnot> </rest/maps/new> .";
+    assert_eq!(send(Method::PUT, "/rest/maps/old", own).await.status, StatusCode::NO_CONTENT);
+
     // Many in one request are all in the container.
     let quads = "<http://localhost/rest/maps/q> <http://a.b/c> \"1\" <http://localhost/rest/maps/q> .\n\
                  <http://localhost/rest/secret/q> <http://a.b/c> \"1\" <http://localhost/rest/secret/q> .\n";

@@ -22,19 +22,31 @@ pub(crate) enum Must {
 pub(crate) struct Transacted {
     /// What it staged last of each object. `None`: something that leaves no mark.
     staged: BTreeMap<Bytes, Option<Mark>>,
+    /// What its requests would have written that were refused.
+    refused: Vec<(Bytes, Mark)>,
     must: Must,
 }
 
 impl Model {
     /// Notes a transaction that begins; returns its number.
     pub(crate) fn transacts(&mut self) -> usize {
-        self.transacted.push(Transacted { staged: BTreeMap::new(), must: Must::Nothing });
+        self.transacted.push(Transacted { staged: BTreeMap::new(), refused: Vec::new(), must: Must::Nothing });
         self.transacted.len() - 1
     }
 
     /// Notes what was staged of an object.
     pub(crate) fn staged(&mut self, nth: usize, object: Bytes, mark: Option<Mark>) {
         self.transacted[nth].staged.insert(object, mark);
+    }
+
+    /// What was staged of an object, so far as is known. From now on that is not known.
+    pub(crate) fn take_staged(&mut self, nth: usize, object: &Bytes) -> Option<Mark> {
+        self.transacted[nth].staged.insert(object.clone(), None).flatten()
+    }
+
+    /// Notes a refused request.
+    pub(crate) fn refused_to_stage(&mut self, nth: usize, object: Bytes, mark: Mark) {
+        self.transacted[nth].refused.push((object, mark));
     }
 
     /// Notes what must have happened.
@@ -55,6 +67,10 @@ impl Model {
             let names = |of: &[(&Bytes, Mark)]| {
                 of.iter().map(|(object, _)| object.escape_ascii().to_string()).collect::<Vec<_>>().join(", ")
             };
+            let refused: Vec<_> = of.refused.iter().map(|(object, mark)| (object, *mark)).collect();
+            if let Some((object, _)) = refused.into_iter().find(|(object, mark)| self.was_made(object, *mark)) {
+                return Some(format!("transaction {nth} made of {} what it had refused", object.escape_ascii()));
+            }
             is_wrong.then(|| {
                 let (made, missing) = (names(&made), names(&missing));
                 format!("transaction {nth} ({:?}) made {made}, and not {missing}", of.must)

@@ -188,8 +188,9 @@ impl Work {
         });
         let steps = steps.collect();
         let end = match chance.below(10) {
-            0..=6 => End::Commit,
-            7 | 8 => End::RollBack,
+            0..=4 => End::Commit,
+            5..=7 => End::CommitBeside,
+            8 => End::RollBack,
             _ => End::Leave,
         };
         Self::Transact(Transact { steps, end })

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use repository::{Kind, Membership, NewKind, NewResource, Phase, Repository, ResourceError, ResourceResult, Update};
 use sha2::{Digest, Sha256};
 
-use super::{Came, Reply};
+use super::{Came, Reply, Seen};
 use crate::model::{Mark, Must};
 use crate::store::world::World;
 
@@ -29,6 +29,8 @@ pub(crate) enum Does {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Commit,
+    /// By a commit beside its last request.
+    CommitBeside,
     RollBack,
     /// Not at all.
     Leave,
@@ -45,8 +47,8 @@ pub(crate) struct Transact {
 enum Staged {
     /// It is part of it, with this mark if it leaves one.
     In(Option<Mark>),
-    /// It is not.
-    Not,
+    /// It is not; with the mark that it would have left.
+    Not(Option<Mark>),
     /// That is not known.
     Unknown,
 }
@@ -60,28 +62,64 @@ impl Transact {
         let nth = world.lock().model.transacts();
         let inside = library.repository.in_transaction(id);
         let mut end = self.end;
-        for (path, does) in self.steps {
+        let mut steps = self.steps;
+        let last = if end == End::CommitBeside { steps.pop() } else { None };
+        for (path, does) in steps {
+            let object = keys::resource_partition(&path);
             match stage(&inside, &path, does).await {
-                Staged::In(mark) => world.lock().model.staged(nth, keys::resource_partition(&path), mark),
-                Staged::Not => {}
+                Staged::In(mark) => world.lock().model.staged(nth, object, mark),
+                Staged::Not(mark) => note_refused(world, nth, object, mark),
                 Staged::Unknown => {
-                    end = if end == End::Commit { End::RollBack } else { end };
+                    end = if matches!(end, End::Commit | End::CommitBeside) { End::RollBack } else { end };
                     break;
                 }
             }
         }
-        match end {
-            End::Commit => {
-                world.lock().model.must(nth, Must::AllOrNothing);
-                let came = library.repository.commit_transaction(id, owner).await;
-                if let Some(must) = after(&came) {
-                    world.lock().model.must(nth, must);
+        let commit = || library.repository.commit_transaction(id, owner);
+        let came = match (end, last) {
+            (End::CommitBeside, Some((path, does))) => {
+                let object = keys::resource_partition(&path);
+                let before = {
+                    let model = &mut world.lock().model;
+                    model.must(nth, Must::AllOrNothing);
+                    model.take_staged(nth, &object)
+                };
+                let (came, staged) = futures::join!(commit(), stage(&inside, &path, does));
+                match staged {
+                    Staged::In(mark) => world.lock().model.staged(nth, object, mark),
+                    Staged::Not(mark) => {
+                        world.lock().model.staged(nth, object.clone(), before);
+                        note_refused(world, nth, object, mark);
+                    }
+                    Staged::Unknown => {}
                 }
+                Some(came)
             }
-            End::RollBack => _ = library.repository.roll_back_transaction(id, owner).await,
-            End::Leave => {}
+            (End::Commit | End::CommitBeside, _) => {
+                world.lock().model.must(nth, Must::AllOrNothing);
+                let came = commit().await;
+                if let Err(ResourceError::Objects(ObjectsError::Conflict(why))) = &came {
+                    // Nothing that it holds is in a container that others delete.
+                    return Came::seen(Seen::Wrong(format!("transaction {nth} had only sure answers, and {why}")));
+                }
+                Some(came)
+            }
+            (End::RollBack, _) => {
+                let _ = library.repository.roll_back_transaction(id, owner).await;
+                None
+            }
+            (End::Leave, _) => None,
+        };
+        if let Some(must) = came.as_ref().and_then(after) {
+            world.lock().model.must(nth, must);
         }
         Came::replied(Reply::Done(None))
+    }
+}
+
+fn note_refused(world: &Arc<Mutex<World>>, nth: usize, object: Bytes, mark: Option<Mark>) {
+    if let Some(mark) = mark {
+        world.lock().model.refused_to_stage(nth, object, mark);
     }
 }
 
@@ -99,12 +137,12 @@ async fn stage(inside: &Repository, path: &ResourcePath, does: Does) -> Staged {
     let resource = match inside.resource(path).await {
         Ok(resource) => Some(resource),
         Err(ResourceError::Absent(_)) => None,
-        Err(ResourceError::Gone { .. }) => return Staged::Not,
+        Err(ResourceError::Gone { .. } | ResourceError::TransactionOver { .. }) => return Staged::Not(None),
         Err(_) => return Staged::Unknown,
     };
     let (token, is_bytes) = match (does, &resource) {
-        (Does::Delete, Some(resource)) => return outcome(inside.delete(resource).await.map(|()| None)),
-        (Does::Delete, None) => return Staged::Not,
+        (Does::Delete, Some(resource)) => return outcome(inside.delete(resource).await.map(|_| ()), None),
+        (Does::Delete, None) => return Staged::Not(None),
         (Does::Put { token, is_bytes }, _) => (token, is_bytes),
     };
     let is_bytes = resource.as_ref().map_or(is_bytes, |resource| matches!(resource.kind(), Kind::Binary(_)));
@@ -138,15 +176,18 @@ async fn stage(inside: &Repository, path: &ResourcePath, does: Does) -> Staged {
     {
         inside.discard(uploaded).await;
     }
-    outcome(written.map(|_| Some(mark)))
+    outcome(written.map(|_| ()), Some(mark))
 }
 
-fn outcome(came: ResourceResult<Option<Mark>>) -> Staged {
+fn outcome(came: ResourceResult<()>, mark: Option<Mark>) -> Staged {
     match came {
-        Ok(mark) => Staged::In(mark),
-        Err(ResourceError::Moved(_) | ResourceError::Exists(_) | ResourceError::Objects(ObjectsError::Held { .. })) => {
-            Staged::Not
-        }
+        Ok(()) => Staged::In(mark),
+        Err(
+            ResourceError::Moved(_)
+            | ResourceError::Exists(_)
+            | ResourceError::TransactionOver { .. }
+            | ResourceError::Objects(ObjectsError::Held { .. }),
+        ) => Staged::Not(mark),
         Err(_) => Staged::Unknown,
     }
 }
