@@ -204,7 +204,7 @@ impl Partition {
                     (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))))
                 }
                 _ if keys::is_transaction(partition) => {
-                    (Self::Transaction, sort.first().is_some_and(|kind| *kind <= 3))
+                    (Self::Transaction, sort.first().is_some_and(|kind| *kind <= 4))
                 }
                 _ if *partition == keys::webhooks() => (Self::Webhooks, true),
                 _ if *partition == search::keys::state_partition() => {
@@ -292,10 +292,11 @@ impl Partition {
                 let pieces =
                     options.transaction_bytes_max / PIECE_BYTES as u64 + options.transaction_operations_max as u64;
                 let keys = pieces * row_bytes(&keys::staged_description(nothing, 0), 0);
-                let operations = options.transaction_operations_max as u64 * operation;
-                Largest::Bytes(
-                    options.transaction_bytes_max + keys + operations + row_bytes(&keys::transaction_state(), value),
-                )
+                let container = by_path(keys::made_container(&root, nothing));
+                let operations = options.transaction_operations_max as u64 * (operation + container);
+                let named = options.transaction_operations_max * size_of::<RevisionId>();
+                let state = row_bytes(&keys::transaction_state(), value + named);
+                Largest::Bytes(options.transaction_bytes_max + keys + operations + state)
             }
             Self::Feed => {
                 let position = Bytes::copy_from_slice(&nothing.0);

@@ -124,6 +124,7 @@ async fn whatever_a_library_stores_has_a_rule() {
         (Table::Work, keys::feed_ends(), keys::feed_newest()),
         (Table::Work, keys::fixity_state(), keys::fixity_pass()),
         (Table::Work, keys::fixity_findings(1), Bytes::from_static(b"r/a")),
+        (Table::Work, keys::transaction(tx), keys::made_container(&heads::ResourcePath::root(), RevisionId::ZERO)),
         (Table::Work, keys::webhooks(), Bytes::from_static(b"index")),
         (Table::Work, search::keys::state_partition(), search::keys::state()),
         (Table::Work, search::keys::partition(1, List::Documents, 0), search::keys::document(path, RevisionId::ZERO)),

@@ -149,8 +149,9 @@ async fn a_request_that_claims_after_the_transaction_was_closed_is_refused_whole
         gate.reached().await;
         let library = faulty.library.clone();
         let committed = with_beside(&faulty, async move { commit(&library, id).await }, changes_state(1), async {
+            let before = claim_on(&faulty, at).await;
             gate.open();
-            claimed(&faulty, at).await;
+            claimed(&faulty, at, before).await;
         });
         committed.await.unwrap();
         let refused = request.await.unwrap().unwrap_err();
@@ -173,20 +174,21 @@ fn puts(at: &'static str) -> impl Fn(usize, &Step) -> bool + Send {
     }
 }
 
-/// Waits until a transaction holds a resource by the last operation on it.
-async fn claimed(faulty: &Faulty, at: &str) {
+/// Waits until a transaction holds a resource by another operation than before.
+async fn claimed(faulty: &Faulty, at: &str, before: Option<Claim>) {
     for _ in 0..2_000 {
-        let row = faulty.library.heads.head_at(&keys::resource_partition(&path(at))).await.unwrap();
-        if let Some(claim) = row.and_then(|row| row.head.claim) {
-            let sorts = faulty.store.sorts(Table::Work, &keys::transaction(claim.transaction));
-            let last = sorts.iter().filter_map(|sort| keys::operation_of(sort)).filter(|(of, _)| *of == at).last();
-            if last.is_some_and(|(_, last)| last == claim.operation) {
-                return;
-            }
+        let claim = claim_on(faulty, at).await;
+        if claim.is_some() && claim != before {
+            return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("the request did not get so far");
+}
+
+async fn claim_on(faulty: &Faulty, at: &str) -> Option<Claim> {
+    let row = faulty.library.heads.head_at(&keys::resource_partition(&path(at))).await.unwrap();
+    row.and_then(|row| row.head.claim)
 }
 
 #[tokio::test(flavor = "multi_thread")]
