@@ -502,7 +502,8 @@ pub fn fixity_pass_of(partition: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(partition.strip_prefix(b"local/fixity/")?.try_into().ok()?))
 }
 
-/// The partition of [`Table::Work`] with how far webhooks are. Sort keys are their names.
+/// The partition of [`Table::Work`] with how far webhooks are, and bridges to brokers. Sort keys are
+/// their names; those of bridges begin with `bridge/`.
 pub fn webhooks() -> Bytes {
     Bytes::from_static(b"local/webhooks")
 }

@@ -392,8 +392,8 @@ const FIXITY_REPORT_BYTES: usize = 128;
 /// The most bytes of a finding: five parts, each with its name and 200 bytes of what is wrong.
 const FIXITY_FINDING_BYTES: usize = 5 * (200 + 20) + 20;
 
-/// The most bytes of a webhook's name.
-const WEBHOOK_NAME_BYTES: usize = 64;
+/// The most bytes of a webhook's name; of a bridge's with `bridge/` before it.
+const WEBHOOK_NAME_BYTES: usize = 64 + 7;
 
 /// The most bytes of how far a webhook is: numbers, and why it failed and was parked, with at most
 /// 200 characters each.

@@ -188,7 +188,13 @@ pub enum Command {
     ///
     /// A server sends them the events of the change feed (`feed.webhooks` in the configuration).
     /// This works only on the machine of the store, through its folder or its server's socket.
-    Webhooks(commands::webhooks::WebhooksArgs),
+    Webhooks(commands::receivers::ReceiversArgs),
+    /// List, test and resume bridges to brokers of messages.
+    ///
+    /// A server sends the events of the change feed over them (`feed.bridges` in the configuration),
+    /// by STOMP 1.2 or AMQP 1.0. This works only on the machine of the store, through its folder or
+    /// its server's socket.
+    Bridges(commands::receivers::ReceiversArgs),
     /// Show the search index, or have it made anew.
     ///
     /// A server keeps it up to date by itself. This works only on the machine of the store, through

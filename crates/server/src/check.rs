@@ -5,8 +5,8 @@ use std::net::TcpListener;
 
 use jiff::Timestamp;
 
-use crate::certificate;
 use crate::config::{Config, ListenAddress};
+use crate::{bridges, certificate};
 
 /// Something about a configuration that an operator should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,15 @@ pub fn check_files(config: &Config) -> Vec<Finding> {
     for webhook in &config.feed.webhooks {
         if let Err(reason) = webhook.secrets() {
             findings.push(Finding::fault(format!("webhook `{}`: {reason}", webhook.name)));
+        }
+    }
+    for bridge in &config.feed.bridges {
+        let files = bridge.login().map(drop).and_then(|()| match &bridge.ca_file {
+            Some(file) => bridges::roots(Some(file)).map(drop),
+            None => Ok(()),
+        });
+        if let Err(reason) = files {
+            findings.push(Finding::fault(format!("bridge `{}`: {reason}", bridge.name)));
         }
     }
     findings

@@ -58,6 +58,14 @@ pub enum ServerError {
         /// What went wrong; no secret.
         reason: String,
     },
+    /// A bridge cannot be set up.
+    #[error("bridge `{name}`: {reason}")]
+    Bridge {
+        /// Its name.
+        name: String,
+        /// What went wrong; no password.
+        reason: String,
+    },
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(String),

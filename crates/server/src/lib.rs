@@ -13,7 +13,8 @@
 //!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `observed_body.rs`
 //!   shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
 //!   `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and `page.rs` are the server's own
-//!   routes; so is `feed/`, the change feed over HTTP. `webhooks/` sends it.
+//!   routes; so is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks
+//!   (`webhooks/`) and, over bridges, to brokers of messages (`bridges/`).
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
@@ -31,9 +32,11 @@ mod audit_routes;
 mod audited;
 mod background;
 mod base_path;
+mod bridges;
 mod certificate;
 mod check;
 mod cors;
+mod delivery;
 mod descriptors;
 mod error;
 mod feed;

@@ -21,8 +21,8 @@ use crate::reload::Reload;
 use crate::searching::Indexing;
 use crate::{systemd, telemetry};
 
-/// How long a stop waits for webhooks to be given back to other servers.
-const WEBHOOKS_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a stop waits for receivers of events to be given back to other servers.
+const RECEIVERS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a stop waits for the search index to be given back.
 const INDEXING_PATIENCE: Duration = Duration::from_secs(5);
@@ -90,7 +90,7 @@ async fn serve_app(
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let warming = app.warming().start();
-    let webhooks = app.webhooks().start(app.stopping());
+    let delivering = app.receivers().each_ref().map(|receivers| receivers.start(app.stopping()));
     let indexing = app.config().search.index.then(|| Indexing::start(app.library(), app.stopping()));
     let addresses = listeners.addresses().clone();
     let shown = |address: Option<SocketAddr>| address.map(tracing::field::display);
@@ -125,7 +125,7 @@ async fn serve_app(
     listeners.serve(ways, door, shutdown).await;
     drop(warming);
     app.warming().save().await;
-    webhooks.ended(WEBHOOKS_PATIENCE).await;
+    futures::future::join_all(delivering.iter().map(|kind| kind.ended(RECEIVERS_PATIENCE))).await;
     if let Some(indexing) = indexing {
         indexing.ended(INDEXING_PATIENCE).await;
     }

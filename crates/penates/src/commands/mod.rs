@@ -25,6 +25,7 @@ pub mod plan;
 pub mod promote;
 pub mod put;
 pub mod read_only;
+pub mod receivers;
 pub mod records;
 pub mod reload;
 pub mod restore;
@@ -40,9 +41,10 @@ pub mod tokens;
 pub mod tree;
 pub mod upgrade;
 pub mod verify;
-pub mod webhooks;
 
 use serde_json::json;
+
+use receivers::Receivers;
 
 use crate::cli::{Command, OutputArgs};
 use crate::client::ClientError;
@@ -80,7 +82,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Home(args) => home::run(args).await,
         Command::Upgrade(args) => upgrade::run(args).await,
         Command::Feed(args) => feed::run(args).await,
-        Command::Webhooks(args) => webhooks::run(args).await,
+        Command::Webhooks(args) => receivers::run(Receivers::Webhooks, args).await,
+        Command::Bridges(args) => receivers::run(Receivers::Bridges, args).await,
         Command::Search(args) => search::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,

@@ -5,6 +5,7 @@
 mod audited;
 mod backup;
 mod bad_input;
+mod bridges;
 mod cassandra;
 mod cluster;
 mod conformance;

@@ -131,11 +131,10 @@ fn the_first_scrape_of_a_server_has_every_metric_and_each_is_documented() {
     let configuration = store.beside("penates.toml");
     let hook = "[[feed.webhooks]]\nname = \"index\"\nurl = \"https://127.0.0.1:1/\"\n\
                 secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
-    fs::write(
-        &configuration,
-        format!("[ldp]\norigin = \"http://books.test\"\n[feed]\nwebhooks_networks = [\"127.0.0.0/8\"]\n{hook}"),
-    )
-    .unwrap();
+    let bridge = "[[feed.bridges]]\nname = \"fedora\"\nurl = \"amqp://127.0.0.1:1\"\n";
+    let networks = "webhooks_networks = [\"127.0.0.0/8\"]\nbridges_networks = [\"127.0.0.0/8\"]\n";
+    let text_of_it = format!("[ldp]\norigin = \"http://books.test\"\n[feed]\n{networks}{hook}{bridge}");
+    fs::write(&configuration, text_of_it).unwrap();
     let listens = ["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
     let served = Served::start(store.command(&[&listens[..], &["--config", text(&configuration)]].concat()));
     assert_documented(&served, &["Cassandra"]);

@@ -22,6 +22,7 @@ use self::routes::policy;
 use crate::access::Via;
 use crate::config::Config;
 use crate::cors::Origins;
+use crate::delivery::{Deliveries, Pacing, Schedule};
 use crate::error::ServerError;
 use crate::feed::Consumers;
 use crate::hosts::Hosts;
@@ -33,7 +34,7 @@ use crate::store_check::StoreCheck;
 use crate::telemetry;
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
-use crate::webhooks::{Pacing, Webhooks};
+use crate::{bridges, webhooks};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -52,7 +53,8 @@ pub struct App {
     origins: Arc<Origins>,
     metrics: &'static PrometheusHandle,
     consumers: Arc<Consumers>,
-    webhooks: Arc<Webhooks>,
+    /// Webhooks, and bridges to brokers.
+    receivers: [Arc<Deliveries>; 2],
     stopping: CancellationToken,
     live: Arc<Live>,
     reloading: Arc<Reloading>,
@@ -93,7 +95,10 @@ impl App {
             let quotas = Quotas::new(clock.clone());
             let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;
             let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
-            let webhooks = Webhooks::open(&config, library.clone(), Pacing::default())?;
+            let receivers = [
+                webhooks::open(&config, library.clone(), Pacing::with(Schedule::of_standard_webhooks()))?,
+                bridges::open(&config, library.clone(), Pacing::with(Schedule::of_brokers()))?,
+            ];
             let (tokens, records) = (Arc::new(tokens), records_of(&config, store.clone(), clock));
             let policy = policy(Via::Network, &config, tokens.clone(), origins.clone());
             let folder = store.capabilities().folder;
@@ -118,7 +123,7 @@ impl App {
                 metrics,
                 quotas,
                 consumers,
-                webhooks,
+                receivers,
                 stopping: CancellationToken::new(),
                 live,
                 reloading,
@@ -149,8 +154,9 @@ impl App {
         &self.fixity
     }
 
-    pub(crate) fn webhooks(&self) -> &Arc<Webhooks> {
-        &self.webhooks
+    /// Those to whom events are delivered.
+    pub(crate) fn receivers(&self) -> &[Arc<Deliveries>; 2] {
+        &self.receivers
     }
 
     pub(crate) fn tokens(&self) -> &Arc<Tokens> {

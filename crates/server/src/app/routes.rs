@@ -23,7 +23,7 @@ use crate::listen::Ways;
 use crate::telemetry::Watched;
 use crate::tokens::Tokens;
 use crate::{
-    audit_routes, base_path, feed, fixity_pages, held, https, page, problem, reload, searching, sign_in, stat, webhooks,
+    audit_routes, base_path, delivery, feed, fixity_pages, held, https, page, problem, reload, searching, sign_in, stat,
 };
 
 impl App {
@@ -70,9 +70,10 @@ impl App {
             routes = routes.nest(&self.config.data.prefix, data());
         }
         if via.is_admin() {
-            let webhooks = webhooks::routes(self.webhooks.clone());
-            routes =
-                routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone())).merge(webhooks);
+            routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.library.clone()));
+            for receivers in &self.receivers {
+                routes = routes.merge(delivery::routes(receivers.clone()));
+            }
             routes = routes.merge(audit_routes::routes(self.audit_door()));
             routes = routes.merge(searching::routes(self.library.clone()));
             routes = routes.merge(reload::routes(self.reloading.clone()));

@@ -6,7 +6,7 @@ use documented::DocumentedFields;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
 
-use super::WebhookConfig;
+use super::{BridgeConfig, WebhookConfig};
 
 /// `[feed]`
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
@@ -25,11 +25,23 @@ pub struct FeedConfig {
     /// Networks (`10.0.0.0/8`) that webhooks may be sent to besides the public Internet, also
     /// without TLS.
     pub webhooks_networks: Vec<String>,
+    /// Bridges to brokers, which get events as messages, at most 64.
+    pub bridges: Vec<BridgeConfig>,
+    /// Networks that these brokers may be in, besides brokers with TLS in the public Internet.
+    pub bridges_networks: Vec<String>,
 }
 
 impl Default for FeedConfig {
     fn default() -> Self {
         let keep = LibraryOptions::default().feed_keep;
-        Self { keep, consumers_max: 1_000, actors: false, webhooks: Vec::new(), webhooks_networks: Vec::new() }
+        Self {
+            keep,
+            consumers_max: 1_000,
+            actors: false,
+            webhooks: Vec::new(),
+            webhooks_networks: Vec::new(),
+            bridges: Vec::new(),
+            bridges_networks: Vec::new(),
+        }
     }
 }

@@ -10,6 +10,7 @@
 mod address;
 mod audit;
 mod auth;
+mod bridges;
 mod check;
 mod data;
 mod described;
@@ -21,6 +22,7 @@ mod ldp;
 mod limits;
 mod listen;
 mod log;
+mod receivers;
 mod records;
 mod search;
 mod store;
@@ -36,6 +38,7 @@ use thiserror::Error;
 pub use address::ListenAddress;
 pub use audit::{AuditConfig, AuditMode};
 pub use auth::{Access, AuthConfig};
+pub use bridges::BridgeConfig;
 pub use data::{DataConfig, OnDamage};
 pub use described::{Described, described};
 pub use feed::FeedConfig;
@@ -91,6 +94,7 @@ pub struct Config {
     pub limits: LimitsConfig,
 }
 
+pub use bridges::BridgeConfig;
 /// Why settings are refused: each value is valid, but together they are not allowed.
 #[derive(Debug, Error)]
 #[error("configuration: {0}")]

@@ -1,6 +1,5 @@
 //! `[[feed.webhooks]]`
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,15 +7,8 @@ use heads::ResourcePath;
 use serde::{Deserialize, Serialize};
 use store::Hidden;
 
-use super::{ConfigError, FeedConfig, refused};
 use crate::network::Network;
 use crate::webhooks::{Destination, Secrets};
-
-/// Most webhooks.
-const WEBHOOKS_MAX: usize = 64;
-
-/// Most characters of a webhook's name.
-const NAME_CHARS_MAX: usize = 64;
 
 /// A webhook: where events of the change feed are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,49 +45,11 @@ impl WebhookConfig {
     }
 
     /// Returns what is wrong. It reads no file.
-    fn check(&self, networks: &Arc<[Network]>) -> Result<(), String> {
-        let is_plain = |name: char| name.is_ascii_alphanumeric() || ".-_".contains(name);
-        if self.name.is_empty() || self.name.len() > NAME_CHARS_MAX || !self.name.chars().all(is_plain) {
-            return Err(format!("a name has 1 to {NAME_CHARS_MAX} letters, digits, or `.`, `_`, `-`"));
-        }
+    pub(super) fn check(&self, networks: &Arc<[Network]>) -> Result<(), String> {
         ResourcePath::parse(&self.path).map_err(|error| format!("`path` `{}`: {error}", self.path))?;
         Destination::parse(&self.url, networks.clone())?;
         if self.secret_file.is_none() || self.secret.is_some() {
             self.secrets()?;
-        }
-        Ok(())
-    }
-}
-
-impl FeedConfig {
-    /// The networks that webhooks may be sent to.
-    pub(crate) fn networks(&self) -> Result<Arc<[Network]>, ConfigError> {
-        let networks = self.webhooks_networks.iter().map(|network| network.parse::<Network>());
-        networks.collect::<Result<_, _>>().map_err(|error| refused(format!("feed.webhooks_networks: {error}")))
-    }
-
-    /// `origin` is `ldp.origin`.
-    pub(super) fn check(&self, origin: &str) -> Result<(), ConfigError> {
-        let networks = self.networks()?;
-        if self.webhooks.is_empty() {
-            return Ok(());
-        }
-        if self.webhooks.len() > WEBHOOKS_MAX {
-            return Err(refused(format!("feed.webhooks has more than {WEBHOOKS_MAX} webhooks")));
-        }
-        if self.keep.is_zero() {
-            return Err(refused("feed.webhooks get events of the change feed, and feed.keep = \"0s\" turns it off"));
-        }
-        if origin.is_empty() {
-            return Err(refused("feed.webhooks need ldp.origin: the addresses in events begin with it"));
-        }
-        let mut names = HashSet::new();
-        for hook in &self.webhooks {
-            let named = |why: String| refused(format!("feed.webhooks `{}`: {why}", hook.name));
-            hook.check(&networks).map_err(named)?;
-            if !names.insert(&hook.name) {
-                return Err(named("another webhook has this name".to_owned()));
-            }
         }
         Ok(())
     }

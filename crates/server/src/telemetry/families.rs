@@ -65,9 +65,13 @@ pub(super) const FIXITY_BYTES: &str = "penates_fixity_bytes_total";
 pub(super) const FIXITY_DAMAGED: &str = "penates_fixity_damaged_total";
 pub(super) const FIXITY_FAILED: &str = "penates_fixity_failed_total";
 
-pub(crate) const WEBHOOK_LAG: &str = "penates_webhook_lag_seconds";
-pub(crate) const WEBHOOK_PARKED: &str = "penates_webhook_parked";
-pub(crate) const WEBHOOK_MESSAGES: &str = "penates_webhook_messages_total";
+const WEBHOOK_LAG: &str = "penates_webhook_lag_seconds";
+const WEBHOOK_PARKED: &str = "penates_webhook_parked";
+const WEBHOOK_MESSAGES: &str = "penates_webhook_messages_total";
+
+const BRIDGE_LAG: &str = "penates_bridge_lag_seconds";
+const BRIDGE_PARKED: &str = "penates_bridge_parked";
+const BRIDGE_MESSAGES: &str = "penates_bridge_messages_total";
 
 pub(crate) const SEARCH_LAG: &str = "penates_search_lag_seconds";
 pub(crate) const SEARCH_CHANGES: &str = "penates_search_changes_total";
@@ -172,6 +176,8 @@ const FAMILIES: &[Family] = &[
     family(FIXITY_FAILED, Counter, One, "Objects that this server's fixity auditor could not read"),
     family(WEBHOOK_LAG, Gauge, Scraped, "Age of the oldest event that a webhook has not accepted; 0 if there is none"),
     family(WEBHOOK_PARKED, Gauge, Scraped, "1 while nothing is sent to a webhook until an operator resumes it"),
+    family(BRIDGE_LAG, Gauge, Scraped, "Age of the oldest event that a broker has not confirmed; 0 if there is none"),
+    family(BRIDGE_PARKED, Gauge, Scraped, "1 while nothing is sent over a bridge until an operator resumes it"),
     family(SEARCH_LAG, Gauge, One, "Age of the oldest change that is not in the search index"),
     family(SEARCH_CHANGES, Counter, One, "Changes that this server has written to the search index"),
     family(SEARCH_FAILURES, Counter, One, "How often writing the search index failed; it is tried again"),
@@ -180,7 +186,27 @@ const FAMILIES: &[Family] = &[
     family(SEARCH_REBUILDING, Gauge, One, "1 while this server makes the search index anew"),
     family(SEARCH_RESOURCES, Gauge, One, "About how many resources are in the search index that this server writes"),
     family(WEBHOOK_MESSAGES, Counter, Scraped, "Messages that this server has sent to a webhook, by outcome"),
+    family(BRIDGE_MESSAGES, Counter, Scraped, "Events that this server has sent over a bridge to a broker, by outcome"),
 ];
+
+/// The metrics of receivers of one kind.
+#[derive(Debug)]
+pub(crate) struct ReceiverMetrics {
+    /// The label that has the name of a receiver.
+    pub(crate) label: &'static str,
+    /// The age of the oldest event that waits.
+    pub(crate) lag: &'static str,
+    /// Whether it is parked.
+    pub(crate) parked: &'static str,
+    /// What was sent.
+    pub(crate) messages: &'static str,
+}
+
+pub(crate) const OF_WEBHOOKS: ReceiverMetrics =
+    ReceiverMetrics { label: "webhook", lag: WEBHOOK_LAG, parked: WEBHOOK_PARKED, messages: WEBHOOK_MESSAGES };
+
+pub(crate) const OF_BRIDGES: ReceiverMetrics =
+    ReceiverMetrics { label: "bridge", lag: BRIDGE_LAG, parked: BRIDGE_PARKED, messages: BRIDGE_MESSAGES };
 
 /// Registers all families, so that the first scrape has them. Counters are 0.
 pub(super) fn register() {

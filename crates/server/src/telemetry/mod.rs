@@ -28,9 +28,9 @@ use crate::health::Readiness;
 use crate::logging;
 
 pub(crate) use families::{
-    AUDIT_OLDEST, FIXITY_ERRORS, OTLP_FAILED, SEARCH_CHANGES, SEARCH_COMPLETE, SEARCH_FAILURES, SEARCH_LAG,
-    SEARCH_REBUILDING, SEARCH_RESOURCES, SEARCH_WRITING, TASK_FAILURES, TASK_SUCCESS, TASKS, WEBHOOK_LAG,
-    WEBHOOK_MESSAGES, WEBHOOK_PARKED,
+    AUDIT_OLDEST, FIXITY_ERRORS, OF_BRIDGES, OF_WEBHOOKS, OTLP_FAILED, ReceiverMetrics, SEARCH_CHANGES,
+    SEARCH_COMPLETE, SEARCH_FAILURES, SEARCH_LAG, SEARCH_REBUILDING, SEARCH_RESOURCES, SEARCH_WRITING, TASK_FAILURES,
+    TASK_SUCCESS, TASKS,
 };
 pub(crate) use request::{OpenConnection, observe};
 
@@ -148,12 +148,18 @@ pub(crate) fn tell_certificate(not_after: i64) {
     gauge!(CERTIFICATE_ENDS).set(not_after as f64);
 }
 
-/// A webhook's metrics from the start on.
-pub(crate) fn begin_webhook(name: &str) {
-    gauge!(WEBHOOK_LAG, "webhook" => name.to_owned()).set(0.0);
-    gauge!(WEBHOOK_PARKED, "webhook" => name.to_owned()).set(0.0);
-    for outcome in ["accepted", "failed"] {
-        counter!(WEBHOOK_MESSAGES, "webhook" => name.to_owned(), "outcome" => outcome).absolute(0);
+/// The outcomes of a message to a receiver.
+pub(crate) const ACCEPTED: &str = "accepted";
+pub(crate) const FAILED: &str = "failed";
+
+impl ReceiverMetrics {
+    /// The metrics of a receiver from the start on.
+    pub(crate) fn begin(&self, name: &str) {
+        gauge!(self.lag, self.label => name.to_owned()).set(0.0);
+        gauge!(self.parked, self.label => name.to_owned()).set(0.0);
+        for outcome in [ACCEPTED, FAILED] {
+            counter!(self.messages, self.label => name.to_owned(), "outcome" => outcome).absolute(0);
+        }
     }
 }
 

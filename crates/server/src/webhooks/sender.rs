@@ -16,8 +16,8 @@ use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use store::UnixMillis;
 
-use super::networks::{Allowed, AllowedResolver};
 use super::signing::Secrets;
+use crate::delivery::{Allowed, AllowedResolver, Failure};
 use crate::network::Network;
 
 /// Bytes of a response's head, and of the part of its body that is read so that its connection can
@@ -51,7 +51,7 @@ impl Destination {
         if authority.host().is_empty() || url.contains('#') {
             return Err(malformed());
         }
-        let allowed = Allowed { networks, public };
+        let allowed = Allowed { networks, public, setting: "feed.webhooks_networks" };
         // Only names are resolved.
         let address: Option<IpAddr> = authority.host().trim_matches(['[', ']']).parse().ok();
         if address.is_some_and(|address| !allowed.allows(address)) {
@@ -68,23 +68,6 @@ impl Destination {
     pub(crate) fn origin(&self) -> String {
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         format!("{}://{authority}", self.uri.scheme_str().unwrap_or_default())
-    }
-}
-
-/// Why a message was not accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// In words. It has nothing of the response but its status.
-    pub(crate) why: String,
-    /// Whether the receiver wants no further messages.
-    pub(crate) is_final: bool,
-    /// How long the receiver asks to wait.
-    pub(crate) asks_to_wait: Option<Duration>,
-}
-
-impl Failure {
-    fn passing(why: String) -> Self {
-        Self { why, is_final: false, asks_to_wait: None }
     }
 }
 

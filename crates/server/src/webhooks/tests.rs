@@ -1,23 +1,26 @@
 #![allow(clippy::unwrap_used)]
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::Value;
 use store::{Capabilities, Clock, FormatLevel, ManualClock, Store, SystemClock, Wrapper};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use super::*;
 use crate::access::Via;
 use crate::app::App;
 use crate::config::Access;
+use crate::delivery::{Delivering, Progress, Schedule};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -112,7 +115,7 @@ async fn until(is_so: impl Fn() -> bool) {
 fn quick() -> Pacing {
     Pacing {
         attempt_max: Duration::from_secs(10),
-        schedule: vec![Duration::from_millis(20); 3],
+        schedule: Schedule { pauses: vec![Duration::from_millis(20); 3], is_endless: false },
         look_every: Duration::from_millis(20),
     }
 }
@@ -141,7 +144,7 @@ fn config(hooks: Vec<WebhookConfig>) -> Config {
 /// A server with webhooks.
 struct Server {
     app: App,
-    webhooks: Arc<Webhooks>,
+    webhooks: Arc<Deliveries>,
     config: Config,
     folder: tempfile::TempDir,
 }
@@ -153,7 +156,7 @@ async fn server(config: Config) -> Server {
 async fn server_at(folder: tempfile::TempDir, config: Config) -> Server {
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
     let app = App::open(config.clone(), store).await.unwrap();
-    let webhooks = Webhooks::open(&config, app.library().clone(), quick()).unwrap();
+    let webhooks = open(&config, app.library().clone(), quick()).unwrap();
     Server { app, webhooks, config, folder }
 }
 
@@ -184,7 +187,7 @@ impl Server {
         let request = Request::builder().method(method).uri(path).header(header::HOST, "books.test");
         let request = request.header(header::CONTENT_TYPE, "text/turtle").body(Body::empty()).unwrap();
         let router = match via.is_admin() {
-            true => routes(self.webhooks.clone()),
+            true => delivery::routes(self.webhooks.clone()),
             false => self.app.router(via),
         };
         let response = router.oneshot(request).await.unwrap();
@@ -396,11 +399,11 @@ async fn a_receiver_that_does_not_respond_is_given_up_for_now() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let server = server(config(vec![hook(&url)])).await;
     let pacing = Pacing { attempt_max: Duration::from_millis(50), ..quick() };
-    let webhooks = Webhooks::open(&server.config, server.app.library().clone(), pacing).unwrap();
-    let failure = webhooks.hooks[0].send_test("id", UnixMillis(1)).await.unwrap_err();
+    let webhooks = open(&server.config, server.app.library().clone(), pacing).unwrap();
+    let failure = webhooks.test("index").await.map_err(|refused| refused.1).unwrap().unwrap_err();
     assert!(failure.why.contains("did not respond") && !failure.is_final, "{failure:?}");
     drop(listener);
-    let failure = webhooks.hooks[0].send_test("id", UnixMillis(1)).await.unwrap_err();
+    let failure = webhooks.test("index").await.map_err(|refused| refused.1).unwrap().unwrap_err();
     assert!(!failure.is_final && failure.asks_to_wait.is_none(), "{failure:?}");
 }
 
@@ -462,7 +465,7 @@ async fn of_two_servers_one_delivers_and_the_other_takes_over_from_one_that_stop
     let config = config(vec![hook(&receiver.url)]);
     let open = async || {
         let app = App::open_with(config.clone(), store.clone(), clock.clone() as Arc<dyn Clock>).await.unwrap();
-        let webhooks = Webhooks::open(&config, app.library().clone(), quick()).unwrap();
+        let webhooks = open(&config, app.library().clone(), quick()).unwrap();
         Server { app, webhooks, config: config.clone(), folder: tempfile::tempdir().unwrap() }
     };
     // So long after a change its event can be read, on a store that others may write to. It is
@@ -505,7 +508,7 @@ async fn of_two_servers_one_delivers_and_the_other_takes_over_from_one_that_stop
 async fn until_held(seen_by: &Server, holder: &Server) {
     let begun = Instant::now();
     loop {
-        let known = progress::read(&seen_by.webhooks.library.heads, "index").await.unwrap();
+        let known = seen_by.webhooks.read("index").await.unwrap();
         if known.value.is_some_and(|progress| progress.server == holder.webhooks.server) {
             return;
         }
@@ -549,7 +552,7 @@ async fn a_store_of_an_earlier_level_has_no_webhooks_until_it_is_upgraded() {
     let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
     let config = config(vec![hook(&receiver.url)]);
     let app = App::open(config.clone(), store).await.unwrap();
-    let webhooks = Webhooks::open(&config, app.library().clone(), quick()).unwrap();
+    let webhooks = open(&config, app.library().clone(), quick()).unwrap();
     assert!(webhooks.check().unwrap_err().1.contains("penates upgrade"));
     let server = Server { app, webhooks, config, folder };
     assert_eq!(server.resume("?from=start").await.0, StatusCode::NOT_IMPLEMENTED);
@@ -559,8 +562,8 @@ async fn a_store_of_an_earlier_level_has_no_webhooks_until_it_is_upgraded() {
 async fn the_state_of_a_webhook_that_is_damaged_is_parked_and_resumed_by_an_operator() {
     let receiver = willing().await;
     let server = server(config(vec![hook(&receiver.url)])).await;
-    let heads = &server.webhooks.library.heads;
-    let other = heads::head::seal(&progress::Progress::behind(::feed::Cursor::BEGINNING)).unwrap();
+    let heads = &server.app.library().heads;
+    let other = heads::head::seal(&Progress::behind(::feed::Cursor::BEGINNING)).unwrap();
     let broken = Bytes::copy_from_slice(&other[..other.len() - 1]);
     let step = store::Step::CompareAndWrite {
         table: store::Table::Work,

@@ -1,4 +1,4 @@
-//! `penates webhooks`
+//! `penates webhooks`, `penates bridges`
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -10,29 +10,49 @@ use crate::exit::CliError;
 use crate::output::{Output, cell};
 use crate::reach::Reached;
 
-/// Arguments of `penates webhooks`.
+/// Receivers of the change feed.
+#[derive(Clone, Copy, Debug)]
+pub enum Receivers {
+    /// Webhooks.
+    Webhooks,
+    /// Bridges to brokers of messages.
+    Bridges,
+}
+
+impl Receivers {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Webhooks => "/admin/webhooks",
+            Self::Bridges => "/admin/bridges",
+        }
+    }
+}
+
+/// Arguments of `penates webhooks` and `penates bridges`.
 #[derive(Debug, Args)]
-pub struct WebhooksArgs {
+pub struct ReceiversArgs {
     /// What to do.
     #[command(subcommand)]
     action: Action,
 }
 
-/// What to do with webhooks.
+/// What to do with them.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the webhooks, and how far each is.
+    /// List them, and how far each is.
     List(ListArgs),
-    /// Send a webhook a message of the type `webhook.test`. The exit code is 1 if it does not accept it.
+    /// Send a webhook a message of the type `webhook.test`, or log in at a broker. The exit code is 1
+    /// if that is not accepted.
     Test(TestArgs),
-    /// Send to a webhook again, also if it is parked.
+    /// Send again, also if it is parked.
     Resume(ResumeArgs),
 }
 
-/// Arguments of `webhooks list`.
+/// Arguments of `list`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  penates webhooks list --json")]
+#[command(after_help = "Examples:
+  penates webhooks list --json
+  penates bridges list")]
 struct ListArgs {
     /// The form of the output.
     #[command(flatten)]
@@ -42,10 +62,11 @@ struct ListArgs {
     store: StoreArgs,
 }
 
-/// Arguments of `webhooks test`.
+/// Arguments of `test`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  penates webhooks test index")]
+#[command(after_help = "Examples:
+  penates webhooks test index
+  penates bridges test fedora")]
 struct TestArgs {
     /// Its name.
     name: String,
@@ -57,11 +78,11 @@ struct TestArgs {
     store: StoreArgs,
 }
 
-/// Arguments of `webhooks resume`.
+/// Arguments of `resume`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates webhooks resume index
-  penates webhooks resume index --skip
+  penates bridges resume fedora --skip
   penates webhooks resume index --from 2026-11-01T00:00:00Z")]
 struct ResumeArgs {
     /// Its name.
@@ -81,24 +102,24 @@ struct ResumeArgs {
 }
 
 /// Runs it.
-pub async fn run(args: WebhooksArgs) -> anyhow::Result<()> {
+pub async fn run(receivers: Receivers, args: ReceiversArgs) -> anyhow::Result<()> {
     match args.action {
-        Action::List(args) => list(args).await,
-        Action::Test(args) => test(args).await,
-        Action::Resume(args) => resume(args).await,
+        Action::List(args) => list(receivers, args).await,
+        Action::Test(args) => test(receivers, args).await,
+        Action::Resume(args) => resume(receivers, args).await,
     }
 }
 
-async fn list(args: ListArgs) -> anyhow::Result<()> {
+async fn list(receivers: Receivers, args: ListArgs) -> anyhow::Result<()> {
     let reached = Reached::open_local(&args.store).await?;
-    let webhooks = reached.client.get_json::<Vec<Value>>("/admin/webhooks").await;
+    let listed = reached.client.get_json::<Vec<Value>>(receivers.path()).await;
     reached.close().await?;
-    show(&webhooks?, &args.output)
+    show(&listed?, &args.output)
 }
 
-async fn test(args: TestArgs) -> anyhow::Result<()> {
+async fn test(receivers: Receivers, args: TestArgs) -> anyhow::Result<()> {
     let reached = Reached::open_local(&args.store).await?;
-    let path = format!("/admin/webhooks/{}/test", query_value(&args.name));
+    let path = format!("{}/{}/test", receivers.path(), query_value(&args.name));
     let tested = reached.client.ask_json::<Value>(Method::POST, &path).await;
     reached.close().await?;
     let tested = tested?;
@@ -114,28 +135,28 @@ async fn test(args: TestArgs) -> anyhow::Result<()> {
     if tested["accepted"] == true { Ok(()) } else { Err(CliError::Incomplete.into()) }
 }
 
-async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
+async fn resume(receivers: Receivers, args: ResumeArgs) -> anyhow::Result<()> {
     let reached = Reached::open_local(&args.store).await?;
     let from = args.from.as_deref().map(|from| format!("?from={}", query_value(from)));
     let query = from.unwrap_or_else(|| if args.skip { "?skip=true".to_owned() } else { String::new() });
-    let path = format!("/admin/webhooks/{}/resume{query}", query_value(&args.name));
+    let path = format!("{}/{}/resume{query}", receivers.path(), query_value(&args.name));
     let resumed = reached.client.ask_json::<Value>(Method::POST, &path).await;
     reached.close().await?;
     show(&[resumed?], &args.output)
 }
 
-/// Prints how far webhooks are.
-fn show(webhooks: &[Value], form: &OutputArgs) -> anyhow::Result<()> {
+/// Prints how far receivers are.
+fn show(listed: &[Value], form: &OutputArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if form.json {
-        webhooks.iter().try_for_each(|webhook| output.json(webhook))?;
+        listed.iter().try_for_each(|receiver| output.json(receiver))?;
         return output.finish();
     }
     let columns = ["name", "origin", "path", "state", "delivered", "cursor", "why"];
-    let row = |webhook: &Value| {
-        let why = if webhook["parked"].is_null() { &webhook["failing"]["why"] } else { &webhook["parked"]["why"] };
-        columns.map(|column| cell(if column == "why" { why } else { &webhook[column] })).to_vec()
+    let row = |receiver: &Value| {
+        let why = if receiver["parked"].is_null() { &receiver["failing"]["why"] } else { &receiver["parked"]["why"] };
+        columns.map(|column| cell(if column == "why" { why } else { &receiver[column] })).to_vec()
     };
-    output.table(&columns, &webhooks.iter().map(row).collect::<Vec<_>>())?;
+    output.table(&columns, &listed.iter().map(row).collect::<Vec<_>>())?;
     output.finish()
 }

@@ -1,4 +1,4 @@
-//! How far a webhook is: what servers store of it, and by which they share the work. The server that
+//! How far a receiver is: what servers store of it, and by which they share the work. The server that
 //! delivers has a lease; every change is a compare-and-write.
 
 use std::time::Duration;
@@ -6,20 +6,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use feed::Cursor;
 use heads::guarded::Known;
-use heads::{Heads, ObjectsResult, keys};
+use heads::{ObjectsResult, keys};
 use serde::{Deserialize, Serialize};
 use store::{Expect, Stored, Table, UnixMillis, ValueKind};
 
-/// How long a server that saves nothing keeps a webhook. A round of sending is shorter.
+use super::Deliveries;
+
+/// How long a server that saves nothing keeps a receiver. A round of sending is shorter.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
 /// Most characters of a reason that is stored.
 const REASON_CHARS_MAX: usize = 200;
 
-/// How far a webhook is.
+/// How far a receiver is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {
-    /// Everything up to here was delivered, or is not for this webhook.
+    /// Everything up to here was delivered, or is not for this receiver.
     pub(crate) cursor: Cursor,
     /// The server that delivers: a number that it drew when it started.
     pub(crate) server: [u8; 16],
@@ -69,7 +71,7 @@ pub(crate) fn shortened(reason: &str) -> String {
 }
 
 impl Progress {
-    /// That of a webhook that begins behind a cursor.
+    /// That of a receiver that begins behind a cursor.
     pub(crate) fn behind(cursor: Cursor) -> Self {
         let (server, leased_until) = ([0; 16], UnixMillis(0));
         Self { cursor, server, leased_until, delivered: None, failing: None, skipped: None, parked: None }
@@ -81,24 +83,22 @@ impl Progress {
     }
 }
 
-/// Reads how far a webhook is.
-pub(crate) async fn read(heads: &Heads, name: &str) -> ObjectsResult<Known<Progress>> {
-    let row = heads.guarded_rows(Table::Work, keys::webhooks(), vec![sort(name)]).await?.pop().flatten();
-    Known::of(Table::Work, row)
-}
+impl Deliveries {
+    /// Reads how far a receiver is.
+    pub(crate) async fn read(&self, name: &str) -> ObjectsResult<Known<Progress>> {
+        let heads = &self.library.heads;
+        let row = heads.guarded_rows(Table::Work, keys::webhooks(), vec![self.row(name)]).await?.pop().flatten();
+        Known::of(Table::Work, row)
+    }
 
-/// Writes how far a webhook is; `None`: another server has changed it.
-pub(crate) async fn write(
-    heads: &Heads,
-    name: &str,
-    progress: &Progress,
-    expect: Expect,
-) -> ObjectsResult<Option<Expect>> {
-    heads.write_guarded(Table::Work, keys::webhooks(), sort(name), progress, expect).await
-}
+    /// Writes how far a receiver is; `None`: another server has changed it.
+    pub(crate) async fn write(&self, name: &str, progress: &Progress, expect: Expect) -> ObjectsResult<Option<Expect>> {
+        self.library.heads.write_guarded(Table::Work, keys::webhooks(), self.row(name), progress, expect).await
+    }
 
-fn sort(name: &str) -> Bytes {
-    Bytes::copy_from_slice(name.as_bytes())
+    fn row(&self, name: &str) -> Bytes {
+        Bytes::from(format!("{}{name}", self.kind.row_prefix))
+    }
 }
 
 #[cfg(test)]

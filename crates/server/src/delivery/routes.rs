@@ -1,4 +1,4 @@
-//! Routes of the administrator: how far webhooks are, resuming one, and sending a test.
+//! Routes of the administrator: how far receivers are, resuming one, and a test.
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use axum::{Json, Router};
 use door_http::Reason;
 use heads::ObjectsError;
 use serde::{Deserialize, Serialize};
-use store::UnixMillis;
 
-use super::progress::{self, Progress};
-use super::{Webhook, Webhooks};
+use super::progress::Progress;
+use super::{Deliveries, Failure, Named};
 use crate::feed::activity::rfc3339;
 use crate::feed::{Refused, Start};
 
-pub(crate) fn routes(webhooks: Arc<Webhooks>) -> Router {
+/// `/admin/webhooks`, `/admin/bridges`
+pub(crate) fn routes(deliveries: Arc<Deliveries>) -> Router {
+    let base = format!("/admin/{}", deliveries.kind.plural);
     Router::new()
-        .route("/admin/webhooks", get(list))
-        .route("/admin/webhooks/{name}/resume", post(resume))
-        .route("/admin/webhooks/{name}/test", post(test))
-        .with_state(webhooks)
+        .route(&base, get(list))
+        .route(&format!("{base}/{{name}}/resume"), post(resume))
+        .route(&format!("{base}/{{name}}/test"), post(test))
+        .with_state(deliveries)
 }
 
-/// A webhook in a list.
+/// A receiver in a list.
 #[derive(Serialize)]
 struct Listed {
     name: String,
@@ -60,7 +61,7 @@ struct ListedParked {
 }
 
 impl Listed {
-    fn of(hook: &Webhook, progress: Option<Progress>) -> Self {
+    fn of(named: &Named, progress: Option<Progress>) -> Self {
         let state = match &progress {
             None => "new",
             Some(Progress { parked: Some(_), .. }) => "parked",
@@ -70,9 +71,9 @@ impl Listed {
         let failing = progress.as_ref().and_then(|progress| progress.failing.as_ref());
         let parked = progress.as_ref().and_then(|progress| progress.parked.as_ref());
         Self {
-            name: hook.name.clone(),
-            origin: hook.sender.destination().origin(),
-            path: hook.path.to_string(),
+            name: named.name.clone(),
+            origin: named.receiver.origin(),
+            path: named.path.to_string(),
             state,
             cursor: progress.as_ref().map(|progress| progress.cursor.to_string()),
             delivered: progress.as_ref().and_then(|progress| progress.delivered).map(rfc3339),
@@ -88,27 +89,37 @@ impl Listed {
     }
 }
 
-impl Webhooks {
-    fn named(&self, name: &str) -> Result<&Arc<Webhook>, Refused> {
-        let absent = || Refused(Reason::ABSENT, format!("no webhook `{name}` is configured (feed.webhooks)"));
-        self.hook(name).ok_or_else(absent)
+impl Deliveries {
+    fn named(&self, name: &str) -> Result<&Arc<Named>, Refused> {
+        let absent = || {
+            let why = format!("no {} `{name}` is configured ({})", self.kind.word, self.kind.setting);
+            Refused(Reason::ABSENT, why)
+        };
+        self.receivers.iter().find(|named| named.name == name).ok_or_else(absent)
     }
 
-    async fn listed(&self, hook: &Webhook) -> Result<Listed, ObjectsError> {
-        Ok(Listed::of(hook, progress::read(&self.library.heads, &hook.name).await?.value))
+    /// Finds out whether a receiver takes messages from this server.
+    pub(crate) async fn test(&self, name: &str) -> Result<Result<(), Failure>, Refused> {
+        let heads = &self.library.heads;
+        let id = format!("test_{}", hex::encode(heads.surroundings().random.bytes::<16>()));
+        Ok(self.named(name)?.receiver.test(id, heads.now()).await)
+    }
+
+    async fn listed(&self, named: &Named) -> Result<Listed, ObjectsError> {
+        Ok(Listed::of(named, self.read(&named.name).await?.value))
     }
 }
 
-/// `GET /admin/webhooks`
-async fn list(State(webhooks): State<Arc<Webhooks>>) -> Result<Json<Vec<Listed>>, Refused> {
+/// `GET`
+async fn list(State(deliveries): State<Arc<Deliveries>>) -> Result<Json<Vec<Listed>>, Refused> {
     let mut listed = Vec::new();
-    for hook in &webhooks.hooks {
-        listed.push(webhooks.listed(hook).await?);
+    for named in &deliveries.receivers {
+        listed.push(deliveries.listed(named).await?);
     }
     Ok(Json(listed))
 }
 
-/// The query of `POST /admin/webhooks/{name}/resume`.
+/// The query of `POST …/resume`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ResumeQuery {
@@ -119,14 +130,14 @@ struct ResumeQuery {
     skip: bool,
 }
 
-/// `POST /admin/webhooks/{name}/resume`: sends again at once, what was parked too.
+/// `POST …/resume`: sends again at once, what was parked too.
 async fn resume(
-    State(webhooks): State<Arc<Webhooks>>,
+    State(deliveries): State<Arc<Deliveries>>,
     Path(name): Path<String>,
     Query(ResumeQuery { from, skip }): Query<ResumeQuery>,
 ) -> Result<Json<Listed>, Refused> {
-    let hook = webhooks.named(&name)?;
-    webhooks.check()?;
+    let named = deliveries.named(&name)?;
+    deliveries.check()?;
     if from.is_some() && skip {
         let detail = "`from` and `skip` are alternatives".to_owned();
         return Err(Refused(Reason::CONFLICTING_PARAMETERS, detail));
@@ -138,18 +149,19 @@ async fn resume(
             return Err(Refused(Reason::MALFORMED_PARAMETER, detail));
         }
         Some(Some(start)) => {
-            let cursor = start.cursor(&webhooks.library.feed).await?;
+            let cursor = start.cursor(&deliveries.library.feed).await?;
             // Refuses one whose events were dropped.
-            webhooks.library.feed.after(cursor, 1).await?;
+            deliveries.library.feed.after(cursor, 1).await?;
             Some(cursor)
         }
     };
-    webhooks.change(hook, |known| resumed(known.value, from, skip)).await?;
-    tracing::info!(webhook = name, from = from.map(|from| from.to_string()), skip, "an operator resumes a webhook");
-    Ok(Json(webhooks.listed(hook).await?))
+    deliveries.change(named, |known| resumed(known.value, from, skip)).await?;
+    let (kind, from) = (deliveries.kind.word, from.map(|from| from.to_string()));
+    tracing::info!(kind, name, from, skip, "an operator resumes a receiver");
+    Ok(Json(deliveries.listed(named).await?))
 }
 
-/// How far a webhook is once an operator resumes it.
+/// How far a receiver is once an operator resumes it.
 fn resumed(progress: Option<Progress>, from: Option<Cursor>, skip: bool) -> Result<Progress, Refused> {
     let refused = |detail: &str| Refused(Reason::CONFLICT, detail.to_owned());
     let mut progress = match (progress, from) {
@@ -175,12 +187,8 @@ struct Tested {
     detail: Option<String>,
 }
 
-/// `POST /admin/webhooks/{name}/test`: sends a message of the type `webhook.test` from this server.
-async fn test(State(webhooks): State<Arc<Webhooks>>, Path(name): Path<String>) -> Result<Json<Tested>, Refused> {
-    let hook = webhooks.named(&name)?;
-    let heads = &webhooks.library.heads;
-    let id = format!("test_{}", hex::encode(heads.surroundings().random.bytes::<16>()));
-    let now: UnixMillis = heads.now();
-    let sent = hook.send_test(&id, now).await;
-    Ok(Json(Tested { accepted: sent.is_ok(), detail: sent.err().map(|failure| failure.why) }))
+/// `POST …/test`: finds out whether the receiver takes messages from this server.
+async fn test(State(deliveries): State<Arc<Deliveries>>, Path(name): Path<String>) -> Result<Json<Tested>, Refused> {
+    let tested = deliveries.test(&name).await?;
+    Ok(Json(Tested { accepted: tested.is_ok(), detail: tested.err().map(|failure| failure.why) }))
 }

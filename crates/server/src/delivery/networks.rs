@@ -1,4 +1,4 @@
-//! To which addresses webhooks are sent. A name may lead anywhere, also to this machine or into its
+//! To which addresses events are sent. A name may lead anywhere, also to this machine or into its
 //! network, and to another place at each request. So a name is resolved for each connection, and
 //! only addresses that are allowed are connected to.
 
@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use tokio::net::TcpStream;
 use tower::Service;
 
 use crate::network::Network;
@@ -50,11 +51,33 @@ pub(crate) struct Allowed {
     pub(crate) networks: Arc<[Network]>,
     /// Whether the public Internet is allowed too: only with TLS.
     pub(crate) public: bool,
+    /// The setting that names the networks.
+    pub(crate) setting: &'static str,
 }
 
 impl Allowed {
     pub(crate) fn allows(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(address)) || (self.public && is_public(address))
+    }
+
+    /// The addresses that may be connected to; an error if there is none.
+    fn filter(&self, found: impl Iterator<Item = SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+        let addresses: Vec<_> = found.filter(|address| self.allows(address.ip())).collect();
+        match addresses.is_empty() {
+            true => {
+                let why = format!("its name leads to no address that is allowed ({})", self.setting);
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+            }
+            false => Ok(addresses),
+        }
+    }
+
+    /// Connects to an address of a host that is allowed.
+    pub(crate) async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let addresses = self.filter(tokio::net::lookup_host((host, port)).await?)?;
+        let stream = TcpStream::connect(&addresses[..]).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 }
 
@@ -76,15 +99,7 @@ impl Service<Name> for AllowedResolver {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let (found, allowed) = (self.inner.call(name), self.allowed.clone());
-        async move {
-            let addresses: Vec<_> = found.await?.filter(|address| allowed.allows(address.ip())).collect();
-            if addresses.is_empty() {
-                let why = "its name leads to no address that is allowed (feed.webhooks_networks)";
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-            }
-            Ok(addresses.into_iter())
-        }
-        .boxed()
+        async move { Ok(allowed.filter(found.await?)?.into_iter()) }.boxed()
     }
 }
 
@@ -137,7 +152,7 @@ mod tests {
     fn without_tls_only_networks_of_the_operator_are_allowed() {
         let networks: Arc<[Network]> = Arc::from(["10.0.0.0/8".parse().unwrap()]);
         let allowed = |public: bool| {
-            let allowed = Allowed { networks: networks.clone(), public };
+            let allowed = Allowed { networks: networks.clone(), public, setting: "a" };
             ["10.0.0.1", "1.1.1.1", "127.0.0.1"].map(|address| allowed.allows(address.parse().unwrap()))
         };
         assert_eq!((allowed(true), allowed(false)), ([true, true, false], [true, false, false]));
@@ -147,7 +162,7 @@ mod tests {
     async fn a_name_that_leads_to_this_machine_is_not_connected_to() {
         let resolve = async |networks: &[&str]| {
             let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
-            let allowed = Allowed { networks, public: true };
+            let allowed = Allowed { networks, public: true, setting: "a" };
             AllowedResolver { inner: GaiResolver::new(), allowed }.call("localhost".parse().unwrap()).await
         };
         assert_eq!(resolve(&[]).await.unwrap_err().kind(), io::ErrorKind::PermissionDenied);

@@ -1,0 +1,302 @@
+//! An event as the messages that Fedora 6 sends for it: properties `org.fcrepo.jms.*`, and a body of
+//! JSON-LD (fcrepo's DefaultMessageFactory and JsonLDEventMessage). `fedora.json` beside the tests
+//! was recorded from Fedora 6.1.
+//!
+//! Fedora knows more than the feed: the user agent, the types that a client gave, whether a binary
+//! or its description changed. That is left out. So is the context's rest: Fedora's namespace of
+//! Activity Streams has a `#`, which the standard's has not, and consumers expect it.
+
+use ::broker::{Message, Value};
+use ::feed::{Change, Cursor, Event, ObjectKind, Subject};
+use door_ldp::Site;
+use heads::ResourcePath;
+use serde::Serialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::feed::activity::rfc3339;
+
+const ACTIVITY_STREAMS: &str = "https://www.w3.org/ns/activitystreams#";
+const FEDORA: &str = "http://fedora.info/definitions/v4/repository#";
+const LDP: &str = "http://www.w3.org/ns/ldp#";
+const MEMENTO: &str = "http://mementoweb.org/ns#";
+const ENTITY: &str = "http://www.w3.org/ns/prov#Entity";
+
+/// What the addresses of users begin with, as Fedora has it by default.
+const USERS: &str = "info:fedora/local-user#";
+
+/// What Fedora's name of a description ends with.
+const DESCRIPTION: &str = "/fcr:metadata";
+
+/// The messages of an event, in order. Of a binary that is deleted, its description is too.
+pub(super) fn messages(event: &Event, site: &Site) -> Vec<Message> {
+    let path = match &event.subject {
+        Subject::Resource(path) if path.is_root() => String::new(),
+        Subject::Resource(path) => format!("/{path}"),
+        Subject::Volume(id) => format!("/{}/{}", heads::VOLUMES, id.cleaned()),
+    };
+    let is_binary_gone = event.kind == ObjectKind::Binary && event.change == Change::Deleted;
+    let description = is_binary_gone.then(|| message(event, site, &format!("{path}{DESCRIPTION}")));
+    let mut messages: Vec<_> = description.into_iter().collect();
+    messages.push(message(event, site, &path));
+    messages
+}
+
+/// The body, in Fedora's order.
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    r#type: [&'static str; 1],
+    name: &'static str,
+    published: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    actor: Vec<Actor>,
+    object: Object<'a>,
+    #[serde(rename = "@context")]
+    context: serde_json::Value,
+}
+
+#[derive(Serialize)]
+struct Actor {
+    r#type: &'static str,
+    id: String,
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    r#type: Vec<String>,
+    id: String,
+    #[serde(rename = "isPartOf")]
+    is_part_of: &'a str,
+}
+
+/// A message about a path, which begins with a slash unless it is the root's.
+fn message(event: &Event, site: &Site, path: &str) -> Message {
+    let base = site.iri(&ResourcePath::root());
+    let base = base.trim_end_matches('/');
+    let id = event_id(event.cursor, path);
+    let (change, name) = match event.change {
+        Change::Created => ("Create", "create resource"),
+        Change::Updated => ("Update", "update resource"),
+        Change::Deleted => ("Delete", "delete resource"),
+    };
+    let types = match event.change {
+        Change::Deleted => Vec::new(),
+        Change::Created | Change::Updated => types(event.kind, path.is_empty()),
+    };
+    let text = |text: &str| Value::Text(text.to_owned());
+    let timestamp = Value::Number(i64::try_from(event.at.0).unwrap_or(i64::MAX));
+    let mut properties = vec![
+        ("org.fcrepo.jms.baseURL", text(base)),
+        ("org.fcrepo.jms.identifier", text(path)),
+        ("org.fcrepo.jms.eventType", Value::Text(format!("{ACTIVITY_STREAMS}{change}"))),
+        ("org.fcrepo.jms.resourceType", Value::Text(types.join(","))),
+        ("org.fcrepo.jms.eventID", text(&id)),
+        ("org.fcrepo.jms.timestamp", timestamp),
+    ];
+    properties.extend(event.actor.as_deref().map(|actor| ("org.fcrepo.jms.user", text(actor))));
+    let actor = event.actor.as_deref().map(|name| Actor { r#type: "Person", id: format!("{USERS}{name}") });
+    let body = Body {
+        id: &id,
+        r#type: [change],
+        name,
+        published: rfc3339(event.at),
+        actor: actor.into_iter().collect(),
+        object: Object {
+            r#type: types.iter().map(String::as_str).chain([ENTITY]).map(str::to_owned).collect(),
+            id: format!("{base}{path}"),
+            is_part_of: base,
+        },
+        context: json!([ACTIVITY_STREAMS, {
+            "prov": "http://www.w3.org/ns/prov#",
+            "dcterms": "http://purl.org/dc/terms/",
+            "type": "@type",
+            "id": "@id",
+            "isPartOf": { "@id": "dcterms:isPartOf", "@type": "@id" },
+        }]),
+    };
+    // A value of texts is always written, and JSON escapes a zero byte.
+    let text = serde_json::to_string(&body).unwrap_or_default();
+    Message { key: path.to_owned(), id, properties, text }
+}
+
+/// The types that Fedora gives a resource by itself.
+fn types(kind: ObjectKind, is_root: bool) -> Vec<String> {
+    let ldp = |names: &[&str]| names.iter().map(|name| format!("{LDP}{name}")).collect::<Vec<_>>();
+    let container =
+        |class: &str| [ldp(&["RDFSource", "Container", class]), vec![format!("{FEDORA}Container")]].concat();
+    let mut types = match kind {
+        ObjectKind::RdfSource => ldp(&["RDFSource"]),
+        ObjectKind::BasicContainer => container("BasicContainer"),
+        ObjectKind::DirectContainer => container("DirectContainer"),
+        ObjectKind::IndirectContainer => container("IndirectContainer"),
+        ObjectKind::Volume => [container("BasicContainer"), vec![format!("{FEDORA}ArchivalGroup")]].concat(),
+        ObjectKind::Binary => [ldp(&["NonRDFSource"]), vec![format!("{FEDORA}Binary")]].concat(),
+    };
+    types.extend(is_root.then(|| format!("{FEDORA}RepositoryRoot")));
+    types.extend([format!("{LDP}Resource"), format!("{FEDORA}Resource")]);
+    types.extend(["OriginalResource", "TimeGate"].map(|name| format!("{MEMENTO}{name}")));
+    types
+}
+
+/// The id of a message: the same each time that it is sent (RFC 9562, section 5.8 and appendix B.2).
+fn event_id(cursor: Cursor, path: &str) -> String {
+    let digest = Sha256::new().chain_update(cursor.to_string()).chain_update(path).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    bytes[6] = bytes[6] & 0x0F | 0x80;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let digits = hex::encode(bytes);
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    format!("urn:uuid:{}", parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use heads::RevisionId;
+    use http::{Extensions, HeaderMap, Uri};
+    use serde_json::Value as Json;
+    use store::UnixMillis;
+
+    use super::*;
+
+    /// What Fedora 6.1 sent while a client changed a repository.
+    const RECORDED: &str = include_str!("fedora.json");
+
+    fn site() -> Site {
+        let settings = door_ldp::LdpSettings {
+            origin: Some("http://127.0.0.1:39080".to_owned()),
+            ..door_ldp::LdpSettings::default()
+        };
+        Site::of(&settings, &Uri::default(), &HeaderMap::new(), &Extensions::new()).unwrap()
+    }
+
+    fn event(change: Change, kind: ObjectKind, path: &str, at: u64) -> Event {
+        Event {
+            cursor: Cursor::before(UnixMillis(at)),
+            change,
+            kind,
+            subject: Subject::Resource(ResourcePath::parse(path).unwrap()),
+            revision: RevisionId::ZERO,
+            at: UnixMillis(at),
+            actor: Some("fedoraAdmin".to_owned()),
+        }
+    }
+
+    /// The event behind a recorded message; `None` if the feed has none like it.
+    fn behind(recorded: &Json, deleted: ObjectKind) -> Option<Event> {
+        let header = |name: &str| recorded["headers"][format!("org.fcrepo.jms.{name}")].as_str().unwrap();
+        let change = match header("eventType").rsplit_once('#').unwrap().1 {
+            "Create" => Change::Created,
+            "Update" => Change::Updated,
+            "Delete" => Change::Deleted,
+            _ => return None,
+        };
+        let types: BTreeSet<_> =
+            header("resourceType").split(',').map(|name| name.rsplit_once('#').unwrap_or_default().1).collect();
+        let known = [
+            ("NonRDFSource", ObjectKind::Binary),
+            ("DirectContainer", ObjectKind::DirectContainer),
+            ("IndirectContainer", ObjectKind::IndirectContainer),
+            ("ArchivalGroup", ObjectKind::Volume),
+            ("BasicContainer", ObjectKind::BasicContainer),
+            ("", deleted),
+        ];
+        let kind = known.into_iter().find(|(name, _)| types.contains(name))?.1;
+        let path = header("identifier").trim_start_matches('/').trim_end_matches(DESCRIPTION).to_owned();
+        let at = header("timestamp").parse().unwrap();
+        // What kind of volume there is does not matter for its form.
+        Some(event(change, kind, &path, at))
+    }
+
+    /// A message with what differs from one to the next replaced, types as a set, and without what
+    /// the feed does not know.
+    fn comparable(headers: BTreeMap<String, String>, mut body: Json) -> (BTreeMap<String, String>, Json) {
+        let sorted = |types: &str| {
+            let types: BTreeSet<_> = types.split(',').filter(|name| *name != "http://example.org/T").collect();
+            types.into_iter().collect::<Vec<_>>().join(",")
+        };
+        let id = body["id"].as_str().unwrap().to_owned();
+        let headers = headers.into_iter().filter(|(name, _)| !name.ends_with("userAgent") && name != "persistent");
+        let headers = headers.map(|(name, value)| match name.rsplit_once('.').unwrap().1 {
+            "resourceType" => (name, sorted(&value)),
+            "eventID" => {
+                assert!(value == id && value.len() == 45 && value.starts_with("urn:uuid:"), "{value}");
+                (name, "id".to_owned())
+            }
+            _ => (name, value),
+        });
+        let types: Vec<_> =
+            body["object"]["type"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        let types = sorted(&types.join(","));
+        body["object"]["type"] = types.into();
+        body["id"] = "id".into();
+        // Fedora has nanoseconds.
+        let published: jiff::Timestamp = body["published"].as_str().unwrap().parse().unwrap();
+        body["published"] = published.as_millisecond().into();
+        body["actor"].as_array_mut().unwrap().retain(|actor| actor["type"] == "Person");
+        (headers.collect(), body)
+    }
+
+    fn of_ours(message: &Message) -> (BTreeMap<String, String>, Json) {
+        let properties = message.properties.iter().map(|(name, value)| match value {
+            Value::Text(text) => ((*name).to_owned(), text.clone()),
+            Value::Number(number) => ((*name).to_owned(), number.to_string()),
+        });
+        comparable(properties.collect(), serde_json::from_str(&message.text).unwrap())
+    }
+
+    /// Fedora's fields come in its order too: some consumers read text.
+    fn fields(text: &str) -> Vec<usize> {
+        ["\"id\"", "\"type\"", "\"name\"", "\"published\"", "\"actor\"", "\"object\"", "\"isPartOf\"", "\"@context\""]
+            .map(|field| text.find(field).unwrap())
+            .to_vec()
+    }
+
+    #[test]
+    fn messages_are_those_that_fedora_was_recorded_to_send() {
+        let recorded: Vec<Json> = serde_json::from_str(RECORDED).unwrap();
+        let mut compared = Vec::new();
+        for recorded in recorded {
+            let deleted = match recorded["headers"]["org.fcrepo.jms.identifier"].as_str().unwrap().contains("bin1") {
+                true => ObjectKind::Binary,
+                false => ObjectKind::BasicContainer,
+            };
+            let Some(event) = behind(&recorded, deleted) else { continue };
+            let headers: BTreeMap<String, String> = serde_json::from_value(recorded["headers"].clone()).unwrap();
+            let identifier = headers["org.fcrepo.jms.identifier"].clone();
+            let expected = comparable(headers, recorded["body"].clone());
+            let ours = messages(&event, &site());
+            let ours = ours.iter().find(|message| message.key == identifier);
+            let ours = ours.unwrap_or_else(|| panic!("no message about {identifier}"));
+            assert_eq!(of_ours(ours), expected);
+            assert!(fields(&ours.text).is_sorted(), "{}", ours.text);
+            compared.push(format!("{:?} {:?} {identifier}", event.change, event.kind));
+        }
+        compared.sort();
+        compared.dedup();
+        assert_eq!(compared.len(), 13, "{compared:#?}");
+    }
+
+    #[test]
+    fn a_deleted_binary_is_two_messages_and_each_has_an_id_of_its_own_that_stays() {
+        let event = event(Change::Deleted, ObjectKind::Binary, "a/b", 1_750_000_000_123);
+        let sent = messages(&event, &site());
+        let keys: Vec<_> = sent.iter().map(|message| message.key.as_str()).collect();
+        assert_eq!(keys, ["/a/b/fcr:metadata", "/a/b"]);
+        assert_ne!(sent[0].id, sent[1].id);
+        assert_eq!(messages(&event, &site()), sent);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let event = Event { actor: None, ..event(Change::Created, ObjectKind::RdfSource, "a", 1) };
+        let sent = messages(&event, &site()).remove(0);
+        assert!(sent.properties.iter().all(|(name, _)| !name.contains("user")));
+        assert!(!sent.text.contains("actor"), "{}", sent.text);
+        assert!(sent.text.contains("\"published\":\"1970-01-01T00:00:00.001Z\""), "{}", sent.text);
+    }
+}

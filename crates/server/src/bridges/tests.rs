@@ -1,0 +1,363 @@
+#![allow(clippy::unwrap_used)]
+use std::time::{Duration, Instant};
+
+use ::broker::stomp::{Decoder, Frame};
+use axum::body::Body;
+use bytes::BytesMut;
+use http::{Method, Request, StatusCode, header};
+use parking_lot::Mutex as Lock;
+use serde_json::Value;
+use store::SystemClock;
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tower::ServiceExt;
+
+use super::*;
+use crate::access::Via;
+use crate::app::App;
+use crate::config::Access;
+use crate::delivery::{Delivering, Schedule};
+
+const PASSWORD: &str = "correct-horse";
+
+/// What a broker answers to a frame; `None`: nothing, and it closes the connection.
+type Judge = dyn Fn(&Frame) -> Option<Frame> + Send + Sync;
+
+/// A broker of STOMP on loopback.
+struct Fake {
+    got: Arc<Lock<Vec<Frame>>>,
+    url: String,
+    _task: AbortOnDropHandle<()>,
+}
+
+fn willing(frame: &Frame) -> Option<Frame> {
+    match frame.header("receipt") {
+        None => Some(Frame::new("CONNECTED").with("version", "1.2")),
+        Some(receipt) => Some(Frame::new("RECEIPT").with("receipt-id", receipt)),
+    }
+}
+
+async fn fake(judge: impl Fn(&Frame) -> Option<Frame> + Send + Sync + 'static) -> Fake {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listening(listener, Arc::new(judge))
+}
+
+fn listening(listener: TcpListener, judge: Arc<Judge>) -> Fake {
+    let got = Arc::<Lock<Vec<Frame>>>::default();
+    let url = format!("stomp://{}", listener.local_addr().unwrap());
+    let frames = got.clone();
+    let task = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(answer(stream, judge.clone(), frames.clone()));
+        }
+    });
+    Fake { got, url, _task: AbortOnDropHandle::new(task) }
+}
+
+async fn answer(mut stream: TcpStream, judge: Arc<Judge>, got: Arc<Lock<Vec<Frame>>>) {
+    let mut decoder = Decoder::default();
+    while stream.read_buf(decoder.buffer()).await.is_ok_and(|count| count > 0) {
+        while let Some(frame) = decoder.next().unwrap() {
+            let answer = judge(&frame);
+            got.lock().push(frame);
+            let Some(answer) = answer else { return };
+            let mut out = BytesMut::new();
+            answer.write(&mut out);
+            if stream.write_all(&out).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Fake {
+    /// The messages that it got: what happened to what.
+    fn told(&self) -> Vec<String> {
+        let got = self.got.lock();
+        let sent = got.iter().filter(|frame| frame.command == "SEND");
+        let told = sent.map(|frame| {
+            let header = |name: &str| frame.header(&format!("org.fcrepo.jms.{name}")).unwrap_or_default().to_owned();
+            let kind = header("eventType");
+            format!("{} {}", kind.rsplit_once('#').unwrap().1, header("identifier"))
+        });
+        told.collect()
+    }
+
+    async fn until(&self, count: usize) -> Vec<String> {
+        let begun = Instant::now();
+        while self.told().len() < count {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", self.told());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.told()
+    }
+}
+
+fn quick() -> Pacing {
+    Pacing {
+        attempt_max: Duration::from_secs(10),
+        schedule: Schedule { pauses: vec![Duration::from_millis(20)], is_endless: true },
+        look_every: Duration::from_millis(20),
+    }
+}
+
+fn bridge(url: &str) -> BridgeConfig {
+    let text = serde_json::json!({"name": "fedora", "url": url, "user": "me", "password": PASSWORD});
+    serde_json::from_value(text).unwrap()
+}
+
+fn config(bridges: Vec<BridgeConfig>) -> Config {
+    let mut config = Config::default();
+    config.auth.write = Access::Open;
+    config.ldp.origin = "http://books.test".to_owned();
+    config.feed.bridges = bridges;
+    config.feed.bridges_networks = vec!["127.0.0.0/8".to_owned()];
+    config
+}
+
+/// A server with a bridge.
+struct Server {
+    app: App,
+    bridges: Arc<Deliveries>,
+    config: Config,
+    folder: tempfile::TempDir,
+}
+
+async fn server(bridge: BridgeConfig) -> Server {
+    server_at(tempfile::tempdir().unwrap(), config(vec![bridge])).await
+}
+
+async fn server_at(folder: tempfile::TempDir, config: Config) -> Server {
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+    let app = App::open(config.clone(), store).await.unwrap();
+    let bridges = open(&config, app.library().clone(), quick()).unwrap();
+    Server { app, bridges, config, folder }
+}
+
+impl Server {
+    /// Starts, and waits until it has begun with what happens from now on.
+    async fn begin(&self) -> Delivering {
+        let delivering = self.bridges.start(&CancellationToken::new());
+        self.until(|listed| listed["state"] != "new").await;
+        delivering
+    }
+
+    async fn ask(&self, via: Via, method: Method, path: &str) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "books.test");
+        let request = request.header(header::CONTENT_TYPE, "text/turtle").body(Body::empty()).unwrap();
+        let router = match via.is_admin() {
+            true => delivery::routes(self.bridges.clone()),
+            false => self.app.router(via),
+        };
+        let response = router.oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn put(&self, path: &str) {
+        let (status, body) = self.ask(Via::Network, Method::PUT, &format!("/rest/{path}")).await;
+        assert!(status.is_success(), "{status} {body}");
+    }
+
+    async fn delete(&self, path: &str) {
+        for path in [path, &format!("{path}/fcr:tombstone")] {
+            let (status, _) = self.ask(Via::Network, Method::DELETE, &format!("/rest/{path}")).await;
+            assert_eq!(status, StatusCode::NO_CONTENT);
+        }
+    }
+
+    /// Waits until the bridge is so.
+    async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            let listed = self.ask(Via::AdminSocket, Method::GET, "/admin/bridges").await.1[0].clone();
+            if is_so(&listed) {
+                return listed;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{listed}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_event_is_a_message_those_of_one_resource_in_order_and_none_is_missing_after_a_restart() {
+    let fake = fake(willing).await;
+    let server = server(bridge(&fake.url)).await;
+    let delivering = server.begin().await;
+    for path in ["a", "b"] {
+        server.put(path).await;
+        server.delete(path).await;
+        server.put(path).await;
+    }
+    fake.until(6).await;
+    for path in ["/a", "/b"] {
+        let of_path: Vec<_> = fake.told().into_iter().filter(|told| told.ends_with(path)).collect();
+        assert_eq!(of_path, ["Create", "Delete", "Create"].map(|change| format!("{change} {path}")));
+    }
+    {
+        let got = fake.got.lock();
+        assert_eq!((got[0].header("login"), got[0].header("passcode")), (Some("me"), Some(PASSWORD)));
+        assert_eq!(got[1].header("destination"), Some("/topic/fedora"));
+        assert_eq!(got[1].header("org.fcrepo.jms.baseURL"), Some("http://books.test/rest"));
+        assert_eq!(got.iter().filter(|frame| frame.command == "CONNECT").count(), 1, "one connection is enough");
+    }
+    server.until(|listed| listed["delivered"].is_string()).await;
+    drop(delivering);
+    server.put("c").await;
+    let Server { app, bridges, config, folder } = server;
+    drop(bridges);
+    app.close().await.unwrap();
+    let server = server_at(folder, config).await;
+    let _delivering = server.bridges.start(&CancellationToken::new());
+    server.put("d").await;
+    let begun = Instant::now();
+    while !["Create /c", "Create /d"].into_iter().all(|told| fake.told().contains(&told.to_owned())) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", fake.told());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_is_away_or_refuses_is_asked_again_until_it_takes_messages_and_no_password_is_shown() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let server = server(bridge(&format!("stomp://{address}"))).await;
+    let _delivering = server.begin().await;
+    server.put("a").await;
+    let retrying = server.until(|listed| listed["failing"]["tries"].as_u64() > Some(3)).await;
+    assert_eq!(retrying["state"], "retrying");
+    // Now it is there, and refuses.
+    let refusing = |_: &Frame| Some(Frame::new("ERROR").with("message", format!("not with {PASSWORD}")));
+    let fake = listening(TcpListener::bind(address).await.unwrap(), Arc::new(refusing));
+    let refused =
+        server.until(|listed| listed["failing"]["why"].as_str().is_some_and(|why| why.contains("refuses"))).await;
+    assert_eq!(refused["failing"]["why"], "the broker refuses: not with (hidden)");
+    drop(fake);
+    let begun = Instant::now();
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let fake = listening(listener, Arc::new(willing));
+    server.put("b").await;
+    assert_eq!(fake.until(2).await, ["Create /a", "Create /b"]);
+    server.until(|listed| listed["state"] == "delivering").await;
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_before_a_receipt_sends_the_message_again() {
+    let broken = Lock::new(false);
+    let fake = fake(move |frame| {
+        let is_first = frame.command == "SEND" && !std::mem::replace(&mut *broken.lock(), true);
+        if is_first { None } else { willing(frame) }
+    })
+    .await;
+    let server = server(bridge(&fake.url)).await;
+    let _delivering = server.begin().await;
+    server.put("a").await;
+    assert_eq!(fake.until(2).await, ["Create /a", "Create /a"]);
+    let got = fake.got.lock();
+    let ids: Vec<_> = got.iter().filter_map(|frame| frame.header("org.fcrepo.jms.eventID")).collect();
+    assert_eq!(ids[0], ids[1], "consumers recognise a message that comes again");
+}
+
+#[tokio::test]
+async fn an_operator_leaves_out_an_event_that_a_broker_never_takes() {
+    let fake = fake(|frame| match frame.header("org.fcrepo.jms.identifier") {
+        Some("/poison") => {
+            let receipt = frame.header("receipt").unwrap();
+            Some(Frame::new("ERROR").with("receipt-id", receipt).with("message", "poison"))
+        }
+        _ => willing(frame),
+    })
+    .await;
+    let server = server(bridge(&fake.url)).await;
+    let _delivering = server.begin().await;
+    for path in ["a", "poison", "b"] {
+        server.put(path).await;
+    }
+    server.until(|listed| listed["failing"]["tries"].as_u64() > Some(2)).await;
+    assert!(!fake.told().contains(&"Create /b".to_owned()), "while one event fails, none behind it is sent");
+    let path = "/admin/bridges/fedora/resume?skip=true";
+    assert_eq!(server.ask(Via::AdminSocket, Method::POST, path).await.0, StatusCode::OK);
+    let begun = Instant::now();
+    while !fake.told().contains(&"Create /b".to_owned()) {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_test_logs_in_and_sends_nothing_and_an_address_that_is_not_allowed_is_not_connected_to() {
+    let fake = fake(willing).await;
+    let tests = async |config: Config| {
+        let server = server_at(tempfile::tempdir().unwrap(), config).await;
+        server.ask(Via::AdminSocket, Method::POST, "/admin/bridges/fedora/test").await.1
+    };
+    assert_eq!(tests(config(vec![bridge(&fake.url)])).await["accepted"], true);
+    assert!(fake.told().is_empty());
+    let mut elsewhere = config(vec![bridge(&fake.url.replace("127.0.0.1", "localhost"))]);
+    elsewhere.feed.bridges_networks = vec!["10.0.0.0/8".to_owned()];
+    let tested = tests(elsewhere).await;
+    assert_eq!(tested["accepted"], false);
+    assert!(tested["detail"].as_str().unwrap().contains("feed.bridges_networks"), "{tested}");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_and_no_password_is_shown() {
+    let check = |field: &str, value: Value| {
+        let mut text = serde_json::json!({"name": "a", "url": "amqps://a.example", "user": "me", "password": PASSWORD});
+        text[field] = value;
+        let config = config(vec![serde_json::from_value(text).unwrap()]);
+        config.check().map_err(|error| error.to_string())
+    };
+    assert_eq!(check("path", "letters".into()), Ok(()));
+    for (field, value, part) in [
+        ("name", "a/b".into(), "letters, digits"),
+        ("url", "http://a.example".into(), "stomp://"),
+        ("url", "stomp://me:secret@a.example".into(), "nothing else"),
+        ("url", "amqp://1.1.1.1".into(), "no TLS"),
+        ("url", "amqps://10.1.1.1".into(), "not public"),
+        ("destination", "".into(), "`destination`"),
+        ("destination", "a\nb".into(), "`destination`"),
+        ("user", Value::Null, "needs a `user`"),
+        ("user", "a\0".into(), "`user`"),
+        ("password", format!("{PASSWORD}\u{7}").into(), "its password"),
+        ("password", Value::Null, "either `password` or"),
+        ("password_file", "/nowhere".into(), "either `password` or"),
+        ("path", "/a".into(), "`path`"),
+    ] {
+        let error = check(field, value).unwrap_err();
+        assert!(error.contains(part) && error.contains("feed.bridges `") && !error.contains(PASSWORD), "{error}");
+    }
+    let mut plain = bridge("stomp://a.example");
+    plain.ca_file = Some("/nowhere".into());
+    assert!(config(vec![plain]).check().unwrap_err().to_string().contains("`ca_file` is for"));
+    let twice = config(vec![bridge("amqps://a.example"), bridge("amqps://a.example")]);
+    assert!(twice.check().unwrap_err().to_string().contains("another bridge"));
+    let shown = config(vec![bridge("amqps://a.example")]);
+    let shown = [format!("{shown:?}"), serde_json::to_string(&shown).unwrap()];
+    assert!(shown.iter().all(|shown| shown.contains("(hidden)") && !shown.contains(PASSWORD)), "{shown:?}");
+}
+
+#[test]
+fn the_password_may_be_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    let text = serde_json::json!({"name": "a", "url": "amqps://a.example", "user": "me", "password_file": file});
+    let bridge: BridgeConfig = serde_json::from_value(text).unwrap();
+    assert!(bridge.login().unwrap_err().contains("cannot be read"));
+    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    assert_eq!(bridge.login().unwrap().unwrap().password.reveal(), PASSWORD);
+    assert!(roots(Some(&file)).unwrap_err().contains("no certificate"));
+}
