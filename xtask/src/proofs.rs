@@ -21,7 +21,7 @@ const fn proof(package: &'static str, program: &'static str, tests: &'static str
     Proof { package, program, tests }
 }
 
-const PROOFS: [Proof; 12] = [
+const PROOFS: [Proof; 13] = [
     proof("store-cassandra", "copies", ""),
     proof("store-cassandra", "three_nodes", ""),
     proof("store-cassandra", "two_datacenters", ""),
@@ -34,6 +34,7 @@ const PROOFS: [Proof; 12] = [
     proof("penates", "cli", "proofs::package"),
     proof("penates", "cli", "proofs::container"),
     proof("penates", "cli", "proofs::walk"),
+    proof("penates", "cli", "proofs::fedora"),
 ];
 
 #[derive(Args)]
@@ -45,7 +46,7 @@ pub(crate) struct Options {
     list: bool,
 }
 
-/// What became of a proof.
+/// A proof that has run.
 struct Ran {
     name: String,
     took: Duration,

@@ -22,6 +22,7 @@ pub mod exit;
 pub mod ids;
 pub mod ingest;
 pub mod interrupt;
+pub mod loading;
 pub mod local;
 pub mod output;
 pub mod progress;

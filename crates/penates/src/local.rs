@@ -1,5 +1,6 @@
 //! A store that this process opens itself.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use store_embedded::EmbeddedStore;
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
+use crate::loading::LoadMark;
 use crate::settings::{self, Flags, Settings, StoreLocation};
 
 /// How often a process checks whether a shared store has become read-only.
@@ -30,6 +32,29 @@ pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 /// An unfinished copy is not opened, because it looks like a library that has lost most of its
 /// data.
 pub async fn open_store(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
+    let store = open_store_of_loads(settings).await?;
+    let StoreLocation::Folder(folder) = settings.place() else { return Ok(store) };
+    let location = || folder.display().to_string();
+    let failed = |error: io::Error| StoreError::Unreadable { location: location(), detail: error.to_string() };
+    match LoadMark::find(folder).map_err(failed)? {
+        Some(mark) if mark.is_finished => LoadMark::remove(folder).map_err(failed)?,
+        Some(mark) => {
+            store.close().await?;
+            let source = mark.source;
+            let detail = format!(
+                "it is an unfinished load of {source}; `penates load {source} --store {}` continues it, or delete the folder to \
+                 abandon it",
+                location()
+            );
+            return Err(StoreError::Unreadable { location: location(), detail });
+        }
+        None => {}
+    }
+    Ok(store)
+}
+
+/// The same for a load, which leaves a mark there.
+pub async fn open_store_of_loads(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
     let store = open_ungated(settings).await?;
     if let Some(origin) = copying::unfinished(store.as_ref()).await? {
         store.close().await?;

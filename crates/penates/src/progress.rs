@@ -12,6 +12,10 @@ const VOLUMES: &str = "{pos}/{len} volumes{msg}  {per_sec}  {eta} left  {wide_ba
 const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wide_bar}";
 const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
+const VERSIONS: &str = "{pos}/{len} versions  {per_sec}  {eta} left  {wide_bar}";
+const OBJECTS: &str = "{spinner} {pos} objects checked  {per_sec}";
+const VERIFIED: &str = "{pos}/{len} resources verified  {per_sec}  {eta} left  {wide_bar}";
+
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
 const RANGES: &str = "{pos}/{len} ranges  {eta} left  {wide_bar}";
 const WORKER: &str = "{prefix}  {pos}/{len} s  {msg}";
@@ -50,6 +54,21 @@ pub fn resources(count: Option<u64>) -> ProgressBar {
         Some(count) => ProgressBar::new(count).with_style(style(RESOURCES)),
         None => ProgressBar::no_length().with_style(style(RESOURCES_WITHOUT_END)),
     }
+}
+
+/// The progress of a load, measured in versions.
+pub fn versions(count: u64) -> ProgressBar {
+    ProgressBar::new(count).with_style(style(VERSIONS))
+}
+
+/// The progress of a check of objects, whose number is not known.
+pub fn objects() -> ProgressBar {
+    ProgressBar::no_length().with_style(style(OBJECTS))
+}
+
+/// The progress of a check of what was loaded, measured in resources.
+pub fn verified(count: u64) -> ProgressBar {
+    ProgressBar::new(count).with_style(style(VERIFIED))
 }
 
 /// The progress of a work measured in records, whose total number is not known.

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use server::{App, Via};
-use store::{Clock, Store, StoreError, StoreResult};
+use store::{Clock, ManualClock, Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
 
 use crate::cli::{ReachArgs, StoreArgs};
 use crate::client::Client;
 use crate::exit::CliError;
+use crate::loading::LoadMark;
 use crate::local;
 use crate::settings::{self, Flags, Settings, StoreLocation};
 
@@ -118,21 +120,32 @@ impl Reached {
         Self::by(find(args, IfVacant::Create).await?).await
     }
 
-    /// The same. If it creates the store in this process, changes have the times of `clock`, and it
-    /// returns true. A store with changes keeps to the time of day, because its earlier states
-    /// would change otherwise.
-    pub async fn open_or_make_with(args: &ReachArgs, clock: Arc<dyn Clock>) -> anyhow::Result<(Self, bool)> {
+    /// The same for a load of `source`. If nothing but loads made changes in the store, and this
+    /// process holds it, changes have the times of `clock`, and it returns the mark of that. Another
+    /// store keeps to the time of day, because its earlier states would change otherwise.
+    pub async fn open_for_load(
+        args: &ReachArgs,
+        source: &str,
+        clock: Arc<ManualClock>,
+    ) -> anyhow::Result<(Self, Option<(LoadMark, PathBuf)>)> {
         if args.server().is_none()
             && let StoreLocation::Folder(folder) =
                 settings::load(&args.store, Flags::of(&args.store)?)?.settings.place()
-            && local::is_vacant(folder)
-            && let Way::Free(store, settings) = find(args, IfVacant::Create).await?
+            && let Some(mark) = LoadMark::begin(folder, source).with_context(|| folder.display().to_string())?
         {
-            let app = App::open_with(settings.server, store, clock).await?;
-            let client = Client::in_process(app.router(Via::InProcess));
-            return Ok((Self { client, app: Some(app) }, true));
+            let open = async |settings: &Settings| local::open_store_of_loads(settings).await;
+            return match find_by(&args.store, IfVacant::Create, open).await? {
+                Way::Free(store, settings) => {
+                    // A change is never before those that are there.
+                    clock.set(clock.now().max(mark.newest()));
+                    let app = App::open_with(settings.server, store, clock).await?;
+                    let client = Client::in_process(app.router(Via::InProcess));
+                    Ok((Self { client, app: Some(app) }, Some((mark, folder.to_owned()))))
+                }
+                way => Ok((Self::by(way).await?, None)),
+            };
         }
-        Ok((Self::open_or_make(args).await?, false))
+        Ok((Self::open_or_make(args).await?, None))
     }
 
     /// Opens a way to the data for its administrator: to the store itself, or through the socket of

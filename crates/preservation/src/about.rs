@@ -28,6 +28,9 @@ pub struct About {
     pub last_modified: Option<String>,
     /// The address of bytes that are stored elsewhere.
     pub stored_at: Option<String>,
+    /// How requests for these are handled: `proxy`; else they are redirected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handling: Option<String>,
 }
 
 impl About {

@@ -9,6 +9,7 @@
 //! - `bagged.rs`: resources in the payload of a bag.
 //! - `archived.rs`: resources as objects of OCFL.
 //! - `archived_volume.rs`: volumes as objects of OCFL.
+//! - `fedora/`: resources in the storage root of a Fedora 6.
 //! - `ocfl/`: storage roots of OCFL 1.1, with the versions of each object.
 
 pub mod about;
@@ -16,6 +17,7 @@ pub mod archived;
 pub mod archived_volume;
 pub mod bagged;
 pub mod bagit;
+pub mod fedora;
 pub mod names;
 pub mod ocfl;
 pub mod read;

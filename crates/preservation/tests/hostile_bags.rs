@@ -22,6 +22,7 @@ fn about(path: &str, class: &str) -> Vec<u8> {
         content_disposition: None,
         last_modified: None,
         stored_at: None,
+        handling: None,
     };
     serde_json::to_vec(&about).unwrap()
 }

@@ -22,6 +22,7 @@ fn about(path: &str) -> About {
         content_disposition: None,
         last_modified: None,
         stored_at: None,
+        handling: None,
     }
 }
 

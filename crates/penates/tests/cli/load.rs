@@ -156,6 +156,7 @@ fn containers_with_members_and_links_to_bytes_elsewhere_are_loaded_as_such() {
         content_disposition: stored_at.map(|_| "attachment; filename=\"1.tif\"".to_owned()),
         last_modified: None,
         stored_at: stored_at.map(str::to_owned),
+        handling: None,
     };
     let store = TestStore::vacant();
     let place = store.beside("bag");
@@ -456,6 +457,7 @@ fn a_bag_with_paths_of_the_servers_own_changes_nothing_there() {
             content_disposition: None,
             last_modified: None,
             stored_at: None,
+            handling: None,
         };
         for (ending, content) in [(ABOUT, about.written()), (DESCRIPTION, Vec::new())] {
             let mut file = bag.file(about.names(), ending).unwrap();

@@ -15,6 +15,7 @@ mod crash;
 mod damage;
 mod documentation;
 mod export;
+mod fedora;
 mod feed;
 mod fixtures;
 mod follow;

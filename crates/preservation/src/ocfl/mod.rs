@@ -13,5 +13,5 @@ mod reader;
 mod root;
 
 pub use object::{ContentFile, ObjectWriter};
-pub use reader::{Content, Object, each_object, is_root, parsed};
+pub use reader::{Content, Object, each_object, each_object_or_wrong, is_root, parsed};
 pub use root::RootWriter;

@@ -5,7 +5,8 @@
 //! refused. Objects are found by their declarations, whatever the layout is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::inventory::{Inventory, Paths, Version, number};
@@ -17,6 +18,13 @@ pub(super) const INVENTORY_BYTES_MAX: u64 = 256 << 20;
 
 /// The most folders within each other.
 const DEPTH_MAX: usize = 1_000;
+
+/// The most bytes of the file with the digest of an inventory.
+const SIDECAR_BYTES_MAX: u64 = 1_000;
+
+/// The folder of a mutable head (OCFL extension 0005), and where its files are.
+const MUTABLE_HEAD: &str = "extensions/0005-mutable-head";
+const MUTABLE_HEAD_FILES: &str = "extensions/0005-mutable-head/head/";
 
 /// Declarations of storage roots, and of objects.
 const ROOTS: [&str; 2] = ["0=ocfl_1.1", "0=ocfl_1.0"];
@@ -32,26 +40,48 @@ pub fn is_root(folder: &Path) -> bool {
 /// # Errors
 /// The first one of `each`, and [`ReadError`](crate::read::ReadError) about folders.
 pub fn each_object(root: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -> ReadResult<()> {
+    each_object_or_wrong(root, &mut |object| each(object?))
+}
+
+/// The same, also with what is wrong with folders. These are left out then.
+///
+/// # Errors
+/// The first one of `each`.
+pub fn each_object_or_wrong(root: &Path, each: &mut dyn FnMut(ReadResult<&Path>) -> ReadResult<()>) -> ReadResult<()> {
     let mut waiting = vec![(root.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
         if OBJECTS.iter().any(|declaration| folder.join(declaration).exists()) {
-            each(&folder)?;
+            each(Ok(&folder))?;
             continue;
         }
-        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
-            let entry = entry.map_err(failed(&folder))?;
-            let shown = entry.path().display().to_string();
-            let kind = entry.file_type().map_err(failed(&folder))?;
-            let is_extension = depth == 0 && entry.file_name() == "extensions";
-            match () {
-                () if kind.is_symlink() => return Err(invalid(shown, "links are not followed")),
-                () if depth >= DEPTH_MAX => return Err(invalid(shown, "folders are nested too deep")),
-                () if kind.is_dir() && !is_extension => waiting.push((entry.path(), depth + 1)),
-                () => {}
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                each(Err(failed(&folder)(error)))?;
+                continue;
+            }
+        };
+        for entry in entries {
+            match within(&folder, depth, entry) {
+                Ok(found) => waiting.extend(found),
+                Err(error) => each(Err(error))?,
             }
         }
     }
     Ok(())
+}
+
+/// A folder in a folder that is so deep; `None` if an entry is none.
+fn within(folder: &Path, depth: usize, entry: io::Result<DirEntry>) -> ReadResult<Option<(PathBuf, usize)>> {
+    let entry = entry.map_err(failed(folder))?;
+    let shown = entry.path().display().to_string();
+    let kind = entry.file_type().map_err(failed(folder))?;
+    let is_extension = depth == 0 && entry.file_name() == "extensions";
+    match () {
+        () if kind.is_symlink() => Err(invalid(shown, "links are not followed")),
+        () if depth >= DEPTH_MAX => Err(invalid(shown, "folders are nested too deep")),
+        () => Ok((kind.is_dir() && !is_extension).then(|| (entry.path(), depth + 1))),
+    }
 }
 
 /// An object with an inventory that makes sense.
@@ -62,6 +92,8 @@ pub struct Object {
     /// The names of its versions, oldest first.
     names: Vec<String>,
     algorithm: Algorithm,
+    /// The digest of its inventory.
+    digest: String,
 }
 
 /// A file of a version.
@@ -79,26 +111,84 @@ impl Object {
     /// # Errors
     /// [`ReadError`](crate::read::ReadError) that names the object.
     pub fn open(folder: &Path) -> ReadResult<Self> {
+        if folder.join(MUTABLE_HEAD).exists() {
+            let shown = folder.display().to_string();
+            return Err(invalid(shown, "it has a mutable head: commit it first"));
+        }
+        Self::read(folder, folder)
+    }
+
+    /// The same for an object that may have a mutable head (OCFL extension 0005). What is there
+    /// counts as its newest version.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::read::ReadError) that names the object.
+    pub fn open_with_mutable_head(folder: &Path) -> ReadResult<Self> {
+        let head = folder.join(MUTABLE_HEAD);
+        if !head.exists() {
+            return Self::read(folder, folder);
+        }
+        let object = Self::read(folder, &head.join("head"))?;
+        // The head continues the version that the object had when it was begun.
+        let sidecar = format!("inventory.json.{}", object.inventory.digest_algorithm);
+        let digest = |place: PathBuf| {
+            let shown = place.display().to_string();
+            let text = read_small(&place, &shown, SIDECAR_BYTES_MAX)?;
+            ReadResult::Ok(String::from_utf8_lossy(&text).split_whitespace().next().map(str::to_lowercase))
+        };
+        match digest(folder.join(&sidecar))? == digest(head.join(format!("root-{sidecar}")))? {
+            true => Ok(object),
+            false => Err(invalid(folder.display().to_string(), "its mutable head belongs to another version of it")),
+        }
+    }
+
+    /// Reads the inventory in a folder of the object in a folder.
+    fn read(folder: &Path, inventory: &Path) -> ReadResult<Self> {
         let shown = folder.display().to_string();
         let wrong = |why: String| invalid(&shown, why);
-        if folder.join("extensions/0005-mutable-head").exists() {
-            return Err(wrong("it has a mutable head: commit it first".to_owned()));
-        }
-        let text = read_small(&folder.join("inventory.json"), &shown, INVENTORY_BYTES_MAX)?;
-        let inventory = parsed(&text).map_err(wrong)?;
+        let text = read_small(&inventory.join("inventory.json"), &shown, INVENTORY_BYTES_MAX)?;
+        let at = inventory;
+        let inventory = match at == folder {
+            true => parsed(&text),
+            false => parsed_with(&text, Some(MUTABLE_HEAD_FILES)),
+        };
+        let inventory = inventory.map_err(wrong)?;
         let algorithm = Algorithm::named(&inventory.digest_algorithm).map_err(|error| wrong(error.to_string()))?;
         let sidecar = format!("inventory.json.{}", inventory.digest_algorithm);
-        let said = read_small(&folder.join(&sidecar), &shown, 1_000)?;
+        let said = read_small(&at.join(&sidecar), &shown, SIDECAR_BYTES_MAX)?;
         let mut digest = algorithm.begin();
         digest.update(&text);
         let found = hex::encode(digest.finalize());
         let said = String::from_utf8_lossy(&said).split_whitespace().next().map(str::to_lowercase);
         let mut names: Vec<_> = inventory.versions.keys().cloned().collect();
         names.sort_by_key(|name| number(name));
-        match said == Some(found) {
-            true => Ok(Self { folder: folder.to_owned(), inventory, names, algorithm }),
+        match said.as_ref() == Some(&found) {
+            true => Ok(Self { folder: folder.to_owned(), inventory, names, algorithm, digest: found }),
             false => Err(wrong(format!("the digest of its inventory is not that in {sidecar}"))),
         }
+    }
+
+    /// The digest of the inventory of the object in a folder, as its sidecar says it.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::read::ReadError) if there is none.
+    pub fn inventory_digest(folder: &Path) -> ReadResult<String> {
+        let head = folder.join(MUTABLE_HEAD).join("head");
+        let at = if head.exists() { head } else { folder.to_owned() };
+        let sidecar = ["sha512", "sha256"].map(|algorithm| at.join(format!("inventory.json.{algorithm}")));
+        let sidecar = sidecar.iter().find(|sidecar| sidecar.exists()).unwrap_or(&sidecar[0]);
+        let text = read_small(sidecar, &sidecar.display().to_string(), SIDECAR_BYTES_MAX)?;
+        Ok(String::from_utf8_lossy(&text).split_whitespace().next().unwrap_or_default().to_lowercase())
+    }
+
+    /// Whether it has a mutable head.
+    pub fn has_mutable_head(&self) -> bool {
+        self.inventory.manifest.values().flatten().any(|path| path.starts_with(MUTABLE_HEAD_FILES))
+    }
+
+    /// The digest of its inventory, in hexadecimal digits.
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// Its identifier.
@@ -178,6 +268,11 @@ impl Object {
 
 /// The inventory in a text, if it makes sense; else what is wrong with it.
 pub fn parsed(text: &[u8]) -> Result<Inventory, String> {
+    parsed_with(text, None)
+}
+
+/// The same for an inventory with files in another folder than those of versions.
+fn parsed_with(text: &[u8], beside: Option<&str>) -> Result<Inventory, String> {
     let mut inventory: Inventory = serde_json::from_slice(text).map_err(|error| format!("its inventory: {error}"))?;
     inventory.manifest = lowered(inventory.manifest)?;
     for version in inventory.versions.values_mut() {
@@ -197,9 +292,10 @@ pub fn parsed(text: &[u8]) -> Result<Inventory, String> {
     check(inventory.newest_version().is_some(), "its head is not one of its versions")?;
     check(inventory.manifest.values().all(|paths| !paths.is_empty()), "a digest has no file")?;
     for path in inventory.manifest.values().flatten() {
-        let mut names = path.split('/');
-        let is_of_version = names.next().is_some_and(|name| inventory.versions.contains_key(name));
-        let is_content = is_inside(path) && is_of_version && names.next() == Some(directory) && names.next().is_some();
+        let of_version = path.split_once('/').filter(|(name, _)| inventory.versions.contains_key(*name));
+        let within = of_version.map(|(_, within)| within).or_else(|| path.strip_prefix(beside?));
+        let mut names = within.into_iter().flat_map(|within| within.split('/'));
+        let is_content = is_inside(path) && names.next() == Some(directory) && names.next().is_some();
         check(is_content, &format!("{path:?} is not the path of a file of the object"))?;
     }
     for version in inventory.versions.values() {

@@ -94,7 +94,6 @@ pub struct Config {
     pub limits: LimitsConfig,
 }
 
-pub use bridges::BridgeConfig;
 /// Why settings are refused: each value is valid, but together they are not allowed.
 #[derive(Debug, Error)]
 #[error("configuration: {0}")]

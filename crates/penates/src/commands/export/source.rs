@@ -195,6 +195,7 @@ impl<'a> Source<'a> {
             content_disposition: text(headers, header::CONTENT_DISPOSITION),
             last_modified: text(headers, header::LAST_MODIFIED),
             stored_at: text(headers, header::LOCATION),
+            handling: None,
         };
         if !about.is_binary() {
             return Ok(State { about, bytes: None, statements: response });

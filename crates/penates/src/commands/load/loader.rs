@@ -343,9 +343,17 @@ impl Loader {
         let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm);
         let request = Request::builder().method(Method::HEAD).header("want-repr-digest", format!("{algorithm}=10"));
         let response = self.client.send(address, request, client::empty()).await?;
+        if about.handling.is_some() && !response.status().is_success() {
+            // The server that stores the bytes does not answer now. Nothing of them is here.
+            return Ok(());
+        }
         let headers = response.headers();
         let is_same = match &state.bytes {
             Some(bytes) => text(headers, REPR_DIGEST) == Some(&bytes.repr_digest()),
+            // The address of a file on the server's machine is not sent.
+            None if about.handling.is_some() => {
+                text(headers, header::CONTENT_LOCATION).is_none_or(|there| Some(there) == about.stored_at.as_deref())
+            }
             None => text(headers, header::LOCATION) == about.stored_at.as_deref(),
         };
         ensure!(is_same, "there is a resource with other bytes");
@@ -490,7 +498,8 @@ fn put(about: &About) -> anyhow::Result<Builder> {
                 bail!("the address or the type of its bytes has characters that are not allowed");
             }
             let said = media_type.as_ref().map(|said| format!("; type=\"{said}\"")).unwrap_or_default();
-            let link = format!("<{url}>; rel=\"{EXTERNAL_CONTENT}\"; handling=\"redirect\"{said}");
+            let handling = about.handling.as_deref().filter(|handling| *handling == "proxy").unwrap_or("redirect");
+            let link = format!("<{url}>; rel=\"{EXTERNAL_CONTENT}\"; handling=\"{handling}\"{said}");
             request.header(header::LINK, link)
         }
         (None, Some(media_type)) => request.header(header::CONTENT_TYPE, media_type),

@@ -1,10 +1,13 @@
 //! `penates load`
 
 mod bag;
+mod fedora;
 mod foreign;
 mod loader;
 mod ocfl;
 mod ocfl_volume;
+mod report;
+mod timeline;
 mod volumes;
 
 use std::path::PathBuf;
@@ -20,22 +23,33 @@ use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 use crate::resources::{BaseArgs, repository};
+use fedora::{FedoraRoot, is_fedora};
 use heads::ResourcePath;
 use loader::{Counts, Loader};
+use report::Report;
+use timeline::{Archive, Loaded};
 
 /// Arguments of `penates load`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates load letters-2026
   penates load letters-2026 --server https://books.example.org
+  penates load fcrepo/data/ocfl-root --report moved.ndjson
   penates load --into deposits/2026-7 /data/bags/deposit-7")]
 pub struct LoadArgs {
-    /// The folder that `penates export` made: a bag, or a storage root of OCFL.
+    /// The folder that `penates export` made: a bag, or a storage root of OCFL. Or the storage root of
+    /// a Fedora 6.
     source: PathBuf,
     /// Load the files of any valid bag, or the objects of any storage root of OCFL, below this
     /// container, which is created.
     #[arg(long, value_name = "RESOURCE")]
     into: Option<String>,
+    /// Write what could not be taken over to this file, as lines of JSON.
+    #[arg(long, value_name = "FILE", conflicts_with = "into")]
+    report: Option<PathBuf>,
+    /// Only check all of it. Nothing is loaded.
+    #[arg(long, conflicts_with = "into")]
+    check: bool,
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
@@ -47,7 +61,7 @@ pub struct LoadArgs {
 impl LoadArgs {
     /// Loads the files of a bag below a container.
     pub fn of_bag(source: PathBuf, into: String, base: BaseArgs, reach: ReachArgs) -> Self {
-        Self { source, into: Some(into), base, reach }
+        Self { source, into: Some(into), report: None, check: false, base, reach }
     }
 }
 
@@ -64,7 +78,13 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             load_foreign(&args, &into).await?
         }
         None if source.join("bagit.txt").exists() => {
+            if args.report.is_some() {
+                return Err(CliError::Usage("only a load of OCFL has a report".to_owned()).into());
+            }
             let bag = bag::checked(source).await?;
+            if args.check {
+                return Ok(());
+            }
             let reached = Reached::open_or_make(&args.reach).await?;
             let counts = async {
                 let counts = bag::load(bag, &loader(&args, &reached).await?).await?;
@@ -73,26 +93,86 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             let counts = counts.await;
             (reached, counts)
         }
-        None if is_root(source) => {
-            let archive = ocfl::checked(source).await?;
-            let clock = Arc::new(ManualClock::new(archive.begin()));
-            let (reached, keeps_times) = Reached::open_or_make_with(&args.reach, clock.clone()).await?;
-            let clock = keeps_times.then_some(clock);
-            let counts = async { ocfl::load(&archive, &loader(&args, &reached).await?, clock).await }.await;
-            (reached, counts)
-        }
+        None if is_root(source) => return load_root(&args).await,
         None => {
             let what = "neither a bag nor a storage root of OCFL";
-            bail!("{} is {what}: there is no bagit.txt and no 0=ocfl_1.1", source.display());
+            let within = ["ocfl-root", "data/ocfl-root"].map(|name| source.join(name));
+            let hint = within.iter().find(|within| is_root(within));
+            let hint = hint.map(|within| format!("; {} is one", within.display())).unwrap_or_default();
+            bail!("{} is {what}: there is no bagit.txt and no 0=ocfl_1.1{hint}", source.display());
         }
     };
     reached.close().await?;
-    let Counts { new, unchanged, failed, bytes } = counts?;
+    let counts = counts?;
+    told(&counts, Vec::new())?;
+    if counts.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Prints what was loaded.
+fn told(counts: &Counts, more: Vec<String>) -> anyhow::Result<()> {
+    let Counts { new, unchanged, failed, bytes } = counts;
     let mut output = Output::stdout();
-    let bytes = human_bytes(bytes);
+    let bytes = human_bytes(*bytes);
     output.line(format!("loaded {new} resources ({bytes} of bytes), {unchanged} unchanged, {failed} failed"))?;
-    output.finish()?;
-    if failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+    more.iter().try_for_each(|line| output.line(line))?;
+    output.finish()
+}
+
+/// Loads a storage root of OCFL that `penates export` or Fedora wrote.
+async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
+    let source = &args.source;
+    let report = Arc::new(Report::create(args.report.as_deref())?);
+    let root = match is_fedora(source).await? {
+        true => Root::Fedora(Arc::new(fedora::checked(source, report.clone()).await?)),
+        false => Root::Own(ocfl::checked(source).await?),
+    };
+    let archive = root.archive();
+    if args.check {
+        let mut output = Output::stdout();
+        output.line(format!("checked {} objects with {} versions", archive.len(), archive.versions()))?;
+        report.finish()?.iter().try_for_each(|line| output.line(line))?;
+        output.finish()?;
+        return if report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) };
+    }
+    let clock = Arc::new(ManualClock::new(archive.begin()));
+    let shown = source.display().to_string();
+    let (reached, mark) = Reached::open_for_load(&args.reach, &shown, clock.clone()).await?;
+    let clock = mark.as_ref().map(|(mark, _)| (clock, mark.newest()));
+    let loaded = async {
+        let loader = loader(args, &reached).await?;
+        let Loaded { counts, failed } = timeline::load(archive, &loader, clock, &report).await?;
+        let mut lines = Vec::new();
+        if let Root::Fedora(root) = &root {
+            let verified = timeline::verify(archive, &loader, &failed, &report).await?;
+            lines.push(format!("verified {verified} resources with all of their versions"));
+            root.clone().note_changes(report.clone()).await?;
+        }
+        anyhow::Ok((counts, lines))
+    };
+    let loaded = loaded.await;
+    reached.close().await?;
+    let (counts, mut lines) = loaded?;
+    if let Some((mark, folder)) = mark {
+        mark.finish(&folder, archive.end())?;
+    }
+    lines.extend(report.finish()?);
+    told(&counts, lines)?;
+    if counts.failed > 0 || report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// A checked storage root.
+enum Root {
+    Own(Archive),
+    Fedora(Arc<FedoraRoot>),
+}
+
+impl Root {
+    fn archive(&self) -> &Archive {
+        match self {
+            Self::Own(archive) => archive,
+            Self::Fedora(root) => &root.archive,
+        }
+    }
 }
 
 /// Loads what another program wrote. All of it is checked before a store is made.

@@ -4,6 +4,7 @@
 //! runs the container.
 
 mod container;
+mod fedora;
 mod following;
 mod mix;
 mod older;

@@ -34,6 +34,7 @@ fn about(path: &str, model: &str) -> About {
         content_disposition: None,
         last_modified: None,
         stored_at: None,
+        handling: None,
     }
 }
 

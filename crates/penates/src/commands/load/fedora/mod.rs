@@ -1,0 +1,228 @@
+//! Reads the storage root of a Fedora 6, with all its versions.
+//!
+//! - `statements.rs`: stored statements, as a client would send them.
+//! - `opened.rs`: objects that were read last.
+//!
+//! What is damaged or has no place here is reported and left out. The rest is loaded.
+
+mod opened;
+mod statements;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use heads::{ResourcePath, VOLUMES};
+use preservation::archived::ArchivedVersion;
+use preservation::fedora::{FedoraObject, FedoraResource, has_headers};
+use preservation::ocfl::{Object, each_object, each_object_or_wrong};
+use preservation::read::{ReadError, ReadResult};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::report::{Report, What};
+use super::timeline::{Archive, Found, Place, times};
+use crate::progress;
+
+pub use opened::Opened;
+pub use statements::cleaned;
+
+/// Objects that are looked at to find out whether a storage root is Fedora's.
+const LOOKED_AT_MAX: usize = 100;
+
+/// A checked storage root of Fedora.
+pub struct FedoraRoot {
+    folder: PathBuf,
+    /// What is loaded of it.
+    pub archive: Archive,
+    /// The digests of inventories of the objects that were read. What is left out has none.
+    inventories: HashMap<Arc<Path>, Option<String>>,
+}
+
+/// Whether Fedora wrote a storage root, as far as its first objects show.
+pub async fn is_fedora(folder: &Path) -> anyhow::Result<bool> {
+    let folder = folder.to_owned();
+    let looked = spawn_blocking(move || {
+        let (mut is_fedora, mut looked_at) = (false, 0);
+        let each = each_object_or_wrong(&folder, &mut |object| {
+            let object = object.and_then(Object::open_with_mutable_head);
+            looked_at += 1;
+            is_fedora = object.is_ok_and(|object| has_headers(&object));
+            if is_fedora || looked_at == LOOKED_AT_MAX { Err(ReadError::Stopped) } else { Ok(()) }
+        });
+        match each {
+            Err(ReadError::Stopped) | Ok(()) => Ok(is_fedora),
+            Err(error) => Err(error),
+        }
+    });
+    Ok(looked.await??)
+}
+
+/// Checks all of a storage root.
+pub async fn checked(folder: &Path, report: Arc<Report>) -> anyhow::Result<FedoraRoot> {
+    let folder = folder.to_owned();
+    spawn_blocking(move || Checking::new(report).check(folder)).await?
+}
+
+/// A check of a storage root.
+struct Checking {
+    report: Arc<Report>,
+    found: Vec<Found>,
+    inventories: HashMap<Arc<Path>, Option<String>>,
+}
+
+impl Checking {
+    fn new(report: Arc<Report>) -> Self {
+        Self { report, found: Vec::new(), inventories: HashMap::new() }
+    }
+
+    fn check(mut self, folder: PathBuf) -> anyhow::Result<FedoraRoot> {
+        let bar = progress::objects();
+        each_object_or_wrong(&folder, &mut |object| {
+            bar.inc(1);
+            match object {
+                Ok(place) => {
+                    let place: Arc<Path> = place.into();
+                    let digest = self.object(&place).map_err(|error| self.wrong(What::Damaged, &place, &error)).ok();
+                    self.inventories.insert(place, digest.flatten());
+                }
+                Err(error) => self.wrong(What::Damaged, &folder, &error.into()),
+            }
+            Ok(())
+        })
+        .with_context(|| folder.display().to_string())?;
+        bar.finish_and_clear();
+        self.note_containers();
+        let archive = Archive::of(self.found)?;
+        Ok(FedoraRoot { folder, archive, inventories: self.inventories })
+    }
+
+    fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
+        let why = crate::exit::told(error.as_ref());
+        eprintln!("{}: {why}", place.display());
+        self.report.object(what, place, &why);
+    }
+
+    /// Checks an object, with all of its files. Returns the digest of its inventory, if anything of it
+    /// is loaded.
+    fn object(&mut self, folder: &Arc<Path>) -> anyhow::Result<Option<String>> {
+        let object = Object::open_with_mutable_head(folder)?;
+        if !has_headers(&object) {
+            let why = anyhow!("{}: it has no headers of Fedora; --into RESOURCE loads it as files", object.id());
+            self.wrong(What::Foreign, folder, &why);
+            return Ok(None);
+        }
+        object.check_files()?;
+        let FedoraObject { resources, acls, group } = FedoraObject::read(&object)?;
+        let mut found = Vec::new();
+        let mut notes = Vec::new();
+        for resource in &resources {
+            match self.resource(folder, resource) {
+                Ok(Some(one)) => found.push(one),
+                Ok(None) => {}
+                Err(error) => notes.push((resource.path.clone(), error)),
+            }
+        }
+        for (path, error) in notes {
+            let why = crate::exit::told(error.as_ref());
+            eprintln!("/{path}: {why}");
+            self.report.resource(What::Name, &path, &why);
+        }
+        if object.has_mutable_head() {
+            let path = resources.first().map_or("", |first| &first.path);
+            let why = "its newest state was no version, because versions were made on request only";
+            self.report.resource(What::Unversioned, path, why);
+        }
+        if let Some(group) = group {
+            let why = "it is an ordinary container: what is in it has versions of its own";
+            self.report.resource(What::Group, &group, why);
+        }
+        for acl in acls {
+            let more = json!({"modified": acl.modified, "statements": acl.statements});
+            self.report.more(What::Acl, &acl.of, "it is not applied: access is granted by tokens here", more);
+        }
+        self.found.extend(found);
+        Ok(Some(object.digest().to_owned()))
+    }
+
+    /// Checks a resource.
+    fn resource(&self, folder: &Arc<Path>, resource: &FedoraResource) -> anyhow::Result<Option<Found>> {
+        let FedoraResource { path, above, versions, is_deleted, people } = resource;
+        if versions.is_empty() {
+            if *is_deleted {
+                self.report.resource(What::Tombstone, path, "it is deleted, and no version of it is kept");
+            }
+            return Ok(None);
+        }
+        let names = ResourcePath::parse(path)?;
+        let is_of_server = names.names().next() == Some(VOLUMES) || names.names().any(|name| name.starts_with("fcr:"));
+        if is_of_server {
+            return Err(anyhow!("a path below `{VOLUMES}`, or with `fcr:`, is the server's own"));
+        }
+        let times = times(path, versions.iter().map(|version| version.created.as_str()))?;
+        let left_out = check_statements(versions)?;
+        if left_out > 0 {
+            let why = "statements that the server makes itself are left out";
+            self.report.more(What::Statements, path, why, json!({"statements": left_out}));
+        }
+        if let Some((created, modified)) = people {
+            let more = json!({"created_by": created, "last_modified_by": modified});
+            self.report.more(What::People, path, "Penates keeps no names of users with resources", more);
+        }
+        let place = Place::Fedora { folder: folder.clone(), path: path.clone(), is_early: false };
+        let depth = names.names().count();
+        Ok(Some(Found { name: path.clone(), above: above.clone(), depth, place, times }))
+    }
+
+    /// Reports containers that have to be made for what is in them.
+    fn note_containers(&self) {
+        let there: HashSet<&str> = self.found.iter().map(|found| found.name.as_str()).collect();
+        let mut missing = BTreeSet::new();
+        for mut above in self.found.iter().filter_map(|found| found.above.as_deref()) {
+            while !there.contains(above) && missing.insert(above) {
+                above = above.rsplit_once('/').map_or("", |(above, _)| above);
+            }
+        }
+        for path in missing {
+            self.report.resource(What::Container, path, "there is no such resource, or it is left out");
+        }
+    }
+}
+
+/// Checks the statements of all versions. Returns how many the server makes itself.
+fn check_statements(versions: &[ArchivedVersion]) -> anyhow::Result<usize> {
+    let mut left_out = 0;
+    let mut known = HashSet::new();
+    for state in versions.iter().filter_map(|version| version.state.as_ref()) {
+        if known.insert(&state.statements.digest) {
+            left_out += cleaned(&statements::read(&state.statements.place)?, &state.about)?.1;
+        }
+    }
+    Ok(left_out)
+}
+
+impl FedoraRoot {
+    /// Reports objects that have changed since they were checked, and new ones: Fedora still runs.
+    pub async fn note_changes(self: Arc<Self>, report: Arc<Report>) -> anyhow::Result<()> {
+        let changed = spawn_blocking(move || {
+            each_object(&self.folder, &mut |folder| {
+                let why = match self.inventories.get(folder) {
+                    Some(None) => return Ok(()),
+                    Some(Some(digest)) => {
+                        let now = Object::inventory_digest(folder);
+                        if now.is_ok_and(|now| now == *digest) {
+                            return Ok(());
+                        }
+                        "it has changed since it was read"
+                    }
+                    None => "it is new",
+                };
+                report.object(What::Changed, folder, why);
+                Ok(())
+            })
+        });
+        let changed: ReadResult<()> = changed.await?;
+        Ok(changed?)
+    }
+}

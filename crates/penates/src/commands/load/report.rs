@@ -1,0 +1,144 @@
+//! The report of a load: what could not be taken over, or became something else. Lines of JSON, and
+//! counts for people.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What a line reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// An object that is not whole, or not readable. It is left out.
+    Damaged,
+    /// An object that Fedora did not write. It is left out.
+    Foreign,
+    /// A resource with a name that Penates cannot have. It is left out.
+    Name,
+    /// A resource of which not all versions were loaded.
+    Failed,
+    /// A resource that is not here as it is there.
+    Differs,
+    /// An object that has changed since it was read.
+    Changed,
+    /// An ACL. The line has its statements.
+    Acl,
+    /// An Archival Group, which became a container.
+    Group,
+    /// A container that Fedora does not have, or that is left out. An empty one is in its place.
+    Container,
+    /// A deleted resource of which Fedora keeps no version.
+    Tombstone,
+    /// A state that Fedora had not made a version of. It became one.
+    Unversioned,
+    /// Statements that the server states itself. They are left out.
+    Statements,
+    /// Who created and changed a resource.
+    People,
+}
+
+impl What {
+    /// Whether something is missing that the load is for.
+    fn is_failure(self) -> bool {
+        matches!(self, Self::Damaged | Self::Foreign | Self::Name | Self::Failed | Self::Differs | Self::Changed)
+    }
+
+    /// For people, behind a number.
+    fn told(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged objects left out",
+            Self::Foreign => "objects of other programs left out",
+            Self::Name => "resources left out because of their names",
+            Self::Failed => "resources of which not all versions are loaded",
+            Self::Differs => "resources that are not here as they are there",
+            Self::Changed => "objects that have changed meanwhile: run the same command again",
+            Self::Acl => "ACLs not applied",
+            Self::Group => "Archival Groups that are ordinary containers here",
+            Self::Container => "containers that are empty because there is no resource for them",
+            Self::Tombstone => "deleted resources without any version left out",
+            Self::Unversioned => "states that were no version yet and are one here",
+            Self::Statements => "resources with statements that the server makes itself",
+            Self::People => "resources whose creator and last editor are not kept",
+        }
+    }
+}
+
+/// A line.
+#[derive(Serialize)]
+struct Line<'a> {
+    what: What,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<String>,
+    why: &'a str,
+    #[serde(flatten)]
+    more: Value,
+}
+
+/// A report that is being written.
+pub struct Report(Mutex<Inner>);
+
+struct Inner {
+    file: Option<BufWriter<File>>,
+    /// The first failure to write it.
+    error: Option<std::io::Error>,
+    counts: BTreeMap<What, u64>,
+}
+
+impl Report {
+    /// Begins a report in a file; without one, only the counts are kept.
+    pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+        let file = path.map(create).transpose()?.map(BufWriter::new);
+        Ok(Self(Mutex::new(Inner { file, error: None, counts: BTreeMap::new() })))
+    }
+
+    /// Reports a resource.
+    pub fn resource(&self, what: What, path: &str, why: &str) {
+        self.more(what, path, why, Value::Null);
+    }
+
+    /// Reports a resource, with further fields.
+    pub fn more(&self, what: What, path: &str, why: &str, more: Value) {
+        self.line(&Line { what, resource: Some(&format!("/{path}")), object: None, why, more });
+    }
+
+    /// Reports a folder or file of the storage root.
+    pub fn object(&self, what: What, place: &Path, why: &str) {
+        self.line(&Line { what, resource: None, object: Some(place.display().to_string()), why, more: Value::Null });
+    }
+
+    fn line(&self, line: &Line<'_>) {
+        let mut inner = self.0.lock();
+        *inner.counts.entry(line.what).or_default() += 1;
+        let Inner { file: Some(file), error: error @ None, .. } = &mut *inner else { return };
+        let written = serde_json::to_writer(&mut *file, line).map_err(std::io::Error::from);
+        *error = written.and_then(|()| file.write_all(b"\n")).err();
+    }
+
+    /// Writes the rest of it. Returns the counts for people, failures first.
+    ///
+    /// # Errors
+    /// If any of it could not be written.
+    pub fn finish(&self) -> anyhow::Result<Vec<String>> {
+        let mut inner = self.0.lock();
+        let written = match inner.error.take() {
+            Some(error) => Err(error),
+            None => inner.file.as_mut().map_or(Ok(()), |file| file.flush().and_then(|()| file.get_ref().sync_all())),
+        };
+        written.context("the report")?;
+        Ok(inner.counts.iter().map(|(what, count)| format!("{count} {}", what.told())).collect())
+    }
+
+    /// Whether something is missing that the load is for.
+    pub fn has_failures(&self) -> bool {
+        self.0.lock().counts.keys().any(|what| what.is_failure())
+    }
+}

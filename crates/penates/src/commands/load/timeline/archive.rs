@@ -1,0 +1,197 @@
+//! What is loaded: the versions of objects, in the order of their times.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::ensure;
+use heads::VOLUMES;
+use jiff::Timestamp;
+use preservation::archived::ArchivedVersion;
+use preservation::ocfl::Object;
+use preservation::read::{ReadError, ReadResult};
+use store::{Clock, SystemClock, UnixMillis};
+
+use super::super::fedora::Opened;
+use super::super::ocfl_volume::Volume;
+use super::changes::{Changes, changes};
+
+/// A checked storage root.
+pub struct Archive {
+    /// Where its objects are, containers before what is in them.
+    objects: Vec<Place>,
+    /// The numbers of the objects of resources, by their paths.
+    pub(super) places: HashMap<String, usize>,
+    /// The versions of all objects, in the order of their times.
+    pub(super) order: Vec<Moment>,
+    /// Objects of Fedora that were read last.
+    opened: Opened,
+}
+
+/// Where an object is.
+pub enum Place {
+    /// In this folder, as `penates export` wrote it.
+    Own(PathBuf),
+    /// A resource in an object of Fedora.
+    Fedora {
+        /// The folder of the object.
+        folder: Arc<Path>,
+        /// The path of the resource.
+        path: String,
+        /// Whether its first version is made twice: when the first thing in it is, and when it was.
+        is_early: bool,
+    },
+}
+
+/// An object that was found.
+pub struct Found {
+    /// The resource, by its path; a volume by the identifier of its object.
+    pub name: String,
+    /// The path of the container above a resource.
+    pub above: Option<String>,
+    /// How deep it is.
+    pub depth: usize,
+    /// Where it is.
+    pub place: Place,
+    /// The times of its versions, in milliseconds since 1970.
+    pub times: Vec<u64>,
+}
+
+/// A version of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment {
+    /// In milliseconds since 1970.
+    pub created: u64,
+    pub object: usize,
+    pub version: usize,
+}
+
+impl Archive {
+    /// An archive of these objects.
+    pub fn of(mut found: Vec<Found>) -> anyhow::Result<Self> {
+        found.sort_by(|one, other| one.depth.cmp(&other.depth).then_with(|| one.name.cmp(&other.name)));
+        let mut places = HashMap::new();
+        for (n, Found { name, .. }) in found.iter().enumerate() {
+            ensure!(places.insert(name.clone(), n).is_none(), "there are two objects for /{name}");
+        }
+        // A container of which the first versions were not kept must still be there before its contents.
+        for n in (0..found.len()).rev() {
+            let Found { above, times, .. } = &found[n];
+            let above = above.as_ref().and_then(|above| places.get(above));
+            if let (Some(above), Some(first)) = (above, times.first().copied()) {
+                found[*above].begin_before(first);
+            }
+        }
+        let mut order = Vec::new();
+        for (object, Found { times, .. }) in found.iter().enumerate() {
+            let moment = |(version, created): (usize, &u64)| Moment { created: *created, object, version };
+            order.extend(times.iter().enumerate().map(moment));
+        }
+        order.sort_unstable();
+        let objects = found.into_iter().map(|found| found.place).collect();
+        Ok(Self { objects, places, order, opened: Opened::default() })
+    }
+
+    /// The time of the first version, or now if that is in the future.
+    pub fn begin(&self) -> UnixMillis {
+        UnixMillis(self.order.first().map_or(0, |first| first.created)).min(SystemClock.now())
+    }
+
+    /// The time of the last version, or now if that is in the future.
+    pub fn end(&self) -> UnixMillis {
+        UnixMillis(self.order.last().map_or(0, |last| last.created)).min(SystemClock.now())
+    }
+
+    /// How many objects it has: of Fedora, resources.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// The path of an object in messages.
+    pub(super) fn path(&self, object: usize, opened: Option<&Loading>) -> String {
+        match (&self.objects[object], opened) {
+            (Place::Fedora { path, .. }, _) => path.clone(),
+            (_, Some(opened)) => opened.path(),
+            (Place::Own(folder), None) => folder.display().to_string(),
+        }
+    }
+
+    /// How many versions it has.
+    pub fn versions(&self) -> u64 {
+        self.order.len() as u64
+    }
+}
+
+impl Found {
+    /// Lets a container begin before a time.
+    fn begin_before(&mut self, time: u64) {
+        let Some(begin) = self.times.first_mut().filter(|begin| **begin > time) else { return };
+        let is_same_second = *begin / 1_000 == time / 1_000;
+        match &mut self.place {
+            // Fedora names versions by seconds, so this one keeps its name.
+            Place::Fedora { is_early: is_early @ false, .. } if !is_same_second => {
+                *is_early = true;
+                self.times.insert(0, time);
+            }
+            _ => *begin = time,
+        }
+    }
+}
+
+/// The times of versions in milliseconds since 1970, none before the one before it.
+pub fn times<'a>(id: &str, created: impl Iterator<Item = &'a str>) -> ReadResult<Vec<u64>> {
+    let mut times: Vec<u64> = Vec::new();
+    for created in created {
+        let wrong = |why: String| ReadError::Invalid { name: id.to_owned(), why };
+        let time: Timestamp = created.parse().map_err(|error| wrong(format!("a time: {error}")))?;
+        let millis = u64::try_from(time.as_millisecond()).map_err(|_| wrong("a time before 1970".to_owned()))?;
+        times.push(times.last().map_or(millis, |before| millis.max(*before)));
+    }
+    Ok(times)
+}
+
+/// An object that is being loaded.
+pub(super) struct Loading {
+    pub object: usize,
+    pub what: What,
+}
+
+/// What an object is of.
+pub(super) enum What {
+    Resource(Changes),
+    Volume(Volume),
+}
+
+impl Loading {
+    pub fn open(archive: &Archive, object: usize) -> anyhow::Result<Self> {
+        let folder = match &archive.objects[object] {
+            Place::Own(folder) => folder,
+            Place::Fedora { folder, path, is_early } => {
+                let (algorithm, mut versions) = archive.opened.versions(folder, path)?;
+                if *is_early {
+                    versions.extend_from_within(..1);
+                    versions.rotate_right(1);
+                }
+                let changes = changes(&versions);
+                let changes = Changes { algorithm, versions, changes, is_of_fedora: true };
+                return Ok(Self { object, what: What::Resource(changes) });
+            }
+        };
+        let opened = Arc::new(Object::open(folder)?);
+        if let Some(volume) = Volume::of(&opened)? {
+            return Ok(Self { object, what: What::Volume(volume) });
+        }
+        let versions = ArchivedVersion::all(&opened)?;
+        let changes = changes(&versions);
+        let changes = Changes { algorithm: opened.algorithm(), versions, changes, is_of_fedora: false };
+        Ok(Self { object, what: What::Resource(changes) })
+    }
+
+    /// Its path in messages.
+    pub fn path(&self) -> String {
+        match &self.what {
+            What::Volume(volume) => format!("{VOLUMES}/{}", volume.id()),
+            What::Resource(changes) => changes.path().to_owned(),
+        }
+    }
+}

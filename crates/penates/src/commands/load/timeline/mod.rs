@@ -1,0 +1,308 @@
+//! Makes the versions of objects again, in the order of their times.
+//!
+//! - `archive.rs`: the objects, and the order of their versions.
+//! - `changes.rs`: the changes that make the versions of a resource.
+
+mod archive;
+mod changes;
+
+use std::collections::{HashMap, HashSet};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use futures::{StreamExt, stream};
+use store::{Clock, ManualClock, SystemClock, UnixMillis};
+
+use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
+use super::report::{Report, What as Note};
+use crate::client::ClientError;
+use crate::exit::told;
+use crate::progress;
+
+pub use archive::{Archive, Found, Place, times};
+use archive::{Loading, Moment, What};
+use changes::{Change, Changes};
+
+/// Resources that are verified at the same time.
+const VERIFIED_AT_ONCE: usize = 4;
+
+/// What is known of the objects that were begun.
+#[derive(Default)]
+struct Progress {
+    /// Those that were there already, with the number of their changes that are.
+    there: HashMap<usize, usize>,
+    /// Those of which this load made everything.
+    made: HashSet<usize>,
+    /// Volumes with pages that are not those that the METS says.
+    replaced: HashSet<usize>,
+}
+
+/// Loads all versions. `clock` is that of a store in which nothing but loads made changes: it shows
+/// the time of each version. It is never before `floor`, the time of the newest change there.
+pub async fn load(
+    archive: &Archive,
+    loader: &Loader,
+    clock: Option<(Arc<ManualClock>, UnixMillis)>,
+    report: &Report,
+) -> anyhow::Result<Loaded> {
+    let mut counts = Counts::default();
+    let mut loading: Option<Loading> = None;
+    let mut progress = Progress::default();
+    let (mut changed, mut failed) = (HashSet::new(), HashSet::new());
+    let bar = progress::versions(archive.versions());
+    for Moment { created, object, version } in &archive.order {
+        bar.inc(1);
+        if failed.contains(object) {
+            continue;
+        }
+        if let Some((clock, floor)) = &clock {
+            // No change of the store may come from the future.
+            clock.set(UnixMillis(*created).max(*floor).min(SystemClock.now()));
+        }
+        let clock = clock.as_ref().map(|(clock, _)| clock.as_ref());
+        let current = match loading.take().filter(|loading| loading.object == *object) {
+            Some(current) => Ok(current),
+            None => Loading::open(archive, *object),
+        };
+        let applied = match &current {
+            Ok(current) => apply(archive, loader, current, *version, &mut progress, clock).await,
+            Err(error) => Err(anyhow!("{}", told(error.as_ref()))),
+        };
+        match applied {
+            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                changed.insert(*object);
+                counts.bytes += bytes;
+            }
+            Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
+            Err(error) => {
+                let path = archive.path(*object, current.as_ref().ok());
+                let why = told(error.as_ref());
+                bar.suspend(|| eprintln!("/{path}: {why}"));
+                report.resource(Note::Failed, &path, &why);
+                failed.insert(*object);
+                // It is not known as it is any more.
+                progress.made.remove(object);
+                progress.there.remove(object);
+            }
+        }
+        loading = current.ok();
+    }
+    bar.finish_and_clear();
+    if !progress.replaced.is_empty() {
+        let count = progress.replaced.len();
+        eprintln!("{count} volumes have pages that differ from their METS in size or MD5, as in the archive");
+    }
+    counts.failed = failed.len() as u64;
+    counts.new = changed.difference(&failed).count() as u64;
+    counts.unchanged = archive.len() as u64 - counts.new - counts.failed;
+    Ok(Loaded { counts, failed })
+}
+
+/// What came of a load.
+pub struct Loaded {
+    /// How many objects were loaded, and how many bytes.
+    pub counts: Counts,
+    /// The objects that were not.
+    pub failed: HashSet<usize>,
+}
+
+/// Compares all versions that are there with those of an archive. Returns how many resources are the
+/// same.
+pub async fn verify(
+    archive: &Archive,
+    loader: &Loader,
+    failed: &HashSet<usize>,
+    report: &Report,
+) -> anyhow::Result<u64> {
+    let bar = progress::verified(archive.len() as u64);
+    let verified = stream::iter((0..archive.len()).filter(|object| !failed.contains(object)))
+        .map(|object| async move {
+            let verified = async {
+                match Loading::open(archive, object)?.what {
+                    What::Resource(changes) => changes.verify(loader).await,
+                    What::Volume(_) => Ok(()),
+                }
+            };
+            (object, verified.await)
+        })
+        .buffer_unordered(VERIFIED_AT_ONCE);
+    let mut verified = pin!(verified);
+    let mut count = 0;
+    while let Some((object, verified)) = verified.next().await {
+        bar.inc(1);
+        match verified {
+            Ok(()) => count += 1,
+            Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
+            Err(error) => {
+                let (path, why) = (archive.path(object, None), told(error.as_ref()));
+                bar.suspend(|| eprintln!("/{path}: {why}"));
+                report.resource(Note::Differs, &path, &why);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok(count)
+}
+
+/// Makes a version. Returns how many bytes were sent; `None` if all of it is there already.
+async fn apply(
+    archive: &Archive,
+    loader: &Loader,
+    loading: &Loading,
+    version: usize,
+    progress: &mut Progress,
+    clock: Option<&ManualClock>,
+) -> anyhow::Result<Option<u64>> {
+    match &loading.what {
+        What::Resource(changes) => {
+            let running = Running { archive, loader, object: loading.object, changes };
+            running.apply(version, progress, clock).await
+        }
+        What::Volume(volume) => {
+            if version == 0 {
+                progress.there.insert(loading.object, volume.loaded(&loader.client).await?);
+            }
+            let done = progress.there.get(&loading.object).copied().unwrap_or_default();
+            match version < done {
+                true => Ok(None),
+                false => {
+                    let (bytes, is_replaced) = volume.import(version, &loader.client).await?;
+                    if is_replaced {
+                        progress.replaced.insert(loading.object);
+                    }
+                    Ok(Some(bytes))
+                }
+            }
+        }
+    }
+}
+
+/// The changes of a resource while they are made.
+struct Running<'a> {
+    archive: &'a Archive,
+    loader: &'a Loader,
+    object: usize,
+    changes: &'a Changes,
+}
+
+impl Running<'_> {
+    async fn apply(
+        &self,
+        version: usize,
+        progress: &mut Progress,
+        clock: Option<&ManualClock>,
+    ) -> anyhow::Result<Option<u64>> {
+        let Self { loader, object, changes, .. } = *self;
+        let state = changes.state(version).await?;
+        let mut sent = None;
+        for (n, (of, change)) in changes.changes.iter().enumerate() {
+            if *of != version || progress.there.get(&object).is_some_and(|done| n < *done) {
+                continue;
+            }
+            let bytes = match change {
+                Change::Create => match self.create(&state).await? {
+                    Began::Made(bytes) => {
+                        progress.made.insert(object);
+                        bytes
+                    }
+                    Began::IsThere { done, is_changed } => {
+                        progress.there.insert(object, done);
+                        if is_changed {
+                            sent = sent.or(Some(0));
+                        }
+                        continue;
+                    }
+                },
+                Change::CreateAgain => {
+                    // A moment before, so that the version is the first of its millisecond and has the
+                    // name that it had.
+                    if let Some(clock) = clock {
+                        clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
+                    }
+                    self.refuse_losses(&state, n, progress).await?;
+                    loader.forget(&state.about).await?;
+                    if let Some(clock) = clock {
+                        clock.advance(Duration::from_millis(1));
+                    }
+                    loader.create(&state).await?.1
+                }
+                Change::Bytes => loader.replace_bytes(&state).await?,
+                Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
+                Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
+                Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
+                Change::Delete => {
+                    self.refuse_losses(&state, n, progress).await?;
+                    loader.remove(&state.about).await.map(|()| 0)?
+                }
+            };
+            sent = Some(sent.unwrap_or(0) + bytes);
+        }
+        Ok(sent)
+    }
+
+    /// Creates the resource, unless it is there, or was already.
+    async fn create(&self, state: &State) -> anyhow::Result<Began> {
+        let Self { loader, changes, .. } = *self;
+        // A load that was interrupted may have freed the name of what it deleted.
+        let is_again = changes.changes.iter().any(|(_, change)| *change == Change::CreateAgain);
+        if is_again
+            && !loader.is_there(&state.about).await?
+            && let Some(done) = changes.deleted_until(loader).await?
+            && changes.changes.get(done).is_some_and(|(_, change)| *change == Change::CreateAgain)
+        {
+            return Ok(Began::IsThere { done, is_changed: false });
+        }
+        match loader.create_unless_deleted(state).await? {
+            Some((Sent::Made, bytes)) => Ok(Began::Made(bytes)),
+            Some((Sent::IsThere, _)) => {
+                let (done, is_changed) = changes.compare(loader).await?;
+                Ok(Began::IsThere { done, is_changed })
+            }
+            None => {
+                let done = changes.deleted_until(loader).await?.context(IS_DELETED)?;
+                Ok(Began::IsThere { done, is_changed: false })
+            }
+        }
+    }
+
+    /// Refuses to delete what the archive does not have: versions of a resource that was there
+    /// already, or resources in a container. `n` is the number of the change that deletes.
+    async fn refuse_losses(&self, state: &State, n: usize, progress: &Progress) -> anyhow::Result<()> {
+        let Self { loader, changes, .. } = *self;
+        if progress.there.contains_key(&self.object) && loader.is_there(&state.about).await? {
+            changes.compare_versions(loader, n).await?;
+        }
+        let is_expected = async |path: &str| self.is_deleted_too(path, progress).await;
+        match loader.others_within(changes.path(), is_expected).await? {
+            Some(other) => bail!("it is not deleted: the archive does not have /{other} as it is here"),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a resource may be deleted with the container that it is in: this load made it, or it
+    /// is there with all versions that the archive has until it is deleted.
+    async fn is_deleted_too(&self, path: &str, progress: &Progress) -> anyhow::Result<bool> {
+        let Some(object) = self.archive.places.get(path) else { return Ok(false) };
+        if progress.made.contains(object) || !progress.there.contains_key(object) {
+            return Ok(progress.made.contains(object));
+        }
+        match Loading::open(self.archive, *object)?.what {
+            What::Resource(changes) => {
+                let is_next = changes.is_deleted_next(self.loader).await;
+                is_next.with_context(|| format!("it is not deleted: /{path} is in it"))
+            }
+            What::Volume(_) => Ok(false),
+        }
+    }
+}
+
+/// How the first version was made.
+enum Began {
+    /// It was created, with so many bytes.
+    Made(u64),
+    /// So many changes are made already. `is_changed` if this made one.
+    IsThere { done: usize, is_changed: bool },
+}

@@ -1,0 +1,230 @@
+//! Storage roots of Fedora that are damaged, or in the hands of strangers: what is whole is loaded,
+//! and the rest is reported.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use preservation::bagit::text::Algorithm;
+use preservation::ocfl::inventory::Inventory;
+use preservation::ocfl::parsed;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{Recorded, lines, resources};
+use crate::harness::*;
+
+/// The digest of a text in hexadecimal digits.
+fn digest(algorithm: &str, text: &str) -> String {
+    let mut digest = Algorithm::named(algorithm).unwrap().begin();
+    digest.update(text.as_bytes());
+    hex::encode(digest.finalize())
+}
+
+/// The folder of an object, by its identifier (OCFL extension 0004).
+fn object(root: &Path, id: &str) -> PathBuf {
+    let digest = digest("sha256", id);
+    root.join(&digest[..3]).join(&digest[3..6]).join(&digest[6..9]).join(digest)
+}
+
+/// Loads a root. Returns the report.
+fn load(store: &TestStore, root: &Path, code: i32) -> Vec<Value> {
+    let report = store.beside("report.ndjson");
+    let args = ["load", root.to_str().unwrap(), "--report", report.to_str().unwrap()];
+    println!("{}", store.run(&args).ends_with(code).text());
+    let lines = fs::read_to_string(report).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn tree(store: &TestStore) -> String {
+    store.run(&["tree"]).ends_with(0).text().to_owned()
+}
+
+/// A root with mutable heads, and a store for it.
+fn unpacked() -> (TestStore, PathBuf) {
+    let store = TestStore::vacant();
+    let root = Recorded::OnRequest.unpacked(&store.beside("root"));
+    (store, root)
+}
+
+/// Changes the inventory of an object, with the right digest.
+fn change_inventory(object: &Path, change: impl FnOnce(&mut Inventory)) {
+    let path = object.join("inventory.json");
+    let mut inventory = parsed(&fs::read(&path).unwrap()).unwrap();
+    change(&mut inventory);
+    let (text, sidecar) = inventory.written();
+    fs::write(path, text).unwrap();
+    fs::write(object.join("inventory.json.sha512"), sidecar).unwrap();
+}
+
+#[test]
+fn a_flipped_byte_costs_its_object_and_the_load_goes_on() {
+    let (store, root) = unpacked();
+    let damaged = object(&root, "info:fedora/gone");
+    let place = damaged.join("v2/content/r1/fcr-container.nt");
+    let mut bytes = fs::read(&place).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&place, bytes).unwrap();
+    let report = load(&store, &root, 1);
+    let damaged = lines(&report, "damaged");
+    assert_eq!(damaged.len(), 1);
+    assert!(damaged[0]["why"].as_str().unwrap().contains("another digest"), "{}", damaged[0]);
+    assert!(tree(&store).contains("a/b.txt") || tree(&store).contains("b.txt"));
+}
+
+#[test]
+fn a_missing_file_a_wrong_sidecar_and_a_link_cost_their_objects_only() {
+    let (store, root) = unpacked();
+    fs::remove_file(object(&root, "info:fedora/gone").join("v2/content/r1/fcr-container.nt")).unwrap();
+    let never = object(&root, "info:fedora/never");
+    fs::write(never.join("extensions/0005-mutable-head/head/inventory.json.sha512"), "00 inventory.json").unwrap();
+    let secret = store.beside("secret");
+    fs::write(&secret, "secret").unwrap();
+    std::os::unix::fs::symlink(&secret, root.join("link")).unwrap();
+    let report = load(&store, &root, 1);
+    assert_eq!(lines(&report, "damaged").len(), 3, "{report:?}");
+    let tree = tree(&store);
+    assert!(!tree.contains("never") && tree.contains("sub"), "{tree}");
+}
+
+#[test]
+fn an_inventory_that_leaves_its_object_is_not_followed() {
+    let (store, root) = unpacked();
+    let secret = root.join("secret");
+    fs::write(&secret, "secret").unwrap();
+    change_inventory(&object(&root, "info:fedora/gone"), |inventory| {
+        let path = "v1/content/../../../../../../secret".to_owned();
+        inventory.manifest.insert(digest("sha512", "secret"), vec![path]);
+    });
+    let report = load(&store, &root, 1);
+    assert!(lines(&report, "damaged")[0]["why"].as_str().unwrap().contains("is not the path of a file"), "{report:?}");
+}
+
+#[test]
+fn a_header_of_another_object_is_refused() {
+    let (store, root) = unpacked();
+    change_inventory(&object(&root, "info:fedora/gone"), |inventory| inventory.id = "info:fedora/other".to_owned());
+    let report = load(&store, &root, 1);
+    assert!(lines(&report, "damaged")[0]["why"].as_str().unwrap().contains("of another object"), "{report:?}");
+}
+
+#[test]
+fn an_object_of_another_program_is_left_out() {
+    let (store, root) = unpacked();
+    let other = TestStore::vacant();
+    fs::write(other.beside("note"), "note").unwrap();
+    other.run(&["put", "note", other.beside("note").to_str().unwrap()]).ends_with(0);
+    let archive = other.beside("archive");
+    other.run(&["export", "note", archive.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    copy_folder(&archive.join(preservation::ocfl::layout::place("penates:/note")), &root.join("foreign"));
+    let report = load(&store, &root, 1);
+    assert_eq!(lines(&report, "foreign").len(), 1);
+    assert!(lines(&report, "foreign")[0]["why"].as_str().unwrap().contains("--into"), "{report:?}");
+}
+
+#[test]
+fn what_is_in_a_container_that_is_left_out_is_loaded_into_an_empty_one() {
+    let (store, root) = unpacked();
+    fs::remove_dir_all(object(&root, "info:fedora/a")).unwrap();
+    let report = load(&store, &root, 0);
+    assert_eq!(resources(&report, "container"), ["/a"]);
+    assert!(tree(&store).contains("b.txt"));
+}
+
+#[test]
+fn a_root_without_a_layout_is_loaded() {
+    let (store, root) = unpacked();
+    fs::remove_file(root.join("ocfl_layout.json")).unwrap();
+    fs::remove_dir_all(root.join("extensions")).unwrap();
+    let moved = root.join("somewhere");
+    fs::create_dir(&moved).unwrap();
+    fs::rename(object(&root, "info:fedora/gone"), moved.join("else")).unwrap();
+    load(&store, &root, 0);
+    assert!(tree(&store).contains("b.txt"));
+}
+
+#[test]
+fn the_folder_above_a_root_is_refused_with_its_place() {
+    let store = TestStore::vacant();
+    Recorded::OnRequest.unpacked(&store.beside("home/data/ocfl-root"));
+    let told = store.run(&["load", store.beside("home").to_str().unwrap()]).ends_with(1);
+    assert!(told.stderr.contains("home/data/ocfl-root is one"), "{}", told.stderr);
+}
+
+#[test]
+fn an_object_with_the_same_state_once_more_is_unchanged() {
+    let (store, root) = unpacked();
+    load(&store, &root, 0);
+    // Fedora went on: a version with the same state once more.
+    change_inventory(&object(&root, "info:fedora"), |inventory| {
+        let mut again = inventory.versions["v1"].clone();
+        again.created = "2026-12-01T10:00:00.5Z".to_owned();
+        inventory.versions.insert("v2".to_owned(), again);
+        inventory.head = "v2".to_owned();
+    });
+    let told = store.run(&["load", root.to_str().unwrap()]).ends_with(0);
+    assert!(told.text().starts_with("loaded 0 resources"), "{}", told.text());
+}
+
+#[test]
+fn a_killed_load_goes_on_where_it_stopped_with_the_times_of_all_versions() {
+    let (whole, root) = unpacked();
+    load(&whole, &root, 0);
+    let paths = ["", "a", "a/b.txt", "never", "group", "group/sub", "group/sub/b"];
+    let histories = |store: &TestStore| paths.map(|path| store.run(&["history", path]).ends_with(0).text().to_owned());
+    let expected = histories(&whole);
+    let mut killed = 0;
+    for round in 0..6_u32 {
+        let store = TestStore::vacant();
+        let mut command = store.command(&["load", root.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // It is killed at another state of its store each time: after so many files more.
+        let count = |folder: PathBuf| fs::read_dir(folder).map_or(0, Iterator::count);
+        wait_until(|| count(store.path()) > 1 + round as usize / 2 || child.try_wait().unwrap().is_some());
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(round) * 25));
+        let _ = child.kill();
+        killed += u32::from(!child.wait().unwrap().success());
+        if store.path().join("db").exists() && killed > 0 && round == 5 {
+            let _ = store.run(&["tree"]);
+        }
+        load(&store, &root, 0);
+        assert_eq!(histories(&store), expected, "round {round}");
+        assert_eq!(tree(&store), tree(&whole));
+    }
+    assert!(killed > 0, "no load was killed");
+}
+
+#[test]
+fn an_unfinished_load_is_not_served() {
+    let (store, root) = unpacked();
+    load(&store, &root, 0);
+    let mark = store.path().join("load.json");
+    let text = fs::read_to_string(&mark).unwrap();
+    fs::write(&mark, text.replace("\"is_finished\":true", "\"is_finished\":false")).unwrap();
+    let told = store.run(&["tree"]);
+    assert!(told.code != 0 && told.stderr.contains("unfinished load"), "{}", told.stderr);
+    load(&store, &root, 0);
+    store.run(&["tree"]).ends_with(0);
+    assert!(!mark.exists(), "another command has used the store");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_byte_is_changed_the_check_ends_and_reports_it(pick in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        let (store, root) = unpacked();
+        let mut files: Vec<_> = crate::load::files(&root).into_iter().filter(|(name, bytes)| {
+            !bytes.is_empty() && name.contains('/') && !name.starts_with("extensions") && !name.ends_with("0=ocfl_object_1.0")
+                && !name.contains("/revisions/")
+        }).collect();
+        files.sort();
+        let (name, mut bytes) = pick.get(&files).clone();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        fs::write(root.join(&name), bytes).unwrap();
+        let ran = store.run(&["load", root.to_str().unwrap(), "--check"]);
+        // A sidecar may have another case or other blanks.
+        prop_assert!(ran.code == 1 || (ran.code == 0 && name.contains(".sha512")), "{}: {}", name, ran.stderr);
+        prop_assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    }
+}

@@ -1,0 +1,54 @@
+//! Storage roots that a real Fedora writes here, loaded and compared with what it answers. It fetches
+//! Fedora from Maven Central, and makes the recorded roots of `tests/cli/fedora/roots` if
+//! `PENATES_FEDORA_ROOTS` is set.
+
+use std::fs;
+use std::process::Command;
+
+use crate::fedora::answers::answers;
+use crate::fedora::server::Fedora;
+use crate::fedora::{Recorded, Told, folder, loads_as_told, population};
+use crate::harness::*;
+
+/// Makes a storage root, and loads it.
+fn makes_and_loads(recorded: Recorded) {
+    let options = match recorded {
+        Recorded::Versioned => "-Dfcrepo.autoversioning.enabled=true",
+        Recorded::OnRequest => "-Dfcrepo.autoversioning.enabled=false",
+    };
+    let mut fedora = Fedora::start(&[options]);
+    match recorded {
+        Recorded::Versioned => population::versioned(&fedora.site, &fedora.elsewhere),
+        Recorded::OnRequest => population::on_request(&fedora.site),
+    }
+    let told = Told { elsewhere: fedora.elsewhere.clone(), answers: answers(&fedora.site, recorded.resources()) };
+    fedora.stop();
+    if std::env::var_os("PENATES_FEDORA_ROOTS").is_some() {
+        record(recorded, &fedora, &told);
+    }
+    let store = TestStore::vacant();
+    loads_as_told(&store, &fedora.storage_root(), &told, recorded);
+}
+
+/// Keeps a storage root for the tests.
+fn record(recorded: Recorded, fedora: &Fedora, told: &Told) {
+    fs::create_dir_all(folder()).unwrap();
+    let archive = folder().join(format!("{}.tar.gz", recorded.name()));
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--file"]);
+    assert!(tar.arg(archive).arg("--directory").arg(fedora.storage_root()).arg(".").status().unwrap().success());
+    let answers = serde_json::to_vec_pretty(told).unwrap();
+    fs::write(folder().join(format!("{}.json", recorded.name())), answers).unwrap();
+}
+
+#[test]
+#[ignore = "it fetches Fedora and runs it"]
+fn a_root_that_fedora_writes_now_is_loaded_as_fedora_answers() {
+    makes_and_loads(Recorded::Versioned);
+}
+
+#[test]
+#[ignore = "it fetches Fedora and runs it"]
+fn a_root_with_mutable_heads_that_fedora_writes_now_is_loaded() {
+    makes_and_loads(Recorded::OnRequest);
+}
