@@ -8,7 +8,7 @@ use benches::machine::Machine;
 use benches::repository_door::bench::{Bench, Settings};
 use benches::repository_door::subject::Kind;
 use benches::repository_door::{
-    arrivals, feed, fixity, ingest, large, members, quads, reading, transactions, versions,
+    arrivals, feed, fixity, ingest, large, members, moving, quads, reading, transactions, versions,
 };
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
@@ -86,6 +86,8 @@ enum What {
     Fixity,
     /// Resources created in transactions of a hundred, and without
     Transactions,
+    /// The storage root of a Fedora, loaded, beside the rate at which Fedora took it in
+    Moving,
 }
 
 impl Benchmarks for What {
@@ -105,6 +107,7 @@ impl Benchmarks for What {
             Self::Feed => feed::run(bench),
             Self::Fixity => fixity::run(bench),
             Self::Transactions => transactions::run(bench),
+            Self::Moving => moving::run(bench),
         }
     }
 

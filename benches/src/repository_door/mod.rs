@@ -5,8 +5,8 @@
 //! - [`bench`] is shared by all benchmarks; [`subject`] is a measured server: Penates
 //!   ([`penates`]), Fedora ([`fedora`]) or the Community Solid Server ([`solid`]); [`sync`]
 //!   measures the disk alone.
-//! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying;
-//!   [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only;
+//! - [`ingest`], [`arrivals`], [`reading`] and [`moving`] compare servers; [`large`] compares with
+//!   plain copying; [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only;
 //!   [`transactions`] compares with Fedora, and with doing without.
 //!
 //! `benches/README.md` explains the figures.
@@ -19,6 +19,7 @@ pub mod fixity;
 pub mod ingest;
 pub mod large;
 pub mod members;
+pub mod moving;
 pub mod penates;
 pub mod quads;
 pub mod reading;

@@ -53,6 +53,18 @@ fn every_example_of_the_guide_for_the_shell_works() {
 }
 
 #[test]
+fn every_example_of_moving_from_fedora_works() {
+    run_examples_in("docs/guides/moving-from-fedora.md", |folder| {
+        let root = folder.join("fcrepo/data/ocfl-root");
+        std::fs::create_dir_all(&root).unwrap();
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fedora/roots/on-request.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--gzip", "--file"]).arg(recorded).arg("--directory").arg(root);
+        assert!(tar.status().unwrap().success());
+    });
+}
+
+#[test]
 fn the_program_of_the_guide_for_python_works() {
     let python = python::with("pandas==3.1.1", "pandas").and_then(|python| {
         run(Command::new(&python).args(["-m", "pip", "install", "-q", "requests==2.34.2"])).map(|_| python)
@@ -119,6 +131,11 @@ fn blocks(document: &str, language: &str) -> Vec<String> {
 
 /// Runs the examples of a document, given its path from the root of the workspace.
 fn run_examples_of(document: &str) {
+    run_examples_in(document, |_| {});
+}
+
+/// The same in a folder that is prepared for them.
+fn run_examples_in(document: &str, prepare: impl Fn(&Path)) {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(workspace.join("samples"), folder.path().join("samples")).unwrap();
@@ -126,6 +143,7 @@ fn run_examples_of(document: &str) {
     let examples = examples(&text);
     assert!(examples.len() > 7, "{document} has lost its examples: {} are left", examples.len());
 
+    prepare(folder.path());
     let demo = Demo::start(folder.path());
     for example in &examples {
         let command = example.command.replace(DOCUMENTED_ADDRESS, &demo.address);

@@ -9,12 +9,16 @@ use super::header::{HEADER_BYTES_MAX, Header, Kind};
 use super::{HEADERS, REPOSITORY, path_of};
 use crate::about::About;
 use crate::archived::{ArchivedState, ArchivedVersion};
+use crate::bagit::text::Algorithm;
 use crate::ocfl::inventory::Version;
 use crate::ocfl::{Content, Object};
 use crate::read::{ReadResult, invalid, read_small};
 
 /// The most bytes of an ACL that is kept.
 const ACL_BYTES_MAX: u64 = 1 << 20;
+
+/// The start of a digest in a header.
+const SHA_512: &str = "urn:sha-512:";
 
 /// What Fedora stores in an object.
 #[derive(Debug, Default)]
@@ -209,18 +213,24 @@ impl Reader<'_> {
             return Ok(ArchivedVersion { created: deleted.to_owned(), state: None });
         }
         let file = |header: &Header| {
-            let name = header.content_path.as_deref()?;
-            files.get(name).cloned()
+            let name = header.content_path.as_deref();
+            let file =
+                name.and_then(|name| files.get(name)).ok_or_else(|| wrong("its bytes or statements are missing"))?;
+            let said = header.digests.iter().filter_map(|digest| digest.strip_prefix(SHA_512));
+            let mut others = said.filter(|said| !said.eq_ignore_ascii_case(&hex::encode(&file.digest)));
+            match self.object.algorithm() == Algorithm::Sha512 && others.next().is_some() {
+                true => Err(wrong("its header has another digest than its bytes or statements")),
+                false => Ok(file.clone()),
+            }
         };
         let is_binary = header.kind() == Some(Kind::Binary);
         let statements = match is_binary {
-            false => file(header),
-            true => file(description.ok_or_else(|| wrong("it has no description"))?),
+            false => file(header)?,
+            true => file(description.ok_or_else(|| wrong("it has no description"))?)?,
         };
-        let statements = statements.ok_or_else(|| wrong("its statements are missing"))?;
         let stored_at = header.external_url.as_deref().map(address);
         let bytes = match is_binary && stored_at.is_none() {
-            true => Some(file(header).ok_or_else(|| wrong("its bytes are missing"))?),
+            true => Some(file(header)?),
             false => None,
         };
         let about = About {

@@ -124,20 +124,15 @@ impl Object {
     /// # Errors
     /// [`ReadError`](crate::read::ReadError) that names the object.
     pub fn open_with_mutable_head(folder: &Path) -> ReadResult<Self> {
+        let committed = Self::read(folder, folder)?;
         let head = folder.join(MUTABLE_HEAD);
         if !head.exists() {
-            return Self::read(folder, folder);
+            return Ok(committed);
         }
-        let object = Self::read(folder, &head.join("head"))?;
         // The head continues the version that the object had when it was begun.
-        let sidecar = format!("inventory.json.{}", object.inventory.digest_algorithm);
-        let digest = |place: PathBuf| {
-            let shown = place.display().to_string();
-            let text = read_small(&place, &shown, SIDECAR_BYTES_MAX)?;
-            ReadResult::Ok(String::from_utf8_lossy(&text).split_whitespace().next().map(str::to_lowercase))
-        };
-        match digest(folder.join(&sidecar))? == digest(head.join(format!("root-{sidecar}")))? {
-            true => Ok(object),
+        let sidecar = head.join(format!("root-inventory.json.{}", committed.inventory.digest_algorithm));
+        match said(&sidecar)? == committed.digest {
+            true => Self::read(folder, &head.join("head")),
             false => Err(invalid(folder.display().to_string(), "its mutable head belongs to another version of it")),
         }
     }
@@ -155,14 +150,13 @@ impl Object {
         let inventory = inventory.map_err(wrong)?;
         let algorithm = Algorithm::named(&inventory.digest_algorithm).map_err(|error| wrong(error.to_string()))?;
         let sidecar = format!("inventory.json.{}", inventory.digest_algorithm);
-        let said = read_small(&at.join(&sidecar), &shown, SIDECAR_BYTES_MAX)?;
+        let said = said(&at.join(&sidecar))?;
         let mut digest = algorithm.begin();
         digest.update(&text);
         let found = hex::encode(digest.finalize());
-        let said = String::from_utf8_lossy(&said).split_whitespace().next().map(str::to_lowercase);
         let mut names: Vec<_> = inventory.versions.keys().cloned().collect();
         names.sort_by_key(|name| number(name));
-        match said.as_ref() == Some(&found) {
+        match said == found {
             true => Ok(Self { folder: folder.to_owned(), inventory, names, algorithm, digest: found }),
             false => Err(wrong(format!("the digest of its inventory is not that in {sidecar}"))),
         }
@@ -177,8 +171,7 @@ impl Object {
         let at = if head.exists() { head } else { folder.to_owned() };
         let sidecar = ["sha512", "sha256"].map(|algorithm| at.join(format!("inventory.json.{algorithm}")));
         let sidecar = sidecar.iter().find(|sidecar| sidecar.exists()).unwrap_or(&sidecar[0]);
-        let text = read_small(sidecar, &sidecar.display().to_string(), SIDECAR_BYTES_MAX)?;
-        Ok(String::from_utf8_lossy(&text).split_whitespace().next().unwrap_or_default().to_lowercase())
+        said(sidecar)
     }
 
     /// Whether it has a mutable head.
@@ -264,6 +257,12 @@ impl Object {
         }
         Ok(())
     }
+}
+
+/// The digest in a sidecar.
+fn said(sidecar: &Path) -> ReadResult<String> {
+    let text = read_small(sidecar, &sidecar.display().to_string(), SIDECAR_BYTES_MAX)?;
+    Ok(String::from_utf8_lossy(&text).split_whitespace().next().unwrap_or_default().to_lowercase())
 }
 
 /// The inventory in a text, if it makes sense; else what is wrong with it.

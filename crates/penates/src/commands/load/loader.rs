@@ -341,7 +341,12 @@ impl Loader {
             return Ok(());
         }
         let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm);
-        let request = Request::builder().method(Method::HEAD).header("want-repr-digest", format!("{algorithm}=10"));
+        let request = Request::builder().method(Method::HEAD);
+        // Those of bytes that are elsewhere would be asked for there.
+        let request = match about.stored_at {
+            Some(_) => request,
+            None => request.header("want-repr-digest", format!("{algorithm}=10")),
+        };
         let response = self.client.send(address, request, client::empty()).await?;
         if about.handling.is_some() && !response.status().is_success() {
             // The server that stores the bytes does not answer now. Nothing of them is here.

@@ -123,7 +123,8 @@ impl Report {
         *error = written.and_then(|()| file.write_all(b"\n")).err();
     }
 
-    /// Writes the rest of it. Returns the counts for people, failures first.
+    /// Writes the rest of it. Returns the counts for people, failures first, without those of the
+    /// resources that failed: the load counts them itself.
     ///
     /// # Errors
     /// If any of it could not be written.
@@ -134,7 +135,8 @@ impl Report {
             None => inner.file.as_mut().map_or(Ok(()), |file| file.flush().and_then(|()| file.get_ref().sync_all())),
         };
         written.context("the report")?;
-        Ok(inner.counts.iter().map(|(what, count)| format!("{count} {}", what.told())).collect())
+        let counts = inner.counts.iter().filter(|(what, _)| **what != What::Failed);
+        Ok(counts.map(|(what, count)| format!("{count} {}", what.told())).collect())
     }
 
     /// Whether something is missing that the load is for.

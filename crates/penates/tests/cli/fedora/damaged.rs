@@ -174,19 +174,16 @@ fn a_killed_load_goes_on_where_it_stopped_with_the_times_of_all_versions() {
     let histories = |store: &TestStore| paths.map(|path| store.run(&["history", path]).ends_with(0).text().to_owned());
     let expected = histories(&whole);
     let mut killed = 0;
-    for round in 0..6_u32 {
+    for round in 0..8_u32 {
         let store = TestStore::vacant();
         let mut command = store.command(&["load", root.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // It is killed at another state of its store each time: after so many files more.
         let count = |folder: PathBuf| fs::read_dir(folder).map_or(0, Iterator::count);
-        wait_until(|| count(store.path()) > 1 + round as usize / 2 || child.try_wait().unwrap().is_some());
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(round) * 25));
+        wait_until(|| count(store.path()) > 1 || child.try_wait().unwrap().is_some());
+        // This is no wait for an event: the moment of the kill differs from round to round.
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(round) * 40));
         let _ = child.kill();
         killed += u32::from(!child.wait().unwrap().success());
-        if store.path().join("db").exists() && killed > 0 && round == 5 {
-            let _ = store.run(&["tree"]);
-        }
         load(&store, &root, 0);
         assert_eq!(histories(&store), expected, "round {round}");
         assert_eq!(tree(&store), tree(&whole));
@@ -208,6 +205,13 @@ fn an_unfinished_load_is_not_served() {
     assert!(!mark.exists(), "another command has used the store");
 }
 
+/// Whether a file is the inventory that an earlier version had.
+fn is_copy(name: &str) -> bool {
+    let mut names = name.rsplit('/');
+    names.next().is_some_and(|name| name.starts_with("inventory.json"))
+        && names.next().is_some_and(|name| name.starts_with('v'))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
@@ -215,7 +219,7 @@ proptest! {
         let (store, root) = unpacked();
         let mut files: Vec<_> = crate::load::files(&root).into_iter().filter(|(name, bytes)| {
             !bytes.is_empty() && name.contains('/') && !name.starts_with("extensions") && !name.ends_with("0=ocfl_object_1.0")
-                && !name.contains("/revisions/")
+                && !name.contains("/revisions/") && !is_copy(name)
         }).collect();
         files.sort();
         let (name, mut bytes) = pick.get(&files).clone();

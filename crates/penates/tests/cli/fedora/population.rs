@@ -12,7 +12,7 @@ const GROUP: &str = "http://fedora.info/definitions/v4/repository#ArchivalGroup"
 const TITLE: &str = "http://purl.org/dc/terms/title";
 
 /// Resources that a Fedora which makes versions of its own accord has, with whether they are bytes.
-pub const VERSIONED: [(&str, bool); 30] = [
+pub const VERSIONED: [(&str, bool); 31] = [
     ("", false),
     ("letters", false),
     ("letters/1.txt", true),
@@ -32,6 +32,7 @@ pub const VERSIONED: [(&str, bool); 30] = [
     ("group/sub", false),
     ("group/sub/b.bin", true),
     ("group/sub/c.bin", true),
+    ("group/sub/new", false),
     ("gone", false),
     ("gone/child", true),
     ("gone/other", false),
@@ -153,6 +154,15 @@ pub fn versioned(site: &Site, elsewhere: &str) {
     site.send("PUT", "proxied", &[&link("proxy")], "");
     put("volumes", TURTLE, "");
     put("volumes/v", TURTLE, "");
+}
+
+/// Changes some of them later.
+pub fn later(site: &Site) {
+    site.next_second();
+    site.send("PATCH", "letters", &[&typed(UPDATE)], &insert("later"));
+    site.send("PUT", "letters/1.txt", &[&typed(TEXT)], "a last letter");
+    site.send("PUT", "group/sub/new", &[&typed(TURTLE)], &title("new"));
+    site.delete("again");
 }
 
 /// An Archival Group that changes several times within a second.

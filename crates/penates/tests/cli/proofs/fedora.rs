@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::fedora::answers::answers;
 use crate::fedora::server::Fedora;
-use crate::fedora::{Recorded, Told, folder, loads_as_told, population};
+use crate::fedora::{Recorded, Told, command, folder, loads_as_told, population};
 use crate::harness::*;
 
 /// Makes a storage root, and loads it.
@@ -17,8 +17,15 @@ fn makes_and_loads(recorded: Recorded) {
         Recorded::OnRequest => "-Dfcrepo.autoversioning.enabled=false",
     };
     let mut fedora = Fedora::start(&[options]);
+    let store = TestStore::vacant();
     match recorded {
-        Recorded::Versioned => population::versioned(&fedora.site, &fedora.elsewhere),
+        Recorded::Versioned => {
+            population::versioned(&fedora.site, &fedora.elsewhere);
+            // A first load while it runs. The next one brings what has changed since.
+            let root = fedora.storage_root();
+            Ran::of(command(&store, &fedora.elsewhere, &["load", root.to_str().unwrap()])).ends_with(1);
+            population::later(&fedora.site);
+        }
         Recorded::OnRequest => population::on_request(&fedora.site),
     }
     let told = Told { elsewhere: fedora.elsewhere.clone(), answers: answers(&fedora.site, recorded.resources()) };
@@ -26,7 +33,6 @@ fn makes_and_loads(recorded: Recorded) {
     if std::env::var_os("PENATES_FEDORA_ROOTS").is_some() {
         record(recorded, &fedora, &told);
     }
-    let store = TestStore::vacant();
     loads_as_told(&store, &fedora.storage_root(), &told, recorded);
 }
 

@@ -16,7 +16,7 @@ use anyhow::{Context, anyhow};
 use heads::{ResourcePath, VOLUMES};
 use preservation::archived::ArchivedVersion;
 use preservation::fedora::{FedoraObject, FedoraResource, has_headers};
-use preservation::ocfl::{Object, each_object, each_object_or_wrong};
+use preservation::ocfl::{Object, each_object_or_wrong};
 use preservation::read::{ReadError, ReadResult};
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -48,8 +48,9 @@ pub async fn is_fedora(folder: &Path) -> anyhow::Result<bool> {
         let each = each_object_or_wrong(&folder, &mut |object| {
             let object = object.and_then(Object::open_with_mutable_head);
             looked_at += 1;
+            let is_own = object.as_ref().is_ok_and(|object| object.id().starts_with("penates:"));
             is_fedora = object.is_ok_and(|object| has_headers(&object));
-            if is_fedora || looked_at == LOOKED_AT_MAX { Err(ReadError::Stopped) } else { Ok(()) }
+            if is_fedora || is_own || looked_at == LOOKED_AT_MAX { Err(ReadError::Stopped) } else { Ok(()) }
         });
         match each {
             Err(ReadError::Stopped) | Ok(()) => Ok(is_fedora),
@@ -206,7 +207,9 @@ impl FedoraRoot {
     /// Reports objects that have changed since they were checked, and new ones: Fedora still runs.
     pub async fn note_changes(self: Arc<Self>, report: Arc<Report>) -> anyhow::Result<()> {
         let changed = spawn_blocking(move || {
-            each_object(&self.folder, &mut |folder| {
+            each_object_or_wrong(&self.folder, &mut |object| {
+                // What is wrong was reported by the check.
+                let Ok(folder) = object else { return Ok(()) };
                 let why = match self.inventories.get(folder) {
                     Some(None) => return Ok(()),
                     Some(Some(digest)) => {
