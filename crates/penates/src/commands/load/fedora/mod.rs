@@ -229,3 +229,37 @@ impl FedoraRoot {
         Ok(changed?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn objects_that_change_after_they_were_read_and_new_ones_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fedora/roots/on-request.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--gzip", "--file"]).arg(recorded).arg("--directory").arg(folder.path());
+        assert!(tar.status().unwrap().success());
+        let root = checked(folder.path(), Arc::new(Report::create(None).unwrap())).await.unwrap();
+        let root = Arc::new(root);
+        let told = async || {
+            let report = Arc::new(Report::create(None).unwrap());
+            root.clone().note_changes(report.clone()).await.unwrap();
+            report.finish().unwrap()
+        };
+        assert!(told().await.is_empty());
+        // As Fedora writes them: an inventory with another digest, and an object more.
+        let known = root.inventories.keys().next().unwrap();
+        let head = known.join("extensions/0005-mutable-head/head/inventory.json.sha512");
+        let sidecar = if head.exists() { head } else { known.join("inventory.json.sha512") };
+        std::fs::write(sidecar, "00 inventory.json").unwrap();
+        let new = folder.path().join("new");
+        std::fs::create_dir(&new).unwrap();
+        std::fs::write(new.join("0=ocfl_object_1.0"), "ocfl_object_1.0\n").unwrap();
+        assert_eq!(told().await, ["2 objects that have changed meanwhile: run the same command again"]);
+    }
+}
