@@ -199,8 +199,8 @@ pub struct EventRecord {
     pub event: Event,
 }
 
-/// Version 1 has no transaction. Events that are about none are written in it, so that programs that
-/// know no other version read them.
+/// Version 1 has no transaction. Events that are about none are written in it, so that programs
+/// that know no other version read them.
 impl Stored for EventRecord {
     const KIND: ValueKind = ValueKind::AuditEvent;
     const VERSION: u8 = 2;

@@ -3,7 +3,8 @@
 //! A transaction is one plain row, its *state*, which only replacements change. So it is decided by
 //! one write whether all of it happens or nothing: once its phase is [`Phase::Committing`], every
 //! server carries it out; before that, any server may end it. That write also names the operations
-//! that happen. What it stages is in the same partition. `repository` stages, carries out and drops.
+//! that happen. What it stages is in the same partition. `repository` stages, carries out and
+//! drops.
 //!
 //! The head of an object that it changes says so, by a [`Claim`]. Only compare-and-writes put and
 //! remove claims, so no other writer switches a claimed head unseen. A claim of a transaction that

@@ -1,7 +1,7 @@
 //! Carries out a transaction that is decided. Any server may, several at once, and as often as it
-//! takes: an operation is carried out by switching the head that carries a claim of the transaction,
-//! so it happens once. The decision names the operations. A claim may name a later one, of a request
-//! that is going to be refused.
+//! takes: an operation is carried out by switching the head that carries a claim of the
+//! transaction, so it happens once. The decision names the operations. A claim may name a later
+//! one, of a request that is going to be refused.
 //!
 //! Resources are created and changed from the top down, and then deleted from the bottom up. So
 //! nothing is listed that is not reachable. What was deleted since with a container above it is

@@ -269,7 +269,8 @@ struct Above<'a> {
 }
 
 /// The record that a transaction is about to create a container. Whoever creates what is in it
-/// recognizes the container by it: somebody else may have deleted it since, and created another one.
+/// recognizes the container by it: somebody else may have deleted it since, and created another
+/// one.
 fn made_container(claim: Claim, path: &ResourcePath, incarnation: RevisionId) -> Step {
     let row = NewRow::new(keys::made_container(path, incarnation), envelope::seal(ValueKind::MadeContainer, &[]));
     Step::Put { table: Table::Work, partition: keys::transaction(claim.transaction), rows: vec![row] }

@@ -102,7 +102,8 @@ impl Repository {
         Ok(without_idle_containers(checked.into_iter().flatten().collect()))
     }
 
-    /// The operation on a resource that counts, if one does. `deleted`: what the transaction deletes.
+    /// The operation on a resource that counts, if one does. `deleted`: what the transaction
+    /// deletes.
     async fn counting_of(
         &self,
         path: ResourcePath,

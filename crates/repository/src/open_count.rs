@@ -57,7 +57,8 @@ impl OpenCount {
         self.0.lock().since_pass.clear();
     }
 
-    /// A pass has counted. Those that were begun meanwhile may be counted twice, until the next one.
+    /// A pass has counted. Those that were begun meanwhile may be counted twice, until the next
+    /// one.
     pub(crate) fn counted(&self, mut open: HashMap<String, u64>) {
         let mut counts = self.0.lock();
         for (owner, begun) in &counts.since_pass {

@@ -433,8 +433,8 @@ impl Repository {
 
     /// What became of a claim that a head does not have, and whose tries cannot arrive any more.
     ///
-    /// While the transaction is open, a claim of it ends only with what it is on. Otherwise a try of
-    /// unknown outcome may have been applied, and ended with the transaction.
+    /// While the transaction is open, a claim of it ends only with what it is on. Otherwise a try
+    /// of unknown outcome may have been applied, and ended with the transaction.
     async fn lost(&self, claim: Claim, unknown: Option<Option<Stamp>>, why: Option<ObjectsError>) -> Claimed {
         if unknown.is_none() {
             return Claimed::Not(why);

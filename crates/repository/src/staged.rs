@@ -62,8 +62,8 @@ pub(crate) struct StagedResource {
     pub parent_incarnation: RevisionId,
     /// Whether the transaction creates its container.
     pub is_in_new: bool,
-    /// Whether it is a container that a request created only to create something in it. It counts if
-    /// something in it does.
+    /// Whether it is a container that a request created only to create something in it. It counts
+    /// if something in it does.
     pub is_implied: bool,
     /// What its head is going to say. Staged parts are named by the operation that staged them.
     pub body: ResourceBody,

@@ -190,8 +190,8 @@ impl Repository {
     }
 
     /// Makes one pass over transactions: ends those that have expired, carries out those that were
-    /// decided at least `age_min` ago and on which this process does not work, drops what they left,
-    /// and forgets them. Returns how many it ended or carried out.
+    /// decided at least `age_min` ago and on which this process does not work, drops what they
+    /// left, and forgets them. Returns how many it ended or carried out.
     pub async fn end_transactions(&self, age_min: Duration) -> ObjectsResult<u64> {
         let mut ended = 0;
         if !self.heads.is_home() || !self.heads.has_transactions() {

@@ -108,8 +108,8 @@ impl Trail {
         (!is_other).then_some(EventKind::Change)
     }
 
-    /// The transaction that a request is about, and whether it only stages something: everything but
-    /// a commit does.
+    /// The transaction that a request is about, and whether it only stages something: everything
+    /// but a commit does.
     fn transaction(&self, request: &Request, route: &str) -> Option<(String, bool)> {
         if !self.is_resource(route) {
             return None;

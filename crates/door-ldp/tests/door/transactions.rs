@@ -405,3 +405,52 @@ async fn requests_at_once_and_requests_for_an_expired_one_do_not_exceed_the_limi
     let over = fixture.ask(Method::POST, "/rest/fcr:tx").answer().await;
     assert_eq!(over.status, StatusCode::PAYLOAD_TOO_LARGE, "one has expired, and only one");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_two_transactions_for_the_same_resources_at_once_prevent_no_commit() {
+    let fixture = fixture().await;
+    let (one, other) = (begin(&fixture).await, begin(&fixture).await);
+    let mut winners = Vec::new();
+    for n in 0..8 {
+        let at = format!("/rest/s{n}");
+        let (first, second) = (dc("one"), dc("other"));
+        let both = futures::join!(put(&fixture, &one, &at, &first), put(&fixture, &other, &at, &second));
+        winners.push(match both {
+            (StatusCode::CREATED, StatusCode::CONFLICT) => "one",
+            (StatusCode::CONFLICT, StatusCode::CREATED) => "other",
+            both => panic!("{at}: {both:?}"),
+        });
+    }
+    for tx in [&one, &other] {
+        let committed = commit(&fixture, tx).await;
+        assert_eq!(committed.status, StatusCode::NO_CONTENT, "{}", committed.text());
+    }
+    for (n, winner) in winners.into_iter().enumerate() {
+        let made = fixture.get(&format!("/rest/s{n}")).await;
+        assert!(made.says(&format!("<s{n}> dc:title \"{winner}\" .")), "{}", made.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_beside_a_commit_is_part_of_it_or_refused() {
+    let fixture = fixture().await;
+    for n in 0..8 {
+        let tx = begin(&fixture).await;
+        assert_eq!(put(&fixture, &tx, &format!("/rest/a{n}"), "").await, StatusCode::CREATED);
+        let beside = format!("/rest/k{n}/b");
+        let (committed, put) = futures::join!(commit(&fixture, &tx), put(&fixture, &tx, &beside, ""));
+        // It may have met the request half way, and then nothing is committed yet.
+        if committed.status == StatusCode::CONFLICT {
+            assert_eq!(commit(&fixture, &tx).await.status, StatusCode::NO_CONTENT);
+        } else {
+            assert_eq!(committed.status, StatusCode::NO_CONTENT, "{}", committed.text());
+        }
+        assert_eq!(fixture.get(&format!("/rest/a{n}")).await.status, StatusCode::OK);
+        let there = [fixture.get(&beside).await.status, fixture.get(&format!("/rest/k{n}")).await.status];
+        match put {
+            StatusCode::CREATED => assert_eq!(there, [StatusCode::OK; 2]),
+            StatusCode::CONFLICT => assert_eq!(there, [StatusCode::NOT_FOUND; 2]),
+            put => panic!("{put}"),
+        }
+    }
+}

@@ -26,7 +26,8 @@ async fn commit(library: &Library, id: TransactionId) -> ResourceResult<()> {
 
 /// Whether a step changes the head of the resource at a path.
 fn switches(at: &'static str) -> impl Fn(usize, &Step) -> bool {
-    move |_, step| matches!(step, Step::CompareAndWrite { partition, .. } if *partition == keys::resource_partition(&path(at)))
+    let object = keys::resource_partition(&path(at));
+    move |_, step| matches!(step, Step::CompareAndWrite { partition, .. } if *partition == object)
 }
 
 /// Changes what a resource says, once.
