@@ -233,7 +233,7 @@ fn parse_head(head: &[u8]) -> Result<(Frame, Option<usize>), FrameError> {
     let escapes = escapes(command);
     for line in lines {
         let (name, value) = line.split_once(':').ok_or(FrameError::NoHeader)?;
-        if name.is_empty() || value.contains([':', '\r']) && escapes {
+        if name.is_empty() || escapes && (value.contains(':') || line.contains('\r')) {
             return Err(FrameError::NoHeader);
         }
         let unescaped = |text: &str| unescaped(text, escapes).ok_or(FrameError::NoHeader);

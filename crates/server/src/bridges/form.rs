@@ -36,10 +36,9 @@ pub(super) fn messages(event: &Event, site: &Site) -> Vec<Message> {
         Subject::Volume(id) => format!("/{}/{}", heads::VOLUMES, id.cleaned()),
     };
     let is_binary_gone = event.kind == ObjectKind::Binary && event.change == Change::Deleted;
-    let description = is_binary_gone.then(|| message(event, site, &format!("{path}{DESCRIPTION}")));
-    let mut messages: Vec<_> = description.into_iter().collect();
-    messages.push(message(event, site, &path));
-    messages
+    let description = is_binary_gone.then(|| format!("{path}{DESCRIPTION}"));
+    // Of one key, so that none of them comes before an earlier change of the other.
+    description.iter().chain([&path]).map(|about| message(event, site, about, path.clone())).collect()
 }
 
 /// The body, in Fedora's order.
@@ -71,7 +70,7 @@ struct Object<'a> {
 }
 
 /// A message about a path, which begins with a slash unless it is the root's.
-fn message(event: &Event, site: &Site, path: &str) -> Message {
+fn message(event: &Event, site: &Site, path: &str, key: String) -> Message {
     let base = site.iri(&ResourcePath::root());
     let base = base.trim_end_matches('/');
     let id = event_id(event.cursor, path);
@@ -117,7 +116,7 @@ fn message(event: &Event, site: &Site, path: &str) -> Message {
     };
     // A value of texts is always written, and JSON escapes a zero byte.
     let text = serde_json::to_string(&body).unwrap_or_default();
-    Message { key: path.to_owned(), id, properties, text }
+    Message { key, id, properties, text }
 }
 
 /// The types that Fedora gives a resource by itself.
@@ -249,6 +248,13 @@ mod tests {
         comparable(properties.collect(), serde_json::from_str(&message.text).unwrap())
     }
 
+    /// What a message is about.
+    fn about(message: &Message) -> &str {
+        let identifier = message.properties.iter().find(|(name, _)| name.ends_with("identifier"));
+        let Some((_, Value::Text(path))) = identifier else { panic!("{message:?}") };
+        path
+    }
+
     /// Fedora's fields come in its order too: some consumers read text.
     fn fields(text: &str) -> Vec<usize> {
         ["\"id\"", "\"type\"", "\"name\"", "\"published\"", "\"actor\"", "\"object\"", "\"isPartOf\"", "\"@context\""]
@@ -270,7 +276,7 @@ mod tests {
             let identifier = headers["org.fcrepo.jms.identifier"].clone();
             let expected = comparable(headers, recorded["body"].clone());
             let ours = messages(&event, &site());
-            let ours = ours.iter().find(|message| message.key == identifier);
+            let ours = ours.iter().find(|message| about(message) == identifier);
             let ours = ours.unwrap_or_else(|| panic!("no message about {identifier}"));
             assert_eq!(of_ours(ours), expected);
             assert!(fields(&ours.text).is_sorted(), "{}", ours.text);
@@ -285,8 +291,8 @@ mod tests {
     fn a_deleted_binary_is_two_messages_and_each_has_an_id_of_its_own_that_stays() {
         let event = event(Change::Deleted, ObjectKind::Binary, "a/b", 1_750_000_000_123);
         let sent = messages(&event, &site());
-        let keys: Vec<_> = sent.iter().map(|message| message.key.as_str()).collect();
-        assert_eq!(keys, ["/a/b/fcr:metadata", "/a/b"]);
+        assert_eq!(sent.iter().map(about).collect::<Vec<_>>(), ["/a/b/fcr:metadata", "/a/b"]);
+        assert_eq!(sent[0].key, sent[1].key, "they stay in order with other changes of the binary");
         assert_ne!(sent[0].id, sent[1].id);
         assert_eq!(messages(&event, &site()), sent);
     }

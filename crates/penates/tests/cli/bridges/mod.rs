@@ -52,9 +52,11 @@ fn changes(messages: &[Value]) -> BTreeMap<String, Vec<String>> {
     changes.into_iter().map(|(path, of_path)| (path, of_path.into_iter().map(|(_, change)| change).collect())).collect()
 }
 
+/// One broker for all, because it takes seconds to start.
 #[test]
 fn consumers_of_a_broker_get_every_change_although_it_and_the_server_are_killed() {
     let mut broker = ActiveMq::start();
+    a_login_that_a_broker_refuses_is_reported_without_the_password(&broker);
     let store = TestStore::vacant();
     let (file, password) = (store.beside("penates.toml"), store.beside("password"));
     fs::write(&password, format!("{PASSWORD}\n")).unwrap();
@@ -123,14 +125,12 @@ fn consumers_of_a_broker_get_every_change_although_it_and_the_server_are_killed(
     assert!(code == 0 && !said.contains(PASSWORD), "{said}");
 }
 
-#[test]
-fn a_login_that_a_broker_refuses_is_reported_without_the_password() {
-    let broker = ActiveMq::start();
+fn a_login_that_a_broker_refuses_is_reported_without_the_password(broker: &ActiveMq) {
     let store = TestStore::vacant();
     store.run(&["init"]).ends_with(0);
     let (file, password) = (store.beside("penates.toml"), store.beside("password"));
     fs::write(&password, "wrong-horse").unwrap();
-    fs::write(&file, config(&broker, &password)).unwrap();
+    fs::write(&file, config(broker, &password)).unwrap();
     for name in ["topic", "queue"] {
         let tested = store.run(&["bridges", "test", name, "--config", file.to_str().unwrap()]).ends_with(1);
         assert!(tested.text().contains("refuses") && !tested.text().contains("wrong-horse"), "{}", tested.text());
