@@ -43,14 +43,16 @@ impl Address {
         let scheme = uri.scheme_str().unwrap_or_default();
         let (_, protocol, tls, port) = SCHEMES.iter().find(|(name, ..)| *name == scheme).ok_or_else(malformed)?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(malformed)?;
-        let host = authority.host().trim_matches(['[', ']']);
         let has_more = uri.query().is_some() || !matches!(uri.path(), "" | "/") || url.contains('#');
-        let has_port = authority.port().is_some() == authority.as_str().ends_with(|last: char| last.is_ascii_digit())
-            || !authority.as_str().ends_with(':');
-        if host.is_empty() || has_more || !has_port {
+        let host = authority.host();
+        let port = match authority.as_str().strip_prefix(host).ok_or_else(malformed)? {
+            "" => *port,
+            port => port.trim_start_matches(':').parse().ok().filter(|port| *port > 0).ok_or_else(malformed)?,
+        };
+        let host = host.trim_matches(['[', ']']);
+        if host.is_empty() || has_more {
             return Err(malformed());
         }
-        let port = authority.port_u16().unwrap_or(*port);
         Ok(Self { protocol: *protocol, tls: *tls, host: host.to_owned(), port })
     }
 

@@ -69,14 +69,16 @@ async fn connected(heart_beat: &str) -> (Connection, Fake) {
 
 /// What a client makes of an answer to its login.
 async fn login(answer: &[u8]) -> SendError {
-    let (near, mut far) = duplex(1 << 20);
-    far.write_all(answer).await.unwrap();
+    let (near, far) = duplex(1 << 20);
+    let mut fake = Fake { stream: far, decoder: Decoder::default() };
+    let broker = async {
+        let asked = fake.frame().await;
+        let named = ["login", "passcode", "host"].map(|name| asked.header(name).unwrap().to_owned());
+        assert_eq!(named, ["me", "a:secret", "a.example"]);
+        fake.stream.write_all(answer).await.unwrap();
+    };
     let login = Login { user: "me".to_owned(), password: Hidden::new("a:secret") };
-    let opened = Connection::open(near, Settings { login: Some(login), ..settings() }).await;
-    let mut asked = vec![0; 4_096];
-    let count = far.read(&mut asked).await.unwrap();
-    let asked = String::from_utf8(asked[..count].to_vec()).unwrap();
-    assert!(asked.contains("\nlogin:me\npasscode:a:secret\n") && asked.contains("\nhost:a.example\n"), "{asked}");
+    let (opened, ()) = tokio::join!(Connection::open(near, Settings { login: Some(login), ..settings() }), broker);
     opened.unwrap_err()
 }
 
