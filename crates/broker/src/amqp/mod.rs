@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 mod frame;
+mod login;
 mod message;
 #[cfg(test)]
 mod tests;
