@@ -5,6 +5,7 @@ use std::time::Duration;
 use store::Hidden;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use crate::address::Protocol;
 use crate::error::SendError;
@@ -35,10 +36,10 @@ pub struct Settings {
     pub login: Option<Login>,
     /// How long logging in, and the confirmation of one message, may take.
     pub attempt_max: Duration,
-    /// No message is begun so long after the call that sends it.
-    pub round: Duration,
     /// How often each side is to show that it is there.
     pub heart_beat: Duration,
+    /// The tasks of connections.
+    pub tasks: TaskTracker,
 }
 
 /// What came of some messages.
@@ -54,10 +55,12 @@ pub struct Sent {
 /// Messages to be sent, and where the outcome is reported.
 pub(crate) struct Request {
     pub(crate) messages: Vec<Message>,
+    pub(crate) round: Duration,
     pub(crate) outcome: oneshot::Sender<Sent>,
 }
 
-/// A broker that takes messages. Dropping the value closes the connection.
+/// A broker that takes messages. Dropping the value closes the connection, also while messages are on
+/// their way. [`Settings::tasks`] shows when that is done.
 #[derive(Debug)]
 pub struct Connection {
     requests: mpsc::Sender<Request>,
@@ -88,12 +91,14 @@ impl Connection {
         !self.requests.is_closed()
     }
 
-    /// Sends messages, those of one key in their order. It takes `round` and `attempt_max` at most.
-    pub async fn send(&self, messages: Vec<Message>) -> Sent {
+    /// Sends messages, those of one key in their order. None is begun after `round`, so it takes
+    /// `round` and `attempt_max` at most. If it is dropped, nothing more is sent, and the connection
+    /// ends.
+    pub async fn send(&self, messages: Vec<Message>, round: Duration) -> Sent {
         let count = messages.len();
         let (outcome, sent) = oneshot::channel();
         let closed = || Sent { confirmed: vec![false; count], failed: Some((0, SendError::Closed)) };
-        if self.requests.send(Request { messages, outcome }).await.is_err() {
+        if self.requests.send(Request { messages, round, outcome }).await.is_err() {
             return closed();
         }
         sent.await.unwrap_or_else(|_| closed())

@@ -56,16 +56,15 @@ where
     S::Decoder: 'static,
 {
     let mut wire = Wire::new(stream);
-    let (round, attempt_max) = (settings.round, settings.attempt_max);
+    let (tasks, attempt_max) = (settings.tasks.clone(), settings.attempt_max);
     let speaker = S::log_in(&mut wire, settings).await?;
-    tokio::spawn(Driver { wire, speaker, round, attempt_max }.run(requests));
+    tasks.spawn(Driver { wire, speaker, attempt_max }.run(requests));
     Ok(())
 }
 
 struct Driver<Io, S: Speak> {
     wire: Wire<Io, S::Decoder>,
     speaker: S,
-    round: Duration,
     attempt_max: Duration,
 }
 
@@ -75,12 +74,17 @@ impl<Io: AsyncRead + AsyncWrite + Send, S: Speak> Driver<Io, S> {
         loop {
             tokio::select! {
                 request = requests.recv() => {
-                    let Some(Request { messages, outcome }) = request else {
+                    let Some(Request { messages, round, mut outcome }) = request else {
                         self.speaker.say_farewell(&mut self.wire.out);
                         let _ = tokio::time::timeout(FAREWELL_MAX, self.wire.close()).await;
                         return;
                     };
-                    let (sent, is_broken) = self.send(messages).await;
+                    let (sent, is_broken) = tokio::select! {
+                        biased;
+                        // Nobody waits for the outcome: another server may send these by now.
+                        () = outcome.closed() => return,
+                        sent = self.send(messages, round) => sent,
+                    };
                     if is_broken {
                         // Before the outcome is known, so that nobody takes the connection for open.
                         requests.close();
@@ -105,8 +109,8 @@ impl<Io: AsyncRead + AsyncWrite + Send, S: Speak> Driver<Io, S> {
     }
 
     /// Sends messages. Returns what came of them, and whether the connection is of no more use.
-    async fn send(&mut self, messages: Vec<Message>) -> (Sent, bool) {
-        let mut window = Window::new(messages, self.round, self.attempt_max);
+    async fn send(&mut self, messages: Vec<Message>, round: Duration) -> (Sent, bool) {
+        let mut window = Window::new(messages, round, self.attempt_max);
         loop {
             while let Some(index) = window.begin() {
                 if let Err(error) = self.speaker.send(index, &window.messages[index], &mut self.wire.out) {

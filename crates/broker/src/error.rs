@@ -7,9 +7,6 @@ use thiserror::Error;
 
 use crate::{amqp, stomp};
 
-/// Most characters of a broker's text that are taken.
-const TEXT_CHARS_MAX: usize = 200;
-
 /// Why a broker has not confirmed a message, or does not take messages at all.
 #[derive(Debug, Error)]
 pub enum SendError {
@@ -25,6 +22,9 @@ pub enum SendError {
     /// The broker sent nothing for longer than agreed.
     #[error("the broker was silent for {0:?}")]
     Silent(Duration),
+    /// The broker took nothing of what was to be sent.
+    #[error("the broker took nothing for {0:?}")]
+    Stalled(Duration),
     /// The broker refuses the login, the destination or the message.
     #[error("the broker refuses: {0}")]
     Refused(String),
@@ -46,8 +46,7 @@ impl From<amqp::FrameError> for SendError {
 }
 
 impl SendError {
-    /// A refusal in the words of the broker: their beginning, without characters that control a
-    /// terminal or a log.
+    /// A refusal in the words of the broker, without characters that control a terminal or a log.
     pub(crate) fn refused(text: &str) -> Self {
         Self::Refused(printable(text))
     }
@@ -59,5 +58,5 @@ impl SendError {
 }
 
 fn printable(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).map(|char| if char.is_control() { ' ' } else { char }).collect()
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }

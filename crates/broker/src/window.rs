@@ -71,10 +71,12 @@ impl Window {
         }
     }
 
-    /// Nothing more is confirmed.
+    /// Nothing more is confirmed. The first message that is not confirmed has failed, if none before
+    /// it was refused.
     pub(crate) fn fail(&mut self, error: SendError) {
         let first = self.states.iter().position(|state| !matches!(state, State::Confirmed));
-        if let (Some(first), None) = (first, &self.failed) {
+        let is_earlier = |first: &usize| self.failed.as_ref().is_none_or(|(refused, _)| first < refused);
+        if let Some(first) = first.filter(is_earlier) {
             self.failed = Some((first, error));
         }
     }
@@ -138,6 +140,12 @@ mod tests {
         refused.confirm(0);
         assert!(refused.is_quiet());
         assert_eq!(refused.ended().failed.unwrap().0, 1);
+
+        let mut lost = window("abc");
+        assert_eq!([lost.begin(), lost.begin()], [Some(0), Some(1)]);
+        lost.refuse(1, SendError::refused("no"));
+        lost.fail(SendError::Closed);
+        assert!(matches!(lost.ended().failed, Some((0, SendError::Closed))), "the earliest is named");
 
         let mut slow = window("ab");
         slow.begin();

@@ -11,6 +11,13 @@ use crate::error::SendError;
 /// Bytes that are read at once, about.
 const READ_BYTES: usize = 8 << 10;
 
+/// Bytes that wait to be written, at most, before nothing more is read: what is read may have to be
+/// answered.
+const OUT_BYTES_MAX: usize = 1 << 20;
+
+/// How long the broker may take nothing of what is to be written.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
 /// Longer than any connection lives.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
@@ -39,6 +46,10 @@ pub(crate) struct Wire<Io, D> {
     /// The longest time in which this side may write nothing.
     beat_every: Duration,
     written: Instant,
+    /// Whether TLS may hold what was written.
+    needs_flush: bool,
+    /// Since when something waits to be written, and nothing was.
+    stalled: Instant,
     /// The longest time in which the broker may send nothing.
     silence_max: Duration,
     heard: Instant,
@@ -48,7 +59,18 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
     pub(crate) fn new(stream: Io) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         let (decoder, out, now) = (D::default(), BytesMut::new(), Instant::now());
-        Self { reader, writer, decoder, out, beat_every: NEVER, written: now, silence_max: NEVER, heard: now }
+        Self {
+            reader,
+            writer,
+            decoder,
+            out,
+            beat_every: NEVER,
+            written: now,
+            needs_flush: false,
+            stalled: now,
+            silence_max: NEVER,
+            heard: now,
+        }
     }
 
     /// What was agreed: how often this side shows that it is there, and how long the broker may be
@@ -73,22 +95,30 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
         if let Some(frame) = self.decoder.next()? {
             return Ok(Some(frame));
         }
-        self.decoder.buffer().reserve(READ_BYTES);
-        let has_out = !self.out.is_empty();
+        let has_out = !self.out.is_empty() || self.needs_flush;
+        if !has_out {
+            self.stalled = Instant::now();
+        }
+        let may_read = self.out.len() < OUT_BYTES_MAX;
+        if may_read {
+            self.decoder.buffer().reserve(READ_BYTES);
+        }
         tokio::select! {
-            read = self.reader.read_buf(self.decoder.buffer()) => {
+            read = self.reader.read_buf(self.decoder.buffer()), if may_read => {
                 if read? == 0 {
                     return Err(SendError::Closed);
                 }
                 self.heard = Instant::now();
             }
-            wrote = write(&mut self.writer, &mut self.out), if has_out => {
+            wrote = write(&mut self.writer, &mut self.out, &mut self.needs_flush), if has_out => {
                 wrote?;
                 self.written = Instant::now();
+                self.stalled = self.written;
             }
             () = sleep_until(self.written + self.beat_every), if !has_out => {
                 self.out.extend_from_slice(D::BEAT);
             }
+            () = sleep_until(self.stalled + STALL_MAX), if has_out => return Err(SendError::Stalled(STALL_MAX)),
             () = sleep_until(self.heard + self.silence_max) => return Err(SendError::Silent(self.silence_max)),
         }
         self.decoder.next()
@@ -96,17 +126,27 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
 
     /// Writes what is left, and closes this side.
     pub(crate) async fn close(mut self) -> Result<(), SendError> {
-        while !self.out.is_empty() {
-            write(&mut self.writer, &mut self.out).await?;
+        while !self.out.is_empty() || self.needs_flush {
+            write(&mut self.writer, &mut self.out, &mut self.needs_flush).await?;
         }
         Ok(self.writer.shutdown().await?)
     }
 }
 
-/// Writes some bytes. TLS holds them until it is flushed.
-async fn write<Io: AsyncWrite>(writer: &mut WriteHalf<Io>, out: &mut BytesMut) -> std::io::Result<()> {
+/// Writes some bytes, and flushes once none is left: TLS holds them until then. It may be dropped at
+/// any point and called again.
+async fn write<Io: AsyncWrite>(
+    writer: &mut WriteHalf<Io>,
+    out: &mut BytesMut,
+    needs_flush: &mut bool,
+) -> std::io::Result<()> {
     if out.has_remaining() {
         writer.write_buf(out).await?;
+        *needs_flush = true;
     }
-    writer.flush().await
+    if !out.has_remaining() {
+        writer.flush().await?;
+        *needs_flush = false;
+    }
+    Ok(())
 }

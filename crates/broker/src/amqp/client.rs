@@ -66,7 +66,10 @@ pub(crate) struct Client {
     next_outgoing: u32,
     remote_window: u32,
     next_incoming: u32,
-    /// Of the link: deliveries that were made, and how many more the broker takes (2.6.7).
+    /// The number of the next delivery.
+    next_delivery: u32,
+    /// Of the link: deliveries that were made or given up, and how many more the broker takes
+    /// (2.6.7).
     delivery_count: u32,
     credit: u32,
     /// Messages that wait for credit.
@@ -98,6 +101,7 @@ impl Speak for Client {
             next_outgoing: 0,
             remote_window: field(&begin, 2).uint().unwrap_or_default(),
             next_incoming: field(&begin, 1).uint().unwrap_or_default(),
+            next_delivery: 0,
             delivery_count: 0,
             credit: 0,
             waiting: VecDeque::new(),
@@ -144,8 +148,9 @@ impl Client {
                 return;
             }
             let is_first = message.delivery.is_none();
-            let delivery = *message.delivery.get_or_insert(self.delivery_count);
+            let delivery = *message.delivery.get_or_insert(self.next_delivery);
             if is_first {
+                self.next_delivery = self.next_delivery.wrapping_add(1);
                 self.delivery_count = self.delivery_count.wrapping_add(1);
                 self.credit -= 1;
                 self.unsettled.insert(delivery, *index);
@@ -235,6 +240,10 @@ impl Client {
         let span = last.wrapping_sub(first);
         let of_span: Vec<u32> =
             self.unsettled.keys().copied().filter(|delivery| delivery.wrapping_sub(first) <= span).collect();
+        // A broker that speaks of what it did not get has no answer.
+        if of_span.is_empty() {
+            return Ok(());
+        }
         for delivery in of_span {
             let (Some(index), Some(window)) = (self.unsettled.remove(&delivery), window.as_deref_mut()) else {
                 continue;
@@ -242,7 +251,7 @@ impl Client {
             match state {
                 Some((ACCEPTED, _)) => window.confirm(index),
                 Some((REJECTED, fields)) => window.refuse(index, SendError::refused(reason(field(fields, 0)))),
-                _ => window.refuse(index, SendError::refused("it does not take the message now")),
+                _ => window.refuse(index, SendError::refused("it gives the message back: is there a queue for it?")),
             }
         }
         if !is_settled {

@@ -25,6 +25,9 @@ const OF_AMQP: [u8; 4] = [0, 1, 0, 0];
 const SOURCE: u8 = 0x28;
 const TARGET: u8 = 0x29;
 
+/// The shortest time between signs of life.
+const BEAT_LEAST: Duration = Duration::from_secs(1);
+
 /// What a broker says of the connection, the session and the link.
 pub(super) struct Attached {
     pub(super) open: Vec<Value>,
@@ -44,7 +47,8 @@ pub(super) async fn attach<Io: AsyncRead + AsyncWrite>(
     write_open(&mut wire.out, settings, silence);
     let open = performative(wire, OPEN).await?;
     let remote_silence = field(&open, 4).uint().filter(|millis| *millis > 0);
-    let beat_every = remote_silence.map(|millis| Duration::from_millis(u64::from(millis)) / 2);
+    // Not oftener than is of use, whatever it wants.
+    let beat_every = remote_silence.map(|millis| (Duration::from_millis(u64::from(millis)) / 2).max(BEAT_LEAST));
     wire.agree(beat_every, Some(silence * 2));
     write_begin(&mut wire.out);
     let begin = performative(wire, BEGIN).await?;

@@ -6,10 +6,13 @@ use bytes::{Buf, BufMut, BytesMut};
 use store::Hidden;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use super::frame::{AMQP, SASL, write};
 use super::value::{Value, Writer, field};
 use crate::{Connection, Login, Message, Protocol, SendError, Settings};
+
+const ROUND: Duration = Duration::from_secs(15);
 
 fn settings() -> Settings {
     Settings {
@@ -19,8 +22,8 @@ fn settings() -> Settings {
         destination: "queue://a".to_owned(),
         login: None,
         attempt_max: Duration::from_secs(20),
-        round: Duration::from_secs(15),
         heart_beat: Duration::from_secs(10),
+        tasks: TaskTracker::new(),
     }
 }
 
@@ -156,7 +159,7 @@ async fn messages_wait_for_credit_and_are_confirmed_when_they_are_accepted() {
         fake.settle(2, 2, 0x24).await;
     };
     let messages = vec![message("a", "a1"), message("a", "a2"), message("b", "b1")];
-    let (sent, ()) = tokio::join!(connection.send(messages), broker);
+    let (sent, ()) = tokio::join!(connection.send(messages, ROUND), broker);
     assert_eq!((sent.confirmed, sent.failed.is_none()), (vec![true; 3], true));
     drop(connection);
     assert_eq!(fake.frame().await.1, 0x18);
@@ -188,14 +191,14 @@ async fn a_long_message_is_cut_into_frames_that_the_broker_takes_as_its_window_a
         assert!(text.windows(long.len()).any(|part| part == long.as_bytes()));
         fake.settle(0, 0, 0x24).await;
     };
-    let (sent, ()) = tokio::join!(connection.send(vec![message("a", &long)]), broker);
+    let (sent, ()) = tokio::join!(connection.send(vec![message("a", &long)], ROUND), broker);
     assert!(sent.failed.is_none() && sent.confirmed == [true], "{sent:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_rejected_or_released_is_named_and_the_connection_stays() {
     let (connection, mut fake) = connected(65_536, 100).await;
-    for (state, part) in [(0x25, "without a reason"), (0x26, "does not take the message now")] {
+    for (state, part) in [(0x25, "without a reason"), (0x26, "gives the message back")] {
         let broker = async {
             let seen = if state == 0x25 { 0 } else { 2 };
             fake.flow(seen, 100, seen, 10, false).await;
@@ -204,7 +207,7 @@ async fn a_message_that_is_rejected_or_released_is_named_and_the_connection_stay
             fake.settle(seen + 1, seen + 1, state).await;
             fake.settle(seen, seen, 0x24).await;
         };
-        let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1"), message("b", "2")]), broker);
+        let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1"), message("b", "2")], ROUND), broker);
         assert_eq!(sent.confirmed, [true, false]);
         let (index, error) = sent.failed.unwrap();
         assert!(index == 1 && error.to_string().contains(part), "{error}");
@@ -220,10 +223,11 @@ async fn credit_that_is_taken_back_is_given_up() {
     assert_eq!((code, field(&flow, 5), field(&flow, 6)), (0x13, &Value::Number(10), &Value::Number(0)));
     let broker = async {
         fake.flow(0, 100, 10, 1, false).await;
-        assert_eq!(field(&fake.frame().await.2, 1), &Value::Number(10));
-        fake.settle(10, 10, 0x24).await;
+        // Numbers of deliveries follow each other, whatever credit was given up.
+        assert_eq!(field(&fake.frame().await.2, 1), &Value::Number(0));
+        fake.settle(0, 0, 0x24).await;
     };
-    let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1")]), broker);
+    let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1")], ROUND), broker);
     assert!(sent.failed.is_none());
 }
 
@@ -240,7 +244,7 @@ async fn a_broker_that_gives_no_credit_or_never_settles_is_given_up() {
             }
         };
         let sent = tokio::select! {
-            sent = connection.send(vec![message("a", "1")]) => sent,
+            sent = connection.send(vec![message("a", "1")], ROUND) => sent,
             () = alive => unreachable!(),
         };
         assert!(matches!(sent.failed, Some((0, SendError::TimedOut(_)))), "{sent:?}");
@@ -362,4 +366,55 @@ async fn a_destination_that_a_broker_does_not_attach_is_refused() {
     };
     let (opened, ()) = tokio::join!(Connection::open(near, settings()), broker);
     assert!(opened.unwrap_err().to_string().ends_with("amqp:unauthorized-access"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_asks_without_an_end_and_reads_nothing_is_given_up_and_holds_no_memory() {
+    let (near, far) = duplex(64 << 10);
+    let mut fake = Fake { stream: far, buffer: BytesMut::new() };
+    let (connection, ()) = tokio::join!(Connection::open(near, settings()), fake.accept(65_536, 100));
+    let connection = connection.unwrap();
+    let mut echo = BytesMut::new();
+    let fields = |fields: &mut Writer<'_>| {
+        fields.uint(0);
+        (0..3).for_each(|_| fields.uint(100));
+        (0..5).for_each(|_| fields.null());
+        fields.bool(true);
+    };
+    write(&mut echo, AMQP, 0x13, 10, fields, b"");
+    let mut asked = 0_usize;
+    while tokio::time::timeout(Duration::from_secs(60), fake.stream.write_all(&echo)).await.is_ok_and(|it| it.is_ok()) {
+        asked += echo.len();
+        assert!(asked < 16 << 20, "the client reads on although nothing that it writes is taken");
+    }
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while connection.is_open() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn signs_of_life_do_not_come_oftener_than_is_of_use() {
+    let (near, far) = duplex(1 << 20);
+    let mut fake = Fake { stream: far, buffer: BytesMut::new() };
+    let broker = async {
+        fake.greet().await;
+        fake.send(0x10, 5, |fields| {
+            fields.string("broker");
+            (0..3).for_each(|_| fields.null());
+            fields.uint(1);
+        })
+        .await;
+        fake.frame().await;
+        let begun = Instant::now();
+        assert_eq!(&fake.bytes(8).await[..], b"\x00\x00\x00\x08\x02\x00\x00\x00");
+        assert!(begun.elapsed() >= Duration::from_millis(900));
+    };
+    tokio::select! {
+        _ = Connection::open(near, settings()) => unreachable!("it is not attached"),
+        () = broker => {}
+    }
 }

@@ -6,9 +6,12 @@ use bytes::BytesMut;
 use store::Hidden;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use super::{Decoder, Frame};
 use crate::{Connection, Login, Message, Protocol, SendError, Settings, Value};
+
+const ROUND: Duration = Duration::from_secs(15);
 
 fn settings() -> Settings {
     Settings {
@@ -18,8 +21,8 @@ fn settings() -> Settings {
         destination: "/queue/a".to_owned(),
         login: None,
         attempt_max: Duration::from_secs(20),
-        round: Duration::from_secs(15),
         heart_beat: Duration::from_secs(10),
+        tasks: TaskTracker::new(),
     }
 }
 
@@ -98,7 +101,7 @@ async fn messages_are_confirmed_by_receipts_and_those_of_one_key_wait_for_each_o
         fake.confirm(&second).await;
     };
     let messages = vec![message("a", "a1"), message("a", "a2"), message("b", "b1")];
-    let (sent, ()) = tokio::join!(connection.send(messages), broker);
+    let (sent, ()) = tokio::join!(connection.send(messages, ROUND), broker);
     assert_eq!((sent.confirmed, sent.failed.is_none()), (vec![true; 3], true));
     drop(connection);
     assert_eq!(fake.frame().await.command, "DISCONNECT");
@@ -112,7 +115,7 @@ async fn a_broker_that_never_answers_is_given_up() {
     assert_eq!(begun.elapsed(), Duration::from_secs(20));
     let (connection, _fake) = connected("0,0").await;
     let begun = Instant::now();
-    let sent = connection.send(vec![message("a", "1"), message("b", "2")]).await;
+    let sent = connection.send(vec![message("a", "1"), message("b", "2")], ROUND).await;
     assert!(matches!(sent.failed, Some((0, SendError::TimedOut(_)))), "{sent:?}");
     assert!(begun.elapsed() >= Duration::from_secs(20) && begun.elapsed() < Duration::from_secs(21));
     assert!(!connection.is_open());
@@ -152,7 +155,7 @@ async fn a_message_that_is_refused_is_named_and_others_stay_confirmed() {
         fake.send(Frame::new("ERROR").with("receipt-id", receipt).with("message", "too long")).await;
     };
     let (sent, ()) =
-        tokio::join!(connection.send(vec![message("a", "1"), message("b", "2"), message("b", "3")]), broker);
+        tokio::join!(connection.send(vec![message("a", "1"), message("b", "2"), message("b", "3")], ROUND), broker);
     assert_eq!(sent.confirmed, [true, false, false]);
     assert!(matches!(sent.failed, Some((1, SendError::Refused(why))) if why == "too long"));
     assert!(!connection.is_open());
@@ -168,11 +171,11 @@ async fn a_connection_that_ends_or_says_what_it_should_not_leaves_the_rest_uncon
             fake.stream.write_all(last).await.unwrap();
             drop(fake);
         };
-        let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1"), message("b", "2")]), broker);
+        let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1"), message("b", "2")], ROUND), broker);
         assert_eq!(sent.confirmed, [true, false], "{}", last.escape_ascii());
         assert_eq!(sent.failed.unwrap().0, 1);
         assert!(!connection.is_open());
-        let sent = connection.send(vec![message("a", "1")]).await;
+        let sent = connection.send(vec![message("a", "1")], ROUND).await;
         assert!(matches!(sent.failed, Some((0, SendError::Closed))));
     }
 }
@@ -193,4 +196,31 @@ async fn both_sides_show_that_they_are_there_and_a_broker_that_does_not_is_given
     fake.stream.read_to_end(&mut rest).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(45), "two beats of the broker did not come");
     assert!(!connection.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_more_is_sent_once_nobody_waits_for_it() {
+    let tasks = TaskTracker::new();
+    let (near, far) = duplex(1 << 20);
+    let mut fake = Fake { stream: far, decoder: Decoder::default() };
+    let accept = async {
+        fake.frame().await;
+        fake.send(Frame::new("CONNECTED").with("version", "1.2")).await;
+    };
+    let open = Connection::open(near, Settings { tasks: tasks.clone(), ..settings() });
+    let (connection, ()) = tokio::join!(open, accept);
+    let connection = connection.unwrap();
+    let sending = connection.send(vec![message("a", "1"), message("a", "2")], ROUND);
+    let first = tokio::select! {
+        _ = sending => unreachable!("nothing is confirmed"),
+        first = fake.frame() => first,
+    };
+    assert_eq!(first.body, b"1");
+    drop(connection);
+    tasks.close();
+    tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await.unwrap();
+    // The client is gone, so this confirms nothing.
+    let mut rest = Vec::new();
+    fake.stream.read_to_end(&mut rest).await.unwrap();
+    assert!(!rest.windows(4).any(|part| part == b"SEND"), "{}", rest.escape_ascii());
 }

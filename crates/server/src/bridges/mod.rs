@@ -18,6 +18,8 @@ use heads::ResourcePath;
 use library::Library;
 use store::{Hidden, UnixMillis};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::config::{BridgeConfig, Config};
 use crate::delivery::{self, Deliveries, Failure, Kind, Named, Pacing, ROUND, Receiver, Sent};
@@ -37,6 +39,9 @@ static KIND: Kind = Kind {
     row_prefix: "bridge/",
     metrics: telemetry::OF_BRIDGES,
 };
+
+/// Most characters of a failure.
+const WHY_CHARS_MAX: usize = 300;
 
 /// One bridge.
 struct Bridge {
@@ -60,8 +65,8 @@ pub(crate) fn open(config: &Config, library: Library, pacing: Pacing) -> Result<
             destination: bridge.destination(&address).to_owned(),
             login: bridge.login().map_err(why)?,
             attempt_max: pacing.attempt_max,
-            round: ROUND,
             heart_beat: dialling::HEART_BEAT,
+            tasks: TaskTracker::new(),
         };
         let path = ResourcePath::parse(&bridge.path).map_err(|error| why(error.to_string()))?;
         let dialling = Dialling::new(address, networks.clone(), bridge.ca_file.as_deref()).map_err(why)?;
@@ -90,6 +95,15 @@ impl Receiver for Bridge {
     fn test(&self, _: String, _: UnixMillis) -> BoxFuture<'_, Result<(), Failure>> {
         async { self.connect().await.map(drop).map_err(|error| self.failure(&error)) }.boxed()
     }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        async {
+            self.connection.lock().await.take();
+            self.settings.tasks.close();
+            self.settings.tasks.wait().await;
+        }
+        .boxed()
+    }
 }
 
 impl Bridge {
@@ -103,6 +117,7 @@ impl Bridge {
     }
 
     async fn send_all(&self, events: Vec<&Event>) -> Sent {
+        let begun = Instant::now();
         let mut kept = self.connection.lock().await;
         let connection = match kept.take().filter(Connection::is_open) {
             Some(connection) => connection,
@@ -119,7 +134,8 @@ impl Bridge {
             messages.extend(form::messages(event, &self.site));
             owners.resize(messages.len(), index);
         }
-        let sent = connection.send(messages).await;
+        // What connecting took is not added to what the lease allows.
+        let sent = connection.send(messages, ROUND.saturating_sub(begun.elapsed())).await;
         if connection.is_open() {
             *kept = Some(connection);
         }
@@ -135,14 +151,16 @@ impl Bridge {
         Sent { accepted: accepted.collect(), failed }
     }
 
-    /// A failure in words. A broker may repeat what it was sent.
+    /// A failure in words, as many as are of use. A broker may repeat what it was sent.
     fn failure(&self, error: &SendError) -> Failure {
         let why = error.to_string();
         let password = self.settings.login.as_ref().map(|Login { password, .. }| Hidden::reveal(password));
-        Failure::passing(match password.filter(|password| !password.is_empty()) {
+        let why = match password.filter(|password| !password.is_empty()) {
             Some(password) => why.replace(password, "(hidden)"),
             None => why,
-        })
+        };
+        // Only now: a part of the password would not be found.
+        Failure::passing(why.chars().take(WHY_CHARS_MAX).collect())
     }
 }
 

@@ -275,8 +275,9 @@ impl Following {
         gauge!(metrics.lag, metrics.label => self.named.name.clone()).set(lag.as_secs_f64());
     }
 
-    /// Lets another server deliver at once.
+    /// Lets another server deliver at once, as soon as nothing of this one is on its way.
     async fn release(&self) {
+        self.named.receiver.stop().await;
         if self.deliveries.check().is_err() || !self.deliveries.library.store().capabilities().is_shared {
             return;
         }

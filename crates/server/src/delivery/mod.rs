@@ -19,6 +19,7 @@ use std::time::Duration;
 use ::feed::{Cursor, Event, Subject};
 use door_http::Reason;
 use door_ldp::Site;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use heads::guarded::Known;
 use heads::{ObjectsError, ResourcePath};
@@ -94,6 +95,11 @@ pub(crate) trait Receiver: Send + Sync {
 
     /// Finds out whether the receiver takes messages from this server.
     fn test(&self, id: String, now: UnixMillis) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// Completes when nothing is on its way any more of a [`Receiver::send`] that was dropped.
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
 }
 
 /// What came of some events.
