@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ::broker::stomp::{Decoder, Frame};
@@ -9,8 +10,8 @@ use parking_lot::Mutex as Lock;
 use serde_json::Value;
 use store::SystemClock;
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
@@ -23,12 +24,14 @@ use crate::delivery::{Delivering, Schedule};
 
 const PASSWORD: &str = "correct-horse";
 
-/// What a broker answers to a frame; `None`: nothing, and it closes the connection.
+/// What a broker answers to a frame: nothing if the frame is empty; `None`: it closes the connection.
 type Judge = dyn Fn(&Frame) -> Option<Frame> + Send + Sync;
 
 /// A broker of STOMP on loopback.
 struct Fake {
     got: Arc<Lock<Vec<Frame>>>,
+    /// Connections that are open.
+    open: Arc<AtomicUsize>,
     url: String,
     _task: AbortOnDropHandle<()>,
 }
@@ -48,23 +51,32 @@ async fn fake(judge: impl Fn(&Frame) -> Option<Frame> + Send + Sync + 'static) -
 fn listening(listener: TcpListener, judge: Arc<Judge>) -> Fake {
     let got = Arc::<Lock<Vec<Frame>>>::default();
     let url = format!("stomp://{}", listener.local_addr().unwrap());
-    let frames = got.clone();
+    let (frames, open) = (got.clone(), Arc::<AtomicUsize>::default());
+    let counted = open.clone();
     let task = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(answer(stream, judge.clone(), frames.clone()));
+            let (judge, frames, counted) = (judge.clone(), frames.clone(), counted.clone());
+            counted.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                answer(stream, judge, frames).await;
+                counted.fetch_sub(1, Ordering::SeqCst);
+            });
         }
     });
-    Fake { got, url, _task: AbortOnDropHandle::new(task) }
+    Fake { got, open, url, _task: AbortOnDropHandle::new(task) }
 }
 
-async fn answer(mut stream: TcpStream, judge: Arc<Judge>, got: Arc<Lock<Vec<Frame>>>) {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, judge: Arc<Judge>, got: Arc<Lock<Vec<Frame>>>) {
     let mut decoder = Decoder::default();
     while stream.read_buf(decoder.buffer()).await.is_ok_and(|count| count > 0) {
         while let Some(frame) = decoder.next().unwrap() {
             let answer = judge(&frame);
             got.lock().push(frame);
             let Some(answer) = answer else { return };
+            if answer == Frame::default() {
+                continue;
+            }
             let mut out = BytesMut::new();
             answer.write(&mut out);
             if stream.write_all(&out).await.is_err() {
@@ -313,6 +325,67 @@ async fn a_test_logs_in_and_sends_nothing_and_an_address_that_is_not_allowed_is_
     let tested = tests(elsewhere).await;
     assert_eq!(tested["accepted"], false);
     assert!(tested["detail"].as_str().unwrap().contains("feed.bridges_networks"), "{tested}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_the_connection_before_it_gives_the_bridge_back() {
+    let fake = fake(|frame| match frame.command.as_str() {
+        "SEND" => Some(Frame::default()),
+        _ => willing(frame),
+    })
+    .await;
+    let mut server = server(bridge(&fake.url)).await;
+    let pacing = Pacing { attempt_max: Duration::from_secs(3_600), ..quick() };
+    server.bridges = open(&server.config, server.app.library().clone(), pacing).unwrap();
+    let stopping = CancellationToken::new();
+    let delivering = server.bridges.start(&stopping);
+    server.until(|listed| listed["state"] != "new").await;
+    server.put("a").await;
+    fake.until(1).await;
+    stopping.cancel();
+    delivering.ended(Duration::from_secs(60)).await;
+    let begun = Instant::now();
+    while fake.open.load(Ordering::SeqCst) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "a message may still be on its way");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broker_within_tls_is_trusted_by_the_file_of_the_operator_and_not_without_it() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, made.cert.pem()).unwrap();
+    let key = rustls_pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("stomp+ssl://localhost:{}", listener.local_addr().unwrap().port());
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+    let _task = AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            if let Ok(stream) = acceptor.accept(stream).await {
+                tokio::spawn(answer(stream, Arc::new(willing), Arc::default()));
+            }
+        }
+    }));
+    let tested = async |ca_file: Option<&std::path::Path>| {
+        let bridge = BridgeConfig { ca_file: ca_file.map(Into::into), ..bridge(&url) };
+        let mut config = config(vec![bridge]);
+        config.feed.bridges_networks.push("::1".to_owned());
+        let server = server_at(tempfile::tempdir().unwrap(), config).await;
+        server.ask(Via::AdminSocket, Method::POST, "/admin/bridges/fedora/test").await.1
+    };
+    assert_eq!(tested(Some(&file)).await["accepted"], true);
+    let refused = tested(None).await;
+    assert_eq!(refused["accepted"], false);
+    assert!(refused["detail"].as_str().unwrap().contains("certificate"), "{refused}");
 }
 
 #[test]

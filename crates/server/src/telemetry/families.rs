@@ -186,7 +186,12 @@ const FAMILIES: &[Family] = &[
     family(SEARCH_REBUILDING, Gauge, One, "1 while this server makes the search index anew"),
     family(SEARCH_RESOURCES, Gauge, One, "About how many resources are in the search index that this server writes"),
     family(WEBHOOK_MESSAGES, Counter, Scraped, "Messages that this server has sent to a webhook, by outcome"),
-    family(BRIDGE_MESSAGES, Counter, Scraped, "Events that this server has sent over a bridge to a broker, by outcome"),
+    family(
+        BRIDGE_MESSAGES,
+        Counter,
+        Scraped,
+        "Events that a broker has confirmed, and attempts that failed, by outcome",
+    ),
 ];
 
 /// The metrics of receivers of one kind.
