@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -153,7 +154,11 @@ fn kill(folder: &Path) -> Vec<String> {
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
         if line.contains(folder) && line.contains("CassandraDaemon") {
-            found = line.trim_end_matches('\0').split('\0').map(str::to_owned).collect();
+            let words: Vec<_> = line.trim_end_matches('\0').split('\0').map(str::to_owned).collect();
+            // The shell that watches the node has its command line too.
+            if words[0].ends_with("java") {
+                found = words;
+            }
             let killed = Command::new("kill").arg("-KILL").arg(process.file_name()).status();
             assert!(killed.unwrap().success());
         }
@@ -193,7 +198,7 @@ async fn a_node_starts_with_a_file_that_was_changed(folder: &Path) {
     std::fs::write(&file, edited(&lines, &edits).unwrap()).unwrap();
     let log = std::fs::File::create(folder.join("changed.log")).unwrap();
     let mut start = Command::new(&command[0]);
-    start.args(&command[1..]).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    start.args(&command[1..]).process_group(0).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     let mut started = Started(start.spawn().unwrap());
     let deadline = Instant::now() + Duration::from_secs(300);
     let settings = loop {

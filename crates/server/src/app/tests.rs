@@ -1,6 +1,7 @@
 //! An application as a whole, without listeners.
 
 #![allow(clippy::unwrap_used)]
+
 use std::time::Duration;
 
 use axum::Router;
