@@ -33,7 +33,7 @@ pub(crate) trait Decode: Default + Send {
     fn buffer(&mut self) -> &mut BytesMut;
 
     /// The next frame that is complete.
-    fn next(&mut self) -> Result<Option<Self::Frame>, SendError>;
+    fn next_frame(&mut self) -> Result<Option<Self::Frame>, SendError>;
 }
 
 /// A connection, as bytes.
@@ -92,7 +92,7 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
     /// Reads, writes or waits until something has happened. Returns a frame if one is complete. It
     /// may be dropped at any point.
     pub(crate) async fn progress(&mut self) -> Result<Option<D::Frame>, SendError> {
-        if let Some(frame) = self.decoder.next()? {
+        if let Some(frame) = self.decoder.next_frame()? {
             return Ok(Some(frame));
         }
         let has_out = !self.out.is_empty() || self.needs_flush;
@@ -121,7 +121,7 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
             () = sleep_until(self.stalled + STALL_MAX), if has_out => return Err(SendError::Stalled(STALL_MAX)),
             () = sleep_until(self.heard + self.silence_max) => return Err(SendError::Silent(self.silence_max)),
         }
-        self.decoder.next()
+        self.decoder.next_frame()
     }
 
     /// Writes what is left, and closes this side.

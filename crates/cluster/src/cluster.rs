@@ -205,13 +205,18 @@ impl Cluster {
         self.all_at_once(Node::stop)
     }
 
-    /// Applies an operation to all running nodes. Returns the first error when all are done.
+    /// Ends all running nodes. Returns the first error when all are done.
     fn all_at_once(&self, act: fn(&Node) -> Result<()>) -> Result<()> {
         let running = self.nodes.iter().filter(|node| node.status().pid.is_some());
         std::thread::scope(|scope| {
             let acting: Vec<_> = running.map(|node| scope.spawn(move || act(node))).collect();
-            let mut done = acting.into_iter().map(|acting| acting.join());
-            done.try_for_each(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            let done = acting.into_iter().map(|acting| acting.join());
+            let mut done = done.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            done.try_for_each(|done| match done {
+                // It has ended by itself meanwhile, as it should.
+                Err(ClusterError::NotRunning { .. }) => Ok(()),
+                done => done,
+            })
         })
     }
 

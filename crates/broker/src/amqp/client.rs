@@ -50,8 +50,8 @@ impl Decode for Decoder {
         self.buffer()
     }
 
-    fn next(&mut self) -> Result<Option<Frame>, SendError> {
-        Ok(self.next()?)
+    fn next_frame(&mut self) -> Result<Option<Frame>, SendError> {
+        Ok(self.next_frame()?)
     }
 }
 

@@ -57,13 +57,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Where the next bytes are added. After each time call [`Decoder::next`] until it has no frame.
+    /// Where the next bytes are added. After each time call [`Decoder::next_frame`] until it has no frame.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
     /// The next frame that is complete. After an error the bytes that follow mean nothing.
-    pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some((head, _)) = self.buffer.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         // As a size it would be a gigabyte.
         if let [b'A', b'M', b'Q', b'P', protocol @ ..] = *head {
@@ -133,7 +133,7 @@ mod tests {
         for piece in bytes.chunks(size) {
             decoder.buffer().put_slice(piece);
             loop {
-                match decoder.next() {
+                match decoder.next_frame() {
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
                     Err(error) => return (frames, Some(error)),

@@ -136,13 +136,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Where the next bytes are added. After each time call [`Decoder::next`] until it has no frame.
+    /// Where the next bytes are added. After each time call [`Decoder::next_frame`] until it has no frame.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
     /// The next frame that is complete. After an error the bytes that follow mean nothing.
-    pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         if self.begun.is_none() {
             self.skip_ends_of_lines();
             let Some((end, next)) = self.end_of_head()? else { return Ok(None) };
@@ -257,7 +257,7 @@ mod tests {
         for piece in bytes.chunks(size) {
             decoder.buffer().put_slice(piece);
             loop {
-                match decoder.next() {
+                match decoder.next_frame() {
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
                     Err(error) => return (frames, Some(error)),

@@ -40,7 +40,7 @@ struct Fake {
 impl Fake {
     async fn frame(&mut self) -> Frame {
         loop {
-            if let Some(frame) = self.decoder.next().unwrap() {
+            if let Some(frame) = self.decoder.next_frame().unwrap() {
                 return frame;
             }
             assert_ne!(self.stream.read_buf(self.decoder.buffer()).await.unwrap(), 0, "the client is gone");

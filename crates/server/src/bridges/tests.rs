@@ -70,7 +70,7 @@ fn listening(listener: TcpListener, judge: Arc<Judge>) -> Fake {
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, judge: Arc<Judge>, got: Arc<Lock<Vec<Frame>>>) {
     let mut decoder = Decoder::default();
     while stream.read_buf(decoder.buffer()).await.is_ok_and(|count| count > 0) {
-        while let Some(frame) = decoder.next().unwrap() {
+        while let Some(frame) = decoder.next_frame().unwrap() {
             let answer = judge(&frame);
             got.lock().push(frame);
             let Some(answer) = answer else { return };
