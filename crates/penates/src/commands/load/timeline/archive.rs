@@ -20,6 +20,8 @@ use super::changes::{Changes, changes};
 pub struct Archive {
     /// Where its objects are, containers before what is in them.
     objects: Vec<Place>,
+    /// How many versions each had when it was checked.
+    counts: Vec<usize>,
     /// The numbers of the objects of resources, by their paths.
     pub(super) places: HashMap<String, usize>,
     /// The versions of all objects, in the order of their times.
@@ -77,11 +79,12 @@ impl Archive {
         // A container of which the first versions were not kept must still be there before its contents.
         for n in (0..found.len()).rev() {
             let Found { above, times, .. } = &found[n];
-            let above = above.as_ref().and_then(|above| places.get(above));
+            let above = above.as_deref().and_then(|above| nearest(&places, above));
             if let (Some(above), Some(first)) = (above, times.first().copied()) {
-                found[*above].begin_before(first);
+                found[above].begin_before(first);
             }
         }
+        let counts = found.iter().map(|found| found.times.len()).collect();
         let mut order = Vec::new();
         for (object, Found { times, .. }) in found.iter().enumerate() {
             let moment = |(version, created): (usize, &u64)| Moment { created: *created, object, version };
@@ -89,7 +92,7 @@ impl Archive {
         }
         order.sort_unstable();
         let objects = found.into_iter().map(|found| found.place).collect();
-        Ok(Self { objects, places, order, opened: Opened::default() })
+        Ok(Self { objects, counts, places, order, opened: Opened::default() })
     }
 
     /// The time of the first version, or now if that is in the future.
@@ -116,6 +119,13 @@ impl Archive {
         }
     }
 
+    /// Those versions of an object that were checked. A program that goes on may have added others.
+    fn checked(&self, object: usize, mut versions: Vec<ArchivedVersion>) -> anyhow::Result<Vec<ArchivedVersion>> {
+        ensure!(versions.len() >= self.counts[object], "it has changed since it was checked");
+        versions.truncate(self.counts[object]);
+        Ok(versions)
+    }
+
     /// How many versions it has.
     pub fn versions(&self) -> u64 {
         self.order.len() as u64
@@ -134,6 +144,19 @@ impl Found {
                 self.times.insert(0, time);
             }
             _ => *begin = time,
+        }
+    }
+}
+
+/// The object of a container, or of the nearest one above it that has one: the containers between them
+/// are made with what is in them.
+fn nearest(places: &HashMap<String, usize>, mut path: &str) -> Option<usize> {
+    loop {
+        match (places.get(path), path.rsplit_once('/')) {
+            (Some(object), _) => return Some(*object),
+            (None, Some((above, _))) => path = above,
+            (None, None) if path.is_empty() => return None,
+            (None, None) => path = "",
         }
     }
 }
@@ -172,6 +195,7 @@ impl Loading {
                     versions.extend_from_within(..1);
                     versions.rotate_right(1);
                 }
+                let versions = archive.checked(object, versions)?;
                 let changes = changes(&versions);
                 let changes = Changes { algorithm, versions, changes, is_of_fedora: true };
                 return Ok(Self { object, what: What::Resource(changes) });
@@ -181,7 +205,7 @@ impl Loading {
         if let Some(volume) = Volume::of(&opened)? {
             return Ok(Self { object, what: What::Volume(volume) });
         }
-        let versions = ArchivedVersion::all(&opened)?;
+        let versions = archive.checked(object, ArchivedVersion::all(&opened)?)?;
         let changes = changes(&versions);
         let changes = Changes { algorithm: opened.algorithm(), versions, changes, is_of_fedora: false };
         Ok(Self { object, what: What::Resource(changes) })
@@ -193,5 +217,68 @@ impl Loading {
             What::Volume(volume) => format!("{VOLUMES}/{}", volume.id()),
             What::Resource(changes) => changes.path().to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::process::Command;
+
+    use super::*;
+
+    /// An object that was found at some times.
+    fn found(name: &str, times: &[u64]) -> Found {
+        let above = (!name.is_empty()).then(|| name.rsplit_once('/').map_or("", |(above, _)| above).to_owned());
+        let place = Place::Fedora { folder: Path::new("object").into(), path: name.to_owned(), is_early: false };
+        let depth = name.split('/').filter(|name| !name.is_empty()).count();
+        Found { name: name.to_owned(), above, depth, place, times: times.to_vec() }
+    }
+
+    fn order(archive: &Archive) -> Vec<(u64, String)> {
+        archive.order.iter().map(|moment| (moment.created, archive.path(moment.object, None))).collect()
+    }
+
+    #[test]
+    fn a_container_begins_before_what_is_in_it_also_below_containers_that_have_no_object() {
+        let archive = Archive::of(vec![
+            found("", &[1_000]),
+            found("gh", &[9_000]),
+            found("gh/ost/deep", &[5_000]),
+            found("else/where", &[500]),
+        ]);
+        let expected =
+            [(500, ""), (500, "else/where"), (1_000, ""), (5_000, "gh"), (5_000, "gh/ost/deep"), (9_000, "gh")];
+        assert_eq!(order(&archive.unwrap()), expected.map(|(time, path)| (time, path.to_owned())));
+    }
+
+    #[test]
+    fn an_object_with_other_versions_than_when_it_was_checked_is_not_mixed_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fedora/roots/on-request.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--gzip", "--file"]).arg(recorded).arg("--directory").arg(folder.path());
+        assert!(tar.status().unwrap().success());
+        let mut gone = None;
+        let each = preservation::ocfl::each_object(folder.path(), &mut |place| {
+            let is_gone = Object::open_with_mutable_head(place)?.id() == "info:fedora/gone";
+            gone = gone.take().or(is_gone.then(|| Arc::<Path>::from(place)));
+            Ok(())
+        });
+        each.unwrap();
+        let gone = gone.unwrap();
+        let checked = |times: &[u64]| {
+            let place = Place::Fedora { folder: gone.clone(), path: "gone".to_owned(), is_early: false };
+            Archive::of(vec![Found { place, ..found("gone", times) }]).unwrap()
+        };
+        let versions = |archive: &Archive| match Loading::open(archive, 0).map(|loading| loading.what) {
+            Ok(What::Resource(changes)) => Ok(changes.versions.len()),
+            Ok(What::Volume(_)) => panic!("it is no volume"),
+            Err(error) => Err(error.to_string()),
+        };
+        assert_eq!(versions(&checked(&[1, 2])), Ok(2));
+        // Fedora has added one, or has removed one.
+        assert_eq!(versions(&checked(&[1])), Ok(1));
+        assert_eq!(versions(&checked(&[1, 2, 3])), Err("it has changed since it was checked".to_owned()));
     }
 }
