@@ -35,10 +35,28 @@ pub struct LoadMark {
     pub is_finished: bool,
 }
 
+/// Why no load begins.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadMarkError {
+    /// Another load has not finished.
+    #[error("a load of {0} into it has not finished: repeat that first, or delete the folder to abandon it")]
+    Unfinished(String),
+    /// The mark is not readable, or was not written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 impl LoadMark {
     /// The mark for a load into a folder; `None` if the store there may have been used otherwise.
-    pub fn begin(folder: &Path, source: &str) -> io::Result<Option<Self>> {
+    /// `source` is the address of what is loaded, the same for each load of it.
+    ///
+    /// # Errors
+    /// [`LoadMarkError::Unfinished`] if another source was loaded in part only: its mark would be lost.
+    pub fn begin(folder: &Path, source: &str) -> Result<Option<Self>, LoadMarkError> {
         let known = match Self::find(folder)? {
+            Some(mark) if !mark.is_finished && mark.source != source => {
+                return Err(LoadMarkError::Unfinished(mark.source));
+            }
             Some(mark) => mark,
             None if local::is_vacant(folder) => Self {
                 kind: KIND.to_owned(),
@@ -60,7 +78,7 @@ impl LoadMark {
         self.newest
     }
 
-    /// Marks the load as finished. `newest` is the time of its last change.
+    /// Marks the load as finished. `newest` is a time that no change of it is after.
     pub fn finish(self, folder: &Path, newest: UnixMillis) -> io::Result<()> {
         Self { newest: self.newest.max(newest), is_finished: true, ..self }.write(folder)
     }
@@ -94,5 +112,24 @@ impl LoadMark {
         file.sync_all()?;
         fs::rename(folder.join(PART), folder.join(NAME))?;
         File::open(folder)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_unfinished_load_is_finished_by_a_load_of_the_same_source_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |source: &str| LoadMark::begin(folder.path(), source);
+        begin("/one").unwrap().unwrap();
+        let refused = begin("/other").unwrap_err();
+        assert!(matches!(&refused, LoadMarkError::Unfinished(source) if source == "/one"), "{refused}");
+        assert_eq!(LoadMark::find(folder.path()).unwrap().unwrap().source, "/one");
+        begin("/one").unwrap().unwrap().finish(folder.path(), UnixMillis(7)).unwrap();
+        // The times of the store that the first one left bind the other.
+        assert_eq!(begin("/other").unwrap().unwrap().newest(), UnixMillis(7));
     }
 }

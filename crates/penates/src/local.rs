@@ -33,29 +33,41 @@ pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 /// data.
 pub async fn open_store(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
     let store = open_store_of_loads(settings).await?;
-    let StoreLocation::Folder(folder) = settings.place() else { return Ok(store) };
-    let location = || folder.display().to_string();
-    let failed = |error: io::Error| StoreError::Unreadable { location: location(), detail: error.to_string() };
-    match LoadMark::find(folder).map_err(failed)? {
-        Some(mark) if mark.is_finished => LoadMark::remove(folder).map_err(failed)?,
-        Some(mark) => {
+    match finished_load(settings) {
+        Ok(None) => {}
+        Ok(Some(folder)) => LoadMark::remove(folder).map_err(|error| unreadable_mark(folder, &error))?,
+        Err(error) => {
             store.close().await?;
-            let source = mark.source;
-            let detail = format!(
-                "it is an unfinished load of {source}; `penates load {source} --store {}` continues it, or delete the folder to \
-                 abandon it",
-                location()
-            );
-            return Err(StoreError::Unreadable { location: location(), detail });
+            return Err(error);
         }
-        None => {}
     }
     Ok(store)
 }
 
+/// The folder with the mark of a finished load, if there is one. An unfinished one is refused.
+fn finished_load(settings: &Settings) -> StoreResult<Option<&Path>> {
+    let StoreLocation::Folder(folder) = settings.place() else { return Ok(None) };
+    match LoadMark::find(folder).map_err(|error| unreadable_mark(folder, &error))? {
+        None => Ok(None),
+        Some(mark) if mark.is_finished => Ok(Some(folder)),
+        Some(mark) => {
+            let (source, location) = (mark.source, folder.display().to_string());
+            let detail = format!(
+                "it is an unfinished load of {source}; `penates load {source} --store {location}` continues it, or delete the \
+                 folder to abandon it"
+            );
+            Err(StoreError::Unreadable { location, detail })
+        }
+    }
+}
+
+fn unreadable_mark(folder: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unreadable { location: folder.display().to_string(), detail: error.to_string() }
+}
+
 /// The same for a load, which leaves a mark there.
 pub async fn open_store_of_loads(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
-    let store = open_ungated(settings).await?;
+    let store = open_engine(settings).await?;
     if let Some(origin) = copying::unfinished(store.as_ref()).await? {
         store.close().await?;
         return Err(unfinished_copy(settings, &origin));
@@ -94,8 +106,18 @@ async fn keep_looking(gate: Weak<ReadOnlyGate>) {
     }
 }
 
-/// Opens the configured store for a copy, which may write where others may not.
+/// Opens the configured store for a copy or a backup, which may write where others may not. A copy of
+/// an unfinished load would look like a whole store.
 pub async fn open_ungated(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
+    let store = open_engine(settings).await?;
+    if let Err(error) = finished_load(settings) {
+        store.close().await?;
+        return Err(error);
+    }
+    Ok(store)
+}
+
+async fn open_engine(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
     let engine: Arc<dyn Store> = match settings.place() {
         StoreLocation::Folder(folder) => open_folder(folder, settings).await?,
         StoreLocation::Cluster(address) => {

@@ -13,10 +13,10 @@ mod volumes;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use preservation::ocfl::is_root;
-use store::ManualClock;
+use store::{Clock, ManualClock};
 
 use crate::cli::ReachArgs;
 use crate::exit::CliError;
@@ -135,12 +135,13 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
         return if report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) };
     }
     let clock = Arc::new(ManualClock::new(archive.begin()));
-    let shown = source.display().to_string();
-    let (reached, mark) = Reached::open_for_load(&args.reach, &shown, clock.clone()).await?;
-    let clock = mark.as_ref().map(|(mark, _)| (clock, mark.newest()));
+    // The same for each load of it, from whatever folder.
+    let place = source.canonicalize().with_context(|| source.display().to_string())?.display().to_string();
+    let (reached, mark) = Reached::open_for_load(&args.reach, &place, clock.clone()).await?;
+    let shown = mark.as_ref().map(|(mark, _)| (clock.clone(), mark.newest()));
     let loaded = async {
         let loader = loader(args, &reached).await?;
-        let Loaded { counts, failed } = timeline::load(archive, &loader, clock, &report).await?;
+        let Loaded { counts, failed } = timeline::load(archive, &loader, shown, &report).await?;
         let mut lines = Vec::new();
         if let Root::Fedora(root) = &root {
             let verified = timeline::verify(archive, &loader, &failed, &report).await?;
@@ -153,7 +154,8 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     reached.close().await?;
     let (counts, mut lines) = loaded?;
     if let Some((mark, folder)) = mark {
-        mark.finish(&folder, archive.end())?;
+        // No change has a time that the clock did not show.
+        mark.finish(&folder, archive.end().max(clock.now()))?;
     }
     lines.extend(report.finish()?);
     told(&counts, lines)?;
