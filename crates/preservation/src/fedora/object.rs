@@ -6,7 +6,7 @@ use std::rc::Rc;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::header::{HEADER_BYTES_MAX, Header, Kind};
-use super::{HEADERS, REPOSITORY, path_of};
+use super::{HEADERS, REPOSITORY, ROOT, path_of};
 use crate::about::About;
 use crate::archived::{ArchivedState, ArchivedVersion};
 use crate::bagit::text::Algorithm;
@@ -86,11 +86,12 @@ impl FedoraObject {
         let mut reader = Reader { object, known: HashMap::new() };
         let mut resources: BTreeMap<String, FedoraResource> = BTreeMap::new();
         let mut seen: HashMap<String, (Vec<u8>, Option<Vec<u8>>)> = HashMap::new();
-        let mut newest = None;
+        let (mut newest, mut is_group) = (None, false);
         for version in object.versions() {
             let files = object.files(version);
             let headers = reader.headers(version, &files)?;
             for (path, (digest, header)) in &headers.resources {
+                is_group |= header.archival_group && header.id == object.id() && header.id != ROOT;
                 let description = headers.descriptions.get(path);
                 let digests = (digest.clone(), description.map(|(digest, _)| digest.clone()));
                 if seen.insert(path.clone(), digests.clone()) == Some(digests) {
@@ -111,10 +112,14 @@ impl FedoraObject {
             newest = Some((files, headers));
         }
         let Some((files, headers)) = newest else { return Ok(Self::default()) };
-        let group = headers.resources.iter().find(|(_, (_, header))| header.archival_group);
+        let own = path_of(object.id());
+        let other = resources.keys().find(|path| !is_group && Some(path.as_str()) != own);
+        if let Some(other) = other {
+            return Err(reader.wrong(format!("it is no Archival Group, and has /{other}, which is another resource")));
+        }
         Ok(Self {
             resources: resources.into_values().collect(),
-            group: group.map(|(path, _)| path.clone()),
+            group: own.filter(|_| is_group).map(str::to_owned),
             acls: reader.acls(&headers, &files)?,
         })
     }

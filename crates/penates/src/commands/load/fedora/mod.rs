@@ -94,6 +94,7 @@ impl Checking {
         })
         .with_context(|| folder.display().to_string())?;
         bar.finish_and_clear();
+        self.leave_out_doubles();
         self.note_containers();
         let archive = Archive::of(self.found)?;
         Ok(FedoraRoot { folder, archive, inventories: self.inventories })
@@ -122,13 +123,15 @@ impl Checking {
             match self.resource(folder, resource) {
                 Ok(Some(one)) => found.push(one),
                 Ok(None) => {}
-                Err(error) => notes.push((resource.path.clone(), error)),
+                Err(LeftOut::Name(why)) => notes.push((What::Name, resource.path.clone(), why)),
+                Err(LeftOut::Damaged(error)) => {
+                    notes.push((What::Damaged, resource.path.clone(), crate::exit::told(error.as_ref())));
+                }
             }
         }
-        for (path, error) in notes {
-            let why = crate::exit::told(error.as_ref());
+        for (what, path, why) in notes {
             eprintln!("/{path}: {why}");
-            self.report.resource(What::Name, &path, &why);
+            self.report.resource(what, &path, &why);
         }
         if object.has_mutable_head() {
             let path = resources.first().map_or("", |first| &first.path);
@@ -148,7 +151,7 @@ impl Checking {
     }
 
     /// Checks a resource.
-    fn resource(&self, folder: &Arc<Path>, resource: &FedoraResource) -> anyhow::Result<Option<Found>> {
+    fn resource(&self, folder: &Arc<Path>, resource: &FedoraResource) -> Result<Option<Found>, LeftOut> {
         let FedoraResource { path, above, versions, is_deleted, people } = resource;
         if versions.is_empty() {
             if *is_deleted {
@@ -156,12 +159,13 @@ impl Checking {
             }
             return Ok(None);
         }
-        let names = ResourcePath::parse(path)?;
+        let names = ResourcePath::parse(path).map_err(|error| LeftOut::Name(error.to_string()))?;
         let is_of_server = names.names().next() == Some(VOLUMES) || names.names().any(|name| name.starts_with("fcr:"));
         if is_of_server {
-            return Err(anyhow!("a path below `{VOLUMES}`, or with `fcr:`, is the server's own"));
+            return Err(LeftOut::Name(format!("a path below `{VOLUMES}`, or with `fcr:`, is the server's own")));
         }
-        let times = times(path, versions.iter().map(|version| version.created.as_str()))?;
+        let times = times(path, versions.iter().map(|version| version.created.as_str()));
+        let times = times.map_err(anyhow::Error::from)?;
         let left_out = check_statements(versions)?;
         if left_out > 0 {
             let why = "statements that the server makes itself are left out";
@@ -174,6 +178,22 @@ impl Checking {
         let place = Place::Fedora { folder: folder.clone(), path: path.clone(), is_early: false };
         let depth = names.names().count();
         Ok(Some(Found { name: path.clone(), above: above.clone(), depth, place, times }))
+    }
+
+    /// Reports resources that several objects have, and leaves them out: nothing says which is right.
+    fn leave_out_doubles(&mut self) {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for found in &self.found {
+            *counts.entry(found.name.clone()).or_default() += 1;
+        }
+        let all = std::mem::take(&mut self.found).into_iter();
+        let (doubles, found): (Vec<Found>, Vec<Found>) = all.partition(|found| counts[&found.name] > 1);
+        self.found = found;
+        for Found { name, place, .. } in doubles {
+            if let Place::Fedora { folder, .. } = place {
+                self.wrong(What::Damaged, &folder, &anyhow!("another object has /{name} too"));
+            }
+        }
     }
 
     /// Reports containers that have to be made for what is in them.
@@ -189,6 +209,17 @@ impl Checking {
             self.report.resource(What::Container, path, "there is no such resource, or it is left out");
         }
     }
+}
+
+/// Why a resource is left out.
+#[derive(Debug, thiserror::Error)]
+enum LeftOut {
+    /// Penates cannot have its name.
+    #[error("{0}")]
+    Name(String),
+    /// A time or the statements of a version make no sense.
+    #[error(transparent)]
+    Damaged(#[from] anyhow::Error),
 }
 
 /// Checks the statements of all versions. Returns how many the server makes itself.
