@@ -255,12 +255,23 @@ impl Loader {
     }
 
     /// Whether a resource is there, and not deleted.
-    pub async fn is_there(&self, about: &About) -> anyhow::Result<bool> {
+    pub async fn is_there(&self, path: &str) -> anyhow::Result<bool> {
         let request = Request::builder().method(Method::OPTIONS);
-        match self.client.ask(&self.base.address(&about.path), request, client::empty()).await {
+        match self.client.ask(&self.base.address(path), request, client::empty()).await {
             Err(error) if is_away(&error) => Ok(false),
             there => Ok(there.map(|_| true)?),
         }
+    }
+
+    /// Whether a resource was there and is deleted, as far as can be known: it has a tombstone, or the
+    /// server keeps no versions of anything. One in a deleted container may never have been there.
+    pub async fn is_known_as_deleted(&self, path: &str) -> anyhow::Result<bool> {
+        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+        let request = Request::builder().method(Method::OPTIONS);
+        let response = self.client.send(&self.base.address(path), request, client::empty()).await?;
+        // Below a live container the tombstone is its own.
+        let has_tombstone = response.status() == StatusCode::GONE && self.is_there(above).await?;
+        Ok(has_tombstone || self.version_count("").await?.is_none())
     }
 
     /// The path of a resource below one that is not expected there, if there is any.

@@ -25,6 +25,8 @@ pub enum What {
     Failed,
     /// A resource that is not here as it is there.
     Differs,
+    /// A version that has another time here.
+    Time,
     /// An object that has changed since it was read.
     Changed,
     /// An ACL. The line has its statements.
@@ -46,7 +48,10 @@ pub enum What {
 impl What {
     /// Whether something is missing that the load is for.
     fn is_failure(self) -> bool {
-        matches!(self, Self::Damaged | Self::Foreign | Self::Name | Self::Failed | Self::Differs | Self::Changed)
+        matches!(
+            self,
+            Self::Damaged | Self::Foreign | Self::Name | Self::Failed | Self::Differs | Self::Time | Self::Changed
+        )
     }
 
     /// For people, behind a number.
@@ -57,6 +62,7 @@ impl What {
             Self::Name => "resources left out because of their names",
             Self::Failed => "resources of which not all versions are loaded",
             Self::Differs => "resources that are not here as they are there",
+            Self::Time => "versions with another time than there",
             Self::Changed => "objects that have changed meanwhile: run the same command again",
             Self::Acl => "ACLs not applied",
             Self::Group => "Archival Groups that are ordinary containers here",

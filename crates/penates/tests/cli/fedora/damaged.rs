@@ -109,6 +109,63 @@ fn a_header_of_another_object_is_refused() {
 }
 
 #[test]
+fn an_object_has_one_resource_unless_it_is_an_archival_group() {
+    let (store, root) = unpacked();
+    // Each header is below the identifier of the root.
+    change_inventory(&object(&root, "info:fedora/gone"), |inventory| inventory.id = "info:fedora".to_owned());
+    let report = load(&store, &root, 1);
+    let damaged = lines(&report, "damaged");
+    assert_eq!(damaged.len(), 1, "{report:?}");
+    assert!(damaged[0]["why"].as_str().unwrap().contains("it is no Archival Group"), "{report:?}");
+}
+
+#[test]
+fn two_objects_of_one_resource_are_left_out_and_the_load_goes_on() {
+    let (store, root) = unpacked();
+    copy_folder(&object(&root, "info:fedora/never"), &root.join("again"));
+    let report = load(&store, &root, 1);
+    let damaged = lines(&report, "damaged");
+    assert_eq!(damaged.len(), 2, "{report:?}");
+    assert!(damaged[0]["why"].as_str().unwrap().contains("another object has /never too"), "{report:?}");
+    let tree = tree(&store);
+    assert!(!tree.contains("never") && tree.contains("sub"), "{tree}");
+}
+
+#[test]
+fn a_version_that_is_older_than_what_an_earlier_load_brought_is_reported() {
+    let store = TestStore::vacant();
+    let root = Recorded::Versioned.unpacked(&store.beside("root"));
+    assert_eq!(lines(&load(&store, &root, 1), "time").len(), 0);
+    // Fedora went on with this one while others were read: its newest state is its first one again.
+    let letters = object(&root, "info:fedora/letters");
+    change_inventory(&letters, |inventory| {
+        let mut again = inventory.versions["v1"].clone();
+        again.created.clone_from(&inventory.versions[&inventory.head].created);
+        let head = format!("v{}", inventory.versions.len() + 1);
+        inventory.versions.insert(head.clone(), again);
+        inventory.head = head;
+    });
+    let report = load(&store, &root, 1);
+    let times = lines(&report, "time");
+    assert_eq!(resources(&report, "time"), ["/letters"], "{report:?}");
+    assert!(times[0]["there"].as_str().unwrap() < times[0]["here"].as_str().unwrap(), "{report:?}");
+}
+
+#[test]
+fn what_is_deleted_below_a_container_that_is_deleted_here_is_not_counted_as_loaded() {
+    let store = TestStore::vacant();
+    let root = Recorded::Versioned.unpacked(&store.beside("root"));
+    let note = store.beside("note");
+    fs::write(&note, "note").unwrap();
+    store.run(&["put", "gone/else", note.to_str().unwrap()]).ends_with(0);
+    store.run(&["rm", "gone"]).ends_with(0);
+    let report = load(&store, &root, 1);
+    let failed = resources(&report, "failed");
+    assert!(["/gone", "/gone/child", "/gone/other"].iter().all(|path| failed.contains(path)), "{report:?}");
+    assert_eq!(resources(&report, "differs"), [""; 0]);
+}
+
+#[test]
 fn an_object_of_another_program_is_left_out() {
     let (store, root) = unpacked();
     let other = TestStore::vacant();
@@ -198,8 +255,16 @@ fn an_unfinished_load_is_not_served() {
     let mark = store.path().join("load.json");
     let text = fs::read_to_string(&mark).unwrap();
     fs::write(&mark, text.replace("\"is_finished\":true", "\"is_finished\":false")).unwrap();
-    let told = store.run(&["tree"]);
-    assert!(told.code != 0 && told.stderr.contains("unfinished load"), "{}", told.stderr);
+    let (backups, copy) = (store.beside("backups"), store.beside("copy"));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let backup = store.run(&["backup", "create", &path(&backups)]);
+    let copied = Ran::of(penates(&["copy", "--from", &path(&store.path()), "--to", &path(&copy)]));
+    for told in [store.run(&["tree"]), backup, copied] {
+        assert!(told.code != 0 && told.stderr.contains("unfinished load"), "{}", told.stderr);
+    }
+    let other = Recorded::OnRequest.unpacked(&store.beside("other"));
+    let told = store.run(&["load", &path(&other)]);
+    assert!(told.code != 0 && told.stderr.contains("has not finished"), "{}", told.stderr);
     load(&store, &root, 0);
     store.run(&["tree"]).ends_with(0);
     assert!(!mark.exists(), "another command has used the store");

@@ -88,13 +88,21 @@ impl Changes {
         }
     }
 
+    /// Whether it is deleted in the end.
+    fn is_deleted(&self) -> bool {
+        self.changes.last().is_some_and(|(_, change)| *change == Change::Delete)
+    }
+
     /// How many of the changes were made to a resource that is deleted; `None` if the archive has it
     /// otherwise.
     pub async fn deleted_until(&self, loader: &Loader) -> anyhow::Result<Option<usize>> {
         let change = |n: usize| self.changes.get(n).map(|(_, change)| *change);
         let Some(count) = loader.version_count(self.path()).await? else {
-            let last = self.changes.len().checked_sub(1).and_then(change);
-            return Ok((last == Some(Change::Delete)).then_some(self.changes.len()));
+            if !self.is_deleted() {
+                return Ok(None);
+            }
+            ensure!(loader.is_known_as_deleted(self.path()).await?, "the container above it is deleted");
+            return Ok(Some(self.changes.len()));
         };
         let made = self.until(count);
         let done = match change(made) {
@@ -152,11 +160,14 @@ impl Changes {
 
     /// Compares all that is there with all that the changes make.
     pub async fn verify(&self, loader: &Loader) -> anyhow::Result<()> {
-        let is_deleted = self.changes.last().is_some_and(|(_, change)| *change == Change::Delete);
-        if loader.version_count(self.path()).await?.is_some() {
+        let has_versions = loader.version_count(self.path()).await?.is_some();
+        if has_versions {
             self.compare_versions(loader, self.changes.len()).await?;
         }
-        if is_deleted {
+        if self.is_deleted() {
+            ensure!(!loader.is_there(self.path()).await?, "it is deleted there, and is here");
+            let is_known = has_versions || loader.is_known_as_deleted(self.path()).await?;
+            ensure!(is_known, "it is deleted there, and was never here");
             return Ok(());
         }
         let state = self.state_after(self.changes.len()).await?.context(OTHER_VERSIONS)?;

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use serde_json::json;
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
 
 use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
@@ -57,9 +59,11 @@ pub async fn load(
         if failed.contains(object) {
             continue;
         }
+        let mut shown = UnixMillis(*created);
         if let Some((clock, floor)) = &clock {
             // No change of the store may come from the future.
-            clock.set(UnixMillis(*created).max(*floor).min(SystemClock.now()));
+            shown = shown.max(*floor).min(SystemClock.now());
+            clock.set(shown);
         }
         let clock = clock.as_ref().map(|(clock, _)| clock.as_ref());
         let current = match loading.take().filter(|loading| loading.object == *object) {
@@ -75,6 +79,9 @@ pub async fn load(
             Ok(Some(bytes)) => {
                 changed.insert(*object);
                 counts.bytes += bytes;
+                if shown.0 != *created {
+                    note_time(report, &archive.path(*object, current.as_ref().ok()), *created, shown);
+                }
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
@@ -99,6 +106,24 @@ pub async fn load(
     counts.new = changed.difference(&failed).count() as u64;
     counts.unchanged = archive.len() as u64 - counts.new - counts.failed;
     Ok(Loaded { counts, failed })
+}
+
+/// Reports a version that has another time than in the archive.
+fn note_time(report: &Report, path: &str, created: u64, shown: UnixMillis) {
+    let why = match shown.0 > created {
+        true => "a version is later here: an earlier load brought newer changes of others",
+        false => "a version is earlier here: its time is in the future",
+    };
+    report.more(Note::Time, path, why, json!({"there": time(created), "here": time(shown.0)}));
+}
+
+/// A time as in RFC 3339.
+fn time(millis: u64) -> String {
+    i64::try_from(millis)
+        .ok()
+        .and_then(|millis| Timestamp::from_millisecond(millis).ok())
+        .unwrap_or(Timestamp::MAX)
+        .to_string()
 }
 
 /// What came of a load.
@@ -222,7 +247,7 @@ impl Running<'_> {
                     if let Some(clock) = clock {
                         clock.set(UnixMillis(clock.now().0.saturating_sub(1)));
                     }
-                    self.refuse_losses(&state, n, progress).await?;
+                    self.refuse_losses(n, progress).await?;
                     loader.forget(&state.about).await?;
                     if let Some(clock) = clock {
                         clock.advance(Duration::from_millis(1));
@@ -234,7 +259,7 @@ impl Running<'_> {
                 Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
                 Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
                 Change::Delete => {
-                    self.refuse_losses(&state, n, progress).await?;
+                    self.refuse_losses(n, progress).await?;
                     loader.remove(&state.about).await.map(|()| 0)?
                 }
             };
@@ -249,7 +274,7 @@ impl Running<'_> {
         // A load that was interrupted may have freed the name of what it deleted.
         let is_again = changes.changes.iter().any(|(_, change)| *change == Change::CreateAgain);
         if is_again
-            && !loader.is_there(&state.about).await?
+            && !loader.is_there(changes.path()).await?
             && let Some(done) = changes.deleted_until(loader).await?
             && changes.changes.get(done).is_some_and(|(_, change)| *change == Change::CreateAgain)
         {
@@ -270,9 +295,9 @@ impl Running<'_> {
 
     /// Refuses to delete what the archive does not have: versions of a resource that was there
     /// already, or resources in a container. `n` is the number of the change that deletes.
-    async fn refuse_losses(&self, state: &State, n: usize, progress: &Progress) -> anyhow::Result<()> {
+    async fn refuse_losses(&self, n: usize, progress: &Progress) -> anyhow::Result<()> {
         let Self { loader, changes, .. } = *self;
-        if progress.there.contains_key(&self.object) && loader.is_there(&state.about).await? {
+        if progress.there.contains_key(&self.object) && loader.is_there(changes.path()).await? {
             changes.compare_versions(loader, n).await?;
         }
         let is_expected = async |path: &str| self.is_deleted_too(path, progress).await;
