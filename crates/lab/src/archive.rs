@@ -35,7 +35,7 @@ pub enum ArchiveError {
     },
 }
 
-/// What became of the runs.
+/// How many runs of a study an archive has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Archived {
     /// Runs that the archive has now.

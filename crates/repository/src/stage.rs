@@ -54,7 +54,7 @@ impl Found {
     }
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 enum Claimed {
     /// The head has it.
     Put,
@@ -431,7 +431,7 @@ impl Repository {
         }
     }
 
-    /// What became of a claim that a head does not have, and whose tries cannot arrive any more.
+    /// The outcome of a claim that a head does not have, and whose tries cannot arrive any more.
     ///
     /// While the transaction is open, a claim of it ends only with what it is on. Otherwise a try
     /// of unknown outcome may have been applied, and ended with the transaction.

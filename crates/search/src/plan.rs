@@ -312,6 +312,7 @@ impl Range {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::glob::Glob;
 

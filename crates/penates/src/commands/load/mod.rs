@@ -104,12 +104,12 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     };
     reached.close().await?;
     let counts = counts?;
-    told(&counts, Vec::new())?;
+    print_counts(&counts, Vec::new())?;
     if counts.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
 /// Prints what was loaded.
-fn told(counts: &Counts, more: Vec<String>) -> anyhow::Result<()> {
+fn print_counts(counts: &Counts, more: Vec<String>) -> anyhow::Result<()> {
     let Counts { new, unchanged, failed, bytes } = counts;
     let mut output = Output::stdout();
     let bytes = human_bytes(*bytes);
@@ -158,7 +158,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
         mark.finish(&folder, archive.end().max(clock.now()))?;
     }
     lines.extend(report.finish()?);
-    told(&counts, lines)?;
+    print_counts(&counts, lines)?;
     if counts.failed > 0 || report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 

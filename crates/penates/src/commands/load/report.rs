@@ -55,7 +55,7 @@ impl What {
     }
 
     /// For people, behind a number.
-    fn told(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::Damaged => "damaged objects left out",
             Self::Foreign => "objects of other programs left out",
@@ -142,7 +142,7 @@ impl Report {
         };
         written.context("the report")?;
         let counts = inner.counts.iter().filter(|(what, _)| **what != What::Failed);
-        Ok(counts.map(|(what, count)| format!("{count} {}", what.told())).collect())
+        Ok(counts.map(|(what, count)| format!("{count} {}", what.words())).collect())
     }
 
     /// Whether something is missing that the load is for.

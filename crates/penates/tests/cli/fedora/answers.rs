@@ -71,7 +71,7 @@ fn state(site: &Site, graph: &str, bytes: &str, is_binary: bool) -> Option<State
     }
     let is_kept = |line: &&str| {
         let is_of_server = OF_SERVER.iter().any(|of_server| line.contains(of_server));
-        !line.is_empty() && !is_of_server && !(is_binary && line.contains(FILENAME))
+        !(line.is_empty() || is_of_server || is_binary && line.contains(FILENAME))
     };
     // Penates also sends the members that a container gives to another resource.
     let of = format!("</{}", bytes.split("fcr:").next().unwrap_or_default().trim_end_matches('/'));
