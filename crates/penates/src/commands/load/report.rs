@@ -25,7 +25,7 @@ pub enum What {
     Failed,
     /// A resource that is not here as it is there.
     Differs,
-    /// A version that has another time here.
+    /// A version that has a later time here.
     Time,
     /// An object that has changed since it was read.
     Changed,
@@ -62,7 +62,7 @@ impl What {
             Self::Name => "resources left out because of their names",
             Self::Failed => "resources of which not all versions are loaded",
             Self::Differs => "resources that are not here as they are there",
-            Self::Time => "versions with another time than there",
+            Self::Time => "versions with a later time than there",
             Self::Changed => "objects that have changed meanwhile: run the same command again",
             Self::Acl => "ACLs not applied",
             Self::Group => "Archival Groups that are ordinary containers here",

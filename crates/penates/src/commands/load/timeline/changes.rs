@@ -98,11 +98,8 @@ impl Changes {
     pub async fn deleted_until(&self, loader: &Loader) -> anyhow::Result<Option<usize>> {
         let change = |n: usize| self.changes.get(n).map(|(_, change)| *change);
         let Some(count) = loader.version_count(self.path()).await? else {
-            if !self.is_deleted() {
-                return Ok(None);
-            }
-            ensure!(loader.is_known_as_deleted(self.path()).await?, "the container above it is deleted");
-            return Ok(Some(self.changes.len()));
+            let is_done = self.is_deleted() && loader.is_known_as_deleted(self.path()).await?;
+            return Ok(is_done.then_some(self.changes.len()));
         };
         let made = self.until(count);
         let done = match change(made) {

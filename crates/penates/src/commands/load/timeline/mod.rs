@@ -79,7 +79,7 @@ pub async fn load(
             Ok(Some(bytes)) => {
                 changed.insert(*object);
                 counts.bytes += bytes;
-                if shown.0 != *created {
+                if shown.0 > *created {
                     note_time(report, &archive.path(*object, current.as_ref().ok()), *created, shown);
                 }
             }
@@ -108,12 +108,9 @@ pub async fn load(
     Ok(Loaded { counts, failed })
 }
 
-/// Reports a version that has another time than in the archive.
+/// Reports a version that has a later time than in the archive.
 fn note_time(report: &Report, path: &str, created: u64, shown: UnixMillis) {
-    let why = match shown.0 > created {
-        true => "a version is later here: an earlier load brought newer changes of others",
-        false => "a version is earlier here: its time is in the future",
-    };
+    let why = "a version is later here, because an earlier load brought newer ones of other resources";
     report.more(Note::Time, path, why, json!({"there": time(created), "here": time(shown.0)}));
 }
 
@@ -287,7 +284,12 @@ impl Running<'_> {
                 Ok(Began::IsThere { done, is_changed })
             }
             None => {
-                let done = changes.deleted_until(loader).await?.context(IS_DELETED)?;
+                let Some(done) = changes.deleted_until(loader).await? else {
+                    bail!(match loader.is_known_as_deleted(changes.path()).await? {
+                        true => IS_DELETED,
+                        false => "the container above it is deleted",
+                    });
+                };
                 Ok(Began::IsThere { done, is_changed: false })
             }
         }
