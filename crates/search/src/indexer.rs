@@ -400,10 +400,10 @@ impl Indexer {
             held.is_changed = true;
         }
         *self.until.lock() = Some(end.time());
-        // Where others write too, the feed itself is behind.
+        // Where others write too, the feed has nothing that is newer than its horizon.
         let until = match events.last().filter(|_| !is_last) {
             Some(event) => event.at,
-            None if self.is_shared() => end.time(),
+            None if self.is_shared() => self.heads.horizon().max(end.time()),
             None => self.now(),
         };
         self.show(|measures| {
