@@ -41,11 +41,11 @@ fn frames<D, F, E>(
 }
 
 fn of_stomp(bytes: &[u8], size: usize) -> (Vec<stomp::Frame>, Option<stomp::FrameError>) {
-    frames(stomp::Decoder::default(), stomp::Decoder::buffer, stomp::Decoder::next, (bytes, size))
+    frames(stomp::Decoder::default(), stomp::Decoder::buffer, stomp::Decoder::next_frame, (bytes, size))
 }
 
 fn of_amqp(bytes: &[u8], size: usize) -> (Vec<amqp::Frame>, Option<amqp::FrameError>) {
-    frames(amqp::Decoder::default(), amqp::Decoder::buffer, amqp::Decoder::next, (bytes, size))
+    frames(amqp::Decoder::default(), amqp::Decoder::buffer, amqp::Decoder::next_frame, (bytes, size))
 }
 
 fn same<T: PartialEq + Debug>(one: T, other: T) {
