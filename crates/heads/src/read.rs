@@ -52,7 +52,7 @@ impl Heads {
     }
 
     /// The same, read serially: after every change of it that was decided, also if its outcome was
-    /// unknown to whoever made it.
+    /// unknown to the process that made it.
     pub async fn decided_head_at(&self, partition: &Bytes) -> ObjectsResult<Option<HeadRow>> {
         let call = self.call(Class::Description).serial();
         let row = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;

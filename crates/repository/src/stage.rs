@@ -342,7 +342,7 @@ impl Repository {
             Claimed::Put => None,
             Claimed::Unclear(why) => Some(ObjectsError::Unknown(why)),
         };
-        // Whoever commits may have closed the transaction before the claim was put. The claim may
+        // A commit may have closed the transaction before the claim was put. The claim may
         // be there: if nothing is known now, what it names must not be given back.
         let state = self.checked_transaction(id).await.map_err(|error| error.if_unsure(true))?;
         match (state, unclear) {
@@ -447,7 +447,7 @@ impl Repository {
     }
 
     /// Removes an operation that was surely lost. Otherwise its transaction could not be committed,
-    /// because it is not known of an operation without a claim whether its client was told so.
+    /// because nobody knows of an operation without a claim whether its client got an answer.
     async fn forget_operation(&self, id: TransactionId, row: NewRow) {
         let (table, partition, sort) = (Table::Work, keys::transaction(id), row.sort.clone());
         // Its put may be late. Once it has arrived, the removal is later than it.
@@ -459,7 +459,7 @@ impl Repository {
     }
 
     /// Takes back a claim that does not count, and restores that of an operation that does. If this
-    /// fails, whoever meets the claim finds that it does not count.
+    /// fails, the next writer that meets the claim finds that it does not count.
     async fn withdraw(&self, object: &Bytes, claim: Claim, before: Option<RevisionId>) {
         let before = before.map(|operation| Claim { operation, ..claim });
         let withdrawn = |head: Option<&Head>| {

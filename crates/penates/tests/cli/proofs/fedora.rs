@@ -48,13 +48,13 @@ fn record(recorded: Recorded, fedora: &Fedora, told: &Told) {
 }
 
 #[test]
-#[ignore = "it fetches Fedora and runs it"]
+#[ignore = "it fetches Fedora and runs it: `cargo xtask proofs` runs it"]
 fn a_root_that_fedora_writes_now_is_loaded_as_fedora_answers() {
     makes_and_loads(Recorded::Versioned);
 }
 
 #[test]
-#[ignore = "it fetches Fedora and runs it"]
+#[ignore = "it fetches Fedora and runs it: `cargo xtask proofs` runs it"]
 fn a_root_with_mutable_heads_that_fedora_writes_now_is_loaded() {
     makes_and_loads(Recorded::OnRequest);
 }
