@@ -50,6 +50,8 @@ pub struct LdpSettings {
 /// How much a search may read, and give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchSettings {
+    /// Whether this server keeps the index up to date.
+    pub is_kept: bool,
     /// Most rows of the index that one search reads, about.
     pub rows_max: usize,
     /// The time after which a search ends with what it has.
@@ -60,7 +62,7 @@ pub struct SearchSettings {
 
 impl Default for SearchSettings {
     fn default() -> Self {
-        Self { rows_max: 50_000, time_max: Duration::from_secs(2), results_max: 1_000 }
+        Self { is_kept: true, rows_max: 50_000, time_max: Duration::from_secs(2), results_max: 1_000 }
     }
 }
 

@@ -177,3 +177,17 @@ async fn people_get_a_form_and_a_table_and_nothing_in_it_is_markup_of_others() {
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(!refused.text().contains("<script") && refused.text().contains("<form"), "{}", refused.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_nobody_keeps_up_to_date_says_that_results_may_be_missing() {
+    let mut fixture = filled().await;
+    let settings = LdpSettings {
+        search: SearchSettings { is_kept: false, ..SearchSettings::default() },
+        ..LdpSettings::default()
+    };
+    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings).unwrap()));
+    assert!(found(&fixture, "").await["pagination"]["incomplete"].is_null());
+    fixture.router = read;
+    let is_shared = fixture.library.store().capabilities().is_shared;
+    assert_eq!(found(&fixture, "").await["pagination"]["incomplete"].is_null(), is_shared);
+}

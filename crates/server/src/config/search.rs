@@ -25,16 +25,16 @@ pub struct SearchConfig {
 
 impl Default for SearchConfig {
     fn default() -> Self {
-        let SearchSettings { rows_max, time_max, results_max } = SearchSettings::default();
-        Self { index: true, rows_max, time_max, results_max }
+        let SearchSettings { is_kept, rows_max, time_max, results_max } = SearchSettings::default();
+        Self { index: is_kept, rows_max, time_max, results_max }
     }
 }
 
 impl SearchConfig {
     /// What the door needs to know.
     pub(crate) fn settings(&self) -> SearchSettings {
-        let Self { rows_max, time_max, results_max, .. } = *self;
-        SearchSettings { rows_max, time_max, results_max }
+        let Self { index, rows_max, time_max, results_max } = *self;
+        SearchSettings { is_kept: index, rows_max, time_max, results_max }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
