@@ -1,27 +1,28 @@
 //! The door's tests again, over a real Cassandra node that they share; each library has its own
 //! keyspace.
+#![allow(clippy::unwrap_used)]
 
-#![allow(clippy::duplicate_mod)] // Each file names the support that it needs, because it is also a test of its own.
-
-#[path = "as_of.rs"]
+#[path = "all/as_of.rs"]
 mod as_of;
-#[path = "auditing.rs"]
+#[path = "all/auditing.rs"]
 mod auditing;
-#[path = "bulk.rs"]
+#[path = "all/bulk.rs"]
 mod bulk;
-#[path = "failing.rs"]
+#[path = "all/failing.rs"]
 mod failing;
-#[path = "finding.rs"]
+#[path = "all/finding.rs"]
 mod finding;
-#[path = "importing.rs"]
+#[path = "all/importing.rs"]
 mod importing;
-#[path = "leaving.rs"]
+#[path = "all/leaving.rs"]
 mod leaving;
-#[path = "replacing.rs"]
+#[path = "all/replacing.rs"]
 mod replacing;
-#[path = "resuming.rs"]
+#[path = "all/resuming.rs"]
 mod resuming;
-#[path = "versions.rs"]
+#[path = "all/support/mod.rs"]
+mod support;
+#[path = "all/versions.rs"]
 mod versions;
-#[path = "volumes.rs"]
+#[path = "all/volumes.rs"]
 mod volumes;

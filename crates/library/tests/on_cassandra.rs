@@ -2,7 +2,7 @@
 //! of a keyspace of its own. Tests that try each fault at each step try fewer faults here, because
 //! each try takes longer.
 //!
-//! These tests are left out:
+//! These tests of `all` are left out:
 //!
 //! - `broken_block.rs` and `resources/full_disk.rs` are about files and disks of the embedded
 //!   engine.
@@ -16,97 +16,97 @@
 //! - `resources/home.rs` needs two data centers, which the proof `two_datacenters` has.
 
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::duplicate_mod)] // Some of these files name the support module, because they are also tests by themselves.
 
+#[path = "all/support/mod.rs"]
 mod support;
 
-#[path = "bulk/bench.rs"]
+#[path = "all/bulk/bench.rs"]
 mod bench;
-#[path = "collecting/common.rs"]
+#[path = "all/collecting/common.rs"]
 mod common;
-#[path = "resources/tree.rs"]
+#[path = "all/resources/tree.rs"]
 mod tree;
-#[path = "resources/work.rs"]
+#[path = "all/resources/work.rs"]
 mod work;
 
-#[path = "bulk/as_of.rs"]
+#[path = "all/bulk/as_of.rs"]
 mod archives_as_of;
-#[path = "resources/as_of.rs"]
+#[path = "all/resources/as_of.rs"]
 mod as_of;
-#[path = "bulk/audit.rs"]
+#[path = "all/bulk/audit.rs"]
 mod audit;
-#[path = "bulk/audit_events.rs"]
+#[path = "all/bulk/audit_events.rs"]
 mod audit_events;
-#[path = "bulk/audit_pages.rs"]
+#[path = "all/bulk/audit_pages.rs"]
 mod audit_pages;
-#[path = "bulk/damage.rs"]
+#[path = "all/bulk/damage.rs"]
 mod bulk_damage;
-#[path = "bulk/missing.rs"]
+#[path = "all/bulk/missing.rs"]
 mod missing;
-#[path = "bulk/resume.rs"]
+#[path = "all/bulk/resume.rs"]
 mod resume;
-#[path = "bulk/selections.rs"]
+#[path = "all/bulk/selections.rs"]
 mod selections;
-#[path = "bulk/sharing.rs"]
+#[path = "all/bulk/sharing.rs"]
 mod sharing;
-#[path = "bulk/tokens.rs"]
+#[path = "all/bulk/tokens.rs"]
 mod tokens;
 
-#[path = "collecting/at_size.rs"]
+#[path = "all/collecting/at_size.rs"]
 mod at_size;
-#[path = "collecting/grace.rs"]
+#[path = "all/collecting/grace.rs"]
 mod grace;
-#[path = "collecting/history.rs"]
+#[path = "all/collecting/history.rs"]
 mod history;
-#[path = "collecting/parts.rs"]
+#[path = "all/collecting/parts.rs"]
 mod parts;
-#[path = "collecting/plans.rs"]
+#[path = "all/collecting/plans.rs"]
 mod plans;
-#[path = "collecting/queues.rs"]
+#[path = "all/collecting/queues.rs"]
 mod queues;
 
-#[path = "resources/contents.rs"]
+#[path = "all/resources/contents.rs"]
 mod contents;
-#[path = "resources/counterexamples.rs"]
+#[path = "all/resources/counterexamples.rs"]
 mod counterexamples;
-#[path = "resources/deletions.rs"]
+#[path = "all/resources/deletions.rs"]
 mod deletions;
-#[path = "resources/faults.rs"]
+#[path = "all/resources/faults.rs"]
 mod faults;
-#[path = "resources/feed_kept.rs"]
+#[path = "all/resources/feed_kept.rs"]
 mod feed_kept;
-#[path = "resources/feed.rs"]
+#[path = "all/resources/feed.rs"]
 mod feed_of_changes;
-#[path = "resources/growing.rs"]
+#[path = "all/resources/growing.rs"]
 mod growing;
-#[path = "resources/interleavings.rs"]
+#[path = "all/resources/interleavings.rs"]
 mod interleavings;
-#[path = "resources/passes.rs"]
+#[path = "all/resources/passes.rs"]
 mod passes;
-#[path = "resources/past.rs"]
+#[path = "all/resources/past.rs"]
 mod past;
-#[path = "resources/damage.rs"]
+#[path = "all/resources/damage.rs"]
 mod resource_damage;
-#[path = "resources/races.rs"]
+#[path = "all/resources/races.rs"]
 mod resource_races;
-#[path = "resources/search.rs"]
+#[path = "all/resources/search.rs"]
 mod search;
-#[path = "resources/shards.rs"]
+#[path = "all/resources/shards.rs"]
 mod shards;
-#[path = "resources/versions.rs"]
+#[path = "all/resources/versions.rs"]
 mod versions;
 
-#[path = "crashes.rs"]
+#[path = "all/crashes.rs"]
 mod crashes;
-#[path = "damage.rs"]
+#[path = "all/damage.rs"]
 mod damage;
-#[path = "outcomes.rs"]
+#[path = "all/outcomes.rs"]
 mod outcomes;
-#[path = "races.rs"]
+#[path = "all/races.rs"]
 mod races;
-#[path = "rewriting.rs"]
+#[path = "all/rewriting.rs"]
 mod rewriting;
-#[path = "sources.rs"]
+#[path = "all/sources.rs"]
 mod sources;
-#[path = "volumes.rs"]
+#[path = "all/volumes.rs"]
 mod volumes;

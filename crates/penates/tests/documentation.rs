@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
-#[path = "../../door-records/tests/support/python.rs"]
+#[path = "../../door-records/tests/all/support/python.rs"]
 mod python;
 
 use std::io::{BufRead, BufReader, Write};

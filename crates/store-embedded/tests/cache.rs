@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;

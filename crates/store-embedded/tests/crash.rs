@@ -12,6 +12,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;

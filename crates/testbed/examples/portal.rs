@@ -1,7 +1,7 @@
 //! Publishes invented runs: for those that work on the portal. The argument is a folder that does not
 //! exist yet; the archive is beside it.
 
-#[path = "../tests/invented/mod.rs"]
+#[path = "../tests/all/invented/mod.rs"]
 mod invented;
 
 use std::path::PathBuf;

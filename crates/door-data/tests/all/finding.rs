@@ -1,0 +1,271 @@
+//! Finding volumes by what is known of them.
+use std::time::{Duration, Instant};
+
+use crate::support::{Fixture, MACMAHON, SALMON, TAYLOR, empty, volume, with_samples};
+use door_data::DataSettings;
+use futures::FutureExt;
+use http::{Method, StatusCode, header};
+use store::faults::{Fault, Harm, Kind, Rates};
+use volumes::Unchanged;
+
+/// Bounds every wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn samples() -> Fixture {
+    with_samples(DataSettings::default(), &[SALMON, TAYLOR, MACMAHON]).await
+}
+
+/// A volume of one page with a record.
+async fn import(fixture: &Fixture, id: &str, record: serde_json::Value) {
+    let mut parts = volume(id, &["x"]);
+    let mut whole = serde_json::json!({ "volumeIdentifier": id });
+    whole.as_object_mut().unwrap().extend(record.as_object().unwrap().clone());
+    parts.record = Some(whole.to_string().into_bytes());
+    fixture.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
+}
+
+/// The ids that a query finds, sorted.
+async fn found(fixture: &Fixture, query: &str) -> Vec<String> {
+    let answer = fixture.get(&format!("/volumes/?format=text&{query}")).await;
+    assert_eq!(answer.status, StatusCode::OK, "{query}: {}", answer.text());
+    let mut ids: Vec<String> = answer.text().lines().map(str::to_owned).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_are_found_by_the_fields_of_their_records() {
+    let fixture = samples().await;
+    for (query, expected) in [
+        ("title=SALMON", &[SALMON][..]),
+        ("title=salmon&title=gravel", &[SALMON]),
+        ("title=salmon&title=zachary", &[]),
+        ("author=macmahon", &[MACMAHON]),
+        ("author=frost&year=..1900", &[TAYLOR]),
+        ("year=..1900", &[TAYLOR]),
+        ("year=1847..1920", &[MACMAHON, TAYLOR]),
+        ("year=1974", &[SALMON]),
+        ("language=ENG&pages=..100", &[SALMON, MACMAHON]),
+        ("rights=pd&title=", &[SALMON, MACMAHON, TAYLOR]),
+        ("id=yale.", &[TAYLOR]),
+        ("where=year%3C1900", &[TAYLOR]),
+        ("where=title~%27combinatory+analysis%27+and+pages%3E90&language=eng", &[MACMAHON]),
+        ("bytes=..1", &[]),
+    ] {
+        assert_eq!(found(&fixture, query).await, expected, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_has_the_fields_of_the_records_in_each_format() {
+    let fixture = samples().await;
+    let expected = serde_json::json!({
+        "id": TAYLOR,
+        "title": "Life of Major General Zachary Taylor; with notices of the war in New Mexico, California, and in southern Mexico; and biographical sketches of officers who have distinguished themselves in the war with Mexico",
+        "author": "Frost, John 1800-1859",
+        "year": 1847, "language": "eng", "rights": "pd", "pages": 412,
+    });
+    let accepting = async |media_type: &str| {
+        fixture.ask(Method::GET, "/volumes/?id=yale").header(header::ACCEPT, media_type).answer().await
+    };
+    let json = accepting("application/json").await.json()["volumes"][0].clone();
+    let mut without_bytes = json.clone();
+    assert!(without_bytes.as_object_mut().unwrap().remove("bytes").unwrap().as_u64().unwrap() > 500_000);
+    let mut expected = expected;
+    expected["title"] = json["title"].clone();
+    assert!(json["title"].as_str().unwrap().starts_with("Life of Major General Zachary Taylor;"));
+    assert_eq!(without_bytes, expected);
+    let line: serde_json::Value = serde_json::from_str(accepting("application/x-ndjson").await.text().trim()).unwrap();
+    assert_eq!(line, json);
+    let csv = accepting("text/csv").await;
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let lines: Vec<&str> = csv.text().split("\r\n").collect();
+    assert_eq!(lines[0], "id,title,author,year,language,rights,pages,bytes");
+    let author = "\"Frost, John 1800-1859\",1847,eng,pd,412,";
+    assert!(lines[1].starts_with(TAYLOR) && lines[1].contains(author), "{}", lines[1]);
+    let some = fixture.get("/volumes/?format=csv&fields=year,id&id=yale").await;
+    assert_eq!(some.text(), format!("year,id\r\n1847,{TAYLOR}\r\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_can_be_sorted_and_says_how_many_there_are() {
+    let fixture = samples().await;
+    import(&fixture, "t.undated", serde_json::json!({ "title": "No date" })).await;
+    let sorted = async |query: &str| {
+        let json = fixture.get(&format!("/volumes/?format=json&fields=id&{query}")).await.json();
+        assert_eq!((&json["total"], &json["next"]), (&4.into(), &serde_json::Value::Null), "{query}");
+        let ids = json["volumes"].as_array().unwrap().iter().map(|volume| volume["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(sorted("sort=year").await, [TAYLOR, MACMAHON, SALMON, "t.undated"]);
+    assert_eq!(sorted("sort=-year").await, [SALMON, MACMAHON, TAYLOR, "t.undated"]);
+    assert_eq!(sorted("sort=author").await, [SALMON, TAYLOR, MACMAHON, "t.undated"]);
+    assert_eq!(sorted("sort=-pages&limit=2").await, [TAYLOR, MACMAHON]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_a_search_follow_each_other_without_a_gap() {
+    let fixture = empty(DataSettings::default()).await;
+    for number in 0..40 {
+        let year = if number % 3 == 0 { "1850" } else { "1950" };
+        import(&fixture, &format!("t.{number}"), serde_json::json!({ "pubDate": year })).await;
+    }
+    let whole = found(&fixture, "year=..1900").await;
+    assert_eq!(whole.len(), 14);
+    for limit in [1, 3, 14, 15] {
+        let (mut ids, mut query) = (Vec::new(), format!("?limit={limit}&format=json&year=..1900&fields=id"));
+        loop {
+            let answer = fixture.get(&format!("/volumes/{query}")).await;
+            let volumes = answer.json()["volumes"].as_array().unwrap().clone();
+            assert!(volumes.len() <= limit, "{query}");
+            ids.extend(volumes.iter().map(|volume| volume["id"].as_str().unwrap().to_owned()));
+            let Some(link) = answer.header("link") else { break };
+            query = link.strip_prefix('<').unwrap().split_once('>').unwrap().0.to_owned();
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, whole, "in parts of {limit}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_list_does_not_understand_is_refused() {
+    let fixture = samples().await;
+    for (query, reason) in [
+        ("q=salmon", "no parameter q"),
+        ("year=abc", "year"),
+        ("year=..", "year"),
+        ("sort=size", "sort"),
+        ("fields=id,size", "fields"),
+        ("format=json&fields=id,year,id", "each once"),
+        ("format=text&fields=title", "fields"),
+        ("where=year%3Cabc", "column 6"),
+        ("where=%FF", "column 1"),
+        ("sort=year&after=AAEAAA", "after"),
+    ] {
+        let answer = fixture.get(&format!("/volumes/?{query}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(reason), "{query}: {detail}");
+    }
+    let many = |count| format!("/volumes/?format=text&{}", vec!["title=a"; count].join("&"));
+    assert_eq!(fixture.get(&many(32)).await.status, StatusCode::OK);
+    let too_many = fixture.get(&many(33)).await;
+    assert_eq!(too_many.status, StatusCode::BAD_REQUEST);
+    assert!(too_many.json()["detail"].as_str().unwrap().contains("at most 32 conditions"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_holds_its_memory_until_it_is_sent() {
+    let fixture = samples().await;
+    let memory = &fixture.library.memory;
+    for query in ["limit=2", "sort=year"] {
+        let answer = fixture.ask(Method::GET, &format!("/volumes/?format=csv&{query}")).sent().await;
+        assert!(memory.taken_bytes() > 0, "{query}");
+        drop(answer);
+        assert_eq!(memory.taken_bytes(), 0, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_records_can_do_no_harm_in_a_table_or_a_page() {
+    let fixture = empty(DataSettings::default()).await;
+    let evil = serde_json::json!({
+        "title": "=HYPERLINK(\"http://evil\")\u{7}\n<script>", "names": ["@SUM(A1)", "-1"], "pubDate": "[18--]",
+        "language": "\"><img src=x>",
+    });
+    import(&fixture, "t.evil", evil).await;
+    let csv = fixture.get("/volumes/?format=csv").await;
+    let line = csv.text().split_once("\r\n").unwrap().1;
+    let expected = "t.evil,\"'=HYPERLINK(\"\"http://evil\"\")  <script>\",'@SUM(A1); -1,,\"\"\"><img src=x>\",,1,1\r\n";
+    assert_eq!(line, expected);
+    let page = fixture.get("/volumes/?format=html&title=%22%3E%3Cb%3E&year=1").await;
+    assert!(page.text().contains("value=\"&quot;&gt;&lt;b&gt;\"") && !page.text().contains("<b>"));
+    let page = fixture.get("/volumes/?format=html").await;
+    assert!(
+        page.text().contains("&lt;script&gt;") && !page.text().contains("<script>") && !page.text().contains("<img")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_for_people_searches_and_sorts() {
+    let fixture = samples().await;
+    let page = fixture.get("/volumes/?format=html&year=..1950&sort=year").await;
+    let at = |text: &str| page.text().find(text).unwrap_or_else(|| panic!("{text}: {}", page.text()));
+    assert!(at("1847") < at("1920") && !page.text().contains("1974"));
+    at("href=\"?format=html&amp;sort=-year&amp;year=..1950\"");
+    at("value=\"..1950\"");
+    at("<p>2 in all.</p>");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_whose_record_is_damaged_is_listed_without_its_author() {
+    let fixture = samples().await;
+    fixture.damage_a_pack(SALMON, Harm::FlippedBit, false).await;
+    let answer = fixture.get("/volumes/?format=json&id=psia").await.json();
+    assert_eq!(answer["volumes"][0]["id"], SALMON);
+    assert!(answer["volumes"][0]["title"].as_str().unwrap().starts_with("Salmon fry"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn token_counts_are_rows_of_csv_and_json_and_say_what_is_missing() {
+    let fixture = empty(DataSettings::default()).await;
+    fixture
+        .library
+        .volumes
+        .import(volume("t.a", &["The the =1 e-\n", "nd the."]), Unchanged::Skip, |_| {})
+        .await
+        .unwrap();
+    let csv = fixture.get("/tokencount?volumeIDs=t.a|t.none&format=csv&tokens=words&sortBy=count&sortOrder=desc").await;
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let expected =
+        ["volume,token,count,problem", "t.none,,,it is not in the store", "t.a,the,3,", "t.a,1,1,", "t.a,end,1,", ""];
+    assert_eq!(csv.text().split("\r\n").collect::<Vec<_>>(), expected);
+    let written = fixture.get("/tokencount?volumeIDs=t.a&format=csv").await;
+    assert!(written.text().contains("t.a,'=1,1,\r\n") && written.text().contains("t.a,e-nd,1,\r\n"));
+    let pages = fixture.get("/tokencount?volumeIDs=t.a&format=csv&level=page&tokens=words").await;
+    assert!(pages.text().starts_with("volume,seq,token,count,problem\r\nt.a,1,1,1,\r\n"), "{}", pages.text());
+    let asking = fixture.ask(Method::GET, "/tokencount?volumeIDs=t.a|t.none&level=page&tokens=words");
+    let json = asking.header(header::ACCEPT, "application/json").answer().await.json();
+    let rows = json.as_array().unwrap();
+    assert_eq!(rows[0], serde_json::json!({ "volume": "t.none", "problem": "it is not in the store" }));
+    assert_eq!(rows[1], serde_json::json!({ "volume": "t.a", "seq": 1, "token": "1", "count": 1 }));
+    assert_eq!(rows.len(), 1 + 3 + 2);
+    let nothing = fixture.get("/tokencount?volumeIDs=t.none&format=ndjson").await;
+    assert_eq!(nothing.text(), "{\"problem\":\"it is not in the store\",\"volume\":\"t.none\"}\n");
+    let zip = fixture.get("/tokencount?volumeIDs=t.a").await;
+    assert_eq!((zip.header("content-type"), zip.names()), (Some("application/zip"), vec!["t.a.count".to_owned()]));
+    for wrong in ["tokens=letters", "format=xml"] {
+        let answer = fixture.get(&format!("/tokencount?volumeIDs=t.a&{wrong}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    fixture.damage_a_pack("t.a", Harm::FlippedBit, false).await;
+    let damaged = fixture.get("/tokencount?volumeIDs=t.a&format=csv").await;
+    assert_eq!(damaged.text(), "volume,token,count,problem\r\nt.a,,,it is damaged\r\n");
+}
+
+/// The client leaves while the heads are read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_ends_when_its_client_leaves_and_what_it_took_comes_back() {
+    let fixture = samples().await;
+    let (faults, memory) = (&fixture.faults, &fixture.library.memory);
+    let stuck = Rates { delay: 1.0, max_delay: Duration::from_secs(1 << 40), ..Rates::default() };
+    let deadline = Instant::now() + PATIENCE;
+    for reads in 0..3 {
+        (0..reads).for_each(|_| faults.next(Kind::Read, Fault::Delay(Duration::ZERO)));
+        faults.set_rates(1, stuck);
+        let mut answer = Box::pin(fixture.ask(Method::GET, "/volumes/?format=csv&sort=year").sent());
+        while faults.delayed() == 0 || faults.is_scripted() {
+            assert!((&mut answer).now_or_never().is_none(), "after {reads} reads there is an answer");
+            assert!(Instant::now() < deadline, "after {reads} reads nothing happens");
+            tokio::task::yield_now().await;
+        }
+        assert!(memory.taken_bytes() > 0, "a search has its share of the memory");
+        drop(answer);
+        faults.set_rates(1, Rates::default());
+        while faults.delayed() > 0 || memory.taken_bytes() > 0 {
+            assert!(Instant::now() < deadline, "after {reads} reads it goes on without its client");
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(found(&fixture, "year=1974").await, [SALMON]);
+}

@@ -1,0 +1,270 @@
+//! With a store that stalls, each command has its answer or a refusal by its deadline. The clock is
+//! tokio's, paused, so that a deadline is exact.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{Connection, Subject, settings};
+use axum::body::{Body, to_bytes};
+use budget::Memory;
+use futures::future::join_all;
+use http::{HeaderMap, Request, StatusCode, header};
+use store::Store;
+use store::faults::{Fault, Faults, Kind};
+use tokio::time::Instant;
+use tower::ServiceExt;
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// A task that a deadline wakes may run so much later.
+const SCHEDULING: Duration = Duration::from_millis(2);
+
+const STALL: Fault = Fault::Delay(Duration::from_secs(3_600));
+
+async fn stalling() -> (Subject, Arc<Faults>, Connection) {
+    let settings = door_records::Settings { deadline: DEADLINE, ..settings() };
+    let mut faults = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Faults::new(store));
+        faults = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings).await;
+    let connection = subject.connect();
+    (subject, faults.unwrap(), connection)
+}
+
+/// The answer, and how long it took.
+async fn timed(connection: &mut Connection, command: &[&str]) -> (String, Duration) {
+    let began = Instant::now();
+    let answer = connection.ask(command).await.text();
+    (answer, began.elapsed())
+}
+
+fn at_its_deadline(took: Duration, deadline: Duration) -> bool {
+    (deadline..=deadline + SCHEDULING).contains(&took)
+}
+
+#[tokio::test]
+async fn a_read_that_stalls_is_refused_at_its_deadline() {
+    let (_subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    for command in [&["GET", "a"][..], &["MGET", "a", "b"], &["HGETALL", "a"], &["SCAN", "0"], &["INCR", "a"]] {
+        faults.next(Kind::Read, STALL);
+        let (answer, took) = timed(&mut connection, command).await;
+        assert_eq!(answer, "DEADLINE there was no answer in time; nothing was changed", "{command:?}");
+        assert!(at_its_deadline(took, DEADLINE), "{command:?} took {took:?}");
+    }
+    assert_eq!(timed(&mut connection, &["GET", "a"]).await.0, "nothing");
+}
+
+#[tokio::test]
+async fn a_connection_chooses_its_deadline() {
+    let (subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    assert_eq!(connection.ask(&["PENATES.DEADLINE", "7"]).await.text(), "OK");
+    for wrong in ["0", "-1", "x", "99999999"] {
+        assert!(connection.ask(&["PENATES.DEADLINE", wrong]).await.text().starts_with("ERR "), "{wrong}");
+    }
+    faults.next(Kind::Read, STALL);
+    let (_, took) = timed(&mut connection, &["GET", "a"]).await;
+    assert!(at_its_deadline(took, Duration::from_millis(7)), "{took:?}");
+    faults.next(Kind::Read, STALL);
+    let (_, took) = timed(&mut subject.connect(), &["GET", "a"]).await;
+    assert!(at_its_deadline(took, DEADLINE), "another connection: {took:?}");
+}
+
+#[tokio::test]
+async fn a_write_that_stalls_is_unknown_at_its_deadline_and_keeps_later_ones_of_its_record_waiting() {
+    let (subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    faults.next(Kind::Run, STALL);
+    let (answer, took) = timed(&mut connection, &["SET", "a", "1"]).await;
+    assert!(answer.starts_with("UNKNOWN whether the change was made is not known"), "{answer}");
+    assert!(at_its_deadline(took, DEADLINE), "{took:?}");
+    let (answer, took) = timed(&mut subject.connect(), &["SET", "a", "2"]).await;
+    assert!(answer.starts_with("DEADLINE "), "{answer}");
+    assert!(at_its_deadline(took, DEADLINE), "{took:?}");
+    assert_eq!(timed(&mut connection, &["GET", "a"]).await.0, "nothing");
+    // The stall ends. The first write is made now, or refused because its deadline has passed. The second
+    // one is never made.
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    tokio::time::resume();
+    connection.ask(&["PENATES.DEADLINE", "60000"]).await;
+    let counted = connection.ask(&["INCR", "a"]).await.text();
+    assert!(["1", "2"].contains(&&*counted), "{counted}");
+}
+
+#[tokio::test]
+async fn a_change_that_waits_for_its_record_keeps_none_waiting_that_were_sent_with_it() {
+    let (subject, faults, mut connection) = stalling().await;
+    faults.next(Kind::Run, STALL);
+    assert!(connection.ask(&["SET", "hot", "1"]).await.text().starts_with("UNKNOWN "));
+    let mut other = subject.connect();
+    other.ask(&["PENATES.DEADLINE", "3000"]).await;
+    let sent: [&[&str]; 5] = [&["SET", "a", "1"], &["INCR", "hot"], &["GET", "b"], &["SET", "c", "1"], &["GET", "d"]];
+    let answers = other.ask_all(&sent).await;
+    let answers: Vec<String> = answers.iter().map(|answer| answer.text()).collect();
+    assert!(answers[1].starts_with("DEADLINE "), "{answers:?}");
+    assert_eq!([&*answers[0], &answers[2], &answers[3], &answers[4]], ["OK", "nothing", "OK", "nothing"]);
+}
+
+#[tokio::test]
+async fn a_change_begins_with_what_one_of_unknown_outcome_left() {
+    let (_subject, faults, mut connection) = stalling().await;
+    connection.ask(&["PENATES.DEADLINE", "30000"]).await;
+    assert_eq!(connection.ask(&["INCR", "a"]).await.text(), "1");
+    faults.next(Kind::Run, Fault::UnknownApplied);
+    assert!(connection.ask(&["INCR", "a"]).await.text().starts_with("UNKNOWN "));
+    assert_eq!(connection.ask(&["INCR", "a"]).await.text(), "3");
+    faults.next(Kind::Run, Fault::UnknownNotApplied);
+    assert!(connection.ask(&["INCR", "a"]).await.text().starts_with("UNKNOWN "));
+    assert_eq!(connection.ask(&["INCR", "a"]).await.text(), "4");
+}
+
+#[tokio::test]
+async fn an_overloaded_store_refuses_at_once() {
+    let (_subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    faults.next(Kind::Run, Fault::Overloaded);
+    let (answer, took) = timed(&mut connection, &["SET", "a", "1"]).await;
+    assert_eq!(answer, "OVERLOADED overload was injected; nothing was changed");
+    assert!(took < DEADLINE, "{took:?}");
+}
+
+/// So many commands are at work at once.
+const AT_WORK: usize = 1_024;
+
+/// Asks over HTTP. Returns the status, the headers and how long it took.
+async fn asked(
+    router: &axum::Router,
+    request: &str,
+    body: &'static str,
+    ms: Option<u64>,
+) -> (StatusCode, HeaderMap, Duration, String) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(ms) = ms {
+        request = request.header("penates-deadline", ms);
+    }
+    let began = Instant::now();
+    let response = router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, 1 << 20).await.unwrap();
+    (parts.status, parts.headers, began.elapsed(), String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
+    let (_subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    for command in [
+        "HSET h f 1",
+        "HGET h f",
+        "HDEL h f",
+        "HINCRBY h f 1",
+        "HEXPIRE h 5 FIELDS 1 f",
+        "HTTL h FIELDS 1 f",
+        "HSCAN h 0",
+        "GET t",
+        "SET t 1 EX 5",
+        "GETDEL t",
+        "APPEND t 1",
+        "MSET t 1 u 2",
+        "MGET t u",
+        "DEL t u",
+        "EXISTS t u",
+        "EXPIRE t 5",
+        "TTL t",
+        "PERSIST t",
+        "TYPE t",
+        "SCAN 0",
+        "DBSIZE",
+    ] {
+        faults.next(Kind::Read, STALL);
+        let words: Vec<&str> = command.split(' ').collect();
+        let (answer, took) = timed(&mut connection, &words).await;
+        assert!(answer.starts_with("DEADLINE "), "{command}: {answer}");
+        assert!(at_its_deadline(took, DEADLINE), "{command} took {took:?}");
+    }
+    for command in ["MULTI", "INCR t", "GET t"] {
+        connection.ask(&command.split(' ').collect::<Vec<_>>()).await;
+    }
+    faults.next(Kind::Read, STALL);
+    let (answer, took) = timed(&mut connection, &["EXEC"]).await;
+    assert!(answer.starts_with("DEADLINE ") && at_its_deadline(took, DEADLINE), "{answer} after {took:?}");
+}
+
+#[tokio::test]
+async fn every_request_over_http_ends_by_its_deadline_if_the_store_stalls() {
+    let (subject, faults, _) = stalling().await;
+    let router = subject.router();
+    tokio::time::pause();
+    for (number, (request, body)) in [
+        ("GET /records/a", ""),
+        ("PUT /records/a", "{\"f\": 1}"),
+        ("PATCH /records/a", "{\"f\": 1}"),
+        ("DELETE /records/a", ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        faults.next(Kind::Read, STALL);
+        let ms = 20 + number as u64;
+        let (status, _, took, answer) = asked(&router, request, body, Some(ms)).await;
+        assert_eq!(status, StatusCode::GATEWAY_TIMEOUT, "{request}: {answer}");
+        assert!(at_its_deadline(took, Duration::from_millis(ms)), "{request} took {took:?}");
+    }
+    for (request, body) in [
+        ("POST /records:batchGet", "\"a\"\n\"b\"\n"),
+        ("POST /records:batchWrite", "{\"id\": \"a\", \"text\": \"1\"}\n{\"id\": \"b\", \"delete\": true}\n"),
+    ] {
+        (0..2).for_each(|_| faults.next(Kind::Read, STALL));
+        let (status, _, took, answer) = asked(&router, request, body, Some(30)).await;
+        assert_eq!(status, StatusCode::OK, "{request}: {answer}");
+        assert_eq!(answer.matches("\"kind\":\"deadline\"").count(), 2, "{request}: {answer}");
+        assert!(took <= Duration::from_millis(30) + SCHEDULING, "{request} took {took:?}");
+    }
+    faults.next(Kind::Run, STALL);
+    let (status, _, took, answer) = asked(&router, "PUT /records/a", "\"1\"", None).await;
+    assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
+    assert!(answer.contains("unknown-outcome") && at_its_deadline(took, DEADLINE), "{answer} after {took:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_end_by_its_deadline_is_refused_at_once_while_the_store_stalls() {
+    let (subject, faults, mut connection) = stalling().await;
+    let router = subject.router();
+    tokio::time::pause();
+    let wave = || join_all((0..AT_WORK).map(|_| asked(&router, "GET /records/a", "", None)));
+    (0..2 * AT_WORK).for_each(|_| faults.next(Kind::Read, STALL));
+    let began = Instant::now();
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let (status, headers, took, answer) = asked(&router, "GET /records/a", "", Some(20)).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
+        assert!(answer.contains("\"kind\":\"overloaded\"") && headers.contains_key(header::RETRY_AFTER), "{answer}");
+        assert!(took < SCHEDULING, "{took:?}");
+    };
+    let (first, ()) = tokio::join!(wave(), late);
+    assert!(first.iter().all(|(status, ..)| *status == StatusCode::GATEWAY_TIMEOUT));
+    assert!(began.elapsed() <= DEADLINE + 2 * SCHEDULING);
+    // Those of the first wave took their whole time. So those that come when as many as are at work
+    // wait already are refused at once.
+    let queue = join_all((0..AT_WORK).map(|_| asked(&router, "GET /records/a", "", Some(1_000))));
+    let late = async {
+        tokio::time::sleep(SCHEDULING).await;
+        for command in [&["GET", "a"][..], &["SET", "a", "1"], &["MGET", "a", "b"]] {
+            let (answer, took) = timed(&mut connection, command).await;
+            assert!(answer.starts_with("OVERLOADED the commands before this one take longer"), "{answer}");
+            assert!(took < SCHEDULING, "{took:?}");
+        }
+        let (_, _, _, answer) = asked(&router, "POST /records:batchGet", "\"a\"\n", None).await;
+        assert!(answer.contains("\"kind\":\"overloaded\""), "{answer}");
+    };
+    let (second, queued, ()) = tokio::join!(wave(), queue, late);
+    assert!(second.iter().all(|(status, ..)| *status == StatusCode::GATEWAY_TIMEOUT));
+    assert!(queued.iter().all(|(status, ..)| *status == StatusCode::NOT_FOUND));
+    // The stall is over, and there are places.
+    assert_eq!(timed(&mut connection, &["GET", "a"]).await.0, "nothing");
+}

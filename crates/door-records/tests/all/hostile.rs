@@ -1,0 +1,191 @@
+//! What strangers may send: clear errors, and memory within the budget.
+
+use std::time::Duration;
+
+use crate::support::frame::Frame;
+use crate::support::{Subject, settings};
+use budget::{Memory, Party};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+/// Sends bytes and reads until the connection ends.
+async fn all_answers(subject: &Subject, sent: &[u8]) -> String {
+    let (mut reading, mut writing) = tokio::io::split(subject.pipe(1 << 20));
+    let mut answers = Vec::new();
+    let (_, read) = tokio::join!(
+        async {
+            // The connection may end before all is sent.
+            let _ = writing.write_all(sent).await;
+            let _ = writing.shutdown().await;
+        },
+        reading.read_to_end(&mut answers)
+    );
+    read.unwrap();
+    String::from_utf8_lossy(&answers).into_owned()
+}
+
+/// Reads what is there once the connection has ended.
+async fn rest(mut connection: DuplexStream) -> String {
+    let mut answers = Vec::new();
+    connection.read_to_end(&mut answers).await.unwrap();
+    String::from_utf8_lossy(&answers).into_owned()
+}
+
+#[tokio::test]
+async fn garbage_is_refused_and_ends_the_connection() {
+    let subject = Subject::start().await;
+    for (sent, refusal) in [
+        (&b"PING\r\n*1\r\n:5\r\nPING\r\n"[..], "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n"),
+        (b"*x\r\nPING\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
+        (b"*1\r\n$536870912\r\nabc", "-ERR Protocol error: a request of more than 1048576 bytes\r\n"),
+        (b"*1\r\n$99999999999\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        (b"PING \"x\r\nPING\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
+        (&[b'a'; 70_000], "-ERR Protocol error: too big inline request\r\n"),
+    ] {
+        assert_eq!(all_answers(&subject, sent).await, refusal);
+    }
+}
+
+/// Otherwise a web page could make a browser send commands as the body of a request.
+#[tokio::test]
+async fn a_request_of_http_runs_no_command() {
+    let subject = Subject::start().await;
+    let body = b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET a b\r\n";
+    assert_eq!(all_answers(&subject, body).await, "-ERR this port speaks the Redis protocol, not HTTP\r\n");
+    assert_eq!(all_answers(&subject, b"GET a\r\n").await, "$-1\r\n");
+}
+
+#[tokio::test]
+async fn a_million_pipelined_commands_are_answered_in_little_memory() {
+    const COMMANDS: usize = 1_000_000;
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let answers = all_answers(&subject, &b"PING\r\n".repeat(COMMANDS)).await;
+    assert_eq!(answers.len(), COMMANDS * "+PONG\r\n".len());
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn ids_and_records_over_their_limits_are_refused_by_name() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    let (id, value) = ("k".repeat(1_025), "v".repeat(70_000));
+    let many: Vec<String> = (0..130).map(|number| number.to_string()).collect();
+    let many: Vec<&str> = ["MSET"].into_iter().chain(many.iter().map(String::as_str)).collect();
+    for (command, refusal) in [
+        (&["SET", &id, "v"][..], "ERR the id of a record has 1 to 1024 bytes, not 1025"),
+        (&["GET", ""], "ERR the id of a record has 1 to 1024 bytes, not 0"),
+        (&["SET", "a", &value], "ERR a record has at most 65536 bytes, not 70"),
+        (&["HSET", "a", "f", &value], "ERR a record has at most 65536 bytes, not 70"),
+        (&many, "ERR a command changes at most 64 records"),
+    ] {
+        let answer = connection.ask(command).await.text();
+        assert!(answer.starts_with(refusal), "{answer}");
+    }
+    assert_eq!(connection.ask(&["EXISTS", "a"]).await, Frame::Integer(0));
+}
+
+#[tokio::test]
+async fn a_command_that_is_refused_refuses_none_of_those_that_were_sent_with_it() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    let (id, value) = ("k".repeat(1_025), "v".repeat(70_000));
+    connection.ask(&["HSET", "h", "f", "1"]).await;
+    let sent = [
+        (&["SET", "a", "1"][..], "OK"),
+        (&["SET", &id, "v"], "ERR the id of a record has"),
+        (&["SET", "b", &value], "ERR a record has at most 65536 bytes"),
+        (&["INCR", "h"], "WRONGTYPE "),
+        (&["SETNX", "a"], "ERR unknown command 'SETNX'"),
+        (&["GET", &id], "ERR the id of a record has"),
+        (&["GET", "h"], "WRONGTYPE "),
+        (&["GET", "a"], "1"),
+        (&["MSET", "c", "3", "d", "4"], "OK"),
+        (&["DEL", "nothing", &id], "ERR the id of a record has"),
+        (&["INCRBY", "e", "5"], "5"),
+        (&["MGET", "a", "c"], "1 3"),
+        (&["INCR", "a"], "2"),
+        (&["HGET", "h", "f"], "1"),
+    ];
+    let commands: Vec<&[&str]> = sent.iter().map(|(command, _)| *command).collect();
+    for ((command, expected), answer) in sent.iter().zip(connection.ask_all(&commands).await) {
+        assert!(answer.text().starts_with(expected), "{command:?}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn answers_and_requests_without_memory_for_them_are_refused_and_the_memory_returns() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    assert_eq!(connection.ask(&["SET", "a", &"v".repeat(60_000)]).await.text(), "OK");
+    assert_eq!(connection.ask(&["GET", "a"]).await.text().len(), 60_000);
+    let many = [&["MGET"][..], &["a"; 500]].concat();
+    assert!(connection.ask(&many).await.text().starts_with("OVERLOADED "));
+    assert_eq!(connection.ask(&["PING"]).await.text(), "PONG");
+    // Larger than what one party may have.
+    let announced = b"*2\r\n$4\r\nECHO\r\n$1000000\r\n".to_vec();
+    let sent = [announced, vec![b'x'; 1_000_000]].concat();
+    assert!(all_answers(&subject, &sent).await.starts_with("-OVERLOADED "));
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_announces_and_sends_nothing_loses_its_connection_and_its_memory() {
+    let memory = Memory::new(64 << 20);
+    let silence_max = Duration::from_secs(60);
+    let subject = Subject::with(memory.clone(), door_records::Settings { silence_max, ..settings() }).await;
+    let began = tokio::time::Instant::now();
+    let mut connection = subject.pipe(1 << 20);
+    connection.write_all(b"*1\r\n$1000000\r\nabc").await.unwrap();
+    assert_eq!(rest(connection).await, "");
+    assert_eq!(began.elapsed().as_secs(), silence_max.as_secs());
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn the_commands_of_a_client_that_does_not_read_end_and_keep_no_others_waiting() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    connection.ask(&["SET", "large", &"v".repeat(60_000)]).await;
+    let gets = "GET large\r\n".repeat(32);
+    let sets: String = (0..32).map(|number| format!("INCR n{number}\r\n")).collect();
+    let mut silent = subject.pipe(4 << 10);
+    silent.write_all(format!("{gets}{sets}PING\r\n").as_bytes()).await.unwrap();
+    let answers = async {
+        for number in 0..32 {
+            while connection.ask(&["EXISTS", &format!("n{number}")]).await == Frame::Integer(0) {}
+            assert_eq!(connection.ask(&["INCR", &format!("n{number}")]).await, Frame::Integer(2));
+        }
+    };
+    // A fraction of the time for which a client may not read.
+    tokio::time::timeout(settings().stall_max / 2, answers).await.unwrap();
+}
+
+#[tokio::test]
+async fn small_reads_are_answered_while_all_memory_is_taken() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    connection.ask(&["SET", "a", "1"]).await;
+    let mut shares = Vec::new();
+    while let Ok(share) = memory.try_reserve(&Party::Local, 16 << 10) {
+        shares.push(share);
+    }
+    let gets: Vec<&[&str]> = vec![&["GET", "a"]; 32];
+    assert!(connection.ask_all(&gets).await.iter().all(|answer| answer.text() == "1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_loses_its_connection() {
+    let stall_max = Duration::from_secs(30);
+    let subject = Subject::with(Memory::new(64 << 20), door_records::Settings { stall_max, ..settings() }).await;
+    let began = tokio::time::Instant::now();
+    // The pipe takes a part of the answer, and nobody reads it.
+    let mut connection = subject.pipe(4_096);
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$100000\r\n{}\r\n", "x".repeat(100_000));
+    connection.write_all(echo.as_bytes()).await.unwrap();
+    while connection.write_all(b"PING\r\n").await.is_ok() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(began.elapsed() >= stall_max && began.elapsed() < stall_max + Duration::from_secs(2));
+}

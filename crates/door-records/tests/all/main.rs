@@ -1,0 +1,12 @@
+//! Tests of records over the Redis protocol and over HTTP. One program, which is built and linked once.
+#![allow(clippy::unwrap_used)]
+
+mod clients;
+mod deadlines;
+mod fast;
+mod hostile;
+mod records_http;
+mod several_servers;
+mod side_by_side;
+mod support;
+mod watching;

@@ -1,0 +1,252 @@
+//! Records over HTTP, and the same records by both doors.
+//!
+//! The tests that are named in [`over_each_engine`] run over a data folder and over a keyspace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::http::{get, patch, put, send};
+use crate::support::{Subject, keyspace, settings};
+use axum::body::Body;
+use budget::Memory;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use store::faults::{Fault, Faults, Kind};
+use store::{Clock, Store, SystemClock};
+use tokio::time::Instant;
+
+macro_rules! over_each_engine {
+    ($($test:ident)*) => {
+        mod over_a_folder {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(super::Subject::start().await).await;
+            })*
+        }
+
+        mod over_a_keyspace {
+            $(#[tokio::test]
+            async fn $test() {
+                // A missing node was reported.
+                let Some(options) = super::keyspace().await else { return };
+                super::$test(super::Subject::on_cassandra(options).await).await;
+            })*
+        }
+    };
+}
+
+over_each_engine! {
+    a_record_is_put_read_changed_and_deleted
+    a_condition_that_does_not_hold_changes_nothing
+    records_and_attributes_expire_at_the_time_that_is_said
+    a_record_is_the_same_by_both_doors
+    bytes_that_are_no_text_have_a_form
+    many_records_are_written_and_read_line_by_line_in_their_order
+}
+
+async fn a_record_is_put_read_changed_and_deleted(subject: Subject) {
+    let router = subject.router();
+    assert_eq!(get(&router, "/records/user:1").await.status, StatusCode::NOT_FOUND);
+    let record = r#"{"city":"Ulm","visits":1,"plan":"free"}"#;
+    let made = send(&router, Method::PUT, "/records/user:1", &[], record).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    let read = get(&router, "/records/user:1").await;
+    assert_eq!(read.body, r#"{"city":"Ulm","visits":"1","plan":"free"}"#, "in the order in which they were sent");
+    assert_eq!(read.etag(), made.etag());
+    let part = get(&router, "/records/user:1?attributes=visits,none,city").await;
+    assert_eq!(part.body, r#"{"visits":"1","city":"Ulm"}"#);
+
+    let changed = patch(&router, "/records/user:1", json!({"plan": null, "city": "Bonn"})).await;
+    assert_eq!(changed.status, StatusCode::NO_CONTENT);
+    assert_ne!(changed.etag(), made.etag());
+    assert_eq!(get(&router, "/records/user:1").await.json(), json!({"city": "Bonn", "visits": "1"}));
+    let put_again = put(&router, "/records/user:1", json!("a text")).await;
+    assert_eq!(put_again.status, StatusCode::NO_CONTENT);
+    assert_eq!(get(&router, "/records/user:1").await.body, "\"a text\"");
+    assert_eq!(patch(&router, "/records/user:1", json!({"a": "b"})).await.status, StatusCode::CONFLICT);
+
+    for status in [StatusCode::NO_CONTENT, StatusCode::NOT_FOUND] {
+        assert_eq!(send(&router, Method::DELETE, "/records/user:1", &[], Body::empty()).await.status, status);
+    }
+    assert_eq!(get(&router, "/records/user:1").await.status, StatusCode::NOT_FOUND);
+    let made = patch(&router, "/records/a%2Fb", json!({"x": "1"})).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    assert_eq!(get(&router, "/records/a%2Fb").await.json(), json!({"x": "1"}));
+}
+
+async fn a_condition_that_does_not_hold_changes_nothing(subject: Subject) {
+    let router = subject.router();
+    let if_match = async |tag: &str, value: &str| {
+        send(&router, Method::PUT, "/records/a", &[("if-match", tag)], json!({ "v": value }).to_string()).await
+    };
+    assert_eq!(if_match("*", "1").await.status, StatusCode::PRECONDITION_FAILED);
+    let first = put(&router, "/records/a", json!({"v": "first"})).await.etag();
+    let second = if_match(&first, "second").await;
+    assert_eq!(second.status, StatusCode::NO_CONTENT);
+    assert_eq!(if_match(&first, "third").await.status, StatusCode::PRECONDITION_FAILED);
+    assert_eq!(get(&router, "/records/a").await.json(), json!({"v": "second"}));
+    let only_new = [("if-none-match", "*")];
+    let refused = send(&router, Method::PATCH, "/records/a", &only_new, json!({"w": "1"}).to_string()).await;
+    assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED);
+    let made = send(&router, Method::PUT, "/records/b", &only_new, json!({"w": "1"}).to_string()).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    let stale = [("if-match", first.as_str())];
+    let refused = send(&router, Method::DELETE, "/records/a", &stale, Body::empty()).await;
+    assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED);
+    let known = [("if-none-match", second.etag())];
+    let known = [(known[0].0, known[0].1.as_str())];
+    assert_eq!(send(&router, Method::GET, "/records/a", &known, Body::empty()).await.status, StatusCode::NOT_MODIFIED);
+}
+
+async fn records_and_attributes_expire_at_the_time_that_is_said(subject: Subject) {
+    let (router, mut redis) = (subject.router(), subject.connect());
+    let later = SystemClock.now().0 + 3_600_000;
+    let path = format!("/records/a?expires_at={later}");
+    let sent =
+        json!({"lasts": "1", "ends": {"value": "2", "expires_at": later - 1}, "gone": {"value": "3", "ttl_ms": 0}});
+    assert_eq!(put(&router, &path, sent).await.status, StatusCode::CREATED);
+    let read = get(&router, "/records/a?expiries=true").await;
+    assert_eq!(read.json(), json!({"lasts": "1", "ends": {"value": "2", "expires_at": later - 1}}));
+    assert_eq!(read.headers["penates-expires-at"], later.to_string());
+    assert_eq!(get(&router, "/records/a").await.json(), json!({"lasts": "1", "ends": "2"}));
+    assert_eq!(redis.ask(&["PEXPIRETIME", "a"]).await.text(), later.to_string());
+    assert_eq!(redis.ask(&["HPEXPIRETIME", "a", "FIELDS", "1", "ends"]).await.text(), (later - 1).to_string());
+    // A patch keeps the expiry of the record, unless it says another.
+    patch(&router, "/records/a", json!({"ends": "lasts now"})).await;
+    assert_eq!(get(&router, "/records/a?expiries=true").await.json(), json!({"lasts": "1", "ends": "lasts now"}));
+    assert_eq!(redis.ask(&["PEXPIRETIME", "a"]).await.text(), later.to_string());
+    patch(&router, "/records/a?ttl_ms=0", json!({})).await;
+    assert_eq!(get(&router, "/records/a").await.status, StatusCode::NOT_FOUND);
+    let both = put(&router, "/records/a?ttl_ms=1&expires_at=2", json!({"a": "b"})).await;
+    assert_eq!(both.status, StatusCode::BAD_REQUEST);
+}
+
+async fn a_record_is_the_same_by_both_doors(subject: Subject) {
+    let (router, mut redis) = (subject.router(), subject.connect());
+    put(&router, "/records/a", json!({"city": "Ulm", "n": 4})).await;
+    assert_eq!(redis.ask(&["HGETALL", "a"]).await.text(), "city Ulm n 4");
+    let before = get(&router, "/records/a").await.etag();
+    assert_eq!(redis.ask(&["HINCRBY", "a", "n", "1"]).await.text(), "5");
+    let after = get(&router, "/records/a").await;
+    assert_eq!(after.json(), json!({"city": "Ulm", "n": "5"}));
+    assert_ne!(after.etag(), before);
+    assert_eq!(redis.ask(&["SET", "t", "text"]).await.text(), "OK");
+    assert_eq!(get(&router, "/records/t").await.json(), json!("text"));
+    assert_eq!(send(&router, Method::DELETE, "/records/t", &[], Body::empty()).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(redis.ask(&["EXISTS", "t", "a"]).await.text(), "1");
+}
+
+async fn bytes_that_are_no_text_have_a_form(subject: Subject) {
+    let router = subject.router();
+    put(
+        &router,
+        "/records/a",
+        json!({"bytes": {"base64": "/wA="}, "mixed": {"value": {"base64": "YQ=="}, "ttl_ms": 60000}}),
+    )
+    .await;
+    assert_eq!(get(&router, "/records/a").await.json(), json!({"bytes": {"base64": "/wA="}, "mixed": "a"}));
+    let line = json!({"id": {"base64": "/w=="}, "text": {"base64": "/wA="}}).to_string();
+    let written = send(&router, Method::POST, "/records:batchWrite", &[], line).await;
+    assert_eq!(written.lines(), [json!({"id": {"base64": "/w=="}, "status": 201})]);
+    let read = send(&router, Method::POST, "/records:batchGet", &[], r#"{"id": {"base64": "/w=="}}"#).await;
+    assert_eq!(read.lines()[0]["text"], json!({"base64": "/wA="}));
+}
+
+async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: Subject) {
+    let router = subject.router();
+    let mut lines: Vec<Value> =
+        (0..300).map(|n| json!({"id": format!("r{n}"), "attributes": {"n": n, "x": "y"}})).collect();
+    lines.push(json!({"id": "r1", "patch": {"n": "changed", "x": null}}));
+    lines.push(json!({"id": "r2", "delete": true}));
+    lines.push(json!({"id": "r3", "text": "a text", "ttl_ms": 3600000}));
+    lines.push(json!({"id": "r4", "delete": true, "if_match": "\"another\""}));
+    lines.push(json!({"id": "r5"}));
+    let mut body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    body.push_str("no json\n");
+    let written = send(&router, Method::POST, "/records:batchWrite", &[], body).await;
+    let told = written.lines();
+    let statuses: Vec<u64> = told.iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses[..300], [201; 300]);
+    assert_eq!(statuses[300..], [204, 204, 204, 412, 400, 400]);
+    assert_eq!(told[299]["id"], "r299");
+    assert_eq!(told[303]["kind"], "precondition-failed");
+
+    let asked = "\"r1\"\n{\"id\":\"r2\"}\n\"r3\"\n{\"id\":\"r4\",\"attributes\":[\"x\"]}\n\"\"\n";
+    let read = send(&router, Method::POST, "/records:batchGet", &[], asked).await.lines();
+    assert_eq!(read[0]["attributes"], json!({"n": "changed"}));
+    assert_eq!(read[1], json!({"id": "r2", "absent": true}));
+    assert_eq!((&read[2]["text"], read[2]["expires_at"].is_u64()), (&json!("a text"), true));
+    assert_eq!(read[3]["attributes"], json!({"x": "y"}));
+    assert_eq!(read[4]["status"], 400);
+
+    let listed = get(&router, "/records/?match=r29*").await.lines();
+    assert_eq!(listed.len(), 11);
+    let all = get(&router, "/records/?values=true").await.lines();
+    assert_eq!(all.len(), 299);
+    let copied = get(&router, "/records/?values=true").await.body;
+    let other = Subject::start().await.router();
+    let loaded = send(&other, Method::POST, "/records:batchWrite", &[], copied).await.lines();
+    assert!(loaded.iter().all(|line| line["status"] == 201), "a listing can be written elsewhere: {:?}", loaded[0]);
+    assert_eq!(get(&other, "/records/r1").await.etag(), get(&router, "/records/r1").await.etag());
+}
+
+#[tokio::test]
+async fn a_request_that_stalls_is_504_at_its_deadline() {
+    let mut faults = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Faults::new(store));
+        faults = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
+    let (router, faults) = (subject.router(), faults.unwrap());
+    tokio::time::pause();
+    let in_20_ms = [("penates-deadline", "20")];
+    let timed = async |method: Method, body: Body| {
+        let began = Instant::now();
+        let answered = send(&router, method, "/records/a", &in_20_ms, body).await;
+        let took = began.elapsed();
+        assert!((Duration::from_millis(20)..=Duration::from_millis(22)).contains(&took), "{took:?}");
+        assert_eq!(answered.status, StatusCode::GATEWAY_TIMEOUT);
+        answered.json()["kind"].as_str().unwrap().to_owned()
+    };
+    let stall = Fault::Delay(Duration::from_secs(3_600));
+    faults.next(Kind::Read, stall);
+    assert_eq!(timed(Method::GET, Body::empty()).await, "deadline");
+    faults.next(Kind::Run, stall);
+    assert_eq!(timed(Method::PUT, Body::from("{\"a\":\"b\"}")).await, "unknown-outcome");
+    let unfinished = Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    assert_eq!(timed(Method::PATCH, unfinished).await, "deadline");
+    for wrong in ["0", "x", "-1", "99999999"] {
+        let refused = send(&router, Method::GET, "/records/a", &[("penates-deadline", wrong)], Body::empty()).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_refused_with_its_reason() {
+    let memory = Memory::new(64 << 20);
+    let router = Subject::with(memory.clone(), settings()).await.router();
+    for (record, kind) in [
+        ("", "invalid"),
+        ("[]", "invalid"),
+        ("{}", "invalid"),
+        ("{\"a\":{}}", "invalid"),
+        ("{\"a\":true}", "invalid"),
+        ("{\"a\":{\"base64\":\"?\"}}", "invalid"),
+        (&"[".repeat(100_000), "invalid"),
+        (&json!({"a": "x".repeat(70_000)}).to_string(), "too-large"),
+        (&json!({"a": "x".repeat(2 << 20)}).to_string(), "too-large"),
+    ] {
+        let refused = send(&router, Method::PUT, "/records/a", &[], record.to_owned()).await;
+        let shown = &record[..record.len().min(40)];
+        assert!(refused.status.is_client_error(), "{shown}: {}", refused.body);
+        assert_eq!(refused.json()["kind"], kind, "{shown}: {}", refused.body);
+    }
+    let id = "k".repeat(1_025);
+    assert_eq!(get(&router, &format!("/records/{id}")).await.json()["kind"], "invalid");
+    let long = format!("\"a\"\n\"{}\"\n\"b\"\n", "x".repeat(2 << 20));
+    let lines = send(&router, Method::POST, "/records:batchGet", &[], long).await.lines();
+    assert_eq!((lines.len(), &lines[1]["kind"]), (2, &json!("too-large")), "nothing is read after it");
+    assert_eq!(memory.taken_bytes(), 0);
+}

@@ -1,0 +1,144 @@
+//! `WATCH`: transactions that happen only if records are as they were.
+
+use crate::support::frame::Frame;
+use crate::support::{Connection, Peer, Subject, keyspace, runtime};
+use futures::future::join_all;
+
+/// The commands of two connections to one server, in order.
+type Sent = &'static [(usize, &'static [&'static str])];
+
+/// What is sent, and whether a transaction of the first connection on `a` happens then. `a` begins
+/// with `city Ulm`, and `b` is absent.
+const WATCHED: &[(Sent, &str)] = &[
+    (&[(0, &["WATCH", "a"])], "DONE"),
+    (&[(0, &["WATCH", "b"])], "DONE"),
+    (&[(0, &["WATCH", "a"]), (1, &["HSET", "a", "city", "Bonn"])], "NOTHING"),
+    (&[(0, &["WATCH", "a"]), (0, &["HSET", "a", "city", "Bonn"])], "NOTHING"),
+    (&[(0, &["WATCH", "a"]), (1, &["HGETALL", "a"]), (1, &["SET", "c", "1"])], "DONE"),
+    (&[(0, &["WATCH", "a", "b"]), (1, &["SET", "b", "1"])], "NOTHING"),
+    (&[(0, &["WATCH", "b"]), (0, &["WATCH", "a"]), (1, &["DEL", "a"])], "NOTHING"),
+    // What is watched again stays as it was first seen.
+    (&[(0, &["WATCH", "a"]), (1, &["DEL", "a"]), (0, &["WATCH", "a"])], "NOTHING"),
+    (&[(0, &["WATCH", "a"]), (1, &["PEXPIRE", "a", "100000"])], "NOTHING"),
+    (&[(0, &["WATCH", "a"]), (1, &["PEXPIRE", "a", "0"])], "NOTHING"),
+    (&[(0, &["WATCH", "a"]), (1, &["DEL", "a"]), (0, &["UNWATCH"])], "DONE"),
+    (&[(0, &["WATCH", "a"]), (1, &["DEL", "a"]), (0, &["MULTI"]), (0, &["DISCARD"])], "DONE"),
+    (&[(0, &["WATCH", "a"]), (1, &["DEL", "a"]), (0, &["MULTI"]), (0, &["EXEC"])], "DONE"),
+    (&[(0, &["WATCH", "a"]), (1, &["DEL", "a"]), (0, &["RESET"])], "DONE"),
+    // It is an error, and nothing is forgotten.
+    (&[(0, &["WATCH", "a"]), (0, &["DISCARD"]), (1, &["DEL", "a"])], "NOTHING"),
+];
+
+/// Runs all of them, each in both versions of the protocol.
+async fn watch(mut connections: [Connection; 2]) {
+    for version in ["2", "3"] {
+        for (sent, then) in WATCHED {
+            for connection in &mut connections {
+                connection.hello(version).await;
+            }
+            connections[1].ask(&["DEL", "a", "b", "c"]).await;
+            connections[1].ask(&["HSET", "a", "city", "Ulm"]).await;
+            let mut in_transaction = false;
+            for (connection, words) in *sent {
+                let answer = connections[*connection].ask(words).await;
+                assert_eq!(matches!(answer, Frame::Error(_)), words[0] == "DISCARD" && !in_transaction, "{words:?}");
+                in_transaction = words[0] == "MULTI" || in_transaction && !["EXEC", "DISCARD"].contains(&words[0]);
+                if words[0] == "RESET" {
+                    connections[*connection].hello(version).await;
+                }
+            }
+            for words in [&["MULTI"][..], &["HSET", "a", "done", "1"]] {
+                connections[0].ask(words).await;
+            }
+            let is_done = match connections[0].ask(&["EXEC"]).await {
+                Frame::Null => "NOTHING",
+                Frame::List(answers) if answers.len() == 1 => "DONE",
+                other => panic!("{sent:?}: {other:?}"),
+            };
+            assert_eq!(is_done, *then, "{sent:?}");
+            let changed = connections[1].ask(&["HEXISTS", "a", "done"]).await;
+            assert_eq!(changed, Frame::Integer(i64::from(*then == "DONE")), "{sent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_transaction_happens_only_if_what_it_watches_is_as_it_was() {
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        watch([subject.connect(), subject.connect()]).await;
+    });
+}
+
+#[test]
+fn redis_answers_likewise() {
+    let Some(peer) = Peer::redis() else { return };
+    runtime().block_on(async { watch([peer.connect().await, peer.connect().await]).await });
+}
+
+/// Counts by reading and writing. The slower connection tries again.
+async fn count(mut connection: Connection, times: usize) {
+    for _ in 0..times {
+        loop {
+            assert_eq!(connection.ask(&["WATCH", "n"]).await.text(), "OK");
+            let counted = match connection.ask(&["GET", "n"]).await {
+                Frame::Null => 0,
+                counted => counted.text().parse::<u64>().unwrap(),
+            };
+            connection.ask(&["MULTI"]).await;
+            connection.ask(&["SET", "n", &(counted + 1).to_string()]).await;
+            if connection.ask(&["EXEC"]).await != Frame::Null {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_that_count_by_reading_and_writing_lose_nothing() {
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        join_all((0..6).map(|_| count(subject.connect(), 20))).await;
+        assert_eq!(subject.connect().ask(&["GET", "n"]).await.text(), "120");
+    });
+}
+
+#[test]
+fn on_cassandra_a_transaction_watches_its_own_record() {
+    runtime().block_on(async {
+        let Some(options) = keyspace().await else { return };
+        let servers = [Subject::on_cassandra(options.clone()).await, Subject::on_cassandra(options).await];
+        join_all(servers.iter().map(|server| count(server.connect(), 3))).await;
+        let mut connection = servers[0].connect();
+        assert_eq!(connection.ask(&["GET", "n"]).await.text(), "6");
+        for words in [&["WATCH", "n", "other"][..], &["MULTI"], &["SET", "n", "0"]] {
+            connection.ask(words).await;
+        }
+        let refused = connection.ask(&["EXEC"]).await;
+        assert!(matches!(&refused, Frame::Error(error) if error.starts_with("CROSSSLOT on Cassandra")), "{refused:?}");
+        assert_eq!(connection.ask(&["GET", "n"]).await.text(), "6");
+    });
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused() {
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        let mut connection = subject.connect();
+        let ids: Vec<String> = (0..65).map(|number| format!("id{number}")).collect();
+        let many: Vec<&str> = std::iter::once("WATCH").chain(ids.iter().map(String::as_str)).collect();
+        let long = "x".repeat(1_025);
+        for (words, then) in [
+            (&["WATCH"][..], "ERR wrong number of arguments for 'watch' command"),
+            (&many, "ERR a connection watches at most 64 keys"),
+            (&["WATCH", &long], "ERR the id of a record has 1 to 1024 bytes, not 1025"),
+        ] {
+            let refused = connection.ask(words).await;
+            assert!(matches!(&refused, Frame::Error(error) if error == then), "{refused:?}");
+        }
+        assert_eq!(connection.ask(&many[..65]).await.text(), "OK");
+        connection.ask(&["MULTI"]).await;
+        let refused = connection.ask(&["WATCH", "a"]).await;
+        assert!(matches!(&refused, Frame::Error(error) if error == "ERR WATCH inside MULTI is not allowed"));
+    });
+}

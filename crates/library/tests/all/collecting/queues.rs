@@ -1,0 +1,103 @@
+//! Queues of work: passes skip emptied buckets, and whatever happens to marks and clocks, no record
+//! is skipped.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use heads::{Queue, keys};
+use store::{Call, Class, Clock, Deadline, NewRow, Removal, Step, Store, Table, UnixMillis, ValueKind, envelope};
+
+use super::common::{HOUR, collect, generations, records};
+use crate::support::{Faulty, ON_CASSANDRA, faulty, import, volume};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn bucket(time: UnixMillis) -> u32 {
+    u32::try_from(time.0 / 600_000).unwrap()
+}
+
+/// The buckets of the queue that were read since the last call.
+fn buckets_read(faulty: &Faulty) -> BTreeSet<u32> {
+    let scanned = faulty.store.take_scanned().into_iter().filter(|(table, _)| *table == Table::Work);
+    scanned.filter_map(|(_, partition)| keys::queue_bucket(&partition, Queue::Collecting.name())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_was_emptied_is_never_read_again() {
+    let faulty = faulty().await;
+    for n in 0..3 {
+        import(&faulty.library, volume("t.a", &[&n.to_string()])).await.unwrap();
+        faulty.clock.advance(MINUTE);
+    }
+    let mut latest_first = 0;
+    for _ in 0..5 * 24 {
+        faulty.clock.advance(HOUR);
+        collect(&faulty.library).await;
+        let read = buckets_read(&faulty);
+        let first = *read.first().unwrap();
+        assert!(first >= latest_first, "a pass went back to {first}");
+        latest_first = first;
+        assert_eq!(read.last(), Some(&bucket(faulty.clock.now())));
+    }
+    assert_eq!((records(&faulty), generations(&faulty).len()), (0, 1));
+    let first = UnixMillis(faulty.clock.now().0 - 2 * 3_600_000);
+    assert!(latest_first >= bucket(first), "all but the last buckets are left behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_put_late_into_a_bucket_that_passes_found_empty_is_found() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+    import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
+    let gone: Vec<_> = faulty.store.partitions(Table::Work);
+    let record = gone.iter().find(|partition| keys::queue_bucket(partition, "collecting").is_some()).unwrap().clone();
+    let sort = faulty.store.sorts(Table::Work, &record)[0].clone();
+    // The record arrives half an hour later, while passes look for it.
+    let run = async |step| faulty.store.run(call(), vec![step]).await.unwrap();
+    let rows = Removal::Rows(vec![sort.clone()]);
+    run(Step::Remove { table: Table::Work, partition: record.clone(), rows }).await;
+    for _ in 0..30 {
+        faulty.clock.advance(MINUTE);
+        assert_eq!(collect(&faulty.library).await.condemned, 0);
+    }
+    let rows = vec![NewRow::new(sort, envelope::seal(ValueKind::VolumeWork, &[]))];
+    run(Step::Put { table: Table::Work, partition: record, rows }).await;
+    assert_eq!(collect(&faulty.library).await.condemned, 1);
+}
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(10)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_low_water_mark_is_lost_or_damaged_records_are_found_by_a_walk() {
+    // A pass reads each bucket of these days.
+    let days = if ON_CASSANDRA { 3 } else { 100 };
+    for is_lost in [true, false] {
+        let faulty = faulty().await;
+        // Days pass without work, so that the mark lags behind, and then without a pass.
+        for _ in 0..3 {
+            faulty.clock.advance(24 * HOUR);
+            collect(&faulty.library).await;
+            collect(&faulty.library).await;
+        }
+        import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+        import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
+        faulty.clock.advance(days * 24 * HOUR);
+        let mark = keys::low_water("collecting");
+        faulty.store.tamper(|_, sort, value| match sort == &mark[..] {
+            true => (!is_lost).then(|| Bytes::from_static(b"rubbish")),
+            false => Some(value),
+        });
+        assert_eq!(collect(&faulty.library).await.condemned, 1, "{is_lost}");
+        faulty.store.take_scanned();
+        for _ in 0..3 {
+            faulty.clock.advance(24 * HOUR);
+            collect(&faulty.library).await;
+        }
+        faulty.store.take_scanned();
+        collect(&faulty.library).await;
+        assert!(buckets_read(&faulty).len() < 24, "there is a mark again");
+    }
+}

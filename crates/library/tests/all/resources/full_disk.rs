@@ -1,0 +1,80 @@
+//! A disk that fills up: as long as there is a little room, the store can be emptied; reads work to
+//! the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use audit::Requester;
+use hathi::Seq;
+use heads::{LibraryOptions, ObjectsError};
+use library::Library;
+use repository::ResourceError;
+use store::{ManualClock, Store, StoreError};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use volumes::CollectLimits;
+
+use super::contents::{put, upload};
+use super::tree::{create, delete, path, reachable};
+use crate::support::{START, id, import, listed, texts, volume};
+
+/// A store that keeps `headroom_bytes` of its disk free.
+async fn open(
+    folder: &std::path::Path,
+    clock: &Arc<ManualClock>,
+    headroom_bytes: u64,
+) -> (Arc<EmbeddedStore>, Library) {
+    let options = EmbeddedOptions { headroom_bytes, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(folder, options, clock.clone()).unwrap();
+    let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    (store, library)
+}
+
+fn somebody() -> Requester {
+    Requester { name: None, address: None, request_id: "r".to_owned() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_store_refuses_what_is_new_is_emptied_and_read_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(START));
+    let (store, library) = open(folder.path(), &clock, 0).await;
+    for volume_id in ["t.a", "t.b"] {
+        import(&library, volume(volume_id, &["one"])).await.unwrap();
+    }
+    for at in ["c/1", "c/d/2", "kept", "single"] {
+        create(&library, at, at).await.unwrap();
+    }
+    put(&library, "binary", upload(&library, "binary", 1).await).await;
+    let free = store.health().await.free_bytes.unwrap();
+    drop(library);
+    store.close().await.unwrap();
+
+    // Room for removals, but not for other small writes.
+    let (store, library) = open(folder.path(), &clock, 3 * free).await;
+    let is_full = |error: &ObjectsError| matches!(error, ObjectsError::Store(StoreError::Full(_)));
+    assert!(is_full(&import(&library, volume("t.c", &["new"])).await.unwrap_err()));
+    let refused = create(&library, "new", "").await.unwrap_err();
+    assert!(matches!(&refused, ResourceError::Objects(error) if is_full(error)), "{refused}");
+    library.volumes.delete(&id("t.a")).await.unwrap();
+    for at in ["c", "single", "binary"] {
+        delete(&library, at).await.unwrap();
+    }
+    library.repository.remove_tombstone(&path("single")).await.unwrap();
+    assert_eq!(listed(&library, 10).await, ["t.b"]);
+    assert_eq!(reachable(&library).await, ["kept"]);
+    // Collecting frees the room of what was deleted, too.
+    clock.advance(Duration::from_secs(100 * 24 * 3_600));
+    let condemned = library.volumes.collect_once(CollectLimits::default()).await.unwrap();
+    clock.advance(Duration::from_secs(100 * 24 * 3_600));
+    let removed = library.volumes.collect_once(CollectLimits::default()).await.unwrap();
+    assert_eq!((condemned.condemned, condemned.failed, removed.removed, removed.failed), (1, 0, 1, 0));
+    drop(library);
+    store.close().await.unwrap();
+
+    // Room for the audit alone.
+    let (_store, library) = open(folder.path(), &clock, 20 * free).await;
+    assert!(is_full(&library.volumes.delete(&id("t.b")).await.unwrap_err()));
+    let one = Seq::new(1).unwrap();
+    library.audit.auditor().page(&somebody(), &id("t.b"), one).await.unwrap();
+    assert_eq!(texts(&library, &id("t.b")).await.unwrap(), ["one"]);
+}

@@ -1,0 +1,7 @@
+//! Tests of the formats in which archives exchange what they keep. One program, which is built and linked once.
+#![allow(clippy::unwrap_used)]
+
+mod bags;
+mod hostile_bags;
+mod hostile_objects;
+mod objects;

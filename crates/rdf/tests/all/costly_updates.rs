@@ -1,0 +1,195 @@
+//! Expensive updates are refused before they begin, or can be cancelled.
+
+use std::fmt::Write as _;
+
+use rdf::update::{Cancellation, UpdateError, apply};
+use rdf::{Graph, Iri, Limits, Syntax};
+
+fn base() -> Iri {
+    Iri::parse("http://example.org/r".to_owned()).unwrap()
+}
+
+fn graph(turtle: &str) -> Graph {
+    rdf::parse(turtle.as_bytes(), Syntax::Turtle, &base(), &Limits::default()).unwrap()
+}
+
+/// Statements of one property, with numbers as values.
+fn numbers(count: usize) -> Graph {
+    let mut turtle = String::new();
+    (0..count).for_each(|n| write!(turtle, "<s{n}> <p> {n} . ").unwrap());
+    graph(&turtle)
+}
+
+fn updated(before: &Graph, pattern: &str) -> Result<Graph, UpdateError> {
+    let update = format!("INSERT {{ <> <q> 1 }} WHERE {{ {pattern} }}");
+    Ok(apply(before, &update, &base(), &Limits::default(), &Cancellation::default())?.graph)
+}
+
+#[test]
+fn computed_and_too_large_regular_expressions_are_refused() {
+    let before = graph("<a> <p> \"x\" ; <q> \"x\" .");
+    for (pattern, why) in [
+        (r"?s <p> ?o FILTER(REGEX(?o, '(\\p{L}{100}){100}'))", "too large"),
+        (r"?s <p> ?o FILTER(true && !REGEX(?o, '(\\p{L}{100}){100}'))", "too large"),
+        (r"?s <p> ?o BIND(REPLACE(?o, '(\\p{L}{100}){100}', '') AS ?x)", "too large"),
+        ("?s <p> ?o ; <q> ?q FILTER(REGEX(?o, ?q))", "computed"),
+        ("?s <p> ?o FILTER(REGEX(?o, CONCAT('x', 'y')))", "computed"),
+        ("?s <p> ?o VALUES ?q { 'x' } FILTER(REGEX(?o, 'x', ?q))", "computed"),
+        ("?s <p> ?o FILTER EXISTS { ?s <q> ?q FILTER(REGEX(?o, ?q)) }", "computed"),
+        ("?s <p> ?o FILTER(REGEX(?o, '(('))", "parse error"),
+        ("{ SELECT (COUNT(REGEX(?o, ?o)) AS ?n) WHERE { ?s <p> ?o } }", "computed"),
+        ("?s <p> ?o OPTIONAL { ?s <q> ?q FILTER(REGEX(?o, ?q)) }", "computed"),
+    ] {
+        let error = updated(&before, pattern).unwrap_err();
+        assert!(matches!(error, UpdateError::Pattern { .. }), "{pattern}: {error:?}");
+        assert!(error.to_string().contains(why), "{pattern}: {error}");
+    }
+}
+
+#[test]
+fn usual_regular_expressions_are_matched_as_usual() {
+    let before = graph("<a> <p> \"Letter 12 of 1890\"@en . <b> <p> \"Note\" . <c> <p> <http://old/x> .");
+    let removed = |filter: &str| {
+        let update = format!("DELETE {{ ?s <p> ?o }} WHERE {{ ?s <p> ?o FILTER({filter}) }}");
+        let after = apply(&before, &update, &base(), &Limits::default(), &Cancellation::default()).unwrap().graph;
+        before.len() - after.len()
+    };
+    assert_eq!(removed(r"REGEX(?o, '^\\w+ \\d+ of \\d{4}$')"), 1);
+    assert_eq!(removed("REGEX(?o, 'LETTER', 'i')"), 1);
+    assert_eq!(removed("REGEX(STR(?o), '^http://old/')"), 1);
+    assert_eq!(removed("!REGEX(?o, 'Letter')"), 1, "an address is no text: it is an error, which is not turned around");
+    let update = "DELETE { ?s <p> ?o } INSERT { ?s <p> ?n } WHERE { ?s <p> ?o BIND(REPLACE(?o, '(\\\\d+) of', 'no. $1,') AS ?n) }";
+    let after = apply(&before, update, &base(), &Limits::default(), &Cancellation::default()).unwrap().graph;
+    // Nothing is inserted if the expression is an error.
+    assert_eq!(after, graph("<a> <p> \"Letter no. 12, 1890\"@en . <b> <p> \"Note\" ."));
+}
+
+#[test]
+fn a_long_text_is_not_matched_with_a_large_pattern() {
+    let before = graph(&format!("<a> <p> \"{}\" .", "ab".repeat(250_000)));
+    let error = updated(&before, "?s <p> ?o FILTER(REGEX(?o, '(a|b)*a(a|b){500}c'))").unwrap_err();
+    assert!(error.is_too_large(), "{error}");
+    assert!(updated(&before, "?s <p> ?o FILTER(REGEX(?o, 'abc'))").is_ok());
+}
+
+#[test]
+fn products_of_an_updates_own_values_are_refused() {
+    let values = |name: &str, count: usize| {
+        let texts: String = (0..count).map(|n| format!("{n} ")).collect();
+        format!("VALUES ?{name} {{ {texts} }}")
+    };
+    let both = format!("{} {}", values("a", 480), values("b", 480));
+    let none = Graph::new();
+    assert!(updated(&none, &both).is_ok());
+    for pattern in [
+        format!("{both} {}", values("c", 10)),
+        format!("{both} FILTER({})", ["?a = 1"; 3].join(" || ")),
+        format!("{both} BIND(?a + ?b + 1 AS ?x) BIND(?x + 1 AS ?y) BIND(?y + 1 AS ?z)"),
+        format!("{{ {both} }} UNION {{ {both} }} UNION {{ {both} }}").replace("480", "479"),
+        format!("{both} MINUS {{ {} }}", values("d", 20)),
+    ] {
+        let error = updated(&none, &pattern).unwrap_err();
+        assert!(error.is_too_large(), "{}: {error}", &pattern[pattern.len() - 60..]);
+    }
+}
+
+#[test]
+fn functions_inside_operators_are_counted_too() {
+    let long = "x".repeat(100_000);
+    let mut turtle = format!("<a> <p> \"{long}\" . ");
+    (0..1_000).for_each(|n| write!(turtle, "<s{n}> <p> {n} . ").unwrap());
+    let before = graph(&turtle);
+    for filter in ["STRLEN(SHA512(STR(?o))) > 1 && true", "!(ENCODE_FOR_URI(STR(?o)) = 'x')"] {
+        let error = updated(&before, &format!("?s <p> ?o FILTER({filter})")).unwrap_err();
+        assert!(error.is_too_large(), "{filter}: {error}");
+    }
+    assert!(updated(&before, "?s <p> ?o FILTER(?o = 'x' || LANG(?o) = 'en' || ISIRI(?o))").is_ok());
+}
+
+#[test]
+fn many_operations_share_the_budget_of_an_update() {
+    let before = numbers(60);
+    let limits = Limits { solutions: 10_000, ..Limits::default() };
+    let one = "INSERT { <> <q> 1 } WHERE { { ?a <p> ?x . ?b <p> ?y } UNION {} } ;";
+    let applied = |update: &str| apply(&before, update, &base(), &limits, &Cancellation::default());
+    assert!(applied(one).is_ok());
+    let error = applied(&one.repeat(5)).unwrap_err();
+    assert!(error.is_too_large(), "{error}");
+}
+
+#[test]
+fn a_cancelled_update_ends_and_changes_nothing() {
+    // The greatest number of solutions: if it is not cancelled, this takes seconds.
+    let before = numbers(990);
+    let update = "INSERT { ?a <q> ?y } WHERE { ?a <p> ?x . ?b <p> ?y }";
+    let cancellation = Cancellation::default();
+    let (given, of_thread) = (cancellation.clone(), before.clone());
+    let running = std::thread::spawn(move || apply(&of_thread, update, &base(), &Limits::default(), &given));
+    cancellation.cancel();
+    assert!(matches!(running.join().unwrap(), Err(UpdateError::Cancelled)));
+    assert!(matches!(
+        apply(&before, "INSERT DATA { <> <q> 1 }", &base(), &Limits::default(), &cancellation),
+        Err(UpdateError::Cancelled)
+    ));
+}
+
+#[test]
+fn functions_that_are_read_twice_are_not_read_a_million_times() {
+    let before = graph("<a> <p> \"x\" .");
+    let nested = |open: &str, close: &str, levels: usize| format!("{}?o{}", open.repeat(levels), close.repeat(levels));
+    for (open, close) in [
+        ("REPLACE(", ", 'a', 'b')"),
+        ("SUBSTR(", ", 1)"),
+        ("regex(", ",'a')"),
+        ("GROUP_CONCAT (", ")"),
+        ("!(", ")"),
+        ("! STR(", ")"),
+        ("!<http://a/f>(", ")"),
+        ("!EXISTS { ?s ?p ?o FILTER(", ") }"),
+        ("1<REPLACE(", ",'a','b')>"),
+    ] {
+        for levels in [9, 15] {
+            let error =
+                updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested(open, close, levels))).unwrap_err();
+            assert!(error.is_too_large(), "{open}: {error}");
+        }
+    }
+    let outcome = updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested("SUBSTR(", ", 1)", 8)));
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert!(updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested("REPLACE(", ", 'a', 'b')", 3))).is_ok());
+}
+
+/// A parser that tries alternatives at each level would practically never end.
+#[test]
+fn a_text_with_an_error_deep_inside_is_refused_at_once() {
+    let before = graph("<a> <p> \"x\" .");
+    for (open, close) in [
+        ("(", ")"),
+        ("STR(", ")"),
+        ("IF(", ",1,2)"),
+        ("COALESCE(1,", ")"),
+        ("<http://a/f>(", ")"),
+        ("1 IN (", ")"),
+        ("-(", ")"),
+        ("COUNT(DISTINCT ", ")"),
+        ("EXISTS { ?s ?p ?o FILTER(", ") }"),
+    ] {
+        let levels = if open.contains('{') { 14 } else { 29 };
+        let wrong = format!("FILTER({}~{})", open.repeat(levels), close.repeat(levels));
+        assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
+    }
+    for (open, close) in [
+        ("[ <p> ", "]"),
+        ("(", ")"),
+        ("{", "}"),
+        ("OPTIONAL {", "}"),
+        ("{ SELECT * {", "}}"),
+        ("<a> (<p>|^(", ")) <b>"),
+    ] {
+        let levels = if open.matches(['{', '(', '[']).count() == 2 { 14 } else { 29 };
+        let wrong = format!("<a> <p> {}~{}", open.repeat(levels), close.repeat(levels));
+        assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
+        let wrong = format!("{}~{}", open.repeat(levels), close.repeat(levels));
+        assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
+    }
+}

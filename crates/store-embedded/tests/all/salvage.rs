@@ -1,0 +1,160 @@
+//! Salvage copies what can be read of a damaged data folder, names what cannot, and does not change
+//! the source.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{copied, files, folder, options};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use store::{
+    Call, Class, Deadline, Expect, Guard, Lane, NewRow, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
+    UnixMillis, ValueKind, envelope,
+};
+use store_embedded::{EmbeddedStore, salvage};
+
+const ROWS: u32 = 200;
+
+fn call() -> Call {
+    Call::new(Class::Content, Deadline::within(Duration::from_secs(60)))
+}
+
+fn open(folder: &Path) -> Arc<EmbeddedStore> {
+    EmbeddedStore::open(folder, options(), Arc::new(SystemClock)).unwrap()
+}
+
+fn value(row: u32) -> Bytes {
+    envelope::seal(ValueKind::Trial, &row.to_be_bytes().repeat(3_000))
+}
+
+fn head(stamp: Stamp) -> Step {
+    Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: "head".into(),
+        sort: "h".into(),
+        expect: Expect::Absent,
+        guard: Guard { stamp, tag: Bytes::from_static(b"tag") },
+        value: envelope::seal(ValueKind::Trial, b"a head"),
+    }
+}
+
+/// The tables of the lanes of small rows.
+fn small_tables() -> impl Iterator<Item = Table> {
+    Lane::Service.tables().chain(Lane::Records.tables())
+}
+
+/// Rows of all lanes, some that expire, a head and a content; a part of them only in the journal.
+async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
+    for row in 0..ROWS {
+        let rows = vec![NewRow::new("r", value(row))];
+        let partition = Bytes::from(format!("p{row:03}"));
+        assert!(
+            store.run(call(), vec![Step::Put { table: Table::Objects, partition, rows }]).await.unwrap().is_applied()
+        );
+    }
+    assert!(store.run(call(), vec![head(stamp)]).await.unwrap().is_applied());
+    for table in small_tables() {
+        let expires_at = table.info().may_expire.then_some(UnixMillis(u64::MAX));
+        let expiring = NewRow { expires_at, ..NewRow::new("e", envelope::seal(ValueKind::Trial, b"ends")) };
+        let rows = vec![NewRow::new("a", envelope::seal(ValueKind::Trial, b"who")), expiring];
+        assert!(store.run(call(), vec![Step::Put { table, partition: "p".into(), rows }]).await.unwrap().is_applied());
+    }
+    store.put_content(call(), "owner".into(), stream::iter([Ok("content".into())]).boxed()).await.unwrap()
+}
+
+fn break_a_block_of_text(folder: &Path) {
+    let tables = files(&folder.join("db/text/keyspaces"));
+    let (path, mut content) = tables.into_iter().max_by_key(|(_, content)| content.len()).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 0x10;
+    fs::write(path, content).unwrap();
+}
+
+async fn salvaged_rows(store: &Arc<EmbeddedStore>) -> u32 {
+    let mut there = 0;
+    for row in 0..ROWS {
+        let partition = Bytes::from(format!("p{row:03}"));
+        if let Some(found) = store.get(call(), Table::Objects, &partition, &"r".into()).await.unwrap() {
+            assert_eq!(found.value, value(row));
+            there += 1;
+        }
+    }
+    there
+}
+
+async fn assert_the_rest_is_there(store: &Arc<EmbeddedStore>, stamp: Stamp, content: store::ContentId) {
+    let found = store.get(call(), Table::Objects, &"head".into(), &"h".into()).await.unwrap().unwrap();
+    assert_eq!(found.guard, Some(Guard { stamp, tag: Bytes::from_static(b"tag") }));
+    for table in small_tables() {
+        let page = store.scan(call(), table, &"p".into(), Scan::prefix("", usize::MAX)).await.unwrap();
+        assert_eq!(page.rows.len(), 2, "of {table}");
+    }
+    let mut pieces = store.read_content(call(), content, 0..100).await.unwrap().unwrap();
+    assert_eq!(pieces.next().await.unwrap().unwrap(), "content");
+}
+
+#[tokio::test]
+async fn everything_in_a_sound_folder_is_copied_even_rows_that_only_the_journal_holds() {
+    let (source, target) = (folder(), folder());
+    let stamp = Stamp::fresh();
+    let store = open(source.path());
+    let content = fill(&store, stamp).await;
+    let held = salvage(source.path(), &target.path().join("early"), |_| {});
+    assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
+    // Closing would write all rows to files, so this copies the folder of a process that died.
+    let died = copied(source.path());
+    store.close().await.unwrap();
+
+    let before = files(died.path());
+    let mut told = 0;
+    let salvaged = salvage(died.path(), target.path(), |progress| told = progress.bytes).unwrap();
+    assert_eq!((salvaged.losses, salvaged.contents, salvaged.bytes), (Vec::new(), 1, told));
+    assert!(files(died.path()) == before, "the source was changed");
+    let again = salvage(died.path(), target.path(), |_| {});
+    assert!(matches!(again, Err(StoreError::Invalid(_))), "{again:?}");
+    let store = open(target.path());
+    assert_eq!(salvaged_rows(&store).await, ROWS);
+    assert_the_rest_is_there(&store, stamp, content).await;
+}
+
+#[tokio::test]
+async fn everything_around_a_broken_block_is_copied_and_the_gap_is_named() {
+    let (source, target) = (folder(), folder());
+    let stamp = Stamp::fresh();
+    let store = open(source.path());
+    let content = fill(&store, stamp).await;
+    store.close().await.unwrap();
+    break_a_block_of_text(source.path());
+    let before = files(source.path());
+    let salvaged = salvage(source.path(), target.path(), |_| {}).unwrap();
+    assert!(files(source.path()) == before, "the source was changed");
+
+    let [loss] = &salvaged.losses[..] else { panic!("{:?}", salvaged.losses) };
+    let row = |partition: &Option<Bytes>| -> u32 {
+        std::str::from_utf8(&partition.as_ref().unwrap()[1..]).unwrap().parse().unwrap()
+    };
+    let gap = row(&loss.before) - row(&loss.after) - 1;
+    assert!(loss.table == Table::Objects && (1..=4).contains(&gap), "{loss:?}");
+    let store = open(target.path());
+    assert_eq!(salvaged_rows(&store).await, ROWS - gap);
+    assert_the_rest_is_there(&store, stamp, content).await;
+}
+
+#[tokio::test]
+async fn a_lane_without_a_readable_file_is_named_and_the_rows_of_its_journal_are_copied() {
+    let (source, target) = (folder(), folder());
+    let store = open(source.path());
+    fill(&store, Stamp::fresh()).await;
+    store.close().await.unwrap();
+    for (path, _) in files(&source.path().join("db/text/keyspaces")) {
+        fs::write(path, b"nothing that was ever written").unwrap();
+    }
+    let salvaged = salvage(source.path(), target.path(), |_| {}).unwrap();
+    let lost: Vec<Table> = salvaged.losses.iter().map(|loss| loss.table).collect();
+    assert_eq!(lost, Lane::Text.tables().collect::<Vec<_>>());
+    let store = open(target.path());
+    assert_eq!(salvaged_rows(&store).await, ROWS);
+    assert!(store.get(call(), Table::Audit, &"p".into(), &"a".into()).await.unwrap().is_some());
+}

@@ -1,0 +1,319 @@
+//! What workers measure of servers whose behaviour is known.
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{Run, ok, serve, worker};
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use parking_lot::Mutex;
+use testbed::coordinator::{Coordinator, WorkerPlace};
+use testbed::event::{Event, EventReader, StepNames};
+use testbed::inputs::Inputs;
+use testbed::plan::Plan;
+use testbed::reach::Reach;
+use testbed::results::Verdict;
+use testbed::tally::Measured;
+use testbed::verdict::judge;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+fn events(path: &Path, names: &StepNames) -> Vec<Event> {
+    EventReader::new(std::fs::File::open(path).unwrap(), names.clone()).map(Result::unwrap).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_that_was_due_is_counted_once_over_all_workers() {
+    let address = serve(async |_| ok()).await;
+    let plan = r#"
+        name = "all"
+        scenarios = [{ scenario = "get" }]
+        load = { shape = "constant", rate = 300, duration = "1s" }
+        workers = 3
+    "#;
+    let run = Run::new(plan, &[]);
+    let collected = run.collect(address, (0..3).map(|_| worker()).collect()).await;
+    assert_eq!(collected.lost, None);
+    let users: BTreeSet<u64> =
+        collected.events.iter().flat_map(|file| events(file, &run.names())).map(|event| event.user).collect();
+    assert_eq!(users, (0..300).collect());
+    let measured = run.count(&collected.events);
+    let all = &measured.summary.all;
+    assert_eq!((all.due, all.sent, all.done, all.received_bytes), (300, 300, 300, 1_200));
+    assert_eq!(measured.seconds.iter().map(|second| second.due).sum::<u64>(), 300);
+    assert_eq!(measured.seconds.iter().map(|second| second.done).sum::<u64>(), 300);
+    assert!(collected.workers.iter().all(|worker| worker.cpu_s > 0.0));
+
+    // Counting the files of all workers is the same as counting one file with all events.
+    let mut together: Vec<Event> = collected.events.iter().flat_map(|file| events(file, &run.names())).collect();
+    together.sort_by_key(|event| event.done_us);
+    let file = run.folder.path().join("together.csv.gz");
+    let mut writer = testbed::event::EventWriter::new(std::fs::File::create(&file).unwrap(), run.names()).unwrap();
+    together.iter().for_each(|event| writer.write(event).unwrap());
+    writer.finish().unwrap();
+    let one = run.count(&[file]);
+    assert_eq!((one.summary, one.seconds, one.response_us), (measured.summary, measured.seconds, measured.response_us));
+}
+
+/// A server that answers nothing while it stalls: from the 50th request on, until the stall is over.
+async fn stalling_server(stall: Duration) -> SocketAddr {
+    let state = Arc::new((Mutex::new(0_u64), Notify::new()));
+    serve(move |_| {
+        let state = state.clone();
+        async move {
+            let number = {
+                let mut count = state.0.lock();
+                *count += 1;
+                *count
+            };
+            let over = state.1.notified();
+            if number == 50 {
+                tokio::time::sleep(stall).await;
+                *state.0.lock() = 1_000_000;
+                state.1.notify_waiters();
+            } else if (50..1_000_000).contains(&number) {
+                over.await;
+            }
+            ok()
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stall_shows_as_the_queue_that_it_makes_and_a_closed_loop_hides_it() {
+    let stall = Duration::from_secs(1);
+    let with = |load: &str| {
+        format!(
+            "name = \"stall\"\nscenarios = [{{ scenario = \"get\" }}]\nworkers = 1\n{load}\n\
+             [connections]\nkeep = \"worker\"\n"
+        )
+    };
+    let open = Run::new(&with("load = { shape = \"constant\", rate = 100, duration = \"3s\" }"), &[]);
+    let (open, _) = open.measure(stalling_server(stall).await).await;
+    let closed = Run::new(&with("load = { shape = \"closed\", users_per_worker = 1, duration = \"3s\" }"), &[]);
+    let (closed, _) = closed.measure(stalling_server(stall).await).await;
+
+    // All requests that were due within the stall waited for its end: a hundred, half a second on average.
+    let waited = |measured: &Measured, ms: u64| measured.response_us.count_between(ms * 1_000, u64::MAX / 2);
+    assert!(waited(&open, 10) >= 95, "{}", waited(&open, 10));
+    assert!(waited(&open, 500) >= 45, "{}", waited(&open, 500));
+    assert!(open.summary.all.response.max_ms >= 990.0);
+    // The closed loop sent one request within the stall.
+    assert!(10 * waited(&closed, 500) < waited(&open, 500), "{}", waited(&closed, 500));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_plan_and_seed_send_the_same_requests_byte_for_byte() {
+    let scenario = r#"
+        feeds = [
+            { name = "n", kind = "zipf", count = 1000 },
+            { name = "pick", kind = "choice", values = ["a", "b", "c"] },
+            { name = "body", kind = "bytes", count = 100 },
+        ]
+        [[steps]]
+        name = "put"
+        method = "PUT"
+        path = "/${pick}/${n}/${user}?seed=${seed}"
+        headers = { Digest = "sha-256=${body.sha256}" }
+        body = { feed = "body" }
+    "#;
+    let sent_with = async |seed: u64, workers: u32| {
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let into = seen.clone();
+        let address = serve(move |request: Request<Bytes>| {
+            let line = format!("{} {:?} {:?}", request.uri(), request.headers().get("digest"), request.body());
+            into.lock().insert(line);
+            async { ok() }
+        })
+        .await;
+        let plan = format!(
+            "name = \"same\"\nscenarios = [{{ scenario = \"put.toml\" }}, {{ scenario = \"get\", share = 0.5 }}]\n\
+             workers = {workers}\nseed = {seed}\n\
+             load = {{ shape = \"poisson\", rate = 400, duration = \"500ms\" }}\n"
+        );
+        let run = Run::new(&plan, &[("put", scenario)]);
+        run.measure(address).await;
+        let seen = seen.lock().clone();
+        assert!(seen.len() > 50, "{}", seen.len());
+        seen
+    };
+    let once = sent_with(7, 2).await;
+    assert_eq!(once, sent_with(7, 2).await);
+    assert_ne!(once, sent_with(8, 2).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_voids_the_run() {
+    let address = serve(async |_| ok()).await;
+    let plan = "name = \"dies\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 2\n\
+                load = { shape = \"constant\", rate = 10, duration = \"600s\" }\n";
+    let run = Run::new(plan, &[]);
+    // It behaves like a worker until the load begins, and is gone then.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = WorkerPlace::At(listener.local_addr().unwrap().to_string());
+    let (real, WorkerPlace::At(real_address)) = (listener, worker()) else { unreachable!() };
+    tokio::spawn(async move {
+        let (mut one, _) = real.accept().await.unwrap();
+        let mut other = tokio::net::TcpStream::connect(real_address).await.unwrap();
+        // The first progress comes with the start: then both sides lose each other.
+        let copying = tokio::io::copy_bidirectional(&mut one, &mut other);
+        let _ = tokio::time::timeout(Duration::from_secs(2), copying).await;
+    });
+    let collected = run.collect(address, vec![worker(), place]).await;
+    let why = collected.lost.unwrap();
+    assert!(why.starts_with("worker 1: "), "{why}");
+    let judgement = judge(&run.inputs.plan, &run.count(&[]), vec![why]);
+    assert_eq!(judgement.verdict, Verdict::Void);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_counted_by_kind_and_fail_the_run() {
+    let address = serve(|request: Request<Bytes>| async move {
+        let mut response = ok();
+        *response.status_mut() = match request.uri().path() {
+            "/gone" => StatusCode::GONE,
+            "/busy" => StatusCode::SERVICE_UNAVAILABLE,
+            "/silent" => std::future::pending().await,
+            _ => StatusCode::OK,
+        };
+        response
+    })
+    .await;
+    let step = |name: &str, check: &str| format!("[[steps]]\nname = \"{name}\"\npath = \"/{name}\"\n{check}\n");
+    let scenarios = [
+        ("gone", step("gone", "")),
+        ("busy", step("busy", "")),
+        ("silent", step("silent", "")),
+        ("wrong", step("wrong", "check = { contains = \"there\" }")),
+    ];
+    let plan = r#"
+        name = "errors"
+        scenarios = [{ scenario = "gone.toml" }, { scenario = "busy.toml" }, { scenario = "silent.toml" },
+                     { scenario = "wrong.toml" }]
+        load = { shape = "constant", rate = 40, duration = "1s" }
+        workers = 1
+        [connections]
+        timeout = "300ms"
+    "#;
+    let texts: Vec<_> = scenarios.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let (measured, judgement) = Run::new(plan, &texts).measure(address).await;
+    let kinds: BTreeSet<_> = measured.summary.errors.iter().map(|error| error.kind.as_str()).collect();
+    assert_eq!(kinds, BTreeSet::from(["check: contains", "refused", "status 410", "time-out"]));
+    let all = &measured.summary.all;
+    assert_eq!(all.due, 40);
+    assert_eq!(all.done, 0);
+    assert_eq!(all.refused + all.failed, 40);
+    assert!(measured.seconds.iter().any(|second| second.timed_out > 0));
+    assert_eq!(judgement.verdict, Verdict::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_answers_is_an_error_of_every_request_and_too_many_users_are_dropped() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 50, duration = \"500ms\" }\n";
+    let (measured, judgement) = Run::new(plan, &[]).measure(address).await;
+    assert_eq!(measured.summary.errors[0].kind, "connection refused");
+    assert_eq!((measured.summary.all.failed, measured.summary.all.sent), (25, 0));
+    assert_eq!(judgement.verdict, Verdict::Failed);
+
+    let address = serve(async |_| std::future::pending().await).await;
+    let plan = format!("{plan}[connections]\nusers_max = 5\ntimeout = \"1s\"\n");
+    let (measured, _) = Run::new(&plan, &[]).measure(address).await;
+    assert_eq!((measured.summary.all.dropped, measured.summary.all.failed), (20, 5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_body_is_checked_like_a_small_one_and_gives_what_later_steps_use() {
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let seen = paths.clone();
+    let address = serve(move |request| {
+        seen.lock().push(request.uri().path().to_owned());
+        let body = format!("{}end:42", "x".repeat(300 << 10));
+        std::future::ready(http::Response::new(http_body_util::Full::new(Bytes::from(body))))
+    })
+    .await;
+    let plan = "name = \"large\"\nscenarios = [{ scenario = \"large.toml\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 10, duration = \"500ms\" }\n";
+    let scenario = r#"
+        [[steps]]
+        name = "first"
+        path = "/"
+        check = { contains = "xend:" }
+        save = { n = { regex = 'end:(\d+)' } }
+        [[steps]]
+        name = "second"
+        path = "/${n}"
+        check = { sha256 = "00" }
+    "#;
+    let (measured, _) = Run::new(plan, &[("large", scenario)]).measure(address).await;
+    let errors: Vec<_> = measured.summary.errors.iter().map(|error| (error.kind.as_str(), error.count)).collect();
+    assert_eq!((measured.summary.all.done, errors), (5, vec![("check: sha256", 5)]));
+    assert_eq!(paths.lock().iter().filter(|path| *path == "/42").count(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_refuses_those_who_do_not_know_its_token() {
+    let address = serve(async |_| ok()).await;
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 50, duration = \"500ms\" }\n";
+    let run = Run::new(plan, &[]);
+    let url = format!("http://{address}");
+    let coordinator = Coordinator {
+        inputs: &run.inputs,
+        reach: &Reach::at(&url),
+        token: "guessed",
+        folder: run.folder.path(),
+        on_progress: &|_, _| {},
+        on_start: &|_| {},
+    };
+    let Err(error) = coordinator.run(vec![worker()]).await else { panic!("a stranger has a worker") };
+    assert_eq!(error.to_string(), "worker 0: the token is wrong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_compared_as_a_graph_whatever_its_labels_are() {
+    let address = serve(|request: Request<Bytes>| async move {
+        let body = match request.uri().path() {
+            "/right/0" => "_:z <http://p/b> 1 . <http://HOST/right/0> <http://p/a> _:z .",
+            "/wrong/0" => "_:z <http://p/b> 2 . <http://HOST/wrong/0> <http://p/a> _:z .",
+            _ => "{}",
+        };
+        let host = request.headers()["host"].to_str().unwrap();
+        let mut answer = http::Response::new(http_body_util::Full::new(Bytes::from(body.replace("HOST", host))));
+        let kind = if body == "{}" { "application/json" } else { "application/n-triples; charset=utf-8" };
+        answer.headers_mut().insert("content-type", kind.parse().unwrap());
+        answer
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("wanted.ttl"), "</${at}/${user}> <http://p/a> [ <http://p/b> 1 ] .").unwrap();
+    for at in ["right", "wrong", "other"] {
+        let scenario = format!(
+            "feeds = [{{ name = \"at\", kind = \"choice\", values = [\"{at}\"] }}]\n[[steps]]\nname = \"get\"\n\
+             path = \"/${{at}}/${{user}}\"\ncheck = {{ isomorphic_to = \"wanted.ttl\" }}\n"
+        );
+        std::fs::write(folder.path().join(format!("{at}.toml")), scenario).unwrap();
+    }
+    for (at, kinds) in [
+        ("right", &[][..]),
+        ("wrong", &["check: isomorphic_to"]),
+        ("other", &["check: isomorphic_to: no Turtle and no N-Triples"]),
+    ] {
+        let plan = format!(
+            "name = \"x\"\nscenarios = [{{ scenario = \"{at}.toml\" }}]\nworkers = 1\n\
+             load = {{ shape = \"constant\", rate = 1, duration = \"1s\" }}\n"
+        );
+        let inputs = Inputs::of_plan(Plan::parse(&plan).unwrap(), folder.path()).unwrap();
+        let run = Run { inputs, folder: tempfile::tempdir().unwrap() };
+        let (measured, _) = run.measure(address).await;
+        let found: Vec<_> = measured.summary.errors.iter().map(|error| error.kind.as_str()).collect();
+        assert_eq!(found, kinds, "{at}");
+        assert_eq!(measured.summary.all.done, u64::from(kinds.is_empty()), "{at}");
+    }
+}

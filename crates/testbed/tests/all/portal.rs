@@ -1,0 +1,234 @@
+//! Portals over archives of invented runs.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::invented::{Invented, add};
+use serde_json::Value;
+use testbed::archive::ArchivedRun;
+use testbed::portal::{PortalError, publish};
+use testbed::results::Verdict;
+
+/// A name as an attacker would choose it.
+const HOSTILE: &str = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn with(runs: &[Invented]) -> Self {
+        let place = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(place.archive()).unwrap();
+        runs.iter().for_each(|run| drop(add(&place.archive(), run).unwrap()));
+        place
+    }
+
+    fn archive(&self) -> PathBuf {
+        self.folder.path().join("archive")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("portal")
+    }
+
+    fn publish(&self) -> testbed::portal::Published {
+        publish(&self.archive(), &self.out()).unwrap()
+    }
+
+    fn page(&self) -> String {
+        fs::read_to_string(self.out().join("index.html")).unwrap()
+    }
+
+    fn runs(&self) -> Vec<Value> {
+        serde_json::from_slice(&fs::read(self.out().join("runs.json")).unwrap()).unwrap()
+    }
+
+    fn data(&self, id: &str) -> Value {
+        let script = fs::read_to_string(self.out().join("runs").join(id).join("data.js")).unwrap();
+        serde_json::from_str(script.strip_prefix("portal.receive(").unwrap().trim_end().strip_suffix(");").unwrap())
+            .unwrap()
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_portal_holds_a_page_the_runs_and_what_to_download() {
+    let failed = Invented { day: 1, verdict: Verdict::Failed, is_traceable: false, ..Invented::default() };
+    let place = Place::with(&[Invented::default(), failed]);
+    assert_eq!(place.publish().runs, 2);
+    assert_eq!(names(&place.out()), ["index.html", "portal.json", "runs", "runs.json"]);
+
+    let runs = place.runs();
+    let ids: Vec<_> = runs.iter().map(|run| run["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["2026-01-16T093000Z-ingest", "2026-01-15T093000Z-ingest"]);
+    assert_eq!((&runs[0]["verdict"], &runs[0]["traceable"]), (&"failed".into(), &false.into()));
+    assert_eq!((&runs[1]["plan"], &runs[1]["engine"]), (&"ingest".into(), &"embedded".into()));
+    assert_eq!(runs[1]["rate_due"], 60.0);
+    let run = place.out().join("runs").join(ids[1]);
+    for file in ["report.html", "summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"] {
+        let archived = place.archive().join(ids[1]).join("data").join(file);
+        assert_eq!(fs::read(run.join(file)).unwrap(), fs::read(archived).unwrap(), "{file}");
+    }
+    let page = place.page();
+    assert_eq!(page.matches(">untraceable</em>").count(), 1);
+    assert!(page.contains("href=\"runs/2026-01-15T093000Z-ingest/report.html\""));
+}
+
+#[test]
+fn the_data_of_a_run_have_its_seconds_its_percentiles_and_its_settings() {
+    let place = Place::with(&[Invented::default()]);
+    place.publish();
+    let data = place.data("2026-01-15T093000Z-ingest");
+    let summary = &place.runs()[0]["response"];
+    // The warm-up is drawn and does not count.
+    assert_eq!(data["over_time"]["at_s"][0], -2.0);
+    let curve = data["curve"].as_array().unwrap();
+    let highest_ms = curve.last().unwrap()[1].as_f64().unwrap();
+    assert!((highest_ms / summary["max_ms"].as_f64().unwrap() - 1.0).abs() < 0.002, "{highest_ms}");
+    let p50 = data["resamples"]["p50_ms"].as_array().unwrap();
+    assert_eq!(p50.len(), 1_000);
+    let around = summary["p50_ms"].as_f64().unwrap();
+    let near = p50.iter().filter(|ms| (ms.as_f64().unwrap() / around - 1.0).abs() < 0.1).count();
+    assert!(near > 900, "{near}");
+    let settings = data["settings"].as_array().unwrap();
+    let setting = |name: &str| &settings.iter().find(|setting| setting[0] == name).unwrap()[1];
+    assert_eq!(*setting("configuration"), "listen = \"127.0.0.1:${port}\"\nnodes = 1\n");
+    assert_eq!(*setting("seed"), "7");
+}
+
+#[test]
+fn a_portal_is_continued_and_unchanged_runs_are_kept() {
+    let place = Place::with(&[Invented::default(), Invented { day: 1, ..Invented::default() }]);
+    place.publish();
+    let [newer, older] = ["2026-01-16T093000Z-ingest", "2026-01-15T093000Z-ingest"];
+    let kept = place.out().join("runs").join(newer).join("data.js");
+    fs::write(&kept, "kept").unwrap();
+    fs::remove_dir_all(place.archive().join(older)).unwrap();
+    add(&place.archive(), &Invented { day: 2, ..Invented::default() }).unwrap();
+
+    assert_eq!(place.publish().runs, 2);
+    assert_eq!(names(&place.out().join("runs")), [newer, "2026-01-17T093000Z-ingest"]);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
+    assert!(!place.page().contains(older));
+}
+
+#[test]
+fn what_another_version_has_written_is_made_anew() {
+    let place = Place::with(&[Invented::default()]);
+    place.publish();
+    let data = place.out().join("runs/2026-01-15T093000Z-ingest/data.js");
+    fs::write(&data, "old").unwrap();
+    fs::write(place.out().join("portal.json"), "{\"portal\":0}\n").unwrap();
+    place.publish();
+    assert!(fs::read_to_string(&data).unwrap().starts_with("portal.receive("));
+}
+
+#[test]
+fn damaged_and_foreign_folders_are_listed_with_the_reason() {
+    let place = Place::with(&[Invented::default(), Invented { day: 1, ..Invented::default() }]);
+    let damaged = place.archive().join("2026-01-16T093000Z-ingest/data/report.html");
+    fs::write(&damaged, "another report").unwrap();
+    fs::create_dir(place.archive().join(HOSTILE.replace('/', "-"))).unwrap();
+    fs::create_dir(place.archive().join("2026-01-17T093000Z-ingest.unfinished")).unwrap();
+
+    let published = place.publish();
+    assert_eq!(published.runs, 1);
+    let reasons: Vec<_> = published.refused.iter().map(|one| one.reason.as_str()).collect();
+    assert_eq!(reasons.len(), 3);
+    assert!(reasons[0].contains("not finished") && reasons[1].contains("no bag"), "{reasons:?}");
+    assert!(reasons[2].contains("report.html") && reasons[2].contains("digest"), "{reasons:?}");
+    let page = place.page();
+    assert!(page.contains("2026-01-16T093000Z-ingest</th>"));
+    assert!(!page.contains("<img"));
+}
+
+#[test]
+fn a_run_under_another_name_is_refused() {
+    let place = Place::with(&[Invented::default()]);
+    let run = place.archive().join("2026-01-15T093000Z-ingest");
+    fs::rename(&run, place.archive().join("renamed")).unwrap();
+    let refused = place.publish().refused;
+    assert!(refused[0].reason.contains("2026-01-15T093000Z-ingest"), "{refused:?}");
+}
+
+#[test]
+fn a_folder_with_anything_else_is_refused_and_stays_as_it_is() {
+    let place = Place::with(&[Invented::default()]);
+    fs::create_dir(place.out()).unwrap();
+    fs::write(place.out().join("thesis.tex"), "years of work").unwrap();
+    let refused = publish(&place.archive(), &place.out()).unwrap_err();
+    assert!(matches!(&refused, PortalError::Foreign { name, .. } if name == "thesis.tex"), "{refused}");
+    assert_eq!(names(&place.out()), ["thesis.tex"]);
+
+    fs::remove_file(place.out().join("thesis.tex")).unwrap();
+    place.publish();
+    fs::write(place.out().join("thesis.tex"), "years of work").unwrap();
+    assert!(publish(&place.archive(), &place.out()).unwrap_err().to_string().contains("thesis.tex"));
+}
+
+#[test]
+fn a_missing_archive_leaves_no_portal() {
+    let place = Place::with(&[]);
+    let missing = place.folder.path().join("nowhere");
+    assert!(publish(&missing, &place.out()).is_err());
+    assert_eq!(names(place.folder.path()), ["archive"]);
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let hostile = Invented { candidate: (HOSTILE, HOSTILE, HOSTILE), ..Invented::default() };
+    let place = Place::with(&[hostile]);
+    place.publish();
+    let page = place.page();
+    assert!(!page.contains("<script>alert") && !page.contains("<img"));
+    assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+    assert_eq!(page.matches("</script>").count(), page.matches("<script").count());
+    assert_eq!(place.runs()[0]["candidate"], HOSTILE);
+    let id = "2026-01-15T093000Z-ingest";
+    let script = fs::read_to_string(place.out().join("runs").join(id).join("data.js")).unwrap();
+    assert!(!script.contains('<'), "{script}");
+    assert!(place.data(id)["settings"].to_string().contains("onerror=alert"));
+}
+
+#[test]
+fn a_page_loads_nothing_but_the_data_of_its_runs() {
+    let place = Place::with(&[Invented::default()]);
+    place.publish();
+    let page = place.page();
+    assert!(page.contains("content=\"default-src 'none'; "));
+    assert!(page.contains("'strict-dynamic'\""));
+    // The name of SVG is no address that is fetched.
+    let own = page
+        .replace(include_str!("../../assets/uplot/uPlot.iife.min.js"), "")
+        .replace("http://www.w3.org/2000/svg", "");
+    for reference in [" src=", "@import", "url(", "<link", "http://", "https://"] {
+        let at = own.find(reference);
+        assert_eq!(at, None, "{}", at.map_or("", |at| &own[at.saturating_sub(200)..at + 60]));
+    }
+}
+
+#[test]
+fn an_archive_without_runs_has_a_page() {
+    let place = Place::with(&[]);
+    assert_eq!(place.publish().runs, 0);
+    assert!(place.page().contains("0 runs of 0 candidates"));
+    assert!(place.runs().is_empty());
+}
+
+#[test]
+fn latencies_are_read_back_by_second_and_the_warm_up_is_before_the_start() {
+    let place = Place::with(&[Invented::default()]);
+    let run = ArchivedRun::all(&place.archive()).unwrap().remove(0);
+    let latencies = run.latencies().unwrap();
+    let seconds = run.seconds().unwrap();
+    let read: Vec<_> = latencies.iter().map(|(at_s, histogram)| (*at_s, histogram.len())).collect();
+    let done: Vec<_> = seconds.iter().filter(|one| one.done > 0).map(|one| (one.at_s, one.done)).collect();
+    assert_eq!(read, done);
+    assert_eq!(read[0].0, -2);
+}
