@@ -8,7 +8,7 @@ use benches::machine::Machine;
 use benches::repository_door::bench::{Bench, Settings};
 use benches::repository_door::subject::Kind;
 use benches::repository_door::{
-    arrivals, feed, fixity, ingest, large, members, moving, quads, reading, transactions, versions,
+    arrivals, feed, fixity, ingest, large, members, moving, quads, reading, search, transactions, versions,
 };
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
@@ -82,6 +82,8 @@ enum What {
     Versions,
     /// The change feed: what it costs writers, many consumers, and how late events come
     Feed,
+    /// The search among a million resources, and how soon it finds a change
+    Search,
     /// The auditor: how fast it reads, and what it costs readers
     Fixity,
     /// Resources created in transactions of a hundred, and without
@@ -105,6 +107,7 @@ impl Benchmarks for What {
             Self::Quads => quads::run(bench),
             Self::Versions => versions::run(bench),
             Self::Feed => feed::run(bench),
+            Self::Search => search::run(bench),
             Self::Fixity => fixity::run(bench),
             Self::Transactions => transactions::run(bench),
             Self::Moving => moving::run(bench),

@@ -6,8 +6,8 @@
 //!   ([`penates`]), Fedora ([`fedora`]) or the Community Solid Server ([`solid`]); [`sync`]
 //!   measures the disk alone.
 //! - [`ingest`], [`arrivals`], [`reading`] and [`moving`] compare servers; [`large`] compares with
-//!   plain copying; [`members`], [`quads`], [`versions`], [`feed`] and [`fixity`] have targets only;
-//!   [`transactions`] compares with Fedora, and with doing without.
+//!   plain copying; [`members`], [`quads`], [`versions`], [`feed`], [`search`] and [`fixity`] have
+//!   targets only; [`transactions`] compares with Fedora, and with doing without.
 //!
 //! `benches/README.md` explains the figures.
 
@@ -23,6 +23,7 @@ pub mod moving;
 pub mod penates;
 pub mod quads;
 pub mod reading;
+pub mod search;
 pub mod solid;
 pub mod subject;
 pub mod sync;
