@@ -6,7 +6,7 @@ use anyhow::Result;
 use benches::machine::Machine;
 use benches::records_door::bench::{Bench, Settings};
 use benches::records_door::subject::Kind;
-use benches::records_door::{centers, costs, expiring, exporting, fill, mixes, peak};
+use benches::records_door::{centers, costs, expiring, exporting, fill, larger, mixes, peak};
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
 use benches::rig::report::Report;
@@ -68,6 +68,8 @@ enum What {
     Expiring,
     /// Reads while all records are exported
     Exporting,
+    /// Reads and writes of records that take four times the memory of the server
+    Larger,
     /// Reads and writes at a given rate in two data centers, half of it in each
     Centers,
     /// What operations and records cost in processor time and on disk
@@ -86,6 +88,7 @@ impl Benchmarks for What {
             Self::Mixes => mixes::run(bench),
             Self::Expiring => expiring::run(bench),
             Self::Exporting => exporting::run(bench),
+            Self::Larger => larger::run(bench),
             Self::Centers => centers::run(bench),
             Self::Costs => costs::run(bench),
         }

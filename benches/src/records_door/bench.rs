@@ -81,6 +81,11 @@ impl Bench {
         }
     }
 
+    /// Notes what is left out, and why.
+    pub fn leave_out(&mut self, what: String) {
+        self.left_out.push(what);
+    }
+
     /// The measurements left out, with the reasons.
     pub fn left_out(&self) -> &[String] {
         &self.left_out

@@ -94,10 +94,14 @@ impl Mix {
         )
     }
 
+    /// Its name, such as `90/10 uniform:`.
+    pub fn name(self) -> String {
+        let draw = if self.draw == Draw::Uniform { "uniform" } else { "Zipf" };
+        format!("{}/{} {draw}:", self.reads, 100 - self.reads)
+    }
+
     fn tell(self, figures: &mut Figures, kind: Kind, arrivals: &Arrivals<2>, sync_ms: f64) {
-        let Self { reads, draw, .. } = self;
-        let draw = if draw == Draw::Uniform { "uniform" } else { "Zipf" };
-        let what = |figure: &str| format!("{kind}: {reads}/{} {draw}: {figure}", 100 - reads);
+        let what = |figure: &str| format!("{kind}: {} {figure}", self.name());
         let [of_reads, of_writes] = &arrivals.loads;
         if kind.is_on_cassandra() {
             tell_on_cassandra(figures, arrivals, what);

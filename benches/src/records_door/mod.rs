@@ -6,8 +6,8 @@
 //!   one of their durabilities; [`record`] makes the records and draws among them.
 //! - [`peak`] measures the highest rates with redis-benchmark, [`fill`] many records and what they
 //!   take, [`mixes`] latencies at a given rate, [`expiring`] latencies while records expire, and
-//!   [`exporting`] while all of them are exported. [`centers`] has two data centers, and [`costs`]
-//!   measures what operations and records cost.
+//!   [`exporting`] while all of them are exported. [`larger`] has more records than memory,
+//!   [`centers`] two data centers, and [`costs`] measures what operations and records cost.
 //!
 //! `benches/README.md` explains the figures.
 
@@ -17,6 +17,7 @@ pub mod costs;
 pub mod expiring;
 pub mod exporting;
 pub mod fill;
+pub mod larger;
 pub mod mixes;
 pub mod peak;
 pub mod record;

@@ -1,0 +1,83 @@
+//! Reads and writes of records that take four times the memory of the server.
+
+use std::ffi::OsStr;
+
+use anyhow::{Context, Result};
+
+use super::bench::Bench;
+use super::fill::fill;
+use super::mixes::Mix;
+use super::record::Draw;
+use super::subject::{Kind, Subject, serve};
+use crate::rig::control_group::ControlGroup;
+use crate::rig::figures::Figures;
+use crate::rig::page_cache;
+use crate::rig::process::Process;
+use crate::rig::work::disk_bytes;
+
+/// The records take so many times the memory.
+const TIMES: u64 = 4;
+
+/// Reads in a hundred operations.
+const MIXES: [u64; 2] = [90, 50];
+
+/// An answer later than this is late, in milliseconds.
+const LATE_MS: f64 = 10.0;
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let kinds: Vec<_> = bench.settings.subjects.iter().copied().filter(|kind| *kind == Kind::Penates).collect();
+    for kind in kinds {
+        let Some(subject) = bench.start(kind)? else { continue };
+        fill(subject.address, bench.settings.records, None)?;
+        subject.process.settle()?;
+        let Subject { process, folder, .. } = subject;
+        drop(process);
+        let store = folder.path().join("data");
+        let stored = disk_bytes(&store)?;
+        // What Linux has of these files counts for nobody.
+        page_cache::forget(&store)?;
+        let group = match ControlGroup::with_memory(stored / TIMES) {
+            Ok(group) => group,
+            Err(error) => {
+                bench.leave_out(format!("records larger than memory: {error:#}"));
+                break;
+            }
+        };
+        figures.tell(format!("{kind}: memory"), "MB", (stored / TIMES) as f64 / 1e6);
+        figures.tell(format!("{kind}: on disk"), "MB", stored as f64 / 1e6);
+        let penates = bench.penates().within(&group);
+        let log = folder.path().join("log");
+        let (process, address, _) = serve(&["records.durability=sync"], &penates, OsStr::new(&store), &log)
+            .with_context(|| format!("with {} bytes of memory", stored / TIMES))?;
+        for _ in 0..bench.settings.repetitions {
+            for draw in [Draw::Uniform, Draw::Zipf] {
+                for reads in MIXES {
+                    let mix = Mix { reads, draw, records: bench.settings.records };
+                    let before = process.usage()?;
+                    let arrivals = mix.run(address, bench.settings.rate, bench.duration())?;
+                    let read = process.usage()?.since(before).disk_read_bytes;
+                    let what = |figure: &str| format!("{kind}: {} {figure}", mix.name());
+                    let [of_reads, of_writes] = &arrivals.loads;
+                    figures.tell(what("reads p99"), "ms", of_reads.quantile_ms(0.99));
+                    figures.tell(what("writes p99"), "ms", of_writes.quantile_ms(0.99));
+                    figures.tell(what("reads later than 10 ms"), "%", 100.0 * of_reads.share_above_ms(LATE_MS));
+                    figures.tell(what("writes later than 10 ms"), "%", 100.0 * of_writes.share_above_ms(LATE_MS));
+                    figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+                    figures.tell(what("failed"), "operations", arrivals.errors as f64);
+                    let operations = (of_reads.answers + of_writes.answers).max(1) as f64;
+                    figures.tell(what("read from disks"), "bytes per operation", read / operations);
+                }
+            }
+        }
+        end(process, group);
+    }
+    Ok(figures)
+}
+
+/// A group is removed when no process is in it.
+fn end(process: Process, group: ControlGroup) {
+    drop(process);
+    drop(group);
+}
