@@ -9,7 +9,7 @@ use crate::arrivals::Shape;
 use crate::beside::events::{self, PlannedEvent};
 use crate::beside::fill::Fill;
 use crate::link::Link;
-use crate::objective::Objective;
+use crate::objective::{Measure, Objective};
 use crate::reach::Fields;
 use crate::scenario::first_double;
 use crate::tls::TlsSpec;
@@ -159,6 +159,15 @@ pub(crate) fn from_toml<T: for<'a> Deserialize<'a>>(name: &str, text: &str) -> R
 }
 
 impl Plan {
+    /// The response time from which on a request is too late: that of the first objective of a late
+    /// share.
+    pub fn late_from(&self) -> Option<Duration> {
+        self.objectives.iter().find_map(|objective| match objective.of {
+            Measure::LateShare(at_ms) => Some(Duration::from_secs_f64(at_ms / 1e3)),
+            _ => None,
+        })
+    }
+
     /// Parses and checks a plan.
     ///
     /// # Errors
@@ -263,6 +272,14 @@ mod tests {
         assert_eq!((plan.workers, plan.seed), (4, 1));
         assert_eq!(plan.connections, Connections::default());
         assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+    }
+
+    #[test]
+    fn an_objective_of_a_late_share_says_what_is_too_late() {
+        let late_from =
+            |objectives: &str| Plan::parse(&format!("objectives = [{objectives}]\n{PLAN}")).unwrap().late_from();
+        let of_two = late_from(r#""p99 < 20ms", "late share at 10ms < 1%""#);
+        assert_eq!((of_two, late_from("")), (Some(Duration::from_millis(10)), None));
     }
 
     #[test]

@@ -119,6 +119,10 @@ pub struct Second {
     pub failed: u64,
     /// Requests whose time was out.
     pub timed_out: u64,
+    /// Requests that ended in this second without success, or later than the plan's objective of a
+    /// late share allows. 0 if the plan has none.
+    #[serde(default)]
+    pub too_late: u64,
     /// Users that were active at the end of the second.
     pub users: u64,
     /// Bytes of bodies received.
@@ -131,6 +135,15 @@ pub struct Second {
     pub p99_ms: f64,
     /// The greatest.
     pub max_ms: f64,
+}
+
+impl Second {
+    /// The share of the requests that ended in this second which were too late; `None` if none
+    /// ended.
+    pub fn late_share(&self) -> Option<f64> {
+        let ended = self.done + self.refused + self.failed + self.timed_out;
+        (ended > 0).then(|| self.too_late as f64 / ended as f64)
+    }
 }
 
 /// What a run shows.

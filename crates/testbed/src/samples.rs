@@ -13,6 +13,27 @@ pub struct Samples {
     pub rows: Vec<(f64, Vec<Option<f64>>)>,
 }
 
+impl Samples {
+    /// Bytes per second that the watched processes read from disks: at which second, and how many.
+    /// Without watched processes, what the whole machine reads.
+    pub fn disk_reads_per_s(&self) -> Vec<(f64, f64)> {
+        let of_processes = |column: &String| column.ends_with(".read_bytes_per_s") && !column.starts_with("metrics.");
+        let of_machine = |column: &String| column == "disk_read_bytes_per_s";
+        let positions = |is_one: &dyn Fn(&String) -> bool| -> Vec<usize> {
+            self.columns.iter().enumerate().filter(|(_, column)| is_one(column)).map(|(at, _)| at).collect()
+        };
+        let mut wanted = positions(&of_processes);
+        if wanted.is_empty() {
+            wanted = positions(&of_machine);
+        }
+        let sum = |values: &[Option<f64>]| {
+            let known: Vec<_> = wanted.iter().filter_map(|at| values.get(*at).copied().flatten()).collect();
+            (!known.is_empty()).then(|| known.iter().sum())
+        };
+        self.rows.iter().filter_map(|(at_s, values)| Some((*at_s, sum(values)?))).collect()
+    }
+}
+
 /// Something that happened at an instant: a flush, a compaction, a collection of garbage, a node
 /// added, a server killed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,4 +42,22 @@ pub struct Marked {
     pub at_s: f64,
     /// What happened, in a few words.
     pub what: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disk_reads_are_those_of_the_processes_and_without_any_those_of_the_machine() {
+        let samples = |columns: &[&str], values: &[Option<f64>]| Samples {
+            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            rows: vec![(1.0, values.to_vec()), (2.0, vec![None; values.len()])],
+            ..Samples::default()
+        };
+        let columns = ["disk_read_bytes_per_s", "a.read_bytes_per_s", "b.read_bytes_per_s", "metrics.read_bytes_per_s"];
+        let of_processes = samples(&columns, &[Some(9.0), Some(1.0), Some(2.0), Some(4.0)]);
+        assert_eq!(of_processes.disk_reads_per_s(), [(1.0, 3.0)]);
+        assert_eq!(samples(&columns[..1], &[Some(9.0)]).disk_reads_per_s(), [(1.0, 9.0)]);
+    }
 }

@@ -59,12 +59,20 @@ pub struct Window {
     pub warm_up: Duration,
     /// How long users arrive from then on.
     pub duration: Duration,
+    /// The response time from which on a request counts as too late.
+    pub late_from: Option<Duration>,
 }
 
 impl Window {
     fn quarter(&self, due_us: i64) -> Option<usize> {
         let quarter = usize::try_from(due_us * 4 / micros(self.duration).max(1)).ok()?;
         (due_us >= 0 && quarter < 4).then_some(quarter)
+    }
+
+    /// Whether a request ended too late, or without success.
+    fn is_too_late(&self, event: &Event) -> bool {
+        let is_late = |from| event.outcome != Outcome::Done || event.done_us - event.due_us > micros(from);
+        self.late_from.is_some_and(is_late)
     }
 
     fn has(&self, at_us: i64) -> bool {
@@ -284,7 +292,9 @@ impl<'a> Counting<'a> {
         if let Some(sent_us) = event.sent_us {
             self.second_of(sent_us).sent += 1;
         }
+        let is_too_late = self.window.is_too_late(event);
         let ended = self.second_of(event.done_us);
+        ended.too_late += u64::from(is_too_late);
         ended.received_bytes += event.received_bytes;
         match event.outcome {
             Outcome::Done => ended.done += 1,

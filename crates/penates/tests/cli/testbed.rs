@@ -19,6 +19,7 @@ fn testbed(folder: &Path, args: &[&str]) -> Ran {
 fn plan(folder: &Path, scenario: &str) {
     let text = format!(
         "name = \"few\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\nworkers = 2\n\
+         objectives = [\"late share at 10s <= 100%\"]\n\
          load = {{ shape = \"even\", users_per_worker = 10, duration = \"1s\" }}\n"
     );
     fs::write(folder.join("plan.toml"), text).unwrap();
@@ -175,6 +176,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
         "junit.xml",
         "k6-summary.json",
         "requests.svg",
+        "late.svg",
     ] {
         assert!(data.join(file).metadata().unwrap().len() > 0, "{file}");
     }

@@ -2,8 +2,9 @@
 //!
 //! - `k6.rs`: a summary as k6 writes it with `--summary-export`.
 //! - `junit.rs`: a report of tests as build servers read it.
-//! - `svg.rs`: charts for papers.
+//! - `svg.rs`, `late.rs`: charts for papers.
 
 pub mod junit;
 pub mod k6;
+pub mod late;
 pub mod svg;

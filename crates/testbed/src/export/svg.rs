@@ -8,13 +8,27 @@ use thiserror::Error;
 
 use crate::results::Second;
 
-const SIZE: (u32, u32) = (900, 360);
-const FONT: (&str, u32) = ("sans-serif", 15);
+pub(super) const SIZE: (u32, u32) = (900, 360);
+pub(super) const FONT: (&str, u32) = ("sans-serif", 15);
 
 /// A chart could not be drawn.
 #[derive(Debug, Error)]
 #[error("the chart cannot be drawn: {0}")]
 pub struct DrawError(String);
+
+/// Why drawing fails.
+pub(super) type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+
+/// What is drawn on an area, as SVG.
+pub(super) fn drawn(
+    draw: impl for<'a> FnOnce(&DrawingArea<SVGBackend<'a>, Shift>) -> Result<(), Failure<'a>>,
+) -> Result<String, DrawError> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    draw(&area).map_err(|error| DrawError(error.to_string()))?;
+    drop(area);
+    Ok(svg)
+}
 
 /// A line of a chart.
 struct Line<'a> {
@@ -54,11 +68,7 @@ pub fn durations(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
 }
 
 fn draw(title: &str, label: &str, seconds: &[Second], lines: &[Line<'_>]) -> Result<String, DrawError> {
-    let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-    draw_on(&area, title, label, seconds, lines).map_err(|error| DrawError(error.to_string()))?;
-    drop(area);
-    Ok(svg)
+    drawn(|area| draw_on(area, title, label, seconds, lines))
 }
 
 fn draw_on<'a>(
@@ -67,7 +77,7 @@ fn draw_on<'a>(
     label: &str,
     seconds: &[Second],
     lines: &[Line<'_>],
-) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>> {
+) -> Result<(), Failure<'a>> {
     area.fill(&WHITE)?;
     let values = lines.iter().flat_map(|line| seconds.iter().map(line.value));
     let top = values.fold(1e-3, f64::max) * 1.05;
@@ -102,7 +112,7 @@ fn draw_on<'a>(
     area.present()
 }
 
-fn span(seconds: &[Second]) -> Range<f64> {
+pub(super) fn span(seconds: &[Second]) -> Range<f64> {
     let at = |second: Option<&Second>| second.map_or(0.0, |second| second.at_s as f64);
     at(seconds.first())..at(seconds.last()).max(at(seconds.first()) + 1.0)
 }

@@ -12,7 +12,12 @@ pub(super) fn panel(seconds: &[Second]) -> Panel {
     if seconds.is_empty() {
         return Panel::default();
     }
-    let charts = vec![requests(seconds), response_times(seconds), users(seconds), received(seconds)];
+    let mut charts = vec![requests(seconds), response_times(seconds)];
+    // Without an objective of a late share nothing is too late.
+    if seconds.iter().any(|second| second.too_late > 0) {
+        charts.push(late(seconds));
+    }
+    charts.extend([users(seconds), received(seconds)]);
     Panel { at_s: seconds.iter().map(|second| second.at_s as f64).collect(), charts }
 }
 
@@ -67,6 +72,12 @@ fn response_times(seconds: &[Second]) -> Chart {
     let highest = positive().fold(0.0, f64::max);
     let is_log = positive().fold(f64::INFINITY, f64::min) * LOG_SPREAD < highest;
     Chart { is_log, ..large("Response time", Unit::Milliseconds, series) }
+}
+
+fn late(seconds: &[Second]) -> Chart {
+    let values = seconds.iter().map(Second::late_share).collect();
+    let series = vec![Series { label: "late".to_owned(), line: Line::nth(0), thinning: Thinning::Highest, values }];
+    Chart { is_large: false, ..large("Late share", Unit::Share, series) }
 }
 
 fn users(seconds: &[Second]) -> Chart {

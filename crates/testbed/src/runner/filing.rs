@@ -12,6 +12,7 @@ use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, w
 use crate::beside::{EventRecord, FillRecord, marks};
 use crate::coordinator::Collected;
 use crate::export;
+use crate::export::late::LateChart;
 use crate::record::RunRecord;
 use crate::report;
 use crate::results::{Summary, Verdict};
@@ -41,6 +42,7 @@ impl Runner<'_> {
             started_at: filled.begun_at,
             warm_up: Duration::ZERO,
             duration: Duration::from_secs_f64(filled.seconds.max(1e-6)),
+            late_from: None,
         };
         let names = vec![scenario.names()];
         let measured = tally::count(&filled.events, &names, window, &[], &mut std::io::sink())?;
@@ -69,6 +71,7 @@ impl Runner<'_> {
             started_at: record.started_at,
             warm_up: plan.warm_up,
             duration: plan.load.duration() - plan.warm_up,
+            late_from: plan.late_from(),
         };
         // What a lost worker has left is no file that could be read.
         let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
@@ -120,6 +123,11 @@ impl Runner<'_> {
         run.add("junit.xml", &export::junit::report(&record, &outcome.judgement, &outcome.summary)?)?;
         run.add("requests.svg", export::svg::requests(&record.id, &measured.seconds)?.as_bytes())?;
         run.add("durations.svg", export::svg::durations(&record.id, &measured.seconds)?.as_bytes())?;
+        if let Some(late_from) = plan.late_from() {
+            let reads = sampled.as_ref().map(|sampled| sampled.samples.disk_reads_per_s()).unwrap_or_default();
+            let chart = LateChart { late_from, seconds: &measured.seconds, reads: &reads, marks: &marks };
+            run.add("late.svg", chart.draw(&record.id)?.as_bytes())?;
+        }
         let page = report::page(&report::Inputs {
             record: &record,
             judgement: &outcome.judgement,

@@ -88,6 +88,7 @@ async fn a_stall_shows_as_the_queue_that_it_makes_and_a_closed_loop_hides_it() {
     let with = |load: &str| {
         format!(
             "name = \"stall\"\nscenarios = [{{ scenario = \"get\" }}]\nworkers = 1\n{load}\n\
+             objectives = [\"late share at 500ms < 1%\"]\n\
              [connections]\nkeep = \"worker\"\n"
         )
     };
@@ -101,6 +102,9 @@ async fn a_stall_shows_as_the_queue_that_it_makes_and_a_closed_loop_hides_it() {
     assert!(waited(&open, 10) >= 95, "{}", waited(&open, 10));
     assert!(waited(&open, 500) >= 45, "{}", waited(&open, 500));
     assert!(open.summary.all.response.max_ms >= 990.0);
+    // They are too late in the seconds in which they end.
+    let too_late: u64 = open.seconds.iter().map(|second| second.too_late).sum();
+    assert!(too_late.abs_diff(waited(&open, 500)) <= 1, "{too_late}");
     // The closed loop sent one request within the stall.
     assert!(10 * waited(&closed, 500) < waited(&open, 500), "{}", waited(&closed, 500));
 }

@@ -162,6 +162,7 @@ impl Invented {
             started_at,
             warm_up: Duration::from_secs(self.warm_up_s.into()),
             duration: Duration::from_secs(self.seconds.into()),
+            late_from: None,
         };
         Ok(tally::count(&[file.path().to_owned()], &names, window, &[], log)?)
     }

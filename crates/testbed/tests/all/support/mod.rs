@@ -81,7 +81,8 @@ impl Run {
     pub fn count(&self, files: &[PathBuf]) -> Measured {
         let plan = &self.inputs.plan;
         let started_at = "2026-01-01T00:00:00Z".parse().unwrap();
-        let window = Window { started_at, warm_up: plan.warm_up, duration: plan.load.duration() - plan.warm_up };
+        let duration = plan.load.duration() - plan.warm_up;
+        let window = Window { started_at, warm_up: plan.warm_up, duration, late_from: plan.late_from() };
         tally::count(files, &self.names(), window, &[], &mut Vec::new()).unwrap()
     }
 
