@@ -28,6 +28,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// The host and the port, as requests over HTTP name them.
     pub host: HeaderValue,
+    /// The path; `/` without one.
+    path: String,
     /// The name that the server's certificate must have, if it speaks TLS.
     pub tls: Option<ServerName<'static>>,
 }
@@ -66,7 +68,7 @@ impl Target {
         let is_secure = uri.scheme_str() == Some("https");
         let name = || ServerName::try_from(name.to_owned()).map_err(|_| refuse("its host is no name of a server"));
         let tls = is_secure.then(name).transpose()?;
-        Ok(Self { protocol, address, host, tls })
+        Ok(Self { protocol, address, host, path: uri.path().to_owned(), tls })
     }
 
     /// Whether steps of this protocol can be sent there.
@@ -74,6 +76,7 @@ impl Target {
         let message = match (steps, self.protocol) {
             (Protocol::Http, Protocol::Resp) => "the steps have paths: name an address like http://127.0.0.1:8080",
             (Protocol::Resp, Protocol::Http) => "the steps have commands: name an address like redis://127.0.0.1:6379",
+            (Protocol::Http, Protocol::Http) if self.path != "/" => "only http://HOST:PORT: paths are in the steps",
             _ => return Ok(()),
         };
         Err(WorkerError::Address { url: url.to_owned(), message: message.to_owned() })
@@ -101,5 +104,13 @@ mod tests {
         ] {
             assert!(target(refused).is_err(), "{refused}");
         }
+    }
+
+    #[test]
+    fn the_steps_have_the_paths() {
+        let checked = |url: &str| Target::of_url(url).unwrap().check(url, Protocol::Http);
+        assert!(checked("http://127.0.0.1:8080/").is_ok() && checked("http://127.0.0.1:8080").is_ok());
+        let refused = checked("http://127.0.0.1:8080/penates").unwrap_err().to_string();
+        assert!(refused.contains("paths are in the steps"), "{refused}");
     }
 }
