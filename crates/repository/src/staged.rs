@@ -290,3 +290,65 @@ impl Operation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use heads::ContainerBody;
+    use heads::resource_body::{Kind, MemberRule, Membership, Relation, StoredDescription};
+    use store::stored;
+
+    use super::*;
+
+    /// Operations that together have every variant, and their stored bytes.
+    fn golden() -> [(Operation, Vec<u8>); 3] {
+        let rule = MemberRule { resource: "s".to_owned(), relation: Relation::HasMember("h".to_owned()) };
+        let resource = StagedResource {
+            is_new: true,
+            incarnation: RevisionId([1; 16]),
+            parent_incarnation: RevisionId([2; 16]),
+            is_in_new: false,
+            is_implied: true,
+            body: ResourceBody {
+                kind: Kind::Container { membership: Membership::Direct(rule), children: ContainerBody::new(4) },
+                description: StoredDescription { revision: RevisionId([3; 16]), pieces: 2, sha256: [4; 32] },
+            },
+            description_is_staged: true,
+            bytes_are_staged: false,
+            member: Some("m".to_owned()),
+        };
+        let of_resource = [
+            &[2, 1][..],
+            &[1; 16],
+            &[2; 16],
+            &[0, 1],
+            &[1],
+            b"\x01\x01s\x00\x01h",
+            &[4, 0, 0, 0],
+            &[3; 16],
+            &[2],
+            &[4; 32],
+            &[1, 0, 1],
+            b"\x01m",
+        ];
+        let operation = |becomes| Operation { becomes, staged_bytes: 300 };
+        let stored = |becomes: &[u8]| [becomes, &[0xac, 2]].concat();
+        [
+            (operation(Becomes::Nothing), stored(&[0])),
+            (operation(Becomes::Deleted), stored(&[1])),
+            (operation(Becomes::Live(Box::new(resource))), stored(&of_resource.concat())),
+        ]
+    }
+
+    #[test]
+    fn operations_have_these_bytes_and_are_read_from_them() {
+        for (operation, payload) in golden() {
+            let sealed = envelope::seal_version(ValueKind::StagedOperation, 1, &payload);
+            assert_eq!(stored::seal(&operation).unwrap(), sealed, "{operation:?}");
+            assert_eq!(Operation::decode(1, &payload).unwrap(), operation);
+            for len in 0..payload.len() {
+                assert!(Operation::decode(1, &payload[..len]).is_err(), "{operation:?} is read from {len} bytes");
+            }
+        }
+    }
+}
