@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use feed::Feed;
 use heads::{Heads, ObjectsError, ResourcePath};
+use parking_lot::Mutex;
+use repository::Repository;
 use store::FormatLevel;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
 use crate::cursors::{self, Cursors};
 use crate::find::{Finding, Found, Limits};
+use crate::indexer::{Indexer, Measures, OwnTypes, Pacing};
 use crate::query::Query;
 use crate::state::{self, State, Status};
 
@@ -35,12 +39,20 @@ pub enum SearchError {
 pub struct Search {
     heads: Heads,
     cursors: Arc<OnceCell<Cursors>>,
+    /// How this process gets on with writing the index, if it does.
+    measures: Arc<Mutex<Measures>>,
 }
 
 impl Search {
     /// The index of a store.
     pub fn new(heads: Heads) -> Self {
-        Self { heads, cursors: Arc::default() }
+        Self { heads, cursors: Arc::default(), measures: Arc::default() }
+    }
+
+    /// The writer of the index. `own_types` finds the types in a description. While its attempts
+    /// fail, searches of this process say that results may be missing.
+    pub fn indexer(&self, repository: Repository, feed: Feed, own_types: OwnTypes, pacing: Pacing) -> Indexer {
+        Indexer::new(self.heads.clone(), repository, feed, own_types, pacing, self.measures.clone())
     }
 
     fn check(&self) -> Result<(), SearchError> {
@@ -60,7 +72,7 @@ impl Search {
         let begun = Instant::now();
         let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
         let (generation, is_complete) = state.answering().ok_or(SearchError::None)?;
-        let is_complete = is_complete && self.is_followed(&state);
+        let is_complete = is_complete && self.is_followed(&state) && !self.measures.lock().is_failing;
         let finding = Finding { heads: &self.heads, generation, query, limits, begun, trees };
         Ok(Found { is_complete, ..finding.run().await? })
     }
@@ -82,8 +94,9 @@ impl Search {
     /// How the index is.
     pub async fn status(&self) -> Result<Status, SearchError> {
         self.check()?;
-        let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
-        Ok(state.status())
+        let status = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?.status();
+        let is_failing = self.measures.lock().is_failing;
+        Ok(Status { is_complete: status.is_complete && !is_failing, ..status })
     }
 
     /// Asks the server that writes the index to make it anew. The present one answers meanwhile.

@@ -117,6 +117,9 @@ pub struct Measures {
     pub is_building: bool,
     /// About how many resources are in the index.
     pub resources: u64,
+    /// Whether the last attempt to write the index failed: changes may be missing until one
+    /// succeeds.
+    pub is_failing: bool,
 }
 
 /// Writes the index.
@@ -143,20 +146,17 @@ struct Held {
 }
 
 impl Indexer {
-    /// The writer of a store's index. `own_types` finds the types in a description.
-    pub fn new(heads: Heads, repository: Repository, feed: Feed, own_types: OwnTypes, pacing: Pacing) -> Self {
+    /// The writer of a store's index, whose searches look at `measures`.
+    pub(crate) fn new(
+        heads: Heads,
+        repository: Repository,
+        feed: Feed,
+        own_types: OwnTypes,
+        pacing: Pacing,
+        measures: Arc<Mutex<Measures>>,
+    ) -> Self {
         let server = heads.surroundings().random.bytes();
-        Self {
-            heads,
-            repository,
-            feed,
-            own_types,
-            pacing,
-            server,
-            held: None,
-            measures: Arc::default(),
-            until: Mutex::default(),
-        }
+        Self { heads, repository, feed, own_types, pacing, server, held: None, measures, until: Mutex::default() }
     }
 
     /// What monitors see of it.
@@ -187,6 +187,7 @@ impl Indexer {
     pub fn turn(&mut self) -> BoxFuture<'_, Result<Turn, FeedError>> {
         async {
             let turn = self.step(true).await;
+            self.show(|measures| measures.is_failing = turn.is_err());
             self.show_lag(&turn);
             turn
         }
@@ -199,7 +200,9 @@ impl Indexer {
     /// Errors: as of [`Indexer::turn`].
     pub async fn catch_up(&mut self) -> Result<Turn, FeedError> {
         loop {
-            match self.step(false).await? {
+            let turn = self.step(false).await;
+            self.show(|measures| measures.is_failing = turn.is_err());
+            match turn? {
                 Turn::Worked => {}
                 turn => return Ok(turn),
             }

@@ -33,8 +33,8 @@ impl Indexing {
     /// Begins, until the handle is dropped. Once `stopping` is cancelled, the task gives the index
     /// back to other servers, and ends.
     pub(crate) fn start(library: &Library, stopping: &CancellationToken) -> Self {
-        let Library { heads, repository, feed, .. } = library.clone();
-        let indexer = Indexer::new(heads, repository, feed, door_ldp::own_types, Pacing::default());
+        let Library { repository, feed, search, .. } = library.clone();
+        let indexer = search.indexer(repository, feed, door_ldp::own_types, Pacing::default());
         let tracker = TaskTracker::new();
         let task = tokio::spawn(tracker.track_future(index(indexer, stopping.clone())));
         tracker.close();
@@ -90,7 +90,7 @@ async fn index(mut indexer: Indexer, stopping: CancellationToken) {
 /// Sets the metrics of the index. Servers that do not write it show zeros, except for the lag if
 /// nobody writes it.
 fn show(measures: &Arc<Mutex<Measures>>) {
-    let Measures { is_writing, changes, lag, is_complete, is_building, resources } = *measures.lock();
+    let Measures { is_writing, changes, lag, is_complete, is_building, resources, .. } = *measures.lock();
     let flag = |is_so: bool| f64::from(u8::from(is_writing && is_so));
     counter!(telemetry::SEARCH_CHANGES).absolute(changes);
     gauge!(telemetry::SEARCH_LAG).set(lag.as_secs_f64());

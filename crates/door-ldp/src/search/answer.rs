@@ -34,7 +34,8 @@ pub fn incomplete(found: &Found) -> Option<&'static str> {
     if !found.is_complete {
         return Some(
             "the search index does not have everything: it is being made, no server keeps it up to date \
-             (search.index), or changes are not recorded (feed.keep)",
+             (search.index), it cannot be written now (a full disk, for example), or changes are not recorded \
+             (feed.keep)",
         );
     }
     found.is_cut.then_some("the search ended at its limits; the link `next` leads on")

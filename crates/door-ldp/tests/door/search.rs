@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use door_ldp::{LdpDoor, LdpSettings, Routes, SearchSettings, own_types, routes};
 use http::{Method, StatusCode};
-use search::{Indexer, Pacing, Turn};
+use search::{Pacing, Turn};
 use serde_json::Value;
 
 use crate::support::{Fixture, ROOT, fixture};
@@ -16,7 +16,7 @@ async fn index(fixture: &Fixture) {
     if library.store().capabilities().is_shared {
         fixture.clock.advance(std::time::Duration::from_secs(3_600));
     }
-    let mut indexer = Indexer::new(library.heads, library.repository, library.feed, own_types, Pacing::default());
+    let mut indexer = library.search.indexer(library.repository, library.feed, own_types, Pacing::default());
     assert_eq!(indexer.catch_up().await.unwrap(), Turn::Idle);
 }
 

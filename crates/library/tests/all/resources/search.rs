@@ -29,8 +29,8 @@ fn words(_: &ResourcePath, description: &[u8]) -> Vec<String> {
 }
 
 fn indexer(library: &Library) -> Indexer {
-    let Library { heads, repository, feed, .. } = library.clone();
-    Indexer::new(heads, repository, feed, words, Pacing { save_every: Duration::ZERO, ..Pacing::default() })
+    let Library { repository, feed, search, .. } = library.clone();
+    search.indexer(repository, feed, words, Pacing { save_every: Duration::ZERO, ..Pacing::default() })
 }
 
 /// Lets an indexer do all that there is to do.
@@ -406,6 +406,29 @@ async fn a_writer_that_dies_at_any_step_leaves_an_index_that_another_one_sets_ri
         catch_up(&mut indexer(&library), &library, &faulty.clock).await;
         assert_index_is_true(&library, &mut random).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_index_cannot_be_written_searches_say_that_results_may_be_missing() {
+    let faulty = faulty().await;
+    let library = &faulty.library;
+    let mut indexer = indexer(library);
+    create(library, "a", "urn:one").await.unwrap();
+    catch_up(&mut indexer, library, &faulty.clock).await;
+    assert!(find(library, &below("a")).await.is_complete);
+    delete(library, "a").await.unwrap();
+    beyond_the_horizon(library, &faulty.clock);
+    faulty.store.arm(Fault::Full, |_, step| {
+        let (Step::Put { partition, .. } | Step::Remove { partition, .. }) = step else { return false };
+        search::keys::list_of_partition(partition).is_some()
+    });
+    assert!(indexer.catch_up().await.is_err());
+    let found = find(library, &below("a")).await;
+    assert_eq!((ids(&found), found.is_complete), (vec!["a".to_owned()], false));
+    faulty.store.recover();
+    catch_up(&mut indexer, library, &faulty.clock).await;
+    let found = find(library, &below("a")).await;
+    assert!(found.is_complete && found.hits.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
