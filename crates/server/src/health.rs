@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use door_http::Reason;
 use library::Library;
-use store::Lane;
+use store::{Lane, NoRoom};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +94,15 @@ impl Readiness {
     }
 }
 
+/// What a nearly full disk refuses, in the words of operators.
+fn refused(no_room: NoRoom) -> &'static str {
+    match no_room {
+        NoRoom::ForMuch => "imports, large files and changes of records",
+        NoRoom::ForChanges => "all changes but deletions",
+        NoRoom::ForRemovals => "all changes, deletions too,",
+    }
+}
+
 /// What a check of the store means for readiness.
 fn answer(checked: &Checked) -> Answer {
     if let Reading::Fails(why) = &checked.reading {
@@ -108,9 +117,12 @@ fn answer(checked: &Checked) -> Answer {
     if let Reading::Busy(why) = &checked.reading {
         return Ok(format!("ready, and busy: {why}\n"));
     }
+    if let Some((no_room, left)) = checked.health.as_ref().and_then(|health| health.no_room.as_ref()) {
+        return Ok(format!("ready to read; {} are refused: {left}\n", refused(*no_room)));
+    }
     for (lane, what) in [(Lane::Text, "volumes"), (Lane::Records, "records")] {
         if let Some(reason) = refusing(lane) {
-            return Ok(format!("ready to read; changes of {what} (lane {lane}) are refused: {reason}\n"));
+            return Ok(format!("ready to read; changes of {what} are refused: {reason}\n"));
         }
     }
     Ok("ready\n".to_owned())

@@ -25,7 +25,7 @@ use crate::options::EmbeddedOptions;
 use crate::plan::Plan;
 use crate::prompt::Promptness;
 use crate::read;
-use crate::room::{Room, Use};
+use crate::room::{self, Room, Use};
 use crate::swept::{SweepPosition, UnknownFiles};
 use crate::tables::{Tables, View};
 use crate::writer::Writer;
@@ -95,6 +95,7 @@ impl EmbeddedStore {
         let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
         let mut folder = Folder::hold(folder, options.newest_level, make)?;
         let level = folder.level();
+        room::provide_for_opening(folder.path());
         let tables = Lanes::try_new(level, |lane| {
             let end = folder.last_use().lane(lane);
             let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane), end)?;
@@ -377,7 +378,8 @@ impl Store for EmbeddedStore {
         let reclaim_lag = *self.reclaim_lag.lock();
         let records = self.database().ok().and_then(|database| database.tables.of(Lane::Records).ok().cloned());
         let expiring = records.map_or_else(Vec::new, |records| records.expiring(self.now()));
-        Health { refusing_writes, free_bytes, unknown_contents, reclaim_lag, expiring, ..Health::default() }
+        let no_room = self.room.refused(free_bytes);
+        Health { refusing_writes, free_bytes, no_room, unknown_contents, reclaim_lag, expiring, ..Health::default() }
     }
 
     fn measures(&self) -> Vec<Measure> {

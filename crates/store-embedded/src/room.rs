@@ -11,13 +11,16 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use rustix::fs::FallocateFlags;
-use store::{StoreError, StoreResult};
+use store::{NoRoom, StoreError, StoreResult};
 
 use crate::private;
 
 /// The largest reserve: some hundred thousand audit entries, with the space that the engine needs
 /// to merge them.
 const RESERVE_BYTES_MAX: u64 = 64 << 20;
+
+/// What opening a store may write.
+const OPENING_BYTES: u64 = 16 << 20;
 
 /// Watches the free space of the file system that holds the data folder.
 #[derive(Debug)]
@@ -38,6 +41,23 @@ pub(crate) enum Use {
     GivesBack,
     /// It records who read what.
     Audits,
+}
+
+impl Use {
+    /// What has this effect, in the words of operators.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Adds => "imports and large contents",
+            Self::AddsLittle => "changes other than deletions",
+            Self::GivesBack => "deletions",
+            Self::Audits => "the audit",
+        }
+    }
+}
+
+/// Whole mebibytes.
+fn mib(bytes: u64) -> u64 {
+    bytes >> 20
 }
 
 impl Room {
@@ -68,24 +88,43 @@ impl Room {
     pub(crate) fn check(&self, free_bytes: Option<u64>, bytes: u64, use_: Use) -> StoreResult<()> {
         let Some(free) = free_bytes else { return Ok(()) };
         let mut left = free.saturating_sub(bytes);
-        let kept_free = match use_ {
-            Use::Adds => self.headroom_bytes,
-            Use::AddsLittle => self.headroom_bytes / 2,
-            Use::GivesBack => self.headroom_bytes / 4,
-            Use::Audits => self.headroom_bytes / 512,
-        };
+        let kept_free = self.kept_free(use_);
         if use_ == Use::Audits {
             left += self.reserve.lock().give_up((self.headroom_bytes / 16).saturating_sub(left));
         } else if left >= self.headroom_bytes {
             self.fill_reserve(left - self.headroom_bytes);
         }
         if left < kept_free {
-            return Err(StoreError::Full(format!(
-                "{} has {left} bytes left, {kept_free} are kept free",
-                self.folder.display()
-            )));
+            let (left, what) = (self.left(left), use_.name());
+            return Err(StoreError::Full(format!("{left}, and {what} must leave {} MiB", mib(kept_free))));
         }
         Ok(())
+    }
+
+    /// What is refused while `free_bytes` are free, and how full the disk is.
+    pub(crate) fn refused(&self, free_bytes: Option<u64>) -> Option<(NoRoom, String)> {
+        let free = free_bytes?;
+        let kinds = [
+            (Use::GivesBack, NoRoom::ForRemovals),
+            (Use::AddsLittle, NoRoom::ForChanges),
+            (Use::Adds, NoRoom::ForMuch),
+        ];
+        let (_, refused) = kinds.into_iter().find(|(use_, _)| free < self.kept_free(*use_))?;
+        Some((refused, self.left(free)))
+    }
+
+    /// Bytes that a write must leave free.
+    fn kept_free(&self, use_: Use) -> u64 {
+        match use_ {
+            Use::Adds => self.headroom_bytes,
+            Use::AddsLittle => self.headroom_bytes / 2,
+            Use::GivesBack => self.headroom_bytes / 4,
+            Use::Audits => self.headroom_bytes / 512,
+        }
+    }
+
+    fn left(&self, bytes: u64) -> String {
+        format!("the disk of {} has {} MiB left", self.folder.display(), mib(bytes))
     }
 
     fn fill_reserve(&self, room: u64) {
@@ -96,6 +135,14 @@ impl Room {
             reserve.whole = 0;
         }
     }
+}
+
+/// Makes room for opening a store on a disk that others have filled: opening writes a little, and
+/// without it nothing could be read.
+pub(crate) fn provide_for_opening(folder: &Path) {
+    let free = rustix::fs::statvfs(folder).map(|room| room.f_bavail.saturating_mul(room.f_frsize));
+    let missing = free.map_or(0, |free| OPENING_BYTES.saturating_sub(free));
+    Reserve::open(folder, 0).give_up(missing);
 }
 
 /// A file without data that reserves disk space.
@@ -169,6 +216,18 @@ mod tests {
         assert_eq!(refused(HEADROOM - 1), [true, false, false, false]);
         assert_eq!(refused(HEADROOM / 2 - 1), [true, true, false, false]);
         assert_eq!(refused(HEADROOM / 4 - 1), [true, true, true, false]);
+    }
+
+    #[test]
+    fn what_is_refused_is_known_before_it_is_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = Room::new(folder.path().to_path_buf(), HEADROOM);
+        let refused = |free| room.refused(Some(free)).map(|(refused, _)| refused);
+        assert_eq!(refused(HEADROOM), None);
+        assert_eq!(refused(HEADROOM - 1), Some(NoRoom::ForMuch));
+        assert_eq!(refused(HEADROOM / 2 - 1), Some(NoRoom::ForChanges));
+        assert_eq!(refused(HEADROOM / 4 - 1), Some(NoRoom::ForRemovals));
+        assert_eq!(room.refused(None), None);
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub struct Health {
     pub refusing_writes: BTreeMap<Lane, String>,
     /// Free disk space in bytes, if the engine knows it.
     pub free_bytes: Option<u64>,
+    /// What is refused because the disk is nearly full, and how full it is; `None`: nothing.
+    pub no_room: Option<(NoRoom, String)>,
     /// Bytes of content files that the store does not know, as far as it has looked. It keeps them
     /// for a while before it deletes them.
     pub unknown_contents: u64,
@@ -69,6 +71,17 @@ pub struct Health {
     /// The greatest age of what is read here of each other data center, by name, if the engine has
     /// several.
     pub replication_lag: BTreeMap<String, Duration>,
+}
+
+/// What a store refuses because its disk is nearly full. Each kind includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoRoom {
+    /// What needs much space: imports, large contents, records.
+    ForMuch,
+    /// All changes but removals.
+    ForChanges,
+    /// Removals too.
+    ForRemovals,
 }
 
 /// How many calls at the same time keep a store busy.

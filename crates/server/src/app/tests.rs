@@ -80,7 +80,7 @@ async fn the_server_is_ready_while_only_the_text_refuses_writes_and_reports_it()
     let ready = answer(&router, Method::GET, "/readyz").await;
     assert_eq!(ready.status(), StatusCode::OK);
     let told = axum::body::to_bytes(ready.into_body(), 1_000).await.unwrap();
-    assert!(String::from_utf8_lossy(&told).contains("lane text"), "{told:?}");
+    assert!(String::from_utf8_lossy(&told).contains("changes of volumes are refused"), "{told:?}");
     assert_eq!(answer(&router, Method::POST, "/volumes?volumeIDs=a.b").await.status(), StatusCode::OK);
 
     faults.set_poisoned(Lane::Service, true);

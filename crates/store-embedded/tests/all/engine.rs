@@ -13,7 +13,7 @@ use store::faults::Faults;
 use store::limited::Limited;
 use store::{
     Call, Class, Clock, ContentId, Deadline, Durability, Expect, FormatLevel, Guard, Lane, Limits, ManualClock, NewRow,
-    Outcome, Removal, Stamp, Step, Store, StoreError, Table, UnixMillis, ValueKind, envelope,
+    NoRoom, Outcome, Removal, Stamp, Step, Store, StoreError, Table, UnixMillis, ValueKind, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -93,6 +93,8 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let refused = store.run(call(), vec![bulk("b")]).await;
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
     assert!(store.run(call(), vec![put("small")]).await.unwrap().is_applied());
+    let no_room = async |store: &EmbeddedStore| store.health().await.no_room.map(|(refused, _)| refused);
+    assert_eq!(no_room(&store).await, Some(NoRoom::ForMuch));
     store.close().await.unwrap();
 
     // Space for removals (a quarter of the headroom) and the audit, but not for more.
@@ -107,6 +109,7 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let upload = store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await;
     assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
     assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
+    assert_eq!(no_room(&store).await, Some(NoRoom::ForChanges));
     assert!(holds(&store, "a").await && !holds(&store, "b").await);
     assert!(store.run(call().removing(), vec![put("a mark")]).await.unwrap().is_applied());
     let bulk = store.run(call().removing(), vec![bulk("b")]).await;
@@ -125,6 +128,7 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
     let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who else", "what")] };
     assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
+    assert_eq!(no_room(&store).await, Some(NoRoom::ForRemovals));
     let refusing = store.health().await.refusing_writes;
     assert_eq!(
         refusing.into_keys().collect::<Vec<_>>(),
