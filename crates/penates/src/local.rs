@@ -180,14 +180,22 @@ pub fn has_store(folder: &Path) -> bool {
     ["format", "db"].iter().any(|name| folder.join(name).exists())
 }
 
+/// Why a folder has no store, with what to do.
+pub fn no_store(folder: &Path, hint: &str) -> CliError {
+    let shown = folder.display();
+    CliError::Unreachable(match store_embedded::has_unfinished_restore(folder) {
+        true => format!("a restore into {shown} did not finish: repeat its command (penates backup restore)"),
+        false => format!("there is no store in {shown}: {hint}"),
+    })
+}
+
 /// Refuses a folder without a store. A disk that is not mounted must not look like an empty
 /// library.
 pub fn refuse_without_store(settings: &Settings) -> anyhow::Result<()> {
     match settings.place() {
         StoreLocation::Folder(folder) if !has_store(folder) => {
-            let folder = folder.display();
-            let hint = format!("is its disk mounted? `penates init --store {folder}` makes a new one");
-            Err(CliError::Unreachable(format!("there is no store in {folder}: {hint}")).into())
+            let hint = format!("is its disk mounted? `penates init --store {}` makes a new one", folder.display());
+            Err(no_store(folder, &hint).into())
         }
         _ => Ok(()),
     }

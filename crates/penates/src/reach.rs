@@ -71,7 +71,7 @@ async fn find_by(
     };
     if if_vacant == IfVacant::Refuse && !local::has_store(folder) {
         let hint = "import volumes first, or name the store's folder with --store";
-        return Err(CliError::Unreachable(format!("there is no store in {}: {hint}", folder.display())).into());
+        return Err(local::no_store(folder, hint).into());
     }
     let patience = Instant::now() + HOLDER_PATIENCE;
     loop {
@@ -83,7 +83,7 @@ async fn find_by(
         let socket = socket_path(folder);
         if UnixStream::connect(&socket).await.is_ok() {
             if args.verbose {
-                eprintln!("A server holds {}: using its socket.", folder.display());
+                note!("A server holds {}: using its socket.", folder.display());
             }
             return Ok(Way::Server(Client::socket(socket)));
         }

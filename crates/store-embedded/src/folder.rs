@@ -25,6 +25,14 @@ use store::{FormatLevel, Lane, StoreError, StoreResult};
 use crate::last_use::{self, COPY_OF_OPEN, LastUse};
 use crate::{cut, opening, private};
 
+/// The folder in which a backup is restored.
+const RESTORING: &str = "restoring";
+
+/// Whether a backup was begun to be restored into a folder, and the store is not there yet.
+pub fn has_unfinished_restore(folder: &Path) -> bool {
+    folder.join(RESTORING).exists() && !folder.join("format").exists()
+}
+
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
 
@@ -185,6 +193,10 @@ impl Folder {
         self.path.join("making")
     }
 
+    fn restoring(&self) -> PathBuf {
+        self.path.join(RESTORING)
+    }
+
     /// The store's level.
     pub(crate) fn level(&self) -> FormatLevel {
         self.level
@@ -233,6 +245,14 @@ impl Folder {
             let found = "unknown (there is no `format` file)";
             return Err(another_format(&self.path, found, self.newest));
         }
+        if self.restoring().exists() {
+            let detail = "a restore into it did not finish: repeat its command (penates backup restore), or delete the \
+                          folder";
+            return Err(StoreError::Unreadable {
+                location: self.path.display().to_string(),
+                detail: detail.to_owned(),
+            });
+        }
         let making = self.making();
         let databases = making.join("db");
         for folder in [&self.contents(), &databases] {
@@ -269,7 +289,7 @@ impl Folder {
     /// Deletes what a restore left that died after it put the store in its place. A later restore
     /// would take the databases for its own if `format` were lost.
     fn forget_restore(&self) -> StoreResult<()> {
-        let restoring = self.path.join("restoring");
+        let restoring = self.restoring();
         match fs::remove_dir_all(&restoring) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|source| io_error("removing", &restoring, source)),

@@ -76,6 +76,7 @@ mod value;
 mod writer;
 
 pub use engine::EmbeddedStore;
+pub use folder::has_unfinished_restore;
 pub use last_use::is_refused_copy;
 pub use options::EmbeddedOptions;
 pub use salvage::{Loss, SalvageProgress, Salvaged, salvage};

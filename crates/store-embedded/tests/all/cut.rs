@@ -220,6 +220,16 @@ async fn what_a_restore_left_that_died_at_its_very_end_is_deleted_when_the_store
     assert!(!left.exists());
 }
 
+#[tokio::test]
+async fn no_store_is_made_where_a_restore_did_not_finish() {
+    let data = crate::support::folder();
+    fs::create_dir(data.path().join("restoring")).unwrap();
+    let refused = open(data.path()).err().unwrap();
+    assert!(refused.to_string().contains("did not finish"), "{refused}");
+    assert!(data.path().join("restoring").exists());
+    assert!(store_embedded::has_unfinished_restore(data.path()));
+}
+
 /// Copies a folder file by file, as `cp -a` does, with `between` after a number of files.
 fn copy_slowly(from: &Path, after: usize, between: &mut dyn FnMut()) -> tempfile::TempDir {
     let copy = crate::support::folder();
