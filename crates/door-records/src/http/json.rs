@@ -47,6 +47,7 @@ impl Sent {
 
 /// When something expires, in milliseconds: since the Unix epoch, or from now on.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Life {
     pub(super) expires_at: Option<u64>,
     pub(super) ttl_ms: Option<u64>,

@@ -25,6 +25,7 @@ const PAGE: usize = 256;
 
 /// What a listing may ask for.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Listing {
     /// A pattern of ids, as of `SCAN`.
     r#match: Option<String>,

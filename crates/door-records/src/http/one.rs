@@ -32,6 +32,7 @@ const JSON_TIMES: u64 = 4;
 
 /// What a GET may ask for.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Shown {
     /// Names, separated by commas.
     attributes: Option<String>,

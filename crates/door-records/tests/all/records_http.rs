@@ -42,6 +42,19 @@ over_each_engine! {
     a_record_is_the_same_by_both_doors
     bytes_that_are_no_text_have_a_form
     many_records_are_written_and_read_line_by_line_in_their_order
+    a_parameter_that_is_not_known_is_refused
+}
+
+/// A misspelt time to live would keep a record for ever.
+async fn a_parameter_that_is_not_known_is_refused(subject: Subject) {
+    let router = subject.router();
+    let put = put(&router, "/records/user:3?ttl=5", json!({"a": 1})).await;
+    assert_eq!(put.status, StatusCode::BAD_REQUEST, "{}", put.body);
+    assert!(put.body.contains("`ttl`") && put.body.contains("ttl_ms"), "{}", put.body);
+    for path in ["/records/user:3?attribute=a", "/records/?matches=user*"] {
+        assert_eq!(get(&router, path).await.status, StatusCode::BAD_REQUEST, "{path}");
+    }
+    assert_eq!(get(&router, "/records/user:3").await.status, StatusCode::NOT_FOUND);
 }
 
 async fn a_record_is_put_read_changed_and_deleted(subject: Subject) {
