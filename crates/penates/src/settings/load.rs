@@ -314,8 +314,10 @@ mod tests {
     #[test]
     fn other_than_loopback_needs_authentication_or_plain_words() {
         Jail::expect_with(|_| {
-            for address in ["0.0.0.0:80", "[::]:80", "192.0.2.1:80"] {
-                let listen = || flag("listen.tls", address);
+            let beyond = ["0.0.0.0:80", "[::]:80", "192.0.2.1:80"];
+            let doors = ["listen.http", "listen.tls", "records.listen"];
+            for (key, address) in doors.into_iter().flat_map(|key| beyond.map(|address| (key, address))) {
+                let listen = || flag(key, address);
                 let refused = load(None, listen()).unwrap_err().to_string();
                 assert!(refused.contains("auth.read_open_anywhere") && refused.contains(address), "{refused}");
                 let read_by_token = Figment::from(listen()).merge(("auth.read", "token"));

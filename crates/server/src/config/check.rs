@@ -12,7 +12,7 @@ impl Config {
     /// grace that is too short.
     pub fn check(&self) -> Result<(), ConfigError> {
         let http = self.listen.http.as_ref().and_then(ListenAddress::tcp);
-        self.check_addresses([http, self.listen.tls].into_iter().flatten())?;
+        self.check_addresses([http, self.listen.tls, self.records.listen].into_iter().flatten())?;
         self.check_proxies()?;
         self.log.filter()?;
         self.telemetry.check()?;
@@ -115,7 +115,7 @@ impl Config {
         Proxies::of(&self.http).map_err(|error| refused(format!("http.trusted_proxies: {error}")))
     }
 
-    /// Refuses addresses of HTTP that more clients can reach than those that may.
+    /// Refuses addresses that more clients can reach than those that may.
     pub(crate) fn check_addresses(&self, mut addresses: impl Iterator<Item = SocketAddr>) -> Result<(), ConfigError> {
         let AuthConfig { read, write, read_open_anywhere, write_open_anywhere, .. } = self.auth;
         let beyond = addresses.find(|address| !is_loopback(*address));
