@@ -71,7 +71,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<CliError>();
     if !known.is_some_and(CliError::is_told) {
         let hint = error.downcast_ref().and_then(ClientError::hint);
-        eprintln!("penates: {}{}", told(error.as_ref()), hint.map(|hint| format!("; {hint}")).unwrap_or_default());
+        note!("penates: {}{}", told(error.as_ref()), hint.map(|hint| format!("; {hint}")).unwrap_or_default());
     }
     let code = match (known, error.downcast_ref::<ClientError>()) {
         (Some(known), _) => known.code(),

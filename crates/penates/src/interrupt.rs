@@ -41,7 +41,7 @@ pub fn stop_token() -> io::Result<CancellationToken> {
     let mut signals = Signals::catch()?;
     tokio::spawn(async move {
         signals.next().await;
-        eprintln!("Stopping after the current work; interrupt again to stop at once.");
+        note!("Stopping after the current work; interrupt again to stop at once.");
         cancelled.cancel();
         signals.next().await;
         std::process::exit(130);

@@ -13,6 +13,10 @@
 //!   `download/`: downloads that resume. `wanted.rs`: volumes by conditions.
 //! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
 
+// First, because of its macro.
+#[macro_use]
+pub mod output;
+
 mod audited;
 pub mod cli;
 pub mod client;
@@ -24,7 +28,6 @@ pub mod ingest;
 pub mod interrupt;
 pub mod loading;
 pub mod local;
-pub mod output;
 pub mod progress;
 pub mod reach;
 pub mod resources;

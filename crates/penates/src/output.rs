@@ -11,6 +11,15 @@ use tokio::net::unix::pipe::Sender;
 
 use crate::exit::CliError;
 
+/// Writes a line to standard error. A standard error that takes nothing (its reader has left, or its
+/// disk is full) ends no command: `eprintln!` would panic.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 /// Standard output. If its reader has left, the error is [`CliError::OutputClosed`], which ends the
 /// program quietly.
 pub struct Output {

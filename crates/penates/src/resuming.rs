@@ -22,7 +22,7 @@ impl Pauses {
     pub async fn wait(&mut self, broken: ClientError) -> Result<(), ClientError> {
         let Some(asked) = broken.passing_after() else { return Err(broken) };
         let after = asked.max(self.0);
-        eprintln!("{broken}; resuming in {after:?}");
+        note!("{broken}; resuming in {after:?}");
         tokio::time::sleep(after).await;
         self.0 = (self.0 * 2).min(PAUSES[1]);
         Ok(())

@@ -42,6 +42,11 @@ struct Begun {
     level: Handle<EnvFilter, Registry>,
 }
 
+/// Whether the environment asks for text without colours (<https://no-color.org>).
+fn asks_for_no_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// Starts logging to standard error, once per process. Drop the result last: it then writes the
 /// lines that wait. From the call on, a panic is a line of the log.
 #[must_use = "lines that wait are written when it is dropped"]
@@ -56,7 +61,7 @@ pub fn init_logging(config: &LogConfig) -> Result<Logging, ServerError> {
     let dropped = lines.error_counter();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(Log { lines, urgent: urgent.clone() })
-        .with_ansi(io::stderr().is_terminal());
+        .with_ansi(io::stderr().is_terminal() && !asks_for_no_colour());
     let layer = match config.format {
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),

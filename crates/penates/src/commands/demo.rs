@@ -27,6 +27,10 @@ const RECORDS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 637
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates demo --store ./data")]
+#[command(mut_arg("tls_listen", |arg| arg.help("Address of HTTPS, or `off` [default: off]")))]
+#[command(mut_arg("records_listen", |arg| {
+    arg.help("Address of the Redis protocol, or `off` [default: 127.0.0.1:6379, if it is free]")
+}))]
 pub struct DemoArgs {
     /// Which store.
     #[command(flatten)]
@@ -55,16 +59,16 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
     let target = ImportTarget::Library(Local::new(local::open_library(&settings, store.clone()).await?, &settings));
     let summary = import_samples(&target).await?;
-    eprintln!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, settings.path.display());
+    note!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, settings.path.display());
     let listen = settings.server.listen.clone();
     let ready = |addresses| {
         if let Err(error) = tell(&addresses) {
-            eprintln!("cannot print what to try: {error}");
+            note!("cannot print what to try: {error}");
         }
     };
     let served = server::serve(settings.server, store, ready, interrupt::asked_to_end()?).await;
     served.map_err(|error| serve::cannot_serve(error, &listen))?;
-    eprintln!("Stopped. The next run reuses the data.");
+    note!("Stopped. The next run reuses the data.");
     Ok(())
 }
 

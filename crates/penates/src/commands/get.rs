@@ -251,9 +251,9 @@ async fn download(
 fn tell(args: &GetArgs, downloaded: &Downloaded) -> anyhow::Result<()> {
     let Downloaded { len_bytes, missing, unpacked } = downloaded;
     if let Some(errors) = unpacked.as_ref().and_then(|unpacked| unpacked.errors.as_ref()) {
-        errors.lines().for_each(|line| eprintln!("{line}"));
+        errors.lines().for_each(|line| note!("{line}"));
     } else if *missing > 0 {
-        eprintln!("{missing} requested members are missing or damaged: the ZIP's entry ERROR.err names them.");
+        note!("{missing} requested members are missing or damaged: the ZIP's entry ERROR.err names them.");
     }
     if args.to_stdout() {
         return Ok(());

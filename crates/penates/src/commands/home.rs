@@ -60,7 +60,7 @@ pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
 /// Leaves the home, and waits until no server switches heads any more.
 async fn leave(options: &CassandraOptions) -> anyhow::Result<()> {
     CassandraStore::leave_home(options).await.map_err(local::cannot_open)?;
-    eprintln!("waiting {} s until every server has learned of it", OTHERS_LEARN_WITHIN.as_secs());
+    note!("waiting {} s until every server has learned of it", OTHERS_LEARN_WITHIN.as_secs());
     tokio::time::sleep(OTHERS_LEARN_WITHIN).await;
     Ok(())
 }

@@ -101,7 +101,7 @@ async fn volumes(client: &Client, args: &LsArgs) -> anyhow::Result<()> {
         }
     }
     if args.limit.is_none() && args.sort.is_some() && count >= SORTED_MAX {
-        eprintln!("These are the first {SORTED_MAX}: conditions (--where) make the list shorter.");
+        note!("These are the first {SORTED_MAX}: conditions (--where) make the list shorter.");
     }
     output.finish()
 }

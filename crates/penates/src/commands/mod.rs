@@ -115,6 +115,6 @@ fn tell_failure(
     if form.json {
         return output.json(&json!({key: name, "error": reason}));
     }
-    eprintln!("failed: {name}: {}", without_name(&reason, name));
+    note!("failed: {name}: {}", without_name(&reason, name));
     Ok(())
 }

@@ -117,16 +117,16 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
 /// Prints where the server listens, for the person or script that started it.
 fn tell(addresses: Addresses) {
     if let Some(http) = addresses.http {
-        eprintln!("Listening on http://{http}/");
+        note!("Listening on http://{http}/");
     }
     if let Some(socket) = addresses.http_socket {
-        eprintln!("Listening on unix:{}", socket.display());
+        note!("Listening on unix:{}", socket.display());
     }
     if let Some(tls) = addresses.tls {
-        eprintln!("Listening on https://{tls}/");
+        note!("Listening on https://{tls}/");
     }
     if let Some(records) = addresses.records {
         let scheme = if addresses.records_tls { "rediss" } else { "redis" };
-        eprintln!("Listening on {scheme}://{records}/");
+        note!("Listening on {scheme}://{records}/");
     }
 }

@@ -125,7 +125,7 @@ async fn create(args: NamedToken) -> anyhow::Result<()> {
         output.line(cell(&created["token"]))?;
     }
     output.finish()?;
-    eprintln!("The token is not shown again.");
+    note!("The token is not shown again.");
     Ok(())
 }
 

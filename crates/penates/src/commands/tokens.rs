@@ -117,7 +117,7 @@ async fn print(args: &TokensArgs, named: Option<Vec<hathi::VolumeId>>, client: &
     output.finish()?;
     match is_incomplete {
         true => {
-            eprintln!("Some volumes or pages are missing or damaged: their rows have a `problem`.");
+            note!("Some volumes or pages are missing or damaged: their rows have a `problem`.");
             Err(CliError::Incomplete.into())
         }
         false => Ok(()),

@@ -318,7 +318,7 @@ async fn to_part(
     let (mut selection, mut part) = match resumable(client, &wanted.key(), target, patience).await {
         Some(selection) => {
             let part = Part::open(target, false)?;
-            eprintln!("Resuming {} after {} of {} bytes.", target.display(), part.len_bytes(), selection.len_bytes);
+            note!("Resuming {} after {} of {} bytes.", target.display(), part.len_bytes(), selection.len_bytes);
             (selection, part)
         }
         None => begin(client, wanted, target, patience).await?,
@@ -334,7 +334,7 @@ async fn to_part(
         if found.etag == selection.etag {
             return Err(error.context(unfinished()));
         }
-        eprintln!("The selection contains damage: starting again without it.");
+        note!("The selection contains damage: starting again without it.");
         selection.discard(client).await;
         (selection, part) = begin(client, wanted, target, patience).await?;
     }
@@ -429,7 +429,7 @@ async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, pat
             bar.abandon();
             return Err(error);
         };
-        bar.suspend(|| eprintln!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
+        bar.suspend(|| note!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
         tokio::time::sleep(pause_after(failures, least)).await;
     }
     bar.finish_and_clear();

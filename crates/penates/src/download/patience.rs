@@ -69,7 +69,7 @@ impl Patience {
             failures += 1;
             let refused = error.status().and(error.passing_after());
             let Some(least) = refused.filter(|_| failures < self.tries) else { return Err(error) };
-            eprintln!("Not started yet: {error}. Trying again.");
+            note!("Not started yet: {error}. Trying again.");
             tokio::time::sleep(pause_after(failures, least)).await;
         }
     }

@@ -133,7 +133,7 @@ impl FailedList {
     /// Adds a volume.
     pub fn add(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
         let name = volume.id.as_ref().map(ToString::to_string).or(volume.path.clone()).unwrap_or_default();
-        eprintln!("failed: {name}: {}", exit::without_name(&volume.reason, &name));
+        note!("failed: {name}: {}", exit::without_name(&volume.reason, &name));
         if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(volume).context("encoding a failure")?;
             line.push(b'\n');

@@ -142,3 +142,12 @@ fn invalid_command_lines_have_exit_code_2_and_change_nothing() {
     assert!(ran.stderr.contains("ftp://somewhere"), "{}", ran.stderr);
     assert!(!store.path().exists());
 }
+
+#[test]
+fn a_standard_error_that_takes_nothing_ends_no_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut stat = penates(&["stat", "--store", "missing"]);
+    let status = stat.current_dir(folder.path()).stderr(full).stdout(std::process::Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}

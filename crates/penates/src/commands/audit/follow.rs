@@ -75,7 +75,7 @@ pub(super) async fn run(args: &Listed, reached: &Reached) -> anyhow::Result<()> 
         () = output::reader_left() => Ok(()),
         followed = follow(args, &reached.client, &mut read) => followed,
     };
-    eprintln!("To go on: --from {}", read.from);
+    note!("To go on: --from {}", read.from);
     ended
 }
 

@@ -74,7 +74,7 @@ pub(super) async fn create(args: CreateArgs) -> anyhow::Result<()> {
     };
     let created = in_thread(create, Some(0)).await?;
     if is_pipe(&args.folder) {
-        eprintln!("backup {}: {} files ({})", created.header.id, created.end.files, human_bytes(created.end.bytes));
+        note!("backup {}: {} files ({})", created.header.id, created.end.files, human_bytes(created.end.bytes));
         return Ok(());
     }
     let mut output = Output::stdout();

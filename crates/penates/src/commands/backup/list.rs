@@ -38,7 +38,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<()> {
             ]),
             Err(error) => {
                 is_sound = false;
-                eprintln!("{error}");
+                note!("{error}");
             }
         }
     }

@@ -79,7 +79,7 @@ pub async fn down(args: DownArgs) -> anyhow::Result<()> {
     let nodes = blocking(move || match cluster::order(&args.folder.folder, Order::Down) {
         // The cluster is down, as requested.
         Err(error @ ClusterError::NotRun { .. }) => {
-            eprintln!("{error}");
+            note!("{error}");
             Ok(Vec::new())
         }
         other => other,

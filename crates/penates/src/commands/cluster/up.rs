@@ -115,9 +115,9 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     let ending = interrupt::asked_to_end()?;
     tokio::pin!(ending);
     let (folder, spec) = (args.folder.folder.clone(), args.spec().map_err(with_exit_code)?);
-    eprintln!("{} in {}", spec.shape, folder.display());
+    note!("{} in {}", spec.shape, folder.display());
     if cluster::is_to_be_fetched().map_err(with_exit_code)? {
-        eprintln!("Fetching Cassandra {} from Maven Central, this once.", cluster::CASSANDRA_VERSION);
+        note!("Fetching Cassandra {} from Maven Central, this once.", cluster::CASSANDRA_VERSION);
     }
     let opening = blocking(move || Cluster::open(folder, &spec));
     let cluster = tokio::select! {
@@ -142,7 +142,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     tokio::select! {
         ended = serving => ended,
         () = &mut ending => {
-            eprintln!("Ending all nodes; interrupt again to kill them.");
+            note!("Ending all nodes; interrupt again to kill them.");
             let again = interrupt::asked_to_end()?;
             tokio::select! {
                 ended = blocking(move || cluster.stop_all()) => ended,
@@ -161,7 +161,7 @@ fn tell_changes(cluster: &Arc<Cluster>) {
             for node in nodes {
                 let before = known.get(&node.node).copied();
                 if before.map_or(NodeState::Stopped, |(state, _)| state) != node.state {
-                    eprintln!("{}", change(&node, before.map(|(_, since)| since.elapsed())));
+                    note!("{}", change(&node, before.map(|(_, since)| since.elapsed())));
                     known.insert(node.node, (node.state, Instant::now()));
                 }
             }

@@ -249,7 +249,7 @@ impl Follower<'_> {
 
     /// The feed no longer has what comes next: everything is compared, from the present on.
     async fn begin_again(&mut self, why: &ClientError) -> anyhow::Result<bool> {
-        eprintln!("{why}; comparing everything");
+        note!("{why}; comparing everything");
         let cursor = self.client.get_json::<Changes>(wire::CHANGES_PATH).await?.end;
         self.followed = Followed { cursor, whole: None, ..self.followed.clone() };
         begin_anew(self.copier, &self.followed).await?;

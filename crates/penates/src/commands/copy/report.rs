@@ -78,12 +78,12 @@ impl Report {
     /// An object is damaged in the source, and stays in the target as it was.
     pub(super) fn damaged(&mut self, object: &Bytes, why: &str) {
         self.damaged += 1;
-        eprintln!("not copied, because it is damaged in the source: {}: {why}", object.escape_ascii());
+        note!("not copied, because it is damaged in the source: {}: {why}", object.escape_ascii());
     }
 
     /// The source failed, and will be tried again.
     pub(super) fn failed(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
-        eprintln!("{}; trying again", told(error.as_ref()));
+        note!("{}; trying again", told(error.as_ref()));
         self.tell_as(State::Unreachable)
     }
 

@@ -147,7 +147,7 @@ impl<'a> Source<'a> {
             // The server keeps no versions, shows none of what is deleted, or has no such list.
             Err(error) if matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE)) => {
                 if self.versions(node).await.is_ok_and(|versions| versions.is_some()) && !self.is_warned.replace(true) {
-                    eprintln!("the server does not list what was deleted (ldp.deleted_versions): it is not exported");
+                    note!("the server does not list what was deleted (ldp.deleted_versions): it is not exported");
                 }
                 return Ok(Vec::new());
             }

@@ -58,9 +58,9 @@ pub async fn run(args: CopiesArgs) -> anyhow::Result<()> {
     }
     let Compared { rows, bytes, unexamined, .. } = last.into_inner();
     let wrong = wrong.into_inner();
-    eprintln!("{rows} rows were compared ({} of all copies); wrong copies: {wrong}", human_bytes(bytes));
+    note!("{rows} rows were compared ({} of all copies); wrong copies: {wrong}", human_bytes(bytes));
     if unexamined > 0 {
-        eprintln!("{unexamined} more rows differ: compare again once those above are repaired");
+        note!("{unexamined} more rows differ: compare again once those above are repaired");
     }
     compared.map_err(local::cannot_open)?;
     if wrong + unexamined > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }

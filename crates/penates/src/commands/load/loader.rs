@@ -480,7 +480,7 @@ impl Counts {
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => Err(error),
             Err(error) => {
-                eprintln!("/{path}: {}", told(error.as_ref()));
+                note!("/{path}: {}", told(error.as_ref()));
                 self.failed += 1;
                 Ok(())
             }

@@ -58,14 +58,14 @@ async fn export(client: &Client, args: &ExportArgs) -> anyhow::Result<()> {
             // A record that has no form in JSON is a line that says so.
             _ if value.get("kind").is_some() => {
                 left_out += 1;
-                eprintln!("left out: {}: {}", value[ID], value["detail"]);
+                note!("left out: {}: {}", value[ID], value["detail"]);
             }
             Format::Ndjson => output.line(line)?,
             Format::Csv => match row() {
                 Some(row) => output.bytes(&csv_line(row)?)?,
                 None => {
                     left_out += 1;
-                    eprintln!("left out: {}: CSV has no form for it", value[ID]);
+                    note!("left out: {}: CSV has no form for it", value[ID]);
                 }
             },
         }

@@ -149,7 +149,7 @@ async fn write(client: &Client, batch: String, first: usize, bar: &ProgressBar) 
         }
         imported.refused += 1;
         let (id, detail) = (line["id"].as_str().unwrap_or("?"), line["detail"].as_str().unwrap_or_default());
-        bar.suspend(|| eprintln!("refused: number {}, {id}: {detail}", first + nth));
+        bar.suspend(|| note!("refused: number {}, {id}: {detail}", first + nth));
     }
     let answered = imported.stored + imported.refused;
     if answered < sent as u64 {

@@ -107,7 +107,7 @@ pub fn shown(search: &PlanSearch, factor: f64, filed: &Filed) -> String {
 fn ended(why: WhyEnded) -> anyhow::Error {
     match why {
         WhyEnded::Void => {
-            eprintln!("penates: {why}");
+            note!("penates: {why}");
             CliError::Void.into()
         }
         WhyEnded::NothingHeld | WhyEnded::EverythingHeld => anyhow::anyhow!("{why}"),

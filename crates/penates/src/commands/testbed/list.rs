@@ -40,7 +40,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
             Ok(read) => read,
             Err(error) => {
                 damaged += 1;
-                eprintln!("damaged: {}: {}", run.folder().display(), told(&error));
+                note!("damaged: {}: {}", run.folder().display(), told(&error));
                 continue;
             }
         };

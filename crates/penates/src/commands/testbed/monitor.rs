@@ -62,5 +62,5 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
     };
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
     println!("Listening on {}", listener.local_addr()?);
-    match monitor.serve(listener, |error| eprintln!("penates: {}", told(error))).await {}
+    match monitor.serve(listener, |error| note!("penates: {}", told(error))).await {}
 }

@@ -66,7 +66,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     });
     portal.publish().await?;
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
-    eprintln!("Listening on http://{}/", listener.local_addr()?);
+    note!("Listening on http://{}/", listener.local_addr()?);
     let routes =
         Router::new().fallback_service(ServeDir::new(&portal.pages)).layer(from_fn_with_state(portal.clone(), answer));
     Ok(axum::serve(listener, routes).await?)
@@ -145,7 +145,7 @@ async fn answer(State(portal): State<Arc<Portal>>, request: Request, next: Next)
         && let Err(error) = portal.refresh().await
     {
         // What was published before is still there.
-        eprintln!("penates: {}", told(error.as_ref()));
+        note!("penates: {}", told(error.as_ref()));
     }
     let mut response = next.run(request).await;
     let policy = if is_portal { POLICY } else { RUN_POLICY };

@@ -53,7 +53,7 @@ pub fn run(args: WorkerArgs) -> anyhow::Result<()> {
         if args.once {
             return Ok(worker.serve_once(listener)??);
         }
-        anyhow::Ok(worker.serve(listener, |error| eprintln!("penates: {}", told(error)))?)
+        anyhow::Ok(worker.serve(listener, |error| note!("penates: {}", told(error)))?)
     });
     working.join().map_err(|_| anyhow::anyhow!("the worker has failed"))?
 }

@@ -102,7 +102,7 @@ impl Checking {
 
     fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
         let why = crate::exit::told(error.as_ref());
-        eprintln!("{}: {why}", place.display());
+        note!("{}: {why}", place.display());
         self.report.object(what, place, &why);
     }
 
@@ -130,7 +130,7 @@ impl Checking {
             }
         }
         for (what, path, why) in notes {
-            eprintln!("/{path}: {why}");
+            note!("/{path}: {why}");
             self.report.resource(what, &path, &why);
         }
         if object.has_mutable_head() {

@@ -57,7 +57,7 @@ pub async fn load(objects: &Objects, into: &ResourcePath, loader: &Loader) -> an
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
-                eprintln!("{id}: {}", told(error.as_ref()));
+                note!("{id}: {}", told(error.as_ref()));
                 counts.failed += 1;
             }
         }

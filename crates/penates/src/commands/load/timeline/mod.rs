@@ -87,7 +87,7 @@ pub async fn load(
             Err(error) => {
                 let path = archive.path(*object, current.as_ref().ok());
                 let why = told(error.as_ref());
-                bar.suspend(|| eprintln!("/{path}: {why}"));
+                bar.suspend(|| note!("/{path}: {why}"));
                 report.resource(Note::Failed, &path, &why);
                 failed.insert(*object);
                 // It is not known as it is any more.
@@ -100,7 +100,7 @@ pub async fn load(
     bar.finish_and_clear();
     if !progress.replaced.is_empty() {
         let count = progress.replaced.len();
-        eprintln!("{count} volumes have pages that differ from their METS in size or MD5, as in the archive");
+        note!("{count} volumes have pages that differ from their METS in size or MD5, as in the archive");
     }
     counts.failed = failed.len() as u64;
     counts.new = changed.difference(&failed).count() as u64;
@@ -160,7 +160,7 @@ pub async fn verify(
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
                 let (path, why) = (archive.path(object, None), told(error.as_ref()));
-                bar.suspend(|| eprintln!("/{path}: {why}"));
+                bar.suspend(|| note!("/{path}: {why}"));
                 report.resource(Note::Differs, &path, &why);
             }
         }
