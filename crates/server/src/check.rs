@@ -1,7 +1,7 @@
 //! Looks at what a configuration names: files, certificates, addresses.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 
 use jiff::Timestamp;
 
@@ -56,7 +56,8 @@ pub fn check_files(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Tries to listen on each address. That it is in use is a warning: the server itself may run.
+/// Tries to listen on each address. That it is in use is a warning: the server itself may run. Two of
+/// its own cannot be the same.
 pub fn check_addresses(config: &Config) -> Vec<Finding> {
     let named = [
         ("listen.http", config.listen.http.as_ref().and_then(ListenAddress::tcp)),
@@ -65,10 +66,48 @@ pub fn check_addresses(config: &Config) -> Vec<Finding> {
         ("records.listen", config.records.listen),
     ];
     let named = named.into_iter().filter_map(|(key, address)| Some((key, address?)));
-    let found = named.filter_map(|(key, address)| {
-        let error = TcpListener::bind(address).err()?;
-        let what = format!("{key}: cannot listen on {address}: {error}");
-        Some(if error.kind() == io::ErrorKind::AddrInUse { Finding::warning(what) } else { Finding::fault(what) })
-    });
-    found.collect()
+    let mut listeners: Vec<(&str, SocketAddr, TcpListener)> = Vec::new();
+    let mut findings = Vec::new();
+    for (key, address) in named {
+        let error = match TcpListener::bind(address) {
+            Ok(listener) => {
+                listeners.push((key, address, listener));
+                continue;
+            }
+            Err(error) => error,
+        };
+        let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+        let own = listeners.iter().find(|(_, taken, _)| is_taken && taken.port() == address.port());
+        findings.push(match own {
+            Some((first, ..)) => Finding::fault(format!("{key} and {first} cannot both listen on {address}")),
+            None if is_taken => Finding::warning(format!("{key}: cannot listen on {address}: {error}")),
+            None => Finding::fault(format!("{key}: cannot listen on {address}: {error}")),
+        });
+    }
+    if let Some(ListenAddress::Unix(socket)) = &config.listen.http
+        && let Some(folder) = socket.parent().filter(|folder| !folder.is_dir())
+    {
+        findings.push(Finding::fault(format!("listen.http: there is no folder {}", folder.display())));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn two_doors_cannot_have_one_address_and_a_socket_needs_a_folder() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut config = Config::default();
+        config.listen.http = Some(ListenAddress::Tcp(free));
+        config.listen.tls = None;
+        config.records.listen = Some(free);
+        let found = check_addresses(&config);
+        let what = format!("records.listen and listen.http cannot both listen on {free}");
+        assert_eq!(found, [Finding::fault(what)]);
+        config.listen.http = Some(ListenAddress::Unix("/nonexistent/x.sock".into()));
+        assert_eq!(check_addresses(&config), [Finding::fault("listen.http: there is no folder /nonexistent")]);
+    }
 }

@@ -1,14 +1,17 @@
 //! `penates config`
 
+use anyhow::{Context, bail};
 use clap::Args;
+use records::Mode;
+use rustix::fs::Access;
 use server::Finding;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::commands::serve::ListenArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, told};
 use crate::local;
 use crate::output::{Output, cell};
-use crate::settings::{self, Flags, Origin, Setting};
+use crate::settings::{self, Flags, Origin, Setting, Settings, StoreLocation};
 
 /// Arguments of `penates config`.
 #[derive(Debug, Args)]
@@ -59,14 +62,12 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let mut findings = loaded.settings.check_files();
     if args.check {
         findings.extend(server::check_addresses(&loaded.settings.server));
-        if let Err(error) = local::refuse_without_store(&loaded.settings) {
-            findings.push(Finding::fault(error.to_string()));
-        }
+        findings.extend(check_store(&loaded.settings).err().map(|error| Finding::fault(told(error.as_ref()))));
         if findings.is_empty() {
             output.line("the configuration is sound")?;
         }
         output.finish()?;
-        return tell(&findings);
+        return report(&findings);
     }
     let settings = loaded.explain();
     if args.output.json {
@@ -77,13 +78,26 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
         output.table(&["setting", "value", "from"], &rows)?;
     }
     output.finish()?;
-    tell(&findings)
+    report(&findings)
+}
+
+/// Refuses what would keep a server from opening the store, as far as that can be seen beside a
+/// server that has it open.
+fn check_store(settings: &Settings) -> anyhow::Result<()> {
+    local::refuse_without_store(settings)?;
+    let StoreLocation::Folder(folder) = settings.place() else { return Ok(()) };
+    if settings.server.records.mode == Mode::Fast {
+        bail!("records.mode = \"fast\" is for stores in Cassandra: a data folder has the mode `atomic`");
+    }
+    rustix::fs::access(folder, Access::WRITE_OK)
+        .map_err(std::io::Error::from)
+        .with_context(|| format!("the data folder {} cannot be written", folder.display()))
 }
 
 /// Prints what was found. One fault is an error.
-fn tell(findings: &[Finding]) -> anyhow::Result<()> {
+fn report(findings: &[Finding]) -> anyhow::Result<()> {
     for finding in findings.iter().filter(|finding| !finding.is_fault) {
-        eprintln!("warning: {}", finding.what);
+        note!("warning: {}", finding.what);
     }
     let faults: Vec<&str> =
         findings.iter().filter(|finding| finding.is_fault).map(|finding| finding.what.as_str()).collect();
