@@ -97,6 +97,8 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
     assert!(again.stderr.contains("penates lab resume"), "{}", again.stderr);
     let args = ["apply", "--folder", "study", "--workload", "reads", "--cql", "127.0.0.1:1", "--jmx", "127.0.0.1:1"];
     let refused = lab(here, &args).ends_with(2);
+    assert!(refused.stderr.contains("simulated node"), "{}", refused.stderr);
+    let refused = lab(here, &[&args[..], &["--simulated"]].concat()).ends_with(2);
     assert!(refused.stderr.contains("no workload reads"), "{}", refused.stderr);
 }
 
@@ -131,7 +133,10 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     assert_eq!(printed.text(), expected);
     assert_eq!(fs::read_to_string(&file).unwrap(), before, "it changes nothing by itself");
 
-    let written = recommend(&["--write"]).ends_with(0);
+    let refused = recommend(&["--write"]).ends_with(2);
+    assert!(refused.stderr.contains("simulated node"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let written = recommend(&["--write", "--simulated"]).ends_with(0);
     assert_eq!(written.text(), expected);
     let after = fs::read_to_string(&file).unwrap();
     assert_eq!(after, before.replace("16MiB/s", "32MiB/s"));
@@ -143,7 +148,7 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     let copies = named(here, "cassandra.yaml.before-");
     assert_eq!(copies.len(), 1);
     assert_eq!(fs::read_to_string(&copies[0]).unwrap(), before);
-    let again = recommend(&["--write"]).ends_with(0);
+    let again = recommend(&["--write", "--simulated"]).ends_with(0);
     assert!(again.text().is_empty() && again.stderr.contains("has all of it already"), "{}", again.stderr);
 
     // The way back, by the program that operators use.
@@ -154,7 +159,7 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
 
     fs::write(&file, "compaction_throughput: 1MiB/s\ncompaction_throughput: 2MiB/s\n").unwrap();
-    let refused = recommend(&["--write"]).ends_with(2);
+    let refused = recommend(&["--write", "--simulated"]).ends_with(2);
     assert!(refused.stderr.contains("is there twice, in lines 1 and 2"), "{}", refused.stderr);
 }
 

@@ -10,7 +10,7 @@ use lab::report::Report;
 use lab::study::Study;
 use serde_json::json;
 
-use super::{FolderArgs, with_exit_code};
+use super::{FolderArgs, refuse_simulated, with_exit_code};
 use crate::cli::OutputArgs;
 use crate::exit::CliError;
 use crate::output::Output;
@@ -35,6 +35,9 @@ pub struct ApplyArgs {
     /// The table whose options are changed.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     table: Option<String>,
+    /// Also if the study is of a simulated node: a rehearsal.
+    #[arg(long)]
+    simulated: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -42,15 +45,17 @@ pub struct ApplyArgs {
 /// Applies it.
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
+    refuse_simulated(&study, args.simulated)?;
     let setting = recommended(&study, &args.workload)?;
     let left = lab::execute::runs_left(study.plan(), study.lines()).len();
     if left > 0 {
-        eprintln!("The study has {left} runs that are not made yet: what it recommends may change.");
+        note!("The study has {left} runs that are not made yet: what it recommends may change.");
     }
     let target = Target { cql: args.cql, jmx: args.jmx, table: args.table };
-    let undo = args.folder.folder.join(format!("undo-{}-{}.sh", args.workload, jiff::Timestamp::now().as_second()));
+    let undo =
+        args.folder.folder.join(format!("undo-{}-{}.sh", args.workload, jiff::Timestamp::now().as_microsecond()));
     let applied = target.apply(study.plan(), &setting, |script| std::fs::write(&undo, script)).await?;
-    eprintln!("What leads back to what the node had: {}", undo.display());
+    note!("What leads back to what the node had: {}", undo.display());
     let all = applied.done;
     let mut output = Output::stdout();
     let word = |state| match state {

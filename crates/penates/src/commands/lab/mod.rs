@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use lab::plan::Plan;
 use lab::preset::{self, Scale};
-use lab::study::StudyError;
+use lab::study::{Study, StudyError};
 
 use crate::exit::CliError;
 
@@ -111,6 +111,20 @@ fn with_exit_code(error: StudyError) -> anyhow::Error {
         StudyError::Held(_) => CliError::Unreachable(error.to_string()).into(),
         _ => anyhow::Error::new(error).context("the study"),
     }
+}
+
+/// Whether a study is of a simulated node.
+fn is_simulated(study: &Study) -> bool {
+    study.facts().facts.get("simulated").is_some_and(|fact| fact == "true")
+}
+
+/// Refuses to change a real node by a study of a simulated one, unless that is what is wanted.
+fn refuse_simulated(study: &Study, is_wanted: bool) -> anyhow::Result<()> {
+    if is_simulated(study) && !is_wanted {
+        let why = "the study is of a simulated node and says nothing of yours (--simulated changes it nevertheless)";
+        return Err(CliError::Usage(why.to_owned()).into());
+    }
+    Ok(())
 }
 
 /// Runs the command.

@@ -11,7 +11,7 @@ use lab::study::Study;
 use lab::yaml::{self, Edits};
 
 use super::apply::recommended;
-use super::{FolderArgs, with_exit_code};
+use super::{FolderArgs, refuse_simulated, with_exit_code};
 use crate::exit::CliError;
 use crate::output::Output;
 
@@ -33,11 +33,15 @@ pub struct RecommendArgs {
     /// Change the file. A copy of it, as it is now, stays beside it.
     #[arg(long)]
     write: bool,
+    /// Also if the study is of a simulated node: a rehearsal.
+    #[arg(long)]
+    simulated: bool,
 }
 
 /// Prints the difference that the recommendation makes to a file.
 pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
+    refuse_simulated(&study, args.simulated || !args.write)?;
     let setting = recommended(&study, &args.workload)?;
     let edits = yaml::edits(study.plan(), &setting);
     let shown = args.yaml.display().to_string();
@@ -52,22 +56,23 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     output.finish()?;
     tell_of_others(&edits);
     if diff.is_empty() {
-        eprintln!("{shown} has all of it already.");
+        note!("{shown} has all of it already.");
         return Ok(());
     }
-    let back = args.folder.folder.join(format!("undo-{}-{}.diff", args.workload, jiff::Timestamp::now().as_second()));
+    let back =
+        args.folder.folder.join(format!("undo-{}-{}.diff", args.workload, jiff::Timestamp::now().as_microsecond()));
     fs::write(&back, yaml::diff(&shown, &after, &before)).with_context(|| format!("writing {}", back.display()))?;
-    eprintln!("The way back, as a difference: {}", back.display());
+    note!("The way back, as a difference: {}", back.display());
     if args.write {
         let copy = replace(&args.yaml, &before, &after).with_context(|| format!("changing {shown}"))?;
-        eprintln!("{shown} is changed; as it was, it is {}. The node reads it when it starts.", copy.display());
+        note!("{shown} is changed; as it was, it is {}. The node reads it when it starts.", copy.display());
     }
     Ok(())
 }
 
 fn tell_of_others(edits: &Edits) {
     if !edits.elsewhere.is_empty() {
-        eprintln!("Not in this file: {}. `penates lab report` says what to do.", edits.elsewhere.join(", "));
+        note!("Not in this file: {}. `penates lab report` says what to do.", edits.elsewhere.join(", "));
     }
 }
 

@@ -13,7 +13,7 @@ use lab::rig::Rig;
 use lab::simulated::{Fault, Simulated, surface_for};
 use lab::study::OpenStudy;
 
-use super::{FolderArgs, WhichArgs, report, with_exit_code};
+use super::{FolderArgs, WhichArgs, is_simulated, report, with_exit_code};
 use crate::cli::OutputArgs;
 use crate::exit::CliError;
 use crate::interrupt;
@@ -65,7 +65,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 pub async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
     let study = OpenStudy::open(&args.folder.folder).map_err(with_exit_code)?;
     study.can_go_on().map_err(with_exit_code)?;
-    let is_simulated = study.study().facts().facts.get("simulated").is_some_and(|fact| fact == "true");
+    let is_simulated = is_simulated(study.study());
     go_on(study, is_simulated, args.output).await
 }
 
@@ -96,7 +96,7 @@ async fn rig(plan: &Plan, folder: &Path, is_simulated: bool) -> anyhow::Result<B
         return Ok(Box::new(Simulated::new(plan, surface_for(plan), Fault::None)));
     }
     if cluster::is_to_be_fetched()? {
-        eprintln!("Fetching Cassandra {} from Maven Central, this once.", cluster::CASSANDRA_VERSION);
+        note!("Fetching Cassandra {} from Maven Central, this once.", cluster::CASSANDRA_VERSION);
     }
     let (plan, folder) = (plan.clone(), folder.to_owned());
     let node = tokio::task::spawn_blocking(move || Node::open(&plan, &folder));
@@ -113,6 +113,6 @@ fn show(bar: &ProgressBar, now: Progress<'_>) {
     }
     if bar.is_hidden() {
         let void = now.last.filter(|line| !line.is_valid()).map(|line| format!("; void: {}", line.void.join("; ")));
-        eprintln!("{} of {} runs, {left} left{}", now.done, now.all, void.unwrap_or_default());
+        note!("{} of {} runs, {left} left{}", now.done, now.all, void.unwrap_or_default());
     }
 }
