@@ -1,5 +1,6 @@
 //! What an export says about a resource beside its statements and bytes: `…=about.json`.
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 /// The ending of the name of the file that says it.
@@ -55,5 +56,14 @@ impl About {
     /// The names in its path.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').filter(|name| !name.is_empty())
+    }
+}
+
+/// The `Content-Disposition` for the name of a file (RFC 6266, RFC 8187).
+pub fn disposition(name: &str) -> String {
+    let is_plain = name.bytes().all(|byte| (byte.is_ascii_graphic() || byte == b' ') && !matches!(byte, b'"' | b'\\'));
+    match is_plain {
+        true => format!("attachment; filename=\"{name}\""),
+        false => format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(name, NON_ALPHANUMERIC)),
     }
 }

@@ -9,6 +9,7 @@
 //! - `bagged.rs`: resources in the payload of a bag.
 //! - `archived.rs`: resources as objects of OCFL.
 //! - `archived_volume.rs`: volumes as objects of OCFL.
+//! - `dspace/`: packages of a DSpace (AIP).
 //! - `fedora/`: resources in the storage root of a Fedora 6.
 //! - `ocfl/`: storage roots of OCFL 1.1, with the versions of each object.
 
@@ -17,6 +18,7 @@ pub mod archived;
 pub mod archived_volume;
 pub mod bagged;
 pub mod bagit;
+pub mod dspace;
 pub mod fedora;
 pub mod names;
 pub mod ocfl;

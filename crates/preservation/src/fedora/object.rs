@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-
 use super::header::{HEADER_BYTES_MAX, Header, Kind};
 use super::{HEADERS, REPOSITORY, ROOT, path_of};
-use crate::about::About;
+use crate::about::{About, disposition};
 use crate::archived::{ArchivedState, ArchivedVersion};
 use crate::bagit::text::Algorithm;
 use crate::ocfl::inventory::Version;
@@ -272,15 +270,6 @@ impl Reader<'_> {
 
 fn media_type(header: &Header) -> String {
     header.mime_type.clone().filter(|said| !said.is_empty()).unwrap_or_else(|| "application/octet-stream".to_owned())
-}
-
-/// The `Content-Disposition` for the name of a file (RFC 6266, RFC 8187).
-fn disposition(name: &str) -> String {
-    let is_plain = name.bytes().all(|byte| (byte.is_ascii_graphic() || byte == b' ') && !matches!(byte, b'"' | b'\\'));
-    match is_plain {
-        true => format!("attachment; filename=\"{name}\""),
-        false => format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(name, NON_ALPHANUMERIC)),
-    }
 }
 
 /// An address of bytes. Java writes those of files with one slash.
