@@ -5,7 +5,7 @@
 mod aip;
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use aip::{Aip, Bits, write_zip};
@@ -97,6 +97,35 @@ fn a_collection_has_children_and_a_template_that_is_not_its_own_metadata() {
     assert_eq!((manifest.groups, manifest.people), (1, 1));
     let titles = manifest.fields.iter().filter(|field| field.name() == "dc.title").map(|field| field.value.as_str());
     assert_eq!(titles.collect::<Vec<_>>(), ["Papers"]);
+}
+
+#[test]
+fn a_license_that_is_no_bitstream_is_a_file_of_the_package() {
+    let reference = "<amdSec ID=\"amd_0\"><rightsMD ID=\"rightsMD_0\"><mdRef MDTYPE=\"OTHER\" LOCTYPE=\"URL\" \
+                     OTHERMDTYPE=\"DSpaceDepositLicense\" MIMETYPE=\"text/plain\" xlink:href=\"metadata_5\"/></rightsMD></amdSec>";
+    let mut files = with_mets(&item(), |mets| mets.replacen("<fileSec>", &format!("{reference}<fileSec>"), 1));
+    assert!(refused(&files).contains("names \"metadata_5\", which is not in it"));
+    files.push(("metadata_5".to_owned(), b"granted".to_vec()));
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("aip.zip");
+    write_zip(&place, &files);
+    let (_, checked) = check(&place).unwrap();
+    let other = &checked.others[0];
+    assert_eq!((other.file.as_str(), other.media_type.as_deref()), ("metadata_5", Some("text/plain")));
+    assert_eq!(checked.unnamed.len(), 0);
+}
+
+#[test]
+fn a_zip_with_numbers_of_64_bits_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("aip.zip");
+    let mut zip = zip::ZipWriter::new(fs::File::create(&place).unwrap());
+    for (name, bytes) in item().files() {
+        zip.start_file(name, zip::write::SimpleFileOptions::default().large_file(true)).unwrap();
+        zip.write_all(&bytes).unwrap();
+    }
+    zip.finish().unwrap();
+    assert_eq!(check(&place).unwrap().1.bitstreams.len(), 3);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod copy;
 mod crash;
 mod damage;
 mod documentation;
+mod dspace;
 mod export;
 mod fedora;
 mod feed;

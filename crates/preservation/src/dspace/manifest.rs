@@ -1,8 +1,10 @@
 //! What a `mets.xml` says about an object.
 
-use crate::bagit::text::Algorithm;
+use std::io::BufRead;
 
-use super::Field;
+use super::{Field, parser};
+use crate::bagit::text::Algorithm;
+use crate::read::ReadResult;
 
 /// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,8 +77,8 @@ pub struct Manifest {
     pub bitstreams: Vec<Bitstream>,
     /// The number of the primary bitstream among these, or of the logo.
     pub primary: Option<usize>,
-    /// Names of files with further metadata, such as licenses. They may be bitstreams.
-    pub referenced: Vec<String>,
+    /// Files with further metadata, such as licenses, and their media types. They may be bitstreams.
+    pub referenced: Vec<(String, Option<String>)>,
     /// Whether it has a template for new items.
     pub has_template: bool,
     /// How many groups and people it describes.
@@ -156,6 +158,14 @@ impl Policy {
 }
 
 impl Manifest {
+    /// Reads a METS. `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::read::ReadError) if it is not what DSpace writes, or takes too much memory.
+    pub fn read(source: impl BufRead, name: &str) -> ReadResult<Self> {
+        parser::read(source, name)
+    }
+
     /// The first value of a technical field.
     pub fn technical(&self, element: &str, qualifier: Option<&str>) -> Option<&str> {
         Field::first(&self.technical, element, qualifier)

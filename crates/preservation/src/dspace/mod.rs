@@ -21,7 +21,7 @@ mod xml;
 
 pub use field::{Field, Property};
 pub use manifest::{Bitstream, Bundle, Child, Kind, Manifest, Policy};
-pub use package::{Checked, Package};
+pub use package::{Checked, Other, Package};
 pub use packed::Packed;
 
 /// The name of the METS in a package.

@@ -34,10 +34,21 @@ pub struct Checked {
     pub mets: [u8; 32],
     /// The SHA-256 of each bitstream; none for a manifest for itself.
     pub bitstreams: Vec<[u8; 32]>,
-    /// The files with further metadata that are no bitstreams, with their SHA-256.
-    pub others: Vec<(String, [u8; 32])>,
+    /// The files with further metadata that are no bitstreams.
+    pub others: Vec<Other>,
     /// The files that the METS does not name.
     pub unnamed: Vec<String>,
+}
+
+/// A file with further metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its name.
+    pub file: String,
+    /// Its media type.
+    pub media_type: Option<String>,
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
 }
 
 impl Package {
@@ -91,7 +102,7 @@ impl Package {
     /// # Errors
     /// [`ReadError`] if it is not what DSpace writes.
     pub fn manifest(&self) -> ReadResult<Manifest> {
-        parser::read(BufReader::new(self.mets.open()?), &self.place.display().to_string())
+        Manifest::read(BufReader::new(self.mets.open()?), &self.place.display().to_string())
     }
 
     /// Reads all files, and compares them with the METS.
@@ -112,9 +123,10 @@ impl Package {
             bitstreams.push(self.check_bitstream(bitstream)?);
         }
         let mut others = Vec::new();
-        for name in &manifest.referenced {
-            if named.insert(name) {
-                others.push((name.clone(), self.sums(name, self.need(name)?, None)?.0));
+        for (file, media_type) in &manifest.referenced {
+            if named.insert(file) {
+                let (sha256, _) = self.sums(file, self.need(file)?, None)?;
+                others.push(Other { file: file.clone(), media_type: media_type.clone(), sha256 });
             }
         }
         let mut unnamed: Vec<_> = files.keys().filter(|name| !named.contains(name.as_str())).cloned().collect();

@@ -147,7 +147,7 @@ struct Parser {
     primary: Option<String>,
     parent: Option<String>,
     children: Vec<Child>,
-    referenced: Vec<String>,
+    referenced: Vec<(String, Option<String>)>,
     has_template: bool,
     groups: u64,
     people: u64,
@@ -225,8 +225,9 @@ impl Parser {
     fn metadata(&mut self, space: Space, name: &str, element: &BytesStart<'_>) -> XmlResult<Open> {
         match (space, name) {
             (Space::Mets, "mdRef") => {
-                let file = self.attributes(element)?.take("href");
-                self.referenced.extend(file);
+                let mut attributes = self.attributes(element)?;
+                let file = attributes.take("href");
+                self.referenced.extend(file.map(|file| (file, attributes.take("MIMETYPE"))));
             }
             (Space::Dim, "field") => {
                 let mut attributes = self.attributes(element)?;

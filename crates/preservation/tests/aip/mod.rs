@@ -114,9 +114,9 @@ pub fn file_name(kind: &str, handle: &str, ending: &str) -> String {
     format!("{kind}@{}.{ending}", handle.replace('/', "-"))
 }
 
-/// Writes a ZIP with these files, in this order. Names may come twice.
+/// Writes a ZIP with these files, in this order. The lengths are behind the bytes, as Java writes them.
 pub fn write_zip(place: &Path, files: &[(String, Vec<u8>)]) {
-    let mut zip = ZipWriter::new(File::create(place).unwrap());
+    let mut zip = ZipWriter::new_stream(File::create(place).unwrap());
     for (name, bytes) in files {
         zip.start_file(name.as_str(), SimpleFileOptions::default()).unwrap();
         zip.write_all(bytes).unwrap();

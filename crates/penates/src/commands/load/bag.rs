@@ -11,7 +11,8 @@ use preservation::read::ReadError;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::loader::{Bytes, Counts, DESCRIPTION_BYTES_MAX, Loader, State};
+use super::loader::{Counts, DESCRIPTION_BYTES_MAX, Loader, State};
+use super::source::Bytes;
 
 /// Resources of a bag that are read ahead, with their statements.
 const READ_AHEAD: usize = 4;
@@ -37,7 +38,7 @@ pub async fn load(bag: Arc<Bag>, loader: &Loader) -> anyhow::Result<Counts> {
         let read = |resource: Bagged| {
             let statements = reading.read(&resource.description(), DESCRIPTION_BYTES_MAX)?;
             let bytes = resource.bytes(&reading).map(|(place, sha256)| Bytes {
-                place,
+                source: place.into(),
                 algorithm: Algorithm::Sha256,
                 digest: sha256.to_vec(),
             });
@@ -47,7 +48,7 @@ pub async fn load(bag: Arc<Bag>, loader: &Loader) -> anyhow::Result<Counts> {
         };
         Bagged::each(&reading, &mut { read })
     });
-    let loaded = loader.load_all(&mut resources).await;
+    let loaded = loader.load_all(&mut resources, &mut |_, _| {}).await;
     drop(resources);
     let read = reader.await?;
     let counts = loaded?;

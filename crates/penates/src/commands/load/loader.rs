@@ -1,24 +1,20 @@
 //! Creates resources as they were exported. What is there already stays: it is compared, so an
 //! interrupted load is continued by the same command.
 
-use std::path::PathBuf;
+use std::pin::pin;
 
-use anyhow::{Context, bail, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use anyhow::{Context, anyhow, bail, ensure};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use heads::VOLUMES;
 use http::request::Builder;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
-use preservation::bagit::text::Algorithm;
 use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term};
-use tokio::fs::File;
 use tokio::sync::mpsc;
-use tokio_util::io::ReaderStream;
 
+use super::checked_path;
+use super::source::Bytes;
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
 use crate::commands::tree::{children, is_away, is_container};
@@ -61,16 +57,6 @@ pub struct State {
     pub bytes: Option<Bytes>,
 }
 
-/// Bytes in a file.
-pub struct Bytes {
-    /// The file.
-    pub place: PathBuf,
-    /// SHA-256 or SHA-512.
-    pub algorithm: Algorithm,
-    /// Their digest.
-    pub digest: Vec<u8>,
-}
-
 /// What came of the resources.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -86,8 +72,13 @@ pub struct Counts {
 
 impl Loader {
     /// Loads resources that come in this order: a container before the resources in it, and the
-    /// resources of a container one after the other.
-    pub async fn load_all(&self, states: &mut mpsc::Receiver<State>) -> anyhow::Result<Counts> {
+    /// resources of a container one after the other. `failed` learns of each that is not loaded, and
+    /// why.
+    pub async fn load_all(
+        &self,
+        states: &mut mpsc::Receiver<State>,
+        failed: &mut (dyn FnMut(&str, &str) + Send),
+    ) -> anyhow::Result<Counts> {
         let mut counts = Counts::default();
         let mut container = None;
         let mut running = FuturesUnordered::new();
@@ -97,7 +88,7 @@ impl Loader {
             let running_max = if container == Some(above.clone()) { LOADED_AT_ONCE - 1 } else { 0 };
             while running.len() > running_max {
                 if let Some(done) = running.next().await {
-                    counts.add(done)?;
+                    counts.add(done, failed)?;
                 }
             }
             container = Some(above);
@@ -107,9 +98,41 @@ impl Loader {
             });
         }
         while let Some(done) = running.next().await {
-            counts.add(done)?;
+            counts.add(done, failed)?;
         }
         Ok(counts)
+    }
+
+    /// Compares resources that are there with what they should be. `differing` learns of each that is
+    /// not the same, and why. Returns how many are.
+    pub async fn verify_all(
+        &self,
+        states: &mut mpsc::Receiver<State>,
+        differing: &mut (dyn FnMut(&str, &str) + Send),
+    ) -> anyhow::Result<u64> {
+        let compare = async |state: State| {
+            let compared = async {
+                self.compare_bytes(&state).await?;
+                self.compare_statements(&state, false).await
+            };
+            let compared = compared.await;
+            (state.about.path, compared)
+        };
+        let states = futures::stream::poll_fn(|context| states.poll_recv(context));
+        let mut compared = pin!(states.map(compare).buffer_unordered(LOADED_AT_ONCE));
+        let mut count = 0;
+        while let Some((path, compared)) = compared.next().await {
+            match compared {
+                Ok(_) => count += 1,
+                Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
+                Err(error) => {
+                    let why = told(error.as_ref());
+                    note!("/{path}: {why}");
+                    differing(&path, &why);
+                }
+            }
+        }
+        Ok(count)
     }
 
     /// Loads a resource. Returns whether anything changed, and how many bytes were sent.
@@ -163,7 +186,7 @@ impl Loader {
             None if state.about.is_binary() => Ok((request, client::empty(), 0)),
             None => Ok((request, client::full(self.statements(state)?), 0)),
             Some(bytes) => {
-                let (body, len_bytes) = read(&bytes.place).await?;
+                let (body, len_bytes) = bytes.source.read().await?;
                 Ok((request.header(REPR_DIGEST, bytes.repr_digest()), body, len_bytes))
             }
         }
@@ -351,7 +374,7 @@ impl Loader {
         if !about.is_binary() {
             return Ok(());
         }
-        let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm);
+        let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm_name);
         let request = Request::builder().method(Method::HEAD);
         // Those of bytes that are elsewhere would be asked for there.
         let request = match about.stored_at {
@@ -446,20 +469,6 @@ enum Compared {
     Other,
 }
 
-impl Bytes {
-    /// The name of the algorithm in headers (RFC 9530, section 5).
-    fn algorithm(&self) -> &'static str {
-        match self.algorithm {
-            Algorithm::Sha512 => "sha-512",
-            _ => "sha-256",
-        }
-    }
-
-    fn repr_digest(&self) -> String {
-        format!("{}=:{}:", self.algorithm(), BASE64.encode(&self.digest))
-    }
-}
-
 impl Counts {
     /// With volumes that were imported.
     pub fn with(self, volumes: &Summary) -> Self {
@@ -471,7 +480,11 @@ impl Counts {
         }
     }
 
-    fn add(&mut self, (path, loaded): (String, anyhow::Result<(bool, u64)>)) -> anyhow::Result<()> {
+    fn add(
+        &mut self,
+        (path, loaded): (String, anyhow::Result<(bool, u64)>),
+        failed: &mut (dyn FnMut(&str, &str) + Send),
+    ) -> anyhow::Result<()> {
         match loaded {
             Ok((is_new, bytes)) => {
                 *(if is_new { &mut self.new } else { &mut self.unchanged }) += 1;
@@ -480,7 +493,9 @@ impl Counts {
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => Err(error),
             Err(error) => {
-                note!("/{path}: {}", told(error.as_ref()));
+                let why = told(error.as_ref());
+                note!("/{path}: {why}");
+                failed(&path, &why);
                 self.failed += 1;
                 Ok(())
             }
@@ -497,8 +512,7 @@ pub fn model(about: &About) -> anyhow::Result<String> {
 
 /// A request that creates a resource.
 fn put(about: &About) -> anyhow::Result<Builder> {
-    let is_of_server = about.names().next() == Some(VOLUMES) || about.names().any(|name| name.starts_with("fcr:"));
-    ensure!(!is_of_server, "a path below `{VOLUMES}`, or with `fcr:`, is the server's own");
+    checked_path(&about.path).map_err(|why| anyhow!(why))?;
     let request =
         Request::builder().method(Method::PUT).header(header::LINK, format!("<{}>; rel=\"type\"", model(about)?));
     if !about.is_binary() {
@@ -521,14 +535,6 @@ fn put(about: &About) -> anyhow::Result<Builder> {
         (None, Some(media_type)) => request.header(header::CONTENT_TYPE, media_type),
         (None, None) => request,
     })
-}
-
-/// The bytes of a file, and their number.
-async fn read(place: &PathBuf) -> anyhow::Result<(Body, u64)> {
-    let named = || place.display().to_string();
-    let file = File::open(place).await.with_context(named)?;
-    let len_bytes = file.metadata().await.with_context(named)?.len();
-    Ok((client::stream(ReaderStream::new(file)), len_bytes))
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

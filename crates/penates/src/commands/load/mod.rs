@@ -1,12 +1,14 @@
 //! `penates load`
 
 mod bag;
+mod dspace;
 mod fedora;
 mod foreign;
 mod loader;
 mod ocfl;
 mod ocfl_volume;
 mod report;
+mod source;
 mod timeline;
 mod volumes;
 
@@ -24,7 +26,7 @@ use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 use crate::resources::{BaseArgs, repository};
 use fedora::{FedoraRoot, is_fedora};
-use heads::ResourcePath;
+use heads::{ResourcePath, VOLUMES};
 use loader::{Counts, Loader};
 use report::Report;
 use timeline::{Archive, Loaded};
@@ -35,10 +37,11 @@ use timeline::{Archive, Loaded};
   penates load letters-2026
   penates load letters-2026 --server https://books.example.org
   penates load fcrepo/data/ocfl-root --report moved.ndjson
+  penates load aips --report moved.ndjson
   penates load --into deposits/2026-7 /data/bags/deposit-7")]
 pub struct LoadArgs {
     /// The folder that `penates export` made: a bag, or a storage root of OCFL. Or the storage root of
-    /// a Fedora 6.
+    /// a Fedora 6. Or a folder with the packages of a DSpace (AIP), or one of them.
     source: PathBuf,
     /// Load the files of any valid bag, or the objects of any storage root of OCFL, below this
     /// container, which is created.
@@ -79,7 +82,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         }
         None if source.join("bagit.txt").exists() => {
             if args.report.is_some() {
-                return Err(CliError::Usage("only a load of OCFL has a report".to_owned()).into());
+                return Err(CliError::Usage("a load of a bag has no report".to_owned()).into());
             }
             let bag = bag::checked(source).await?;
             if args.check {
@@ -94,12 +97,16 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             (reached, counts)
         }
         None if is_root(source) => return load_root(&args).await,
+        None if dspace::is_export(source).await? => return load_packages(&args).await,
         None => {
-            let what = "neither a bag nor a storage root of OCFL";
+            let what = "neither a bag, nor a storage root of OCFL, nor packages of a DSpace";
             let within = ["ocfl-root", "data/ocfl-root"].map(|name| source.join(name));
             let hint = within.iter().find(|within| is_root(within));
             let hint = hint.map(|within| format!("; {} is one", within.display())).unwrap_or_default();
-            bail!("{} is {what}: there is no bagit.txt and no 0=ocfl_1.1{hint}", source.display());
+            bail!(
+                "{} is {what}: there is no bagit.txt, no 0=ocfl_1.1, and no ZIP with a mets.xml{hint}",
+                source.display()
+            );
         }
     };
     reached.close().await?;
@@ -128,11 +135,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     };
     let archive = root.archive();
     if args.check {
-        let mut output = Output::stdout();
-        output.line(format!("checked {} objects with {} versions", archive.len(), archive.versions()))?;
-        report.finish()?.iter().try_for_each(|line| output.line(line))?;
-        output.finish()?;
-        return if report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) };
+        return print_checked(&format!("{} objects with {} versions", archive.len(), archive.versions()), &report);
     }
     let clock = Arc::new(ManualClock::new(archive.begin()));
     // The same for each load of it, from whatever folder.
@@ -152,14 +155,54 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     };
     let loaded = loaded.await;
     reached.close().await?;
-    let (counts, mut lines) = loaded?;
+    let (counts, lines) = loaded?;
     if let Some((mark, folder)) = mark {
         // No change has a time that the clock did not show.
         mark.finish(&folder, archive.end().max(clock.now()))?;
     }
+    print_loaded(&counts, lines, &report)
+}
+
+/// Loads packages of a DSpace.
+async fn load_packages(args: &LoadArgs) -> anyhow::Result<()> {
+    let report = Arc::new(Report::create(args.report.as_deref())?);
+    let export = Arc::new(dspace::checked(&args.source, report.clone()).await?);
+    if args.check {
+        return print_checked(&format!("{} packages with {} files", export.len(), export.files()), &report);
+    }
+    let reached = Reached::open_or_make(&args.reach).await?;
+    let loaded = async { dspace::load(&export, &loader(args, &reached).await?, &report).await }.await;
+    reached.close().await?;
+    let (counts, verified) = loaded?;
+    print_loaded(&counts, vec![format!("verified {verified} resources")], &report)
+}
+
+/// Prints what was checked, and ends with what the report says.
+fn print_checked(what: &str, report: &Report) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    output.line(format!("checked {what}"))?;
+    report.finish()?.iter().try_for_each(|line| output.line(line))?;
+    output.finish()?;
+    if report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Prints what was loaded, and ends with what came of it.
+fn print_loaded(counts: &Counts, mut lines: Vec<String>, report: &Report) -> anyhow::Result<()> {
     lines.extend(report.finish()?);
-    print_counts(&counts, lines)?;
+    print_counts(counts, lines)?;
     if counts.failed > 0 || report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// A path at which a client may make a resource.
+///
+/// # Errors
+/// Why it is none.
+fn checked_path(path: &str) -> Result<ResourcePath, String> {
+    let path = ResourcePath::parse(path).map_err(|error| error.to_string())?;
+    match path.names().next() == Some(VOLUMES) || path.names().any(|name| name.starts_with("fcr:")) {
+        true => Err(format!("a path below `{VOLUMES}`, or with `fcr:`, is the server's own")),
+        false => Ok(path),
+    }
 }
 
 /// A checked storage root.

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::exit::told;
+
 /// What a line reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -43,6 +45,26 @@ pub enum What {
     Statements,
     /// Who created and changed a resource.
     People,
+    /// An object that a package of DSpace names as in it, and that no package has.
+    Missing,
+    /// A bitstream of which no package has the bytes.
+    Bytes,
+    /// A file of a package that its METS does not name. It is left out.
+    Unnamed,
+    /// A resource that not everyone could read. The line has its policies.
+    Restricted,
+    /// Further policies of a resource. The line has them.
+    Policy,
+    /// A withdrawn item. It is loaded elsewhere.
+    Withdrawn,
+    /// An object in one that no package has.
+    Parent,
+    /// Groups and people.
+    Roles,
+    /// Fields that are shown to administrators only. They are in the METS alone.
+    Hidden,
+    /// A template for new items. It is in the METS alone.
+    Template,
 }
 
 impl What {
@@ -50,7 +72,16 @@ impl What {
     fn is_failure(self) -> bool {
         matches!(
             self,
-            Self::Damaged | Self::Foreign | Self::Name | Self::Failed | Self::Differs | Self::Time | Self::Changed
+            Self::Damaged
+                | Self::Foreign
+                | Self::Name
+                | Self::Failed
+                | Self::Differs
+                | Self::Time
+                | Self::Changed
+                | Self::Missing
+                | Self::Bytes
+                | Self::Unnamed
         )
     }
 
@@ -71,6 +102,16 @@ impl What {
             Self::Unversioned => "states that were no version yet and are one here",
             Self::Statements => "resources with statements that the server makes itself",
             Self::People => "resources whose creator and last editor are not kept",
+            Self::Missing => "objects of which there is no package",
+            Self::Bytes => "bitstreams without their bytes",
+            Self::Unnamed => "files of packages left out because no mets.xml names them",
+            Self::Restricted => "resources that not everyone could read there: no policy is applied here",
+            Self::Policy => "resources with further policies that are not applied",
+            Self::Withdrawn => "withdrawn items that are below /withdrawn here",
+            Self::Parent => "objects in others of which there is no package",
+            Self::Roles => "packages with groups and people that are not taken over",
+            Self::Hidden => "resources with fields for administrators that only their mets.xml has",
+            Self::Template => "templates for new items that only a mets.xml has",
         }
     }
 }
@@ -116,9 +157,16 @@ impl Report {
         self.line(&Line { what, resource: Some(&format!("/{path}")), object: None, why, more });
     }
 
-    /// Reports a folder or file of the storage root.
+    /// Reports a folder or file of what is loaded.
     pub fn object(&self, what: What, place: &Path, why: &str) {
         self.line(&Line { what, resource: None, object: Some(place.display().to_string()), why, more: Value::Null });
+    }
+
+    /// Reports a folder or file that is left out, here and on standard error.
+    pub fn left_out(&self, what: What, place: &Path, error: &anyhow::Error) {
+        let why = told(error.as_ref());
+        eprintln!("{}: {}", place.display(), without_place(&why, place));
+        self.object(what, place, &why);
     }
 
     fn line(&self, line: &Line<'_>) {
@@ -149,4 +197,9 @@ impl Report {
     pub fn has_failures(&self) -> bool {
         self.0.lock().counts.keys().any(|what| what.is_failure())
     }
+}
+
+/// A reason without the place at its beginning, for lines that begin with the place.
+fn without_place<'a>(why: &'a str, place: &Path) -> &'a str {
+    why.strip_prefix(&place.display().to_string()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(why)
 }

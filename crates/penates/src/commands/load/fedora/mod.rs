@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use heads::{ResourcePath, VOLUMES};
 use preservation::archived::ArchivedVersion;
 use preservation::fedora::{FedoraObject, FedoraResource, has_headers};
 use preservation::ocfl::{Object, each_object_or_wrong};
@@ -21,6 +20,7 @@ use preservation::read::{ReadError, ReadResult};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
+use super::checked_path;
 use super::report::{Report, What};
 use super::timeline::{Archive, Found, Place, times};
 use crate::progress;
@@ -101,9 +101,7 @@ impl Checking {
     }
 
     fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
-        let why = crate::exit::told(error.as_ref());
-        note!("{}: {why}", place.display());
-        self.report.object(what, place, &why);
+        self.report.left_out(what, place, error);
     }
 
     /// Checks an object, with all of its files. Returns the digest of its inventory, if anything of it
@@ -159,11 +157,7 @@ impl Checking {
             }
             return Ok(None);
         }
-        let names = ResourcePath::parse(path).map_err(|error| LeftOut::Name(error.to_string()))?;
-        let is_of_server = names.names().next() == Some(VOLUMES) || names.names().any(|name| name.starts_with("fcr:"));
-        if is_of_server {
-            return Err(LeftOut::Name(format!("a path below `{VOLUMES}`, or with `fcr:`, is the server's own")));
-        }
+        let names = checked_path(path).map_err(LeftOut::Name)?;
         let times = times(path, versions.iter().map(|version| version.created.as_str()));
         let times = times.map_err(anyhow::Error::from)?;
         let left_out = check_statements(versions)?;

@@ -13,7 +13,8 @@ use preservation::read::ReadError;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::super::loader::{Bytes, Counts, Loader};
+use super::super::loader::{Counts, Loader};
+use super::super::source::Bytes;
 use super::{DCTERMS, binary, container, containers_to, statements_about};
 
 /// Resources that are read ahead.
@@ -64,11 +65,12 @@ pub async fn load(bag: Arc<Bag>, into: &ResourcePath, loader: &Loader) -> anyhow
                 send(container(folder, Vec::new()))?;
             }
             let Some(sha256) = reading.sha256(name) else { return Ok(()) };
-            let bytes = Bytes { place: reading.place(name), algorithm: Algorithm::Sha256, digest: sha256.to_vec() };
+            let bytes =
+                Bytes { source: reading.place(name).into(), algorithm: Algorithm::Sha256, digest: sha256.to_vec() };
             send(binary(&path, bytes))
         })
     });
-    let loaded = loader.load_all(&mut states).await;
+    let loaded = loader.load_all(&mut states, &mut |_, _| {}).await;
     drop(states);
     let read = reader.await?;
     let counts = loaded?;

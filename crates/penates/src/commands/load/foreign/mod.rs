@@ -7,17 +7,18 @@ pub mod ocfl;
 use std::path::Path;
 
 use heads::ResourcePath;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use preservation::about::About;
 use rdf::{Literal, NamedNode, Triple};
 
-use super::loader::{Bytes, State};
+use super::loader::State;
+use super::source::Bytes;
 use crate::commands::put::media_type_of;
+use crate::resources::encoded;
 
 /// The address of the repository in statements that are made here.
-const REPOSITORY: &str = "http://load.invalid/";
+pub(super) const REPOSITORY: &str = "http://load.invalid/";
 
-const DCTERMS: &str = "http://purl.org/dc/terms/";
+pub(super) const DCTERMS: &str = "http://purl.org/dc/terms/";
 const LDP: &str = "http://www.w3.org/ns/ldp#";
 
 /// The containers above a resource, without the root.
@@ -25,7 +26,7 @@ fn containers_to(path: &ResourcePath) -> Vec<String> {
     path.as_str().match_indices('/').map(|(end, _)| path.as_str()[..end].to_owned()).collect()
 }
 
-fn about(path: &str, model: &str) -> About {
+pub(super) fn about(path: &str, model: &str) -> About {
     About {
         repository: REPOSITORY.to_owned(),
         path: path.to_owned(),
@@ -38,7 +39,7 @@ fn about(path: &str, model: &str) -> About {
     }
 }
 
-fn container(path: &str, statements: Vec<u8>) -> State {
+pub(super) fn container(path: &str, statements: Vec<u8>) -> State {
     State { about: about(path, "BasicContainer"), statements, bytes: None }
 }
 
@@ -51,10 +52,15 @@ fn binary(path: &str, bytes: Bytes) -> State {
 
 /// Statements about a resource, as properties and texts.
 fn statements_about(path: &str, statements: impl Iterator<Item = (String, String)>) -> Vec<u8> {
-    let names = path.split('/').map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string());
-    let subject = NamedNode::new_unchecked(format!("{REPOSITORY}{}", names.collect::<Vec<_>>().join("/")));
+    let subject = node(path);
     let statements = statements.map(|(property, value)| {
         Triple::new(subject.clone(), NamedNode::new_unchecked(property), Literal::from(value))
     });
     rdf::to_stored(&statements.collect())
+}
+
+/// A resource in statements that are made here.
+pub(super) fn node(path: &str) -> NamedNode {
+    let names = path.split('/').map(encoded);
+    NamedNode::new_unchecked(format!("{REPOSITORY}{}", names.collect::<Vec<_>>().join("/")))
 }

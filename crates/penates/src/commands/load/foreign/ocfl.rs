@@ -16,7 +16,8 @@ use preservation::read::ReadResult;
 use rdf::{Graph, Term};
 use tokio::task::spawn_blocking;
 
-use super::super::loader::{Bytes, Counts, Loader, Sent, State};
+use super::super::loader::{Counts, Loader, Sent, State};
+use super::super::source::Bytes;
 use super::{DCTERMS, binary, container, containers_to, statements_about};
 use crate::client::ClientError;
 use crate::exit::told;
@@ -122,7 +123,7 @@ impl Loading<'_> {
                 }
             }
             let Content { place, digest } = content.clone();
-            let state = binary(&self.at(path), Bytes { place, algorithm: object.algorithm(), digest });
+            let state = binary(&self.at(path), Bytes { source: place.into(), algorithm: object.algorithm(), digest });
             bytes += match self.loader.create(&state).await? {
                 (Sent::Made, sent) => sent,
                 // An interrupted load left it, or it is of the version before.

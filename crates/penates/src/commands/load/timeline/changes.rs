@@ -6,7 +6,8 @@ use preservation::archived::{ArchivedState, ArchivedVersion};
 use preservation::bagit::text::Algorithm;
 
 use super::super::fedora;
-use super::super::loader::{Bytes, DESCRIPTION_BYTES_MAX, Loader, State, model};
+use super::super::loader::{DESCRIPTION_BYTES_MAX, Loader, State, model};
+use super::super::source::Bytes;
 
 /// A change that makes a version from the one before. A version with other bytes and other
 /// statements takes two, unless it is an earlier one that was restored.
@@ -70,7 +71,7 @@ impl Changes {
             statements = fedora::cleaned(&statements, about)?.0;
         }
         let bytes = bytes.as_ref().map(|bytes| Bytes {
-            place: bytes.place.clone(),
+            source: bytes.place.clone().into(),
             algorithm: self.algorithm,
             digest: bytes.digest.clone(),
         });

@@ -1,0 +1,103 @@
+//! Bytes of binaries, wherever they are read from.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use preservation::bagit::text::Algorithm;
+use preservation::dspace::Packed;
+use tokio::fs::File;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio_util::io::ReaderStream;
+
+use crate::client::{self, Body};
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 128 << 10;
+/// Pieces that are read ahead.
+const PIECES_AHEAD: usize = 4;
+
+/// The bytes of a binary.
+pub struct Bytes {
+    /// Where they are.
+    pub source: Source,
+    /// SHA-256 or SHA-512.
+    pub algorithm: Algorithm,
+    /// Their digest.
+    pub digest: Vec<u8>,
+}
+
+/// Where bytes are.
+pub enum Source {
+    /// In a file.
+    File(PathBuf),
+    /// In a file of a package.
+    Packed(Packed),
+}
+
+impl From<PathBuf> for Source {
+    fn from(place: PathBuf) -> Self {
+        Self::File(place)
+    }
+}
+
+impl Bytes {
+    /// The name of the algorithm in headers (RFC 9530, section 5).
+    pub fn algorithm_name(&self) -> &'static str {
+        match self.algorithm {
+            Algorithm::Sha512 => "sha-512",
+            _ => "sha-256",
+        }
+    }
+
+    /// The value of `Repr-Digest`.
+    pub fn repr_digest(&self) -> String {
+        format!("{}=:{}:", self.algorithm_name(), BASE64.encode(&self.digest))
+    }
+}
+
+impl Source {
+    /// The bytes, as they are read, and their number.
+    pub async fn read(&self) -> anyhow::Result<(Body, u64)> {
+        match self {
+            Self::File(place) => {
+                let named = || place.display().to_string();
+                let file = File::open(place).await.with_context(named)?;
+                let len_bytes = file.metadata().await.with_context(named)?.len();
+                Ok((client::stream(ReaderStream::new(file)), len_bytes))
+            }
+            Self::Packed(file) => Ok((unpacked(file.clone()), file.len_bytes())),
+        }
+    }
+}
+
+/// The bytes of a file in a package, unpacked on a thread of its own.
+fn unpacked(file: Packed) -> Body {
+    let (sender, mut pieces) = mpsc::channel(PIECES_AHEAD);
+    spawn_blocking(move || {
+        let mut reader = match file.open() {
+            Ok(reader) => reader,
+            Err(error) => return drop(sender.blocking_send(Err(io::Error::other(error)))),
+        };
+        loop {
+            let mut piece = vec![0; PIECE_BYTES];
+            let read = match reader.read(&mut piece) {
+                Ok(0) => return,
+                Ok(len) => {
+                    piece.truncate(len);
+                    Ok(bytes::Bytes::from(piece))
+                }
+                Err(error) => Err(error),
+            };
+            let is_last = read.is_err();
+            // The other side leaves if the request failed.
+            if sender.blocking_send(read).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    client::stream(futures::stream::poll_fn(move |context| pieces.poll_recv(context)))
+}

@@ -1,0 +1,26 @@
+//! METS of packages of a DSpace: what is read is bounded, and refers only to itself.
+#![no_main]
+
+use std::alloc::System;
+
+use cap::Cap;
+use libfuzzer_sys::fuzz_target;
+use preservation::dspace::Manifest;
+
+/// An allocation beyond this ends the process.
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, 256 << 20);
+
+fuzz_target!(|text: &[u8]| {
+    let Ok(manifest) = Manifest::read(text, "fuzzed") else { return };
+    assert!(!manifest.handle.is_empty());
+    for bitstream in &manifest.bitstreams {
+        assert!(bitstream.bundle < manifest.bundles.len() && !bitstream.file.is_empty());
+    }
+    assert!(manifest.primary.is_none_or(|primary| primary < manifest.bitstreams.len()));
+    for field in &manifest.fields {
+        let property = field.property();
+        // It is an address whatever the names of the field are.
+        assert!(property.address.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>\"{}|^`\\".contains(&byte)));
+    }
+});
