@@ -10,7 +10,10 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
-#[path = "../../door-records/tests/all/support/python.rs"]
+#[path = "../../preservation/tests/aip/mod.rs"]
+mod aip;
+#[allow(dead_code)]
+#[path = "../../door-records/tests/support/python.rs"]
 mod python;
 
 use std::io::{BufRead, BufReader, Write};
@@ -65,6 +68,11 @@ fn every_example_of_moving_from_fedora_works() {
 }
 
 #[test]
+fn every_example_of_moving_from_dspace_works() {
+    run_examples_in("docs/guides/moving-from-dspace.md", |folder| aip::write_library(&folder.join("aips")));
+}
+
+#[test]
 fn the_program_of_the_guide_for_python_works() {
     let python = python::with("pandas==3.1.1", "pandas").and_then(|python| {
         run(Command::new(&python).args(["-m", "pip", "install", "-q", "requests==2.34.2"])).map(|_| python)
@@ -90,7 +98,7 @@ fn the_program_of_the_guide_for_java_works() {
 
 /// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names.
 fn not_run(what: &str) {
-    eprintln!("not run: {what}");
+    note!("not run: {what}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         list.write_all(format!("{what}\n").as_bytes()).unwrap();

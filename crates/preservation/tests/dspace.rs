@@ -116,6 +116,12 @@ fn a_license_that_is_no_bitstream_is_a_file_of_the_package() {
 }
 
 #[test]
+fn a_zip_of_too_many_files_is_refused_before_its_directory_is_read() {
+    let many: Vec<_> = (0..100_001).map(|n| (n.to_string(), Vec::new())).collect();
+    assert!(refused(&many).contains("it has 100001 files; at most 100000 are read"));
+}
+
+#[test]
 fn a_zip_with_numbers_of_64_bits_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("aip.zip");
