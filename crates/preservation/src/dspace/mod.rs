@@ -8,12 +8,14 @@
 //! - `field.rs`: fields of metadata, and the properties that they become.
 //! - `manifest.rs`: what a `mets.xml` says.
 //! - `parser.rs`: reading a `mets.xml`.
+//! - `metadata.rs`: the metadata in it.
 //! - `xml.rs`: reading XML within bounds.
 //! - `packed.rs`: files in a ZIP.
 //! - `package.rs`: packages, checked against their `mets.xml`.
 
 mod field;
 mod manifest;
+mod metadata;
 mod package;
 mod packed;
 mod parser;

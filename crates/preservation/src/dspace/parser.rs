@@ -4,7 +4,6 @@
 //! identifiers: a `div` names the sections of metadata of its object (`DMDID`, `ADMID`), a `file` those
 //! of its bitstream.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 
 use quick_xml::NsReader;
@@ -12,18 +11,14 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
 
-use super::Field;
-use super::manifest::{Bitstream, Bundle, Child, Kind, Manifest, Policy};
-use super::xml::{Attributes, Bounded, DEPTH_MAX, XmlResult, resolved};
+use super::manifest::{Bitstream, Bundle, Child, Kind, Manifest};
+use super::metadata::{Metadata, Section};
+use super::xml::{Attributes, Bounded, DEPTH_MAX, Kept, XmlResult, resolved};
 use crate::bagit::text::Algorithm;
 use crate::read::{ReadResult, invalid};
 
 /// The most bytes of a METS. A collection names all of its items, with about 300 bytes for each.
 const METS_BYTES_MAX: u64 = 512 << 20;
-/// The most bytes of it that are kept in memory.
-const KEPT_BYTES_MAX: usize = 128 << 20;
-/// What a kept value takes in memory beside its bytes.
-const VALUE_COST_BYTES: usize = 96;
 
 const METS: &str = "http://www.loc.gov/METS/";
 const DIM: &str = "http://www.dspace.org/xmlns/dspace/dim";
@@ -80,7 +75,7 @@ pub(super) fn read(source: impl BufRead, name: &str) -> ReadResult<Manifest> {
 
 /// A namespace that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
+pub(super) enum Space {
     Mets,
     Dim,
     Rights,
@@ -115,31 +110,13 @@ enum Open {
     Other,
 }
 
-/// Metadata under one identifier.
-#[derive(Default)]
-struct Section {
-    fields: Vec<Field>,
-    policies: Vec<Policy>,
-}
-
-/// A text that is being read.
-enum Reading {
-    /// The value of the last field.
-    Field(String),
-    /// Who the last policy is about.
-    Who(String),
-}
-
 #[derive(Default)]
 struct Parser {
     open: Vec<Open>,
-    kept_bytes: usize,
+    kept: Kept,
+    metadata: Metadata,
     root: Option<(Kind, String)>,
     modified: Option<String>,
-    sections: HashMap<String, Section>,
-    /// The identifier of the open section.
-    section: String,
-    reading: Option<Reading>,
     bundles: Vec<(Bundle, Option<String>)>,
     bitstreams: Vec<(Bitstream, Option<String>)>,
     /// The identifiers of the sections of the object: descriptive and administrative.
@@ -147,10 +124,7 @@ struct Parser {
     primary: Option<String>,
     parent: Option<String>,
     children: Vec<Child>,
-    referenced: Vec<(String, Option<String>)>,
     has_template: bool,
-    groups: u64,
-    people: u64,
 }
 
 impl Parser {
@@ -162,7 +136,10 @@ impl Parser {
         let opened = match self.open.last() {
             None => self.root(space, name, element)?,
             Some(Open::Root) => self.part(space, name, element)?,
-            Some(Open::Section) => self.metadata(space, name, element)?,
+            Some(Open::Section) => {
+                self.metadata.start(space, name, element, &mut self.kept)?;
+                Open::Section
+            }
             Some(Open::FileSection | Open::FileGroup | Open::File) => self.file(space, name, element)?,
             Some(Open::Map | Open::Object | Open::Parent | Open::Child) => self.structure(space, name, element)?,
             Some(Open::Other) => Open::Other,
@@ -171,26 +148,11 @@ impl Parser {
         Ok(())
     }
 
-    /// The attributes of an element of which values are kept.
-    fn attributes(&mut self, element: &BytesStart<'_>) -> XmlResult<Attributes> {
-        let attributes = Attributes::of(element)?;
-        self.keep(attributes.len_bytes() + VALUE_COST_BYTES)?;
-        Ok(attributes)
-    }
-
-    fn keep(&mut self, bytes: usize) -> XmlResult<()> {
-        self.kept_bytes += bytes;
-        match self.kept_bytes > KEPT_BYTES_MAX {
-            true => Err(format!("what it says takes more than {KEPT_BYTES_MAX} bytes")),
-            false => Ok(()),
-        }
-    }
-
     fn root(&mut self, space: Space, name: &str, element: &BytesStart<'_>) -> XmlResult<Open> {
         if self.root.is_some() || space != Space::Mets || name != "mets" {
             return Err("it is no METS".to_owned());
         }
-        let mut attributes = self.attributes(element)?;
+        let mut attributes = self.kept.attributes(element)?;
         let profile = attributes.take("PROFILE").unwrap_or_default();
         if !profile.starts_with(PROFILE) {
             return Err(format!("it is no AIP of a DSpace: its profile is {profile:?}"));
@@ -208,11 +170,11 @@ impl Parser {
         }
         Ok(match name {
             "metsHdr" => {
-                self.modified = self.attributes(element)?.take("LASTMODDATE");
+                self.modified = self.kept.attributes(element)?.take("LASTMODDATE");
                 Open::Other
             }
             "dmdSec" | "amdSec" => {
-                self.section = self.attributes(element)?.take("ID").unwrap_or_default();
+                self.metadata.begin(self.kept.attributes(element)?.take("ID").unwrap_or_default());
                 Open::Section
             }
             "fileSec" => Open::FileSection,
@@ -221,82 +183,25 @@ impl Parser {
         })
     }
 
-    /// Metadata of any format, in a section.
-    fn metadata(&mut self, space: Space, name: &str, element: &BytesStart<'_>) -> XmlResult<Open> {
-        match (space, name) {
-            (Space::Mets, "mdRef") => {
-                let mut attributes = self.attributes(element)?;
-                let file = attributes.take("href");
-                self.referenced.extend(file.map(|file| (file, attributes.take("MIMETYPE"))));
-            }
-            (Space::Dim, "field") => {
-                let mut attributes = self.attributes(element)?;
-                let field = Field {
-                    schema: attributes.need("field", "mdschema")?,
-                    element: attributes.need("field", "element")?,
-                    qualifier: attributes.take("qualifier"),
-                    language: attributes.take("lang"),
-                    value: String::new(),
-                };
-                self.open_section().fields.push(field);
-                self.reading = Some(Reading::Field(String::new()));
-            }
-            (Space::Rights, "Context") => {
-                let mut attributes = self.attributes(element)?;
-                let policy = Policy {
-                    class: attributes.take("CONTEXTCLASS"),
-                    who: None,
-                    is_in_effect: attributes.take("in-effect").is_none_or(|said| said != "false"),
-                    from: attributes.take("start-date"),
-                    until: attributes.take("end-date"),
-                    permits: Vec::new(),
-                };
-                self.open_section().policies.push(policy);
-            }
-            (Space::Rights, "UserName") => self.reading = Some(Reading::Who(String::new())),
-            (Space::Rights, "Permissions") => {
-                let mut attributes = self.attributes(element)?;
-                let said = ["DISCOVER", "DISPLAY", "COPY", "DUPLICATE", "MODIFY", "DELETE", "PRINT"];
-                let mut permits: Vec<_> = said
-                    .into_iter()
-                    .filter(|permit| attributes.take(permit).is_some_and(|said| said == "true"))
-                    .map(str::to_owned)
-                    .collect();
-                permits.extend(attributes.take("OTHERPERMITTYPE"));
-                if let Some(policy) = self.open_section().policies.last_mut() {
-                    policy.permits = permits;
-                }
-            }
-            (_, "Group") => self.groups += 1,
-            (_, "Person") => self.people += 1,
-            _ => {}
-        }
-        Ok(Open::Section)
-    }
-
-    fn open_section(&mut self) -> &mut Section {
-        self.sections.entry(self.section.clone()).or_default()
-    }
-
     fn file(&mut self, space: Space, name: &str, element: &BytesStart<'_>) -> XmlResult<Open> {
         if space != Space::Mets {
             return Ok(Open::Other);
         }
         Ok(match name {
             "fileGrp" => {
-                let mut attributes = self.attributes(element)?;
+                let mut attributes = self.kept.attributes(element)?;
                 let name = attributes.take("USE").unwrap_or_default();
                 self.bundles.push((Bundle { name, policies: Vec::new() }, attributes.take("ADMID")));
                 Open::FileGroup
             }
             "file" if !self.bundles.is_empty() => {
-                let attributes = self.attributes(element)?;
+                let attributes = self.kept.attributes(element)?;
                 let bitstream = bitstream(attributes, self.bundles.len() - 1)?;
                 self.bitstreams.push(bitstream);
                 Open::File
             }
             "FLocat" if self.open.last() == Some(&Open::File) => {
-                let place = self.attributes(element)?.need("FLocat", "href")?;
+                let place = self.kept.attributes(element)?.need("FLocat", "href")?;
                 if let Some((bitstream, _)) = self.bitstreams.last_mut()
                     && bitstream.file.is_empty()
                 {
@@ -312,7 +217,7 @@ impl Parser {
         let within = self.open.last().copied();
         match (space, name, within) {
             (Space::Mets, "div", Some(Open::Map)) => {
-                let mut attributes = self.attributes(element)?;
+                let mut attributes = self.kept.attributes(element)?;
                 if attributes.take("TYPE").as_deref() == Some("AIP Parent Link") {
                     return Ok(Open::Parent);
                 }
@@ -325,12 +230,12 @@ impl Parser {
             }
             (Space::Mets, "div", Some(Open::Object)) => self.within(element),
             (Space::Mets, "fptr", Some(Open::Object)) => {
-                let id = self.attributes(element)?.take("FILEID");
+                let id = self.kept.attributes(element)?.take("FILEID");
                 self.primary = self.primary.take().or(id);
                 Ok(Open::Other)
             }
             (Space::Mets, "mptr", Some(Open::Parent | Open::Child)) => {
-                let mut attributes = self.attributes(element)?;
+                let mut attributes = self.kept.attributes(element)?;
                 let (kind, to) = (attributes.take("LOCTYPE"), attributes.take("href"));
                 self.pointer(kind.as_deref(), to);
                 Ok(Open::Other)
@@ -341,7 +246,7 @@ impl Parser {
 
     /// A `div` in that of the object: of an object in it, of a bitstream, or of a template.
     fn within(&mut self, element: &BytesStart<'_>) -> XmlResult<Open> {
-        match self.attributes(element)?.take("TYPE").as_deref() {
+        match self.kept.attributes(element)?.take("TYPE").as_deref() {
             Some("DSpace BITSTREAM") => Ok(Open::Other),
             Some("DSpace ITEM Template") => {
                 self.has_template = true;
@@ -366,28 +271,12 @@ impl Parser {
     }
 
     fn text(&mut self, text: &str) -> XmlResult<()> {
-        self.keep(if self.reading.is_some() { text.len() } else { 0 })?;
-        if let Some(Reading::Field(read) | Reading::Who(read)) = &mut self.reading {
-            read.push_str(text);
-        }
-        Ok(())
+        self.metadata.text(text, &mut self.kept)
     }
 
     fn end(&mut self) -> XmlResult<()> {
         self.open.pop();
-        match self.reading.take() {
-            Some(Reading::Field(value)) => {
-                if let Some(field) = self.open_section().fields.last_mut() {
-                    field.value = value;
-                }
-            }
-            Some(Reading::Who(who)) => {
-                if let Some(policy) = self.open_section().policies.last_mut() {
-                    policy.who = Some(who.trim().to_owned());
-                }
-            }
-            None => {}
-        }
+        self.metadata.end();
         Ok(())
     }
 
@@ -400,24 +289,16 @@ impl Parser {
             return Err(format!("the file {:?} has no place", file.id));
         }
         let (described_by, technical_by) = self.described_by.take().ok_or("it has no structMap of the object")?;
-        let mut sections = self.sections;
-        let mut take = |ids: &str| {
-            let mut all = Section::default();
-            for section in ids.split_whitespace().filter_map(|id| sections.remove(id)) {
-                all.fields.extend(section.fields);
-                all.policies.extend(section.policies);
-            }
-            all
-        };
-        let fields = take(&described_by).fields;
-        let Section { fields: technical, policies } = take(&technical_by);
+        let mut metadata = self.metadata;
+        let fields = metadata.take(&described_by).fields;
+        let Section { fields: technical, policies } = metadata.take(&technical_by);
         let bundles = self.bundles.into_iter().map(|(bundle, by)| {
-            let policies = take(by.as_deref().unwrap_or_default()).policies;
+            let policies = metadata.take(by.as_deref().unwrap_or_default()).policies;
             Bundle { policies, ..bundle }
         });
         let bundles = bundles.collect();
         let bitstreams = self.bitstreams.into_iter().map(|(bitstream, by)| {
-            let Section { fields: technical, policies } = take(by.as_deref().unwrap_or_default());
+            let Section { fields: technical, policies } = metadata.take(by.as_deref().unwrap_or_default());
             Bitstream { technical, policies, ..bitstream }
         });
         let bitstreams: Vec<_> = bitstreams.collect();
@@ -434,10 +315,10 @@ impl Parser {
             bundles,
             bitstreams,
             primary,
-            referenced: self.referenced,
+            referenced: metadata.referenced,
             has_template: self.has_template,
-            groups: self.groups,
-            people: self.people,
+            groups: metadata.groups,
+            people: metadata.people,
         })
     }
 }

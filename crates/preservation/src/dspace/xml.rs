@@ -16,6 +16,11 @@ const ATTRIBUTE_BYTES_MAX: usize = 4 << 10;
 /// The most bytes of a tag, or of a text without a break.
 const TOKEN_BYTES_MAX: u64 = 16 << 20;
 
+/// The most bytes that are kept in memory of one document.
+const KEPT_BYTES_MAX: usize = 128 << 20;
+/// What an element takes in memory beside the bytes of its attributes.
+const ELEMENT_COST_BYTES: usize = 96;
+
 /// Why XML is refused.
 pub(super) type XmlResult<T> = Result<T, String>;
 
@@ -97,10 +102,29 @@ impl Attributes {
     pub(super) fn need(&mut self, element: &str, name: &str) -> XmlResult<String> {
         self.take(name).ok_or_else(|| format!("a {element} lacks the attribute {name}"))
     }
+}
 
-    /// Bytes in memory.
-    pub(super) fn len_bytes(&self) -> usize {
-        self.0.iter().map(|(_, value)| value.len()).sum()
+/// What is kept in memory.
+#[derive(Default)]
+pub(super) struct Kept {
+    bytes: usize,
+}
+
+impl Kept {
+    /// Keeps so many more bytes.
+    pub(super) fn add(&mut self, bytes: usize) -> XmlResult<()> {
+        self.bytes += bytes;
+        match self.bytes > KEPT_BYTES_MAX {
+            true => Err(format!("what it says takes more than {KEPT_BYTES_MAX} bytes")),
+            false => Ok(()),
+        }
+    }
+
+    /// The attributes of an element of which values are kept.
+    pub(super) fn attributes(&mut self, element: &BytesStart<'_>) -> XmlResult<Attributes> {
+        let attributes = Attributes::of(element)?;
+        self.add(attributes.0.iter().map(|(_, value)| value.len()).sum::<usize>() + ELEMENT_COST_BYTES)?;
+        Ok(attributes)
     }
 }
 
