@@ -1,5 +1,6 @@
 //! What a `mets.xml` says about an object.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use super::{Field, parser};
@@ -169,6 +170,18 @@ impl Manifest {
     /// The first value of a technical field.
     pub fn technical(&self, element: &str, qualifier: Option<&str>) -> Option<&str> {
         Field::first(&self.technical, element, qualifier)
+    }
+
+    /// Whether the bytes of its bitstreams are elsewhere, because it was exported without them.
+    pub fn is_for_itself(&self) -> bool {
+        self.bitstreams.iter().any(|bitstream| bitstream.file.contains("://"))
+    }
+
+    /// The files with further metadata that are no bitstreams, with their media types.
+    pub fn others(&self) -> Vec<(&str, Option<&str>)> {
+        let mut known: HashSet<&str> = self.bitstreams.iter().map(|bitstream| bitstream.file.as_str()).collect();
+        let others = self.referenced.iter().filter(|(file, _)| known.insert(file));
+        others.map(|(file, media_type)| (file.as_str(), media_type.as_deref())).collect()
     }
 
     /// Whether an item is withdrawn.

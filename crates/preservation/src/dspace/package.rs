@@ -123,11 +123,10 @@ impl Package {
             bitstreams.push(self.check_bitstream(bitstream)?);
         }
         let mut others = Vec::new();
-        for (file, media_type) in &manifest.referenced {
-            if named.insert(file) {
-                let (sha256, _) = self.sums(file, self.need(file)?, None)?;
-                others.push(Other { file: file.clone(), media_type: media_type.clone(), sha256 });
-            }
+        for (file, media_type) in manifest.others() {
+            named.insert(file);
+            let (sha256, _) = self.sums(file, self.need(file)?, None)?;
+            others.push(Other { file: file.to_owned(), media_type: media_type.map(str::to_owned), sha256 });
         }
         let mut unnamed: Vec<_> = files.keys().filter(|name| !named.contains(name.as_str())).cloned().collect();
         unnamed.sort_unstable();

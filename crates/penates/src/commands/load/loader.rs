@@ -351,6 +351,26 @@ impl Loader {
         Ok(true)
     }
 
+    /// Whether a resource has these statements.
+    pub async fn has_statements(&self, state: &State) -> anyhow::Result<bool> {
+        Ok(self.compare_statements_at(state, &self.graph(state)).await?.1 == Compared::Same)
+    }
+
+    /// The SHA-256 of the bytes of a resource, as in headers; `None` if there is none.
+    pub async fn sha256(&self, path: &str) -> anyhow::Result<Option<String>> {
+        let request = Request::builder().method(Method::HEAD).header("want-repr-digest", "sha-256=10");
+        let response = self.client.send(&self.base.address(path), request, client::empty()).await?;
+        let digest = text(response.headers(), REPR_DIGEST).map(str::to_owned);
+        Ok(digest.filter(|_| response.status().is_success()))
+    }
+
+    /// The bytes of a resource, which are not many.
+    pub async fn small_bytes(&self, path: &str) -> anyhow::Result<bytes::Bytes> {
+        let request = Request::builder().method(Method::GET);
+        let response = self.client.ask(&self.base.address(path), request, client::empty()).await?;
+        Ok(client::whole(response).await?)
+    }
+
     /// Compares the statements at an address. Returns their entity tag, too.
     async fn compare_statements_at(&self, state: &State, address: &str) -> anyhow::Result<(String, Compared)> {
         let (tag, stored) = self.stored(address).await?;

@@ -173,8 +173,13 @@ async fn load_packages(args: &LoadArgs) -> anyhow::Result<()> {
     let reached = Reached::open_or_make(&args.reach).await?;
     let loaded = async { dspace::load(&export, &loader(args, &reached).await?, &report).await }.await;
     reached.close().await?;
-    let (counts, verified) = loaded?;
-    print_loaded(&counts, vec![format!("verified {verified} resources")], &report)
+    let dspace::Loaded { counts, verified, updated } = loaded?;
+    let mut lines = vec![format!("verified {verified} resources")];
+    if updated.packages > 0 {
+        let dspace::Updated { packages, replaced, deleted } = updated;
+        lines.push(format!("{packages} packages changed: {replaced} resources replaced, {deleted} deleted"));
+    }
+    print_loaded(&counts, lines, &report)
 }
 
 /// Prints what was checked, and ends with what the report says.

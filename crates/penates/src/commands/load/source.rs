@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use preservation::bagit::text::Algorithm;
@@ -24,7 +24,7 @@ const PIECES_AHEAD: usize = 4;
 pub struct Bytes {
     /// Where they are.
     pub source: Source,
-    /// SHA-256 or SHA-512.
+    /// SHA-256 or SHA-512; of bytes that are only compared, also MD5 or SHA-1.
     pub algorithm: Algorithm,
     /// Their digest.
     pub digest: Vec<u8>,
@@ -36,6 +36,8 @@ pub enum Source {
     File(PathBuf),
     /// In a file of a package.
     Packed(Packed),
+    /// Not here: they are only compared.
+    Away,
 }
 
 impl From<PathBuf> for Source {
@@ -48,6 +50,8 @@ impl Bytes {
     /// The name of the algorithm in headers (RFC 9530, section 5).
     pub fn algorithm_name(&self) -> &'static str {
         match self.algorithm {
+            Algorithm::Md5 => "md5",
+            Algorithm::Sha1 => "sha",
             Algorithm::Sha512 => "sha-512",
             _ => "sha-256",
         }
@@ -70,6 +74,7 @@ impl Source {
                 Ok((client::stream(ReaderStream::new(file)), len_bytes))
             }
             Self::Packed(file) => Ok((unpacked(file.clone()), file.len_bytes())),
+            Self::Away => bail!("its bytes are not here"),
         }
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
-use preservation::dspace::{Checked, Child, Kind, Manifest, Package};
+use preservation::dspace::{Checked, Child, Kind, Package};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::super::report::{Report, What};
-use super::states::Object;
+use super::states::{Described, Object};
 use super::{Export, place, policies, shown};
 use crate::progress;
 
@@ -50,10 +50,15 @@ impl Found {
         let package = Package::open(&self.place)?.context("it is no package any more")?;
         let manifest = package.manifest()?;
         let count = if package.is_manifest_only() { 0 } else { manifest.bitstreams.len() };
-        let is_same = count == self.checked.bitstreams.len() && place::path(&manifest).as_ref() == Ok(&self.path);
+        let said = Described::by(manifest).map_err(|why| anyhow!(why))?;
+        let is_same = count == self.checked.bitstreams.len() && said.path == self.path;
         ensure!(is_same, "it has changed since it was checked");
-        let names = place::names(&manifest, self.checked.others.iter().map(|other| other.file.as_str()));
-        Ok(Object { path: &self.path, package, manifest, checked: &self.checked, names })
+        Ok(Object { said, package, checked: &self.checked })
+    }
+
+    /// Where its METS is kept, and its SHA-256.
+    pub(super) fn mets(&self) -> (&str, &[u8; 32]) {
+        (&self.mets, &self.checked.mets)
     }
 }
 
@@ -136,16 +141,17 @@ impl Checking {
     /// Checks a package with all of its files.
     fn read(&mut self, package: &Package) -> anyhow::Result<()> {
         let manifest = package.manifest()?;
-        let path = match place::path(&manifest) {
-            Ok(path) => path,
+        let handle = manifest.handle.clone();
+        let said = match Described::by(manifest) {
+            Ok(said) => said,
             Err(why) => {
-                self.report.left_out(What::Name, package.place(), &anyhow!("{:?}: {why}", manifest.handle));
+                self.report.left_out(What::Name, package.place(), &anyhow!("{handle:?}: {why}"));
                 return Ok(());
             }
         };
-        let checked = package.check(&manifest)?;
-        let names = place::names(&manifest, checked.others.iter().map(|other| other.file.as_str()));
-        self.note(package, &manifest, &path, &checked, &names);
+        let checked = package.check(&said.manifest)?;
+        self.note(package, &said, &checked);
+        let Described { path, manifest, .. } = said;
         self.found.push(Found {
             place: package.place().clone(),
             kind: manifest.kind,
@@ -161,8 +167,8 @@ impl Checking {
     }
 
     /// Reports what is not taken over of an object, or becomes something else.
-    fn note(&self, package: &Package, manifest: &Manifest, path: &str, checked: &Checked, names: &[String]) {
-        let report = &self.report;
+    fn note(&self, package: &Package, said: &Described, checked: &Checked) {
+        let (report, Described { path, manifest, names }) = (&self.report, said);
         for name in &checked.unnamed {
             report.more(What::Unnamed, path, "its mets.xml does not name it", json!({"file": name}));
         }

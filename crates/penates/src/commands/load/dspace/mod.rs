@@ -5,6 +5,7 @@
 //! - `place.rs`: where objects and their files are put.
 //! - `states.rs`: an object as resources.
 //! - `statements.rs`: metadata as statements.
+//! - `update.rs`: packages that changed since an earlier load.
 //!
 //! An object is a container at the path of its handle, and its bitstreams are below it. Its `mets.xml`
 //! has addresses of people and policies, so it is kept apart, below `/aip`.
@@ -14,6 +15,7 @@ mod place;
 mod policies;
 mod statements;
 mod states;
+mod update;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -31,6 +33,7 @@ use check::Found;
 use states::Object;
 
 pub use check::{checked, is_export};
+pub use update::Updated;
 
 /// Resources that are read ahead.
 const READ_AHEAD: usize = 4;
@@ -71,9 +74,9 @@ impl Export {
             let (batch, others) = rest.split_at(len);
             rest = others;
             let objects: Vec<_> = batch.iter().filter_map(|found| opened(found, report)).collect();
-            let containers = objects.iter().map(|object| object.container());
+            let containers = objects.iter().map(|object| object.said.container());
             let manifests = objects.iter().map(|object| object.mets());
-            let contents = objects.iter().flat_map(|object| object.contents());
+            let contents = objects.iter().flat_map(|object| object.bitstreams().into_iter().chain(object.others()));
             if !containers.chain(manifests).chain(contents).all(&mut *send) {
                 return;
             }
@@ -87,9 +90,18 @@ fn opened<'a>(found: &'a Found, report: &Report) -> Option<Object<'a>> {
     opened.inspect_err(|error| report.left_out(What::Changed, found.place(), error)).ok()
 }
 
-/// Loads checked packages, and compares all of it with them. Returns what came of it, and how many
-/// resources are the same.
-pub async fn load(export: &Arc<Export>, loader: &Loader, report: &Arc<Report>) -> anyhow::Result<(Counts, u64)> {
+/// What came of a load.
+pub struct Loaded {
+    /// What was loaded.
+    pub counts: Counts,
+    /// How many resources are the same in the end.
+    pub verified: u64,
+    /// What was changed because an earlier load had made it of packages that are others now.
+    pub updated: Updated,
+}
+
+/// Loads checked packages, and compares all of it with them.
+pub async fn load(export: &Arc<Export>, loader: &Loader, report: &Arc<Report>) -> anyhow::Result<Loaded> {
     let mut failed = HashSet::new();
     let mut fail = |path: &str, why: &str| {
         report.resource(What::Failed, path, why);
@@ -102,6 +114,7 @@ pub async fn load(export: &Arc<Export>, loader: &Loader, report: &Arc<Report>) -
             Err(error) => fail(path, &told(error.as_ref())),
         }
     }
+    let updated = update::all(&export.found, loader, &mut fail).await?;
     let (mut states, reader) = read(export, report, HashSet::new());
     let loaded = loader.load_all(&mut states, &mut fail).await;
     drop(states);
@@ -112,7 +125,7 @@ pub async fn load(export: &Arc<Export>, loader: &Loader, report: &Arc<Report>) -
     let verified = loader.verify_all(&mut states, differing).await;
     drop(states);
     reader.await?;
-    Ok((counts, verified?))
+    Ok(Loaded { counts, verified: verified?, updated })
 }
 
 /// Reads the resources of all packages on a thread of its own, except some.

@@ -15,49 +15,52 @@ use super::statements::{About, of_object};
 /// The media type of bytes about which nothing is known.
 const OCTETS: &str = "application/octet-stream";
 
-/// An object that is loaded.
-pub(super) struct Object<'a> {
-    pub(super) path: &'a str,
-    pub(super) package: Package,
+/// What is said about an object, and where its files are.
+pub(super) struct Described {
+    pub(super) path: String,
     pub(super) manifest: Manifest,
-    pub(super) checked: &'a Checked,
     /// The names of its files: bitstreams, and others.
     pub(super) names: Vec<String>,
 }
 
-impl Object<'_> {
+/// An object that is loaded.
+pub(super) struct Object<'a> {
+    pub(super) said: Described,
+    pub(super) package: Package,
+    pub(super) checked: &'a Checked,
+}
+
+impl Described {
+    /// What a manifest says.
+    ///
+    /// # Errors
+    /// Why there can be no resource at its path.
+    pub(super) fn by(manifest: Manifest) -> Result<Self, String> {
+        let path = place::path(&manifest)?;
+        let names = place::names(&manifest, manifest.others().into_iter().map(|(name, _)| name));
+        Ok(Self { path, manifest, names })
+    }
+
     /// The container of the object.
     pub(super) fn container(&self) -> State {
         // Without bytes there is no resource to name.
-        let primary = self.manifest.primary.filter(|_| !self.package.is_manifest_only());
+        let primary = self.manifest.primary.filter(|_| !self.manifest.is_for_itself());
         let primary = primary.and_then(|primary| self.names.get(primary)).map(|name| self.at(name));
-        container(self.path, of_object(self.path, &self.manifest, primary.as_deref()))
+        container(&self.path, of_object(&self.path, &self.manifest, primary.as_deref()))
     }
 
-    /// The METS.
-    pub(super) fn mets(&self) -> State {
-        let bytes = bytes(self.package.mets(), &self.checked.mets);
-        binary(&place::mets(&self.manifest), "application/xml", None, Vec::new(), bytes)
-    }
-
-    /// The files.
-    pub(super) fn contents(&self) -> Vec<State> {
+    /// The bitstreams, each with its bytes if there are any.
+    pub(super) fn bitstreams(&self, bytes: impl Fn(usize, &Bitstream) -> Option<Bytes>) -> Vec<State> {
         let originals = self.originals();
-        let all = self.manifest.bitstreams.iter().zip(&self.checked.bitstreams).zip(&self.names);
-        let bitstreams = all.filter_map(|((bitstream, sha256), name)| {
-            let file = self.package.file(&bitstream.file)?;
+        let all = self.manifest.bitstreams.iter().zip(&self.names).enumerate();
+        let states = all.filter_map(|(n, (bitstream, name))| {
+            let bytes = bytes(n, bitstream)?;
             let path = self.at(name);
             let statements = self.statements(bitstream, &path, &originals);
-            let media_type = media_type(&bitstream.media_type);
             let named = bitstream.name().map(disposition);
-            Some(binary(&path, media_type, named, statements, bytes(file, sha256)))
+            Some(binary(&path, media_type(bitstream.media_type.as_deref()), named, statements, bytes))
         });
-        let names = self.names.iter().skip(self.manifest.bitstreams.len());
-        let others = self.checked.others.iter().zip(names).filter_map(|(other, name)| {
-            let bytes = bytes(self.package.file(&other.file)?, &other.sha256);
-            Some(binary(&self.at(name), media_type(&other.media_type), None, Vec::new(), bytes))
-        });
-        bitstreams.chain(others).collect()
+        states.collect()
     }
 
     fn at(&self, name: &str) -> String {
@@ -87,8 +90,34 @@ impl Object<'_> {
         if let Some(original) = original.filter(|_| bundle != "ORIGINAL") {
             about.relation(&format!("{DCTERMS}isFormatOf"), &self.at(original));
         }
-        about.relation(&format!("{ONTOLOGY}isPartOf{}", self.manifest.kind.class()), self.path);
+        about.relation(&format!("{ONTOLOGY}isPartOf{}", self.manifest.kind.class()), &self.path);
         about.written()
+    }
+}
+
+impl Object<'_> {
+    /// The METS.
+    pub(super) fn mets(&self) -> State {
+        let bytes = bytes(self.package.mets(), &self.checked.mets);
+        binary(&place::mets(&self.said.manifest), "application/xml", None, Vec::new(), bytes)
+    }
+
+    /// The bitstreams.
+    pub(super) fn bitstreams(&self) -> Vec<State> {
+        self.said.bitstreams(|n, bitstream| {
+            let sha256 = self.checked.bitstreams.get(n)?;
+            Some(bytes(self.package.file(&bitstream.file)?, sha256))
+        })
+    }
+
+    /// The other files.
+    pub(super) fn others(&self) -> Vec<State> {
+        let names = self.said.names.iter().skip(self.said.manifest.bitstreams.len());
+        let others = self.checked.others.iter().zip(names).filter_map(|(other, name)| {
+            let bytes = bytes(self.package.file(&other.file)?, &other.sha256);
+            Some(binary(&self.said.at(name), media_type(other.media_type.as_deref()), None, Vec::new(), bytes))
+        });
+        others.collect()
     }
 }
 
@@ -103,7 +132,7 @@ fn binary(path: &str, media_type: &str, named: Option<String>, statements: Vec<u
 }
 
 /// The media type that is said, if it can be sent as one (RFC 9110, section 8.3.1).
-fn media_type(said: &Option<String>) -> &str {
+fn media_type(said: Option<&str>) -> &str {
     let is_token = |part: &str| {
         let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         !part.is_empty() && part.bytes().all(is_of_token)
@@ -113,5 +142,5 @@ fn media_type(said: &Option<String>) -> &str {
         let essence = said.split(';').next().unwrap_or_default().trim_end();
         is_visible(said) && essence.split_once('/').is_some_and(|(kind, name)| is_token(kind) && is_token(name))
     };
-    said.as_deref().filter(is_media_type).unwrap_or(OCTETS)
+    said.filter(is_media_type).unwrap_or(OCTETS)
 }
