@@ -215,6 +215,20 @@ fn what_changed_in_dspace_since_the_last_load_is_brought_over() {
 }
 
 #[test]
+fn an_object_that_dspace_has_deleted_is_kept_and_reported() {
+    let (store, folder) = written();
+    load(&store, &folder, 0);
+    fs::remove_file(folder.join("ITEM@123456789-7.zip")).unwrap();
+    let mut collection = library().into_iter().find(|aip| aip.handle == "123456789/4").unwrap();
+    collection.children.retain(|(_, handle)| handle != "123456789/7");
+    collection.write(&folder);
+    let (told, report) = load(&store, &folder, 0);
+    assert!(told.contains("1 objects kept here that DSpace seems to have deleted"), "{told}");
+    assert_eq!(resources(&report, "gone"), ["/123456789/7"]);
+    assert_eq!(store.run(&["cat", "123456789/7/1"]).ends_with(0).text(), "Dear diary");
+}
+
+#[test]
 fn what_changed_here_too_is_kept_and_reported() {
     let (store, folder) = written();
     load(&store, &folder, 0);

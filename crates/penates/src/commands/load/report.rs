@@ -59,6 +59,8 @@ pub enum What {
     Withdrawn,
     /// An object in one that no package has.
     Parent,
+    /// An object that is in another no longer, and has no package: it seems to be deleted.
+    Gone,
     /// Groups and people.
     Roles,
     /// Fields that are shown to administrators only. They are in the METS alone.
@@ -109,6 +111,7 @@ impl What {
             Self::Policy => "resources with further policies that are not applied",
             Self::Withdrawn => "withdrawn items that are below /withdrawn here",
             Self::Parent => "objects in others of which there is no package",
+            Self::Gone => "objects kept here that DSpace seems to have deleted",
             Self::Roles => "packages with groups and people that are not taken over",
             Self::Hidden => "resources with fields for administrators that only their mets.xml has",
             Self::Template => "templates for new items that only a mets.xml has",

@@ -56,6 +56,10 @@ impl Found {
         Ok(Object { said, package, checked: &self.checked })
     }
 
+    pub(super) fn handle(&self) -> &str {
+        &self.handle
+    }
+
     /// Where its METS is kept, and its SHA-256.
     pub(super) fn mets(&self) -> (&str, &[u8; 32]) {
         (&self.mets, &self.checked.mets)

@@ -114,7 +114,7 @@ pub async fn load(export: &Arc<Export>, loader: &Loader, report: &Arc<Report>) -
             Err(error) => fail(path, &told(error.as_ref())),
         }
     }
-    let updated = update::all(&export.found, loader, &mut fail).await?;
+    let updated = update::all(&export.found, loader, report, &mut fail).await?;
     let (mut states, reader) = read(export, report, HashSet::new());
     let loaded = loader.load_all(&mut states, &mut fail).await;
     drop(states);

@@ -1,12 +1,15 @@
 //! Packages that changed since an earlier load. The METS that this load kept says what it made. What is
 //! still so is brought to what the package says now; what was changed here is left as it is.
 
+use std::collections::{BTreeSet, HashSet};
+
 use anyhow::{Context, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use preservation::dspace::{Bitstream, Manifest};
 
 use super::super::loader::{Loader, State};
+use super::super::report::{Report, What};
 use super::super::source::{Bytes, Source};
 use super::check::Found;
 use super::states::Described;
@@ -28,9 +31,11 @@ pub struct Updated {
 pub(super) async fn all(
     found: &[Found],
     loader: &Loader,
+    report: &Report,
     failed: &mut (dyn FnMut(&str, &str) + Send),
 ) -> anyhow::Result<Updated> {
     let mut updated = Updated::default();
+    let handles: HashSet<&str> = found.iter().map(Found::handle).collect();
     for found in found {
         let (path, sha256) = found.mets();
         match loader.sha256(path).await? {
@@ -38,10 +43,11 @@ pub(super) async fn all(
             _ => continue,
         }
         updated.packages += 1;
-        let mut update = Update { loader, updated: &mut updated, failed: &mut *failed, is_whole: true };
+        let (updated, failed) = (&mut updated, &mut *failed);
+        let mut update = Update { loader, report, handles: &handles, updated, failed, is_whole: true };
         match update.package(found, path).await {
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
-            Err(error) => failed(path, &told(error.as_ref())),
+            Err(error) => (update.failed)(path, &told(error.as_ref())),
             Ok(()) => {}
         }
     }
@@ -51,6 +57,9 @@ pub(super) async fn all(
 /// An update of one package.
 struct Update<'a> {
     loader: &'a Loader,
+    report: &'a Report,
+    /// The handles of all packages.
+    handles: &'a HashSet<&'a str>,
     updated: &'a mut Updated,
     failed: &'a mut (dyn FnMut(&str, &str) + Send),
     /// Whether nothing is left that only the earlier METS knows.
@@ -78,10 +87,26 @@ impl Update<'_> {
         }
         // The next load knows by it what this one made.
         if self.is_whole {
+            self.note_gone(&before, &now.said);
             self.loader.replace_bytes(&now.mets()).await?;
             self.updated.replaced += 1;
         }
         Ok(())
+    }
+
+    /// Reports objects that were in this one, and are not any more. Those that moved have a package.
+    fn note_gone(&self, before: &Described, now: &Described) {
+        let children = |said: &Described| {
+            let handles = said.manifest.children.iter().filter_map(|child| child.handle.clone());
+            handles.collect::<BTreeSet<_>>()
+        };
+        let now = children(now);
+        for handle in children(before).iter().filter(|handle| !now.contains(*handle)) {
+            if !self.handles.contains(handle.as_str()) {
+                let why = "it is not in its collection or community any more, and has no package";
+                self.report.resource(What::Gone, handle, why);
+            }
+        }
     }
 
     fn keep(&mut self, path: &str, why: &str) {
