@@ -212,6 +212,8 @@ fn a_mets_that_attacks_its_reader_is_refused() {
         ("aip/mets_aip_1_0.xsd", "sip.xsd", "no AIP"),
         ("SIZE=\"6\"", "SIZE=\"-6\"", "no number"),
         ("CHECKSUMTYPE=\"MD5\"", "CHECKSUMTYPE=\"Adler-32\"", "is not known"),
+        ("file ID=\"bitstream_2\"", "file ID=\"bitstream_1\"", "two files \"bitstream_1\""),
+        ("<metsHdr", &format!("<x {}/><metsHdr", many_namespaces()), "namespace"),
         ("</mets>", "", "it ends before"),
         ("</metsHdr>", "</mets>", "no XML that can be read"),
     ] {
@@ -219,6 +221,10 @@ fn a_mets_that_attacks_its_reader_is_refused() {
         let told = refused(&files);
         assert!(told.contains(why), "{from}: {told}");
     }
+}
+
+fn many_namespaces() -> String {
+    (0..1_000).map(|n| format!(" xmlns:n{n}=\"x\"")).collect()
 }
 
 fn many_attributes() -> String {

@@ -4,6 +4,7 @@
 //! identifiers: a `div` names the sections of metadata of its object (`DMDID`, `ADMID`), a `file` those
 //! of its bitstream.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use quick_xml::NsReader;
@@ -288,6 +289,11 @@ impl Parser {
         if let Some((file, _)) = self.bitstreams.iter().find(|(file, _)| file.file.is_empty()) {
             return Err(format!("the file {:?} has no place", file.id));
         }
+        let mut ids = HashSet::new();
+        if let Some((file, _)) = self.bitstreams.iter().find(|(file, _)| !ids.insert(file.id.as_str())) {
+            return Err(format!("there are two files {:?}", file.id));
+        }
+        drop(ids);
         let (described_by, technical_by) = self.described_by.take().ok_or("it has no structMap of the object")?;
         let mut metadata = self.metadata;
         let fields = metadata.take(&described_by).fields;
