@@ -10,10 +10,10 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
-#[path = "../../preservation/tests/aip/mod.rs"]
+#[path = "../../preservation/tests/all/aip/mod.rs"]
 mod aip;
 #[allow(dead_code)]
-#[path = "../../door-records/tests/support/python.rs"]
+#[path = "../../door-records/tests/all/support/python.rs"]
 mod python;
 
 use std::io::{BufRead, BufReader, Write};
@@ -98,7 +98,7 @@ fn the_program_of_the_guide_for_java_works() {
 
 /// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names.
 fn not_run(what: &str) {
-    note!("not run: {what}");
+    eprintln!("not run: {what}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         list.write_all(format!("{what}\n").as_bytes()).unwrap();

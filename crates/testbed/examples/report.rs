@@ -39,6 +39,7 @@ fn second(at_s: i64) -> Second {
         refused,
         failed,
         timed_out,
+        too_late: timed_out + refused + failed,
         users: (due as f64 * p50_ms / 50.0) as u64 + 1,
         received_bytes: due * 21_000,
         p50_ms,

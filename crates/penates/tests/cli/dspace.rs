@@ -1,7 +1,7 @@
 //! Loads of packages of a DSpace (AIP), written as its sources say.
 
 #[allow(dead_code)]
-#[path = "../../../preservation/tests/aip/mod.rs"]
+#[path = "../../../preservation/tests/all/aip/mod.rs"]
 mod aip;
 
 use std::fs;

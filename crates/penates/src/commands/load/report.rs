@@ -168,7 +168,7 @@ impl Report {
     /// Reports a folder or file that is left out, here and on standard error.
     pub fn left_out(&self, what: What, place: &Path, error: &anyhow::Error) {
         let why = told(error.as_ref());
-        eprintln!("{}: {}", place.display(), without_place(&why, place));
+        note!("{}: {}", place.display(), without_place(&why, place));
         self.object(what, place, &why);
     }
 

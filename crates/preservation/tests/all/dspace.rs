@@ -1,14 +1,10 @@
 //! Packages of a DSpace, also hostile ones.
-#![allow(clippy::unwrap_used)]
-
-#[allow(dead_code)]
-mod aip;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use aip::{Aip, Bits, write_zip};
+use crate::aip::{Aip, Bits, write_zip};
 use preservation::dspace::{Checked, Kind, Manifest, Package};
 use preservation::read::ReadResult;
 use proptest::prelude::*;
