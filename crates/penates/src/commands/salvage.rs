@@ -176,6 +176,9 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
         human_bytes(salvaged.bytes),
         args.to.display(),
     ))?;
+    if salvaged.losses.iter().any(|loss| loss.table == Table::Records) {
+        output.line("Records between the ids above are lost: import them from an export, or restore a backup.")?;
+    }
     if may_miss_some(salvaged) {
         output.line(
             "What else is lost cannot be named: import everything again, and load the repository from a backup.",

@@ -6,7 +6,7 @@ use hathi::VolumeId;
 use http::{Method, StatusCode};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError, query_value};
@@ -24,12 +24,16 @@ use crate::resources::BaseArgs;
   penates verify --json uc2.ark:/13960/t8ff3zh99
   penates verify --resource letters/1.tiff")]
 pub struct VerifyArgs {
-    /// Which volumes. Without volumes and resources: all of both.
+    /// Which volumes. Without volumes and resources: all of both, and all records.
     #[command(flatten)]
     volumes: IdArgs,
     /// Path of a resource from the root of the repository; may be repeated.
     #[arg(long = "resource", value_name = "PATH")]
     resources: Vec<String>,
+    /// Leave out the records: reading them all displaces those that a server keeps in memory because
+    /// they are read often.
+    #[arg(long)]
+    no_records: bool,
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
@@ -53,7 +57,7 @@ impl VerifyArgs {
         output: OutputArgs,
         reach: ReachArgs,
     ) -> Self {
-        Self { volumes: IdArgs::default(), resources, base, jobs, output, reach }
+        Self { volumes: IdArgs::default(), resources, no_records: true, base, jobs, output, reach }
     }
 }
 
@@ -85,8 +89,47 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
         let of_resource = async |path| of_resource(client, &args.base, path, is_all).await;
         unsound += verify_each(args, resources, of_resource, &bar, &mut output, "resources").await?;
     }
+    if is_all && !args.no_records {
+        unsound += u64::from(!verify_records(client, args.output, &mut output).await?);
+    }
     output.finish()?;
     if unsound > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Reads all records, each with its checksum. Whether all could be read: those behind a damaged
+/// block are out of reach.
+async fn verify_records(client: &Client, form: OutputArgs, output: &mut Output) -> anyhow::Result<bool> {
+    let (mut sound, mut last) = (0_u64, None);
+    let bar = progress::records();
+    let reading = async {
+        let mut lines = std::pin::pin!(client.get_lines("/records/?values=true", "application/x-ndjson").await?);
+        while let Some(line) = lines.try_next().await? {
+            (sound, last) = (sound + 1, Some(line));
+            bar.inc(1);
+        }
+        Ok::<_, ClientError>(())
+    };
+    let read = reading.await;
+    bar.finish_and_clear();
+    let why = match read {
+        // The level of the store has no records.
+        Err(error) if error.status() == Some(StatusCode::NOT_IMPLEMENTED) => return Ok(true),
+        Ok(()) if sound == 0 => return Ok(true),
+        Ok(()) => None,
+        Err(error) if error.stops_all() => return Err(error.into()),
+        Err(error) => Some(exit::told(&error)),
+    };
+    let after = last.and_then(|line| Some(serde_json::from_str::<Value>(&line).ok()?.get("id")?.to_string()));
+    match (&why, form.json) {
+        (_, true) => output.json(&json!({ "records": sound, "sound": why.is_none(), "after": after, "error": why }))?,
+        (None, false) => output.line(format!("records: {sound} sound"))?,
+        (Some(why), false) => {
+            let after = after.unwrap_or_else(|| "the beginning".to_owned());
+            let hint = "`penates salvage` copies what can be read behind it too";
+            output.line(format!("records: {sound} sound; none could be read after {after}: {why}; {hint}"))?;
+        }
+    }
+    Ok(why.is_none())
 }
 
 /// Verifies objects, several at once, and holds no more of them in memory. Returns how many are not

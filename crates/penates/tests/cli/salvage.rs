@@ -163,3 +163,29 @@ fn a_salvaged_store_has_the_level_of_its_source_and_a_missing_format_is_reported
     let told = store.run(&["salvage", "--json", "--to", again.to_str().unwrap()]).ends_with(1).json();
     assert!(told["level"].is_null() && format(&again) != format(&rescued), "{told}");
 }
+
+#[test]
+fn records_in_a_broken_block_are_seen_by_verify_and_named_by_salvage() {
+    let store = TestStore::vacant();
+    let lines: String = (0..3_000)
+        .map(|n| format!("{{\"id\":\"r{n:04}\",\"attributes\":{{\"text\":\"the text of number {n:04}\"}}}}\n"))
+        .collect();
+    let file = store.beside("records.ndjson");
+    fs::write(&file, lines).unwrap();
+    store.run(&["records", "import", file.to_str().unwrap()]).ends_with(0);
+    let sound = store.run(&["verify"]).ends_with(0);
+    assert!(sound.text().contains("records: 3000 sound\n"), "{}", sound.text());
+
+    let tables = files_below(&store.path().join("db/records/keyspaces"));
+    let largest = tables.iter().max_by_key(|file| file.metadata().unwrap().len()).unwrap();
+    let mut content = fs::read(largest).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    fs::write(largest, content).unwrap();
+    let damaged = store.run(&["verify"]).ends_with(1);
+    assert!(damaged.text().contains("none could be read after \"r"), "{}", damaged.text());
+    store.run(&["verify", "--no-records"]).ends_with(0);
+    let to = store.beside("rescued");
+    let salvaged = store.run(&["salvage", "--to", to.to_str().unwrap()]).ends_with(1);
+    assert!(salvaged.text().contains("Records between the ids above are lost"), "{}", salvaged.text());
+}
