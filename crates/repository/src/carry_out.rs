@@ -25,13 +25,13 @@ use heads::switch::{Switch, Switched};
 use heads::transaction::{Claim, Holder, TransactionId};
 use store::{Table, ValueKind};
 
+use crate::claim::release;
 use crate::create::{Made, NewKind, NewResource};
 use crate::decide::{Counting, deleted_of, is_below};
 use crate::describe;
 use crate::error::ResourceError;
 use crate::handle::Repository;
 use crate::resource::Resource;
-use crate::stage::release;
 use crate::staged::{Becomes, StagedResource};
 use crate::transactions::AT_ONCE;
 use crate::upload::{Uploaded, UploadedPlace};

@@ -14,10 +14,10 @@ use heads::queue::{Queue, WorkEntry};
 use heads::transaction::{Phase, Transaction, TransactionId};
 use store::{Class, Removal, Step, Table, UnixMillis, ValueKind, envelope};
 
+use crate::claim::release;
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 use crate::open_count::OpenCount;
-use crate::stage::release;
 
 /// How long it is known how a transaction ended.
 pub const REMEMBERED: Duration = Duration::from_secs(3_600);
