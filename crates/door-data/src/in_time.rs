@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, OriginalUri, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use door_http::Second;
+use door_http::{Second, one_value};
 use hathi::VolumeId;
 use heads::{ObjectsError, RevisionId};
 use http::request::Parts;
@@ -162,7 +162,7 @@ async fn in_time(door: &Arc<DataDoor>, request: Request, next: Next) -> Result<R
 
 /// The time of `Accept-Datetime`, if a request has it.
 pub fn wanted(headers: &HeaderMap) -> Result<Option<Second>, DoorError> {
-    let wanted = headers.get(ACCEPT_DATETIME);
+    let wanted = one_value(headers, &ACCEPT_DATETIME).map_err(|_| ambiguous(headers))?;
     let second = |wanted: &HeaderValue| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(|| malformed(wanted));
     wanted.map(second).transpose()
 }
@@ -176,6 +176,15 @@ fn found(place: &Place, revision: RevisionId) -> Result<Response, DoorError> {
     response.headers_mut().insert(header::LOCATION, location);
     place.describe(response.headers_mut());
     Ok(response)
+}
+
+fn ambiguous(headers: &HeaderMap) -> DoorError {
+    let values: Vec<_> = headers.get_all(ACCEPT_DATETIME).iter().map(|value| value.as_bytes()).collect();
+    DoorError::MalformedParameter {
+        name: "accept-datetime",
+        value: String::from_utf8_lossy(&values.join(&b", "[..])).into_owned(),
+        expected: "one time",
+    }
 }
 
 fn malformed(value: &HeaderValue) -> DoorError {

@@ -2,7 +2,7 @@
 //! time of `Accept-Datetime`, and what every response says about a resource in time.
 
 use axum::response::Response;
-use door_http::Second;
+use door_http::{Second, one_value};
 use heads::RevisionId;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use repository::{Resource, ResourceError, Versions};
@@ -34,12 +34,11 @@ pub struct State {
 
 /// The time of `Accept-Datetime`, if a request has it.
 pub fn wanted(headers: &HeaderMap) -> Result<Option<Second>, LdpError> {
-    let malformed = || LdpError::Header {
-        name: "accept-datetime",
-        why: "it has a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date".to_owned(),
-    };
-    let wanted = headers.get(ACCEPT_DATETIME);
-    wanted.map(|wanted| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(malformed)).transpose()
+    let malformed = |why: String| LdpError::Header { name: "accept-datetime", why };
+    let wanted = one_value(headers, &ACCEPT_DATETIME).map_err(|ambiguous| malformed(ambiguous.to_string()))?;
+    let no_time =
+        || malformed("it has a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date".to_owned());
+    wanted.map(|wanted| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(no_time)).transpose()
 }
 
 impl LdpRequest {

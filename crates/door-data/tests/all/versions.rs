@@ -140,6 +140,8 @@ async fn a_volume_and_its_members_lead_to_the_version_of_a_time() {
     assert_eq!(at(&fixture, &format!("{}/mets", all[0]), SECOND).await.status, StatusCode::OK);
     let malformed = at(&fixture, &address(), "Mon, 15 Jun 2025 15:06:40 GMT").await;
     assert_eq!(malformed.status, StatusCode::BAD_REQUEST);
+    let two = fixture.ask(Method::GET, &address()).header(ACCEPT_DATETIME, FIRST).header(ACCEPT_DATETIME, SECOND);
+    assert_eq!(two.answer().await.status, StatusCode::BAD_REQUEST, "it is not known which counts");
     let present = fixture.get(&format!("{}/pages/1", address())).await;
     assert!(present.headers.get_all(header::VARY).iter().any(|vary| vary == "accept-datetime"));
     assert_eq!(present.headers.get_all(header::LINK).iter().count(), 2);

@@ -72,6 +72,20 @@ async fn rfc7089_2_1_1_a_malformed_accept_datetime_is_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_different_times_of_accept_datetime_are_400_and_a_repeated_one_is_one() {
+    let fixture = fixture().await;
+    versioned(&fixture, "/rest/a", 2).await;
+    for (second, status) in [(BEGIN, StatusCode::FOUND), ("Mon, 16 Jun 2025 15:06:40 GMT", StatusCode::BAD_REQUEST)] {
+        let ask = fixture.ask(Method::GET, "/rest/a").header("accept-datetime", BEGIN);
+        let answer = ask.header("accept-datetime", second).answer().await;
+        assert_eq!(answer.status, status, "{second}: {}", answer.text());
+        if status == StatusCode::BAD_REQUEST {
+            assert!(answer.detail().contains("different values"), "{}", answer.detail());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rfc7089_2_1_1_a_memento_has_its_memento_datetime_and_other_resources_have_none() {
     let fixture = fixture().await;
     versioned(&fixture, "/rest/a", 2).await;
