@@ -191,9 +191,11 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
                 })
                 .with_state(door.clone()),
         );
+    let reading = transactions::only_reading(&door, transactions::VOLUMES_ARE_NOT, reading);
+    let verifying = transactions::only_reading(&door, "resources are not verified", verify::routes(door.clone()));
     let changing = || post(dispatch::respond).put(dispatch::respond).patch(dispatch::respond).delete(dispatch::respond);
     Routes {
         read: everywhere(get(dispatch::respond).options(dispatch::respond)).merge(reading),
-        write: everywhere(changing()).merge(volumes(changing(), changing())).merge(verify::routes(door.clone())),
+        write: everywhere(changing()).merge(volumes(changing(), changing())).merge(verifying),
     }
 }

@@ -4,7 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::response::Response;
+use audit::Requester;
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use door_http::one_value;
 use heads::ResourcePath;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use library::Library;
@@ -13,8 +18,8 @@ use store::UnixMillis;
 
 use crate::address::{Facet, Site};
 use crate::errors::LdpError;
-use crate::links;
 use crate::request::{LdpRequest, empty};
+use crate::{LdpDoor, links};
 
 /// Names the transaction of a request, and of a response.
 pub const ATOMIC_ID: HeaderName = HeaderName::from_static("atomic-id");
@@ -32,6 +37,9 @@ const NAME: &str = "tx";
 const ALLOW_ALL: &str = "POST, OPTIONS";
 const ALLOW_ONE: &str = "GET, HEAD, OPTIONS, POST, PUT, DELETE";
 
+/// Why a change of a volume is refused that names a transaction.
+pub const VOLUMES_ARE_NOT: &str = "volumes are not changed";
+
 /// The transaction that a request is part of.
 #[derive(Clone)]
 pub struct Joined {
@@ -45,16 +53,11 @@ pub struct Joined {
 impl LdpRequest {
     /// Makes the request one of the transaction that its header names.
     pub async fn join_transaction(&mut self) -> Result<(), LdpError> {
-        let Some(named) = self.headers.get(ATOMIC_ID) else { return Ok(()) };
         if matches!(self.target.facet, Facet::Transactions | Facet::Transaction(_)) {
             return Ok(());
         }
-        let malformed = || LdpError::Header { name: "Atomic-ID", why: "it is no address of a transaction".to_owned() };
-        // By whatever name the client reaches the server.
-        let (_, id) = named.to_str().ok().and_then(|named| named.rsplit_once("fcr:tx/")).ok_or_else(malformed)?;
-        let id = TransactionId::parse(id).ok_or_else(malformed)?;
-        let until = self.library().repository.continue_transaction(id, &self.requester).await?.until;
         let library = self.library().clone();
+        let Some((id, until)) = named(&library, &self.headers, &self.requester).await? else { return Ok(()) };
         let repository = library.repository.in_transaction(id);
         self.joined = Some(Joined { id, until, library: Library { repository, ..library } });
         Ok(())
@@ -63,8 +66,7 @@ impl LdpRequest {
     /// Adds to a response which transaction it is about.
     pub fn tell_transaction(&self, headers: &mut HeaderMap) {
         if let Some(Joined { id, until, .. }) = &self.joined {
-            insert(headers, ATOMIC_ID, address(&self.site, *id));
-            insert(headers, ATOMIC_EXPIRES, http_date(*until));
+            tell(&self.site, *id, *until, headers);
         }
     }
 
@@ -149,6 +151,58 @@ impl LdpRequest {
         insert(headers, header::ALLOW, ALLOW_ONE.to_owned());
         links::append(headers, &address(&self.site, id), COMMIT_ENDPOINT);
     }
+}
+
+/// Puts a layer around routes of this door whose objects are not part of transactions. A request
+/// that names one is refused if it would change something, or if the transaction is not the
+/// client's. `what` says why.
+pub fn only_reading(door: &Arc<LdpDoor>, what: &'static str, routes: Router) -> Router {
+    let door = door.clone();
+    routes.layer(from_fn(move |request: Request, next: Next| {
+        let door = door.clone();
+        async move { read_beside(&door, what, request, next).await.unwrap_or_else(IntoResponse::into_response) }
+    }))
+}
+
+async fn read_beside(door: &LdpDoor, what: &'static str, request: Request, next: Next) -> Result<Response, LdpError> {
+    if !request.headers().contains_key(ATOMIC_ID) {
+        return Ok(next.run(request).await);
+    }
+    let requester = request.extensions().get::<Requester>().cloned().unwrap_or_default().identity();
+    let site = Site::of(&door.settings, request.uri(), request.headers(), request.extensions())?;
+    let Some((id, until)) = named(&door.library, request.headers(), &requester).await? else {
+        return Ok(next.run(request).await);
+    };
+    let mut response = match request.method().is_safe() {
+        true => next.run(request).await,
+        false => LdpError::from(ResourceError::NotInTransaction(what)).into_response(),
+    };
+    tell(&site, id, until, response.headers_mut());
+    Ok(response)
+}
+
+/// The transaction that the header of a request names, and when it expires. It is open, and of this
+/// client.
+async fn named(
+    library: &Library,
+    headers: &HeaderMap,
+    requester: &str,
+) -> Result<Option<(TransactionId, UnixMillis)>, LdpError> {
+    let malformed = |why: String| LdpError::Header { name: "Atomic-ID", why };
+    let named = one_value(headers, &ATOMIC_ID).map_err(|ambiguous| malformed(ambiguous.to_string()))?;
+    let Some(named) = named else { return Ok(None) };
+    let no_address = || malformed("it is no address of a transaction".to_owned());
+    // By whatever name the client reaches the server.
+    let (_, id) = named.to_str().ok().and_then(|named| named.rsplit_once("fcr:tx/")).ok_or_else(no_address)?;
+    let id = TransactionId::parse(id).ok_or_else(no_address)?;
+    let until = library.repository.continue_transaction(id, requester).await?.until;
+    Ok(Some((id, until)))
+}
+
+/// Adds to a response which transaction it is about.
+fn tell(site: &Site, id: TransactionId, until: UnixMillis, headers: &mut HeaderMap) {
+    insert(headers, ATOMIC_ID, address(site, id));
+    insert(headers, ATOMIC_EXPIRES, http_date(until));
 }
 
 /// The address of a transaction.

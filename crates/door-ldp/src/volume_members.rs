@@ -17,6 +17,7 @@ use crate::conditions::is_conditional;
 use crate::errors::LdpError;
 use crate::model::Model;
 use crate::request::empty;
+use crate::transactions::{self, VOLUMES_ARE_NOT};
 use crate::{LdpDoor, LdpSettings, links, volumes};
 
 /// Methods of a record.
@@ -36,9 +37,9 @@ const REFUSED_BODIES: [StatusCode; 6] = [
 
 /// Mounts the routes that send or replace bytes of volumes at this door's addresses. It requires a
 /// condition if this door does, adds the headers of resources to responses, and links to the page
-/// of constraints if a body is refused.
-pub fn members(settings: &LdpSettings, routes: Router) -> Router {
-    let LdpSettings { base, mount, require_condition, .. } = settings.clone();
+/// of constraints if a body is refused. No change of volumes is part of a transaction.
+pub fn members(door: &Arc<LdpDoor>, routes: Router) -> Router {
+    let LdpSettings { base, mount, require_condition, .. } = door.settings.clone();
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
         let constraints = format!("{mount}{base}/fcr:constraints");
         let member = Member::of(&format!("{mount}{base}{}", request.uri().path()));
@@ -52,7 +53,7 @@ pub fn members(settings: &LdpSettings, routes: Router) -> Router {
             member.describe(response, &constraints)
         }
     }));
-    Router::new().nest(&settings.base, routes)
+    Router::new().nest(&door.settings.base, transactions::only_reading(door, VOLUMES_ARE_NOT, routes))
 }
 
 /// `OPTIONS` of a member of a volume (LDP 1.0, section 4.2.8).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use door_http::Reason;
@@ -45,11 +45,11 @@ impl App {
         let guarded = |routes: Router, right| routes.route_layer(from_fn_with_state((policy.clone(), right), require));
         let data = || {
             let door_data::Routes { read, write } = door_data::routes(self.data.clone());
-            guarded(read, Right::Read).merge(guarded(write, Right::Write))
+            guarded(read, Right::Read).merge(guarded(outside_transactions(write), Right::Write))
         };
         let ldp = door_ldp::routes(self.ldp.clone());
         let records = door_records::http::routes(self.records.clone());
-        let members = |routes| door_ldp::members(self.ldp.settings(), routes);
+        let members = |routes| door_ldp::members(&self.ldp, routes);
         let door_data::Routes { read: members_read, write: members_write } =
             door_data::member_routes(self.data.clone());
         let mut routes = page::routes()
@@ -65,7 +65,7 @@ impl App {
             .merge(guarded(members(members_write), Right::Write))
             .merge(guarded(ldp.write, Right::Write))
             .merge(guarded(records.read, Right::Read))
-            .merge(guarded(records.write, Right::Write));
+            .merge(guarded(outside_transactions(records.write), Right::Write));
         if !self.config.data.prefix.is_empty() {
             routes = routes.nest(&self.config.data.prefix, data());
         }
@@ -173,6 +173,18 @@ pub(super) fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Ar
         LimitedRoutes { prefix: config.data.prefix.clone(), base: config.ldp.base.trim_end_matches('/').to_owned() };
     let names_actors = config.feed.actors;
     Policy { via, config: config.auth.clone(), tokens, origins, names_actors, limited }
+}
+
+/// Routes that change something outside the repository, which no transaction is about. A client that
+/// names one expects that nothing happens before the commit.
+fn outside_transactions(routes: Router) -> Router {
+    routes.route_layer(from_fn(|request: Request, next: Next| async move {
+        if !request.headers().contains_key(door_ldp::ATOMIC_ID) {
+            return next.run(request).await;
+        }
+        let detail = "only resources of the repository are changed in a transaction: send this without `Atomic-ID`";
+        problem::respond(Reason::NOT_IN_TRANSACTION, detail)
+    }))
 }
 
 async fn nothing_here() -> Response {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use server::config::Access;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -266,4 +266,44 @@ async fn a_page_replaced_in_the_repository_is_in_the_next_archive() {
     assert_eq!(volume.status, StatusCode::SEE_OTHER);
     assert_eq!(server.get(volume.header("location")).await.header("content-type"), "application/zip");
     server.end().await;
+}
+
+#[tokio::test]
+async fn volumes_are_read_beside_a_transaction_and_not_changed_in_one() {
+    let (server, _folder) = open_to_writers().await;
+    let begun = server.ask(Method::POST, "/rest/fcr:tx", &[]).await;
+    assert_eq!(begun.status, StatusCode::CREATED, "{}", begun.text());
+    let open = begun.header("location").to_owned();
+    let unknown = open.rsplit_once('/').unwrap().0.to_owned() + "/00000000-0000-0000-0000-000000000000";
+    let volume = format!("/rest/volumes/{VOLUME}");
+    let page = format!("{volume}/pages/7");
+    let before = server.get(&page).await.text();
+    for path in ["/rest/volumes", &volume, &page, &format!("{volume}/mets"), &format!("{volume}/record")] {
+        for method in [Method::GET, Method::OPTIONS] {
+            let seen = server.ask(method.clone(), path, &[("atomic-id", &open)]).await;
+            assert_eq!(seen.status, StatusCode::OK, "{method} {path}: {}", seen.text());
+            assert_eq!(seen.header("atomic-id"), open, "{method} {path}");
+            let refused = server.ask(method.clone(), path, &[("atomic-id", &unknown)]).await;
+            assert_eq!(refused.status, StatusCode::CONFLICT, "{method} {path}");
+        }
+    }
+    let mets = server.get(&format!("{volume}/mets")).await.text();
+    for (transaction, why) in
+        [(&open, "volumes are not changed in a transaction"), (&unknown, "there is no transaction")]
+    {
+        for (path, media_type, body) in [(&page, "text/plain", "new"), (&format!("{volume}/mets"), "text/xml", &mets)] {
+            let headers = [("atomic-id", &**transaction), ("content-type", media_type)];
+            let refused = server.ask_with(Method::PUT, path, &headers, body).await;
+            assert_eq!(refused.status, StatusCode::CONFLICT, "{path}: {}", refused.text());
+            assert!(refused.text().contains(why), "{path}: {}", refused.text());
+        }
+    }
+    // The other doors have no transactions.
+    for path in [format!("/volumes/{VOLUME}/pages/7"), format!("/data-api/volumes/{VOLUME}/pages/7")] {
+        let headers = [("atomic-id", &*open), ("content-type", "text/plain")];
+        let refused = server.ask_with(Method::PUT, &path, &headers, "new").await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{path}: {}", refused.text());
+        assert_eq!(refused.json()["kind"], "not-in-transaction", "{path}");
+    }
+    assert_eq!(server.get(&page).await.text(), before);
 }
