@@ -163,7 +163,7 @@ impl Heads {
                     if unsure && !switch.after.is_empty() {
                         // The steps after the head may not have been applied with it. They may be
                         // lost, so nothing waits for them.
-                        let _ = self.inner.store.run(self.call_to(&switch.head), switch.after).await;
+                        let _ = self.inner.store.run(self.call_to(&switch.head, switch.holder), switch.after).await;
                     }
                     return Ok(Switched::Applied);
                 }
@@ -236,10 +236,14 @@ impl Heads {
         Ok(matches!(self.look(partition, incarnation, true).await?, Stands::Switched))
     }
 
-    /// A call that writes a head.
-    fn call_to(&self, head: &Head) -> Call {
+    /// A call that writes the head of a switch. A transaction was admitted when it was decided.
+    fn call_to(&self, head: &Head, holder: Holder) -> Call {
         let call = self.call(Class::Description);
-        if head.state == ObjectState::Live { call } else { call.removing() }
+        match holder {
+            Holder::Claim(_) => call.owed(),
+            Holder::Nobody | Holder::Above if head.state == ObjectState::Live => call,
+            Holder::Nobody | Holder::Above => call.removing(),
+        }
     }
 
     async fn try_switch(
@@ -249,13 +253,13 @@ impl Heads {
         mut announcing: Option<&mut Announcing<'_>>,
     ) -> ObjectsResult<TryOutcome> {
         if let Some(announcing) = &mut announcing
-            && let Err(error) = self.announce_first(announcing, self.call_to(&switch.head), until).await
+            && let Err(error) = self.announce_first(announcing, self.call_to(&switch.head, switch.holder), until).await
         {
             return Ok(TryOutcome::Failed(error));
         }
         let steps = switch.steps(self.stamp(), self.rules(), announcing.as_deref())?;
         let head_at = steps.len() - 1 - switch.after.len();
-        let outcome = self.inner.store.run(self.call_to(&switch.head), steps).await;
+        let outcome = self.inner.store.run(self.call_to(&switch.head, switch.holder), steps).await;
         Ok(match outcome {
             Ok(Outcome::Applied) => {
                 if let Some(announcing) = announcing {
@@ -305,7 +309,7 @@ impl Heads {
         head: Head,
         before: Vec<Step>,
     ) -> ObjectsResult<Option<HeadRow>> {
-        match self.amend_once(partition, base, head, before).await? {
+        match self.amend_once(partition, base, head, before, Amends::Removing).await? {
             Amended::Applied(row) => Ok(Some(*row)),
             Amended::Refused | Amended::Unknown => Ok(None),
         }
@@ -318,11 +322,12 @@ impl Heads {
         base: Option<&HeadRow>,
         head: Head,
         mut before: Vec<Step>,
+        amends: Amends,
     ) -> ObjectsResult<Amended> {
+        let call = amends.call(self.call(Class::Description));
         let stamp = self.stamp();
         before.push(compare_and_write(partition, base, &head, head.guard(stamp, self.rules()))?);
-        // It fences, condemns or counts, which removing and collecting need.
-        match self.inner.store.run(self.call(Class::Description).removing(), before).await {
+        match self.inner.store.run(call, before).await {
             Ok(Outcome::Applied) => Ok(Amended::Applied(Box::new(HeadRow { head, stamp }))),
             Ok(Outcome::Unknown { .. }) => Ok(Amended::Unknown),
             Ok(Outcome::Refused { .. }) => Ok(Amended::Refused),
@@ -377,6 +382,25 @@ impl Heads {
             None => Some(Head { floor: revision, ..Head::free() }),
         })
         .await
+    }
+}
+
+/// What an amendment is for. It decides how much room it leaves when disk space runs low.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amends {
+    /// It adds something, as other writes do.
+    Adding,
+    /// It fences, condemns, counts or claims, which removing and collecting need.
+    Removing,
+}
+
+impl Amends {
+    /// A call for this.
+    pub(crate) fn call(self, call: Call) -> Call {
+        match self {
+            Self::Adding => call,
+            Self::Removing => call.removing(),
+        }
     }
 }
 

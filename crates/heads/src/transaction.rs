@@ -25,6 +25,7 @@ use crate::queue::Queue;
 use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
+use crate::switch::Amends;
 
 /// The id of a transaction: sixteen random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -129,7 +130,7 @@ impl Stored for Transaction {
 }
 
 /// A time in messages, in UTC.
-pub(crate) fn utc(time: UnixMillis) -> String {
+pub fn utc(time: UnixMillis) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(time.0)).to_string()
 }
 
@@ -172,7 +173,7 @@ impl Heads {
         // It is due at once: a pass counts the transactions that are open.
         let record = self.queued(Queue::Transactions, now, &id.0, sort);
         let noted = record.put(envelope::seal(ValueKind::TransactionWork, &now.0.to_be_bytes()));
-        match self.replace_state(id, None, Some(&begun), Some(noted)).await? {
+        match self.replace_state(id, None, Some(&begun), Some(noted), Amends::Adding).await? {
             Replaced::Applied => Ok((id, begun)),
             Replaced::Refused => Err(ObjectsError::Internal("the id of a transaction was drawn twice".to_owned())),
         }
@@ -199,19 +200,25 @@ impl Heads {
         until: UnixMillis,
     ) -> ObjectsResult<Option<Transaction>> {
         let since = if phase == from.phase { from.since } else { self.now() };
-        self.replace_transaction(id, from, Transaction { phase, since, until, ..from.clone() }).await
+        // It renews, closes or ends the transaction, and makes no promise of room.
+        let then = Transaction { phase, since, until, ..from.clone() };
+        self.replace_transaction(id, from, then, Amends::Removing).await
     }
 
-    /// Decides that these operations of a transaction happen, and no others. Otherwise like
+    /// Decides that these operations of a transaction happen, and no others. `adds`: some of them
+    /// create or change something. Then it is refused when disk space runs low, as other small writes
+    /// are; what was decided is carried out as long as anything can be deleted. Otherwise like
     /// [`Heads::change_transaction`].
     pub async fn decide_transaction(
         &self,
         id: TransactionId,
         from: &Transaction,
         operations: Vec<RevisionId>,
+        adds: bool,
     ) -> ObjectsResult<Option<Transaction>> {
         let decided = Transaction { phase: Phase::Committing, since: self.now(), operations, ..from.clone() };
-        self.replace_transaction(id, from, decided).await
+        let amends = if adds { Amends::Adding } else { Amends::Removing };
+        self.replace_transaction(id, from, decided, amends).await
     }
 
     async fn replace_transaction(
@@ -219,9 +226,10 @@ impl Heads {
         id: TransactionId,
         from: &Transaction,
         then: Transaction,
+        amends: Amends,
     ) -> ObjectsResult<Option<Transaction>> {
         let then = Transaction { nonce: self.nonce(), ..then };
-        match self.replace_state(id, Some(from), Some(&then), None).await? {
+        match self.replace_state(id, Some(from), Some(&then), None, amends).await? {
             Replaced::Applied => Ok(Some(then)),
             Replaced::Refused => self.transaction(id).await,
         }
@@ -229,7 +237,7 @@ impl Heads {
 
     /// Forgets a transaction that has ended.
     pub async fn forget_transaction(&self, id: TransactionId, ended: &Transaction) -> ObjectsResult<()> {
-        self.replace_state(id, Some(ended), None, None).await.map(|_| ())
+        self.replace_state(id, Some(ended), None, None, Amends::Removing).await.map(|_| ())
     }
 
     /// The state of a transaction after this server's clock has ended it, if it was time for that.
@@ -292,6 +300,7 @@ impl Heads {
         expect: Option<&Transaction>,
         then: Option<&Transaction>,
         before: Option<Step>,
+        amends: Amends,
     ) -> ObjectsResult<Replaced> {
         let plain = |state: Option<&Transaction>| -> ObjectsResult<Option<PlainValue>> {
             state.map(|state| Ok(PlainValue { value: seal(state)?, expires_at: None })).transpose()
@@ -303,7 +312,8 @@ impl Heads {
         let mut tries = Tries::default();
         let mut unsure = false;
         loop {
-            let failure = match self.store().run(self.call(Class::Description), steps.clone()).await {
+            let call = amends.call(self.call(Class::Description));
+            let failure = match self.store().run(call, steps.clone()).await {
                 Ok(Outcome::Applied) => return Ok(Replaced::Applied),
                 Ok(Outcome::Refused { stands, .. }) => {
                     let is_own = stands.as_ref().map(PlainValue::of) == then;

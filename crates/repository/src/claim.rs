@@ -9,9 +9,9 @@ use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
-use heads::switch::Amended;
+use heads::switch::{Amended, Amends};
 use heads::transaction::{Claim, Phase, Transaction, TransactionId, held};
-use store::{Class, NewRow, Removal, Stamp, Step, Table};
+use store::{NewRow, Removal, Stamp, Step, Table};
 
 use crate::handle::Repository;
 
@@ -64,6 +64,7 @@ impl Repository {
         found: &Found,
         claim: Claim,
         before: Vec<Step>,
+        amends: Amends,
     ) -> ObjectsResult<Claimed> {
         let mut tries = Tries::default();
         // What the last try of unknown outcome compared.
@@ -103,7 +104,7 @@ impl Repository {
                 };
             }
             let head = Head { claim: Some(claim), ..row.as_ref().map_or_else(Head::free, |row| row.head.clone()) };
-            match self.heads.amend_once(object, row.as_ref(), head, before.clone()).await {
+            match self.heads.amend_once(object, row.as_ref(), head, before.clone(), amends).await {
                 Ok(Amended::Applied(_)) => return Ok(Claimed::Put),
                 Ok(Amended::Refused) => {}
                 Ok(Amended::Unknown) => unknown = Some(row.as_ref().map(|row| row.stamp)),
@@ -141,7 +142,7 @@ impl Repository {
         // Its put may be late. Once it has arrived, the removal is later than it.
         let put = Step::Put { table, partition: partition.clone(), rows: vec![row] };
         let removal = Step::Remove { table, partition, rows: Removal::Rows(vec![sort]) };
-        if let Err(error) = self.heads.put_acknowledged(Class::Description, vec![put, removal]).await {
+        if let Err(error) = self.heads.put_removing(vec![put, removal]).await {
             tracing::warn!(transaction = %id, %error, "a lost operation stays, and prevents a commit");
         }
     }

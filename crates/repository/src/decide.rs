@@ -25,6 +25,15 @@ use crate::transactions::AT_ONCE;
 /// The operations of a transaction that count: one of each resource.
 pub(crate) type Counting = BTreeMap<ResourcePath, Numbered>;
 
+/// What is decided of a transaction.
+#[derive(Default)]
+struct Decision {
+    /// The operations that happen.
+    operations: Vec<RevisionId>,
+    /// Whether one of them creates or changes something.
+    adds: bool,
+}
+
 impl Repository {
     /// Commits a transaction: all of it, or nothing. Returns once all of it is there. If this fails
     /// after it was decided, the error is [`ResourceError::Committing`], and any server goes on. A
@@ -41,7 +50,7 @@ impl Repository {
         // Passes of this server leave it alone meanwhile.
         let _running = self.inner.running_jobs.begin(&keys::transaction(id));
         if !self.heads.keeps(Rule::DecideFirst) {
-            self.carry_out(id, &self.operations_that_count(id).await?).await?;
+            self.carry_out(id, &self.operations_that_count(id).await?.operations).await?;
         }
         let state = self.decide(id, state).await?;
         match state.phase {
@@ -60,19 +69,12 @@ impl Repository {
         while state.phase.is_undecided() {
             let next = match state.phase {
                 Phase::Open if self.heads.keeps(Rule::CloseFirst) => {
-                    self.heads.change_transaction(id, &state, Phase::Closing, state.until).await
+                    self.heads.change_transaction(id, &state, Phase::Closing, state.until).await?
                 }
-                _ => match self.operations_that_count(id).await {
-                    Ok(operations) => self.heads.decide_transaction(id, &state, operations).await,
-                    Err(error) => {
-                        // If this fails, it is opened by the next request that waits for it.
-                        let _ = self.heads.change_transaction(id, &state, Phase::Open, state.until).await;
-                        return Err(error);
-                    }
-                },
+                _ => self.decide_closed(id, &state).await?,
             };
             let was_closed = state.phase == Phase::Closing;
-            state = next?.ok_or(ResourceError::NoTransaction(id))?;
+            state = next.ok_or(ResourceError::NoTransaction(id))?;
             if was_closed && state.phase.is_undecided() && !tries.again().await {
                 let changed = "the transaction is being changed all the time".to_owned();
                 return Err(ObjectsError::Overloaded(changed).into());
@@ -81,10 +83,26 @@ impl Repository {
         Ok(state)
     }
 
+    /// Decides a closed transaction. If that fails, it is opened again; if that fails too, by the next
+    /// request that waits for it.
+    async fn decide_closed(&self, id: TransactionId, state: &Transaction) -> ResourceResult<Option<Transaction>> {
+        let decided = match self.operations_that_count(id).await {
+            Ok(Decision { operations, adds }) => {
+                self.heads.decide_transaction(id, state, operations, adds).await.map_err(ResourceError::from)
+            }
+            Err(error) => Err(error),
+        };
+        if decided.is_err() {
+            // Refused if it was decided in spite of that: it compares the state.
+            let _ = self.heads.change_transaction(id, state, Phase::Open, state.until).await;
+        }
+        decided
+    }
+
     /// The operations of a transaction that count: those that claims name. Refuses what cannot be
     /// carried out: a resource, or what it is in, was deleted with a container; or it is not known
     /// whether the last operation on it counts.
-    async fn operations_that_count(&self, id: TransactionId) -> ResourceResult<Vec<RevisionId>> {
+    async fn operations_that_count(&self, id: TransactionId) -> ResourceResult<Decision> {
         let seen = self.in_transaction(id);
         let operations = self.operations(id, keys::operations()).await?;
         let last = operations.iter().filter_map(|(path, all)| Some((path.clone(), all.last()?.clone())));
@@ -142,20 +160,21 @@ fn refused(path: &ResourcePath, why: &str) -> ResourceError {
     ObjectsError::Conflict(format!("the transaction cannot be committed: /{path} {why}")).into()
 }
 
-/// The ids of these operations, without containers that a request created only to create something
+/// These operations, without containers that a request created only to create something
 /// in them, and then did not.
-fn without_idle_containers(counting: Counting) -> Vec<RevisionId> {
+fn without_idle_containers(counting: Counting) -> Decision {
     let mut needed = BTreeSet::new();
-    let mut ids = Vec::with_capacity(counting.len());
+    let mut decision = Decision::default();
     // What is in a container comes after it.
     for (path, (id, operation)) in counting.into_iter().rev() {
         let is_implied = matches!(&operation.becomes, Becomes::Live(staged) if staged.is_implied);
         if !is_implied || needed.contains(&path) {
-            ids.push(id);
+            decision.operations.push(id);
+            decision.adds |= matches!(operation.becomes, Becomes::Live(_));
             needed.extend(path.parent());
         }
     }
-    ids
+    decision
 }
 
 /// The resources that a transaction deletes.

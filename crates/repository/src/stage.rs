@@ -14,6 +14,7 @@ use heads::resource_body::{Binary, BytesPlace, Kind, ResourceBody, StoredDescrip
 use heads::retries::Tries;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
+use heads::switch::Amends;
 use heads::transaction::{Claim, Phase, Transaction, TransactionId};
 use heads::{ContainerBody, Heads};
 use sha2::{Digest, Sha256};
@@ -287,13 +288,17 @@ impl Repository {
         mut staging: Staging,
     ) -> ResourceResult<bool> {
         self.open_transaction(id).await?;
+        let amends = match &becomes {
+            Becomes::Live(_) => Amends::Adding,
+            Becomes::Deleted | Becomes::Nothing => Amends::Removing,
+        };
         let mut row = Operation { becomes, staged_bytes: 0 };
         row.staged_bytes = staging.bytes + head::seal(&row)?.len() as u64;
         room.refuse_over_limit(&self.heads, row.staged_bytes)?;
         let row = NewRow::new(keys::operation(path, operation), head::seal(&row)?);
         staging.rows.push(row.clone());
         let (object, claim) = (keys::resource_partition(path), Claim { transaction: id, operation });
-        let unclear = match self.claim(&object, found, claim, staging.steps(id)).await? {
+        let unclear = match self.claim(&object, found, claim, staging.steps(id), amends).await? {
             Claimed::Not(why) => {
                 if self.heads.keeps(Rule::ForgetLost) {
                     self.forget_operation(id, row).await;

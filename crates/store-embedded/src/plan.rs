@@ -101,7 +101,7 @@ impl Plan {
     }
 
     /// The same plan with the disk space priority of its call. Reading has to go on, so a full disk
-    /// refuses the audit last. Removals come next, because they free space. A plan whose caller has
+    /// refuses the audit last. Removals come next, because they free space, with what is owed. A plan whose caller has
     /// read its rows needs no touch.
     pub(crate) fn of_call(self, call: Call) -> Self {
         let reads_itself = |change: &Change| matches!(change, Change::Put { table, .. } if is_looked_up(*table));
@@ -109,6 +109,7 @@ impl Plan {
         let plan = Self { is_touched, ..self };
         match call {
             Call { class: Class::Audit, .. } => Self { use_: Use::Audits, ..plan },
+            Call { is_owed: true, .. } => Self { use_: Use::GivesBack, ..plan },
             Call { is_removal: true, .. } => plan.removing(),
             _ => plan,
         }

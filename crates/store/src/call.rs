@@ -65,6 +65,10 @@ pub struct Call {
     /// Whether it writes a step of a removal (a mark, or a head that says so). When disk space runs
     /// low, such writes are refused later than other small writes, so that removals can free space.
     pub is_removal: bool,
+    /// Whether it writes a part of something that was decided, and that cannot be given up any more.
+    /// When disk space runs low, such writes are refused as late as removals, however large they
+    /// are: what was decided must not stay half done.
+    pub is_owed: bool,
     /// What a write must survive, if its tables do not need more.
     pub durability: Durability,
     /// How long after its acknowledgement a write may take until it survives a power failure, if it
@@ -97,6 +101,7 @@ impl Call {
             strength: Strength::Usual,
             deadline,
             is_removal: false,
+            is_owed: false,
             durability: Durability::Written,
             sync_delay: Duration::ZERO,
             is_once: false,
@@ -108,6 +113,11 @@ impl Call {
     /// The same call, as a step of a removal.
     pub fn removing(self) -> Self {
         Self { is_removal: true, ..self }
+    }
+
+    /// The same call, as a part of what was decided.
+    pub fn owed(self) -> Self {
+        Self { is_owed: true, ..self }
     }
 
     /// The same call, by one who reads everything once.

@@ -6,16 +6,29 @@ use std::time::Duration;
 
 use audit::Requester;
 use hathi::Seq;
+use heads::transaction::TransactionId;
 use heads::{LibraryOptions, ObjectsError};
 use library::Library;
-use repository::ResourceError;
+use repository::{Phase, ResourceError};
 use store::{ManualClock, Store, StoreError};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use volumes::CollectLimits;
 
 use super::contents::{put, upload};
-use super::tree::{create, delete, path, reachable};
+use super::tree::{create, delete, path, reachable, update};
 use crate::support::{START, id, import, listed, texts, volume};
+
+const OWNER: &str = "somebody";
+
+/// Begins a transaction; returns it, and the library as it sees it.
+async fn begin(library: &Library) -> (TransactionId, Library) {
+    let (id, _) = library.repository.begin_transaction(OWNER).await.unwrap();
+    (id, within(library, id))
+}
+
+fn within(library: &Library, id: TransactionId) -> Library {
+    Library { repository: library.repository.in_transaction(id), ..library.clone() }
+}
 
 /// A store that keeps `headroom_bytes` of its disk free.
 async fn open(
@@ -77,4 +90,56 @@ async fn a_full_store_refuses_what_is_new_is_emptied_and_read_to_the_end() {
     let one = Seq::new(1).unwrap();
     library.audit.auditor().page(&somebody(), &id("t.b"), one).await.unwrap();
     assert_eq!(texts(&library, &id("t.b")).await.unwrap(), ["one"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_refused_room_as_other_changes_are_and_what_only_deletes_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(START));
+    let (store, library) = open(folder.path(), &clock, 0).await;
+    for at in ["a", "b", "kept"] {
+        create(&library, at, at).await.unwrap();
+    }
+    let (adds, inside) = begin(&library).await;
+    create(&inside, "new", "").await.unwrap();
+    let (large, inside) = begin(&library).await;
+    create(&inside, "large", &"x".repeat(100_000)).await.unwrap();
+    let (deletes, inside) = begin(&library).await;
+    delete(&inside, "a").await.unwrap();
+    let (given_up, inside) = begin(&library).await;
+    update(&inside, "kept", "changed").await.unwrap();
+    let free = store.health().await.free_bytes.unwrap();
+    drop((library, inside));
+    store.close().await.unwrap();
+
+    // Room for small writes, but not for more. What is committed was staged before.
+    let (store, library) = open(folder.path(), &clock, free + free / 2).await;
+    let is_full =
+        |error: &ResourceError| matches!(error, ResourceError::Objects(ObjectsError::Store(StoreError::Full(_))));
+    let refused = create(&library, "larger", &"x".repeat(100_000)).await.unwrap_err();
+    assert!(is_full(&refused), "{refused}");
+    library.repository.commit_transaction(large, OWNER).await.unwrap();
+    assert_eq!(reachable(&library).await, ["a", "b", "kept", "large"]);
+    drop(library);
+    store.close().await.unwrap();
+
+    // Room for removals alone.
+    let (store, library) = open(folder.path(), &clock, 3 * free).await;
+    let refused = create(&within(&library, adds), "more", "").await.unwrap_err();
+    assert!(is_full(&refused), "staging is refused as other small writes are: {refused}");
+    let refused = library.repository.commit_transaction(adds, OWNER).await.unwrap_err();
+    assert!(is_full(&refused), "{refused}");
+    let state = library.repository.renew_transaction(adds, OWNER).await.unwrap();
+    assert_eq!(state.phase, Phase::Open, "it can be committed once there is room");
+    delete(&within(&library, deletes), "b").await.unwrap();
+    library.repository.commit_transaction(deletes, OWNER).await.unwrap();
+    library.repository.roll_back_transaction(given_up, OWNER).await.unwrap();
+    delete(&library, "kept").await.unwrap();
+    assert_eq!(reachable(&library).await, ["large"]);
+    drop(library);
+    store.close().await.unwrap();
+
+    let (_store, library) = open(folder.path(), &clock, 0).await;
+    library.repository.commit_transaction(adds, OWNER).await.unwrap();
+    assert_eq!(reachable(&library).await, ["large", "new"]);
 }
