@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use budget::Party;
 use hathi::VolumeId;
+use heads::actor::BY_TOKEN;
 use serde::{Deserialize, Serialize};
 use store::{Stored, UnixMillis, ValueKind};
 
@@ -34,7 +35,7 @@ impl Requester {
     /// One name for the same client over many requests: the token's name, or else the address.
     pub fn identity(&self) -> String {
         match (&self.name, self.address) {
-            (Some(name), _) => format!("token {name}"),
+            (Some(name), _) => format!("{BY_TOKEN}{name}"),
             (None, Some(address)) => format!("address {address}"),
             (None, None) => "local".to_owned(),
         }

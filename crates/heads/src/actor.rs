@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+/// What the name of a client begins with, over many requests, if it is known by its token.
+pub const BY_TOKEN: &str = "token ";
+
 tokio::task_local! {
     static ACTOR: Arc<str>;
 }

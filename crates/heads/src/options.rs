@@ -34,6 +34,9 @@ pub struct LibraryOptions {
     pub call_timeout: Duration,
     /// How long the change feed keeps changes; zero: none are announced.
     pub feed_keep: Duration,
+    /// Whether changes that were decided earlier, with a token, name it in the feed. The server
+    /// names that of a request ([`crate::actor`]).
+    pub feed_actors: bool,
     /// How long a transaction lasts after it was begun or renewed.
     pub transaction_timeout: Duration,
     /// The most operations of a transaction, with those that later ones replaced.
@@ -98,6 +101,7 @@ impl Default for LibraryOptions {
             switch_within: Duration::from_secs(60),
             call_timeout: Duration::from_secs(10),
             feed_keep: 30 * 24 * HOUR,
+            feed_actors: false,
             transaction_timeout: Duration::from_secs(180),
             transaction_operations_max: 1_000,
             transaction_bytes_max: 32 << 20,

@@ -50,7 +50,7 @@ impl Repository {
         // Passes of this server leave it alone meanwhile.
         let _running = self.inner.running_jobs.begin(&keys::transaction(id));
         if !self.heads.keeps(Rule::DecideFirst) {
-            self.carry_out(id, &self.operations_that_count(id).await?.operations).await?;
+            self.carry_out(id, &state.owner, &self.operations_that_count(id).await?.operations).await?;
         }
         let state = self.decide(id, state).await?;
         match state.phase {
@@ -59,7 +59,7 @@ impl Repository {
             phase => return Err(ResourceError::TransactionOver { id, phase }),
         }
         let committing = |error: ObjectsError| ResourceError::Committing { id, why: error.to_string() };
-        self.carry_out(id, &state.operations).await.map_err(committing)?;
+        self.carry_out(id, &state.owner, &state.operations).await.map_err(committing)?;
         self.end_committed(id, &state).await.map_err(committing)
     }
 

@@ -241,7 +241,7 @@ impl Repository {
                 if running.is_none() || now.since(state.since) < age_min {
                     return Ok((Visited::Other, Then::Later(now)));
                 }
-                self.carry_out(id, &state.operations).await?;
+                self.carry_out(id, &state.owner, &state.operations).await?;
                 self.end_committed(id, &state).await?;
                 Ok((Visited::Ended, Then::Later(now.plus(REMEMBERED))))
             }

@@ -119,6 +119,7 @@ impl Config {
             audit_max_lag: self.audit.max_lag,
             audit_keep: self.audit.keep,
             feed_keep: self.feed.keep,
+            feed_actors: self.feed.actors,
             transaction_timeout: self.ldp.transaction_timeout,
             transaction_operations_max: self.ldp.transaction_operations_max,
             transaction_bytes_max: self.ldp.transaction_bytes_max,

@@ -370,6 +370,15 @@ async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
         assert_eq!(server.send(Method::PUT, &name, &headers).await.status(), StatusCode::CREATED);
         assert_eq!(server.send(Method::POST, &name, &headers).await.status(), StatusCode::CREATED);
         assert_eq!(server.send(Method::DELETE, &name, &headers).await.status(), StatusCode::NO_CONTENT);
+        // In a transaction.
+        let begun = server.send(Method::POST, "/rest/fcr:tx", &headers[..1]).await;
+        let transaction = begun.headers()["location"].to_str().unwrap().to_owned();
+        let inside = [headers[0], headers[1], ("atomic-id", &*transaction)];
+        let name = format!("/rest/together-named-{is_wanted}");
+        assert_eq!(server.send(Method::PUT, &name, &inside).await.status(), StatusCode::CREATED);
+        let committed =
+            server.send(Method::PUT, transaction.strip_prefix("http://localhost").unwrap(), &headers[..1]).await;
+        assert_eq!(committed.status(), StatusCode::NO_CONTENT);
     }
     server.put("nobody").await;
     let page = server.page("/feed?after=start&limit=100").await;
@@ -379,7 +388,7 @@ async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
         assert_eq!(actor(item), expected, "{item}");
     }
     let named = page["orderedItems"].as_array().unwrap().iter().filter_map(actor).count();
-    assert!(named >= 4, "created, created in it, deleted, and what was in it: {page}");
+    assert!(named >= 5, "created, created in it, deleted, and what was in it; by a transaction: {page}");
 }
 
 #[tokio::test]

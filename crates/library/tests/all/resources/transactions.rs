@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use heads::keys;
 use heads::transaction::{Claim, TransactionId};
+use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{Membership, Phase, ResourceError, ResourceResult, Update};
 use store::{Step, Table};
 
-use super::tree::{assert_sound, container, create, delete, path, said, update};
+use super::tree::{assert_sound, beyond_the_horizon, container, create, delete, events, path, said, update};
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, faulty};
+use crate::support::{Faulty, faulty, faulty_with};
 
 const OWNER: &str = "somebody";
 
@@ -330,4 +330,35 @@ async fn a_server_that_dies_at_any_step_leaves_all_of_a_transaction_or_nothing()
         }
     }
     assert!(none > 3 && all > 3, "{none} with nothing, {all} with all of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_transaction_name_its_token_whichever_server_carries_it_out() {
+    for (owner, dies) in [("token ann", false), ("token ann", true), ("address 192.0.2.1", true)] {
+        let options = LibraryOptions { feed_actors: true, ..LibraryOptions::default() };
+        let faulty = faulty_with(options).await;
+        for at in ["a/s", "a/d"] {
+            create(&faulty.library, at, "old").await.unwrap();
+        }
+        let (id, _) = faulty.library.repository.begin_transaction(owner).await.unwrap();
+        let inside = Library { repository: faulty.library.repository.in_transaction(id), ..faulty.library.clone() };
+        create(&inside, "x", "new").await.unwrap();
+        update(&inside, "a/s", "new").await.unwrap();
+        delete(&inside, "a/d").await.unwrap();
+        if dies {
+            faulty.store.arm(Fault::Crash, switches("x"));
+        }
+        let committed = faulty.library.repository.commit_transaction(id, owner).await;
+        assert_eq!(committed.is_err(), dies, "{committed:?}");
+        let other = faulty.reopened().await;
+        faulty.clock.advance(Duration::from_secs(200));
+        other.repository.end_transactions(Duration::ZERO).await.unwrap();
+        assert_eq!(said(&other, "x").await.as_deref(), Some("new"));
+        beyond_the_horizon(&other, &faulty.clock);
+        let named: Vec<_> = events(&other, 100).await.into_iter().map(|event| event.actor).collect();
+        let expected = owner.strip_prefix("token ").map(str::to_owned);
+        assert_eq!(named.len(), 7, "the root, a, s, d; x, s, d");
+        assert_eq!(named[4..], [expected.clone(), expected.clone(), expected], "dies: {dies}");
+        assert_eq!(named[..4], [None, None, None, None]);
+    }
 }
