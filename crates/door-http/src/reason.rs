@@ -109,6 +109,7 @@ reasons! {
     PRECONDITION_FAILED = PRECONDITION_FAILED "precondition-failed";
     TOO_MANY_REQUESTS = TOO_MANY_REQUESTS "too-many-requests" in SOON_S;
     TOO_MANY_SELECTIONS = TOO_MANY_REQUESTS "too-many-selections" in LATER_S;
+    TOO_MANY_TRANSACTIONS = TOO_MANY_REQUESTS "too-many-transactions" in LATER_S;
 
     // The state of the server and of its store.
     DAMAGED = INTERNAL_SERVER_ERROR "damaged";

@@ -234,6 +234,7 @@ impl LdpError {
                 | ResourceError::TransactionOver { .. }
                 | ResourceError::Committing { .. },
             ) => Reason::TRANSACTION,
+            Self::Resource(ResourceError::TooManyTransactions { .. }) => Reason::TOO_MANY_TRANSACTIONS,
             Self::Resource(ResourceError::NotInTransaction(_)) => Reason::NOT_IN_TRANSACTION,
             Self::Resource(ResourceError::Exists(_)) => Reason::EXISTS,
             Self::Resource(ResourceError::NotAContainer(_)) => Reason::NOT_A_CONTAINER,

@@ -129,7 +129,7 @@ impl Stored for Transaction {
     const KIND: ValueKind = ValueKind::Transaction;
 }
 
-/// A time in messages, in UTC.
+/// A time in messages, in UTC and whole seconds.
 pub fn utc(time: UnixMillis) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(time.0)).to_string()
 }

@@ -2,7 +2,8 @@
 
 use heads::error::ObjectsError;
 use heads::path::{InvalidPath, ResourcePath};
-use heads::transaction::{Phase, TransactionId};
+use heads::transaction::{Phase, TransactionId, utc};
+use store::UnixMillis;
 use thiserror::Error;
 
 /// The result of a call about resources.
@@ -43,6 +44,18 @@ pub enum ResourceError {
         /// How it ended.
         phase: Phase,
     },
+    /// Too many transactions are open.
+    #[error("{}", too_many(*open, *of_owner, owner, *first_ends))]
+    TooManyTransactions {
+        /// How many are open, as far as this server knows.
+        open: u64,
+        /// How many of them are of this owner.
+        of_owner: u64,
+        /// Who wanted to begin another one.
+        owner: String,
+        /// When the first of them ends by itself, unless it is renewed; `None` if it is not known.
+        first_ends: Option<UnixMillis>,
+    },
     /// A transaction is committed, and not all of it could be carried out yet. A server goes on.
     #[error("the transaction {id} is committed, and the rest of it follows: {why}")]
     Committing {
@@ -60,6 +73,15 @@ pub enum ResourceError {
     /// An error that any object can have.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
+}
+
+fn too_many(open: u64, of_owner: u64, owner: &str, first_ends: Option<UnixMillis>) -> String {
+    let advice = match of_owner {
+        0 => "try again when others have ended theirs",
+        _ => "commit some, or roll them back",
+    };
+    let ends = first_ends.map(|ends| format!("; the first ends at {} unless it is renewed", utc(ends)));
+    format!("{open} transactions are open, {of_owner} of them of {owner}: {advice}{}", ends.unwrap_or_default())
 }
 
 fn how_it_ended(phase: Phase) -> &'static str {

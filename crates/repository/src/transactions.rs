@@ -17,7 +17,7 @@ use store::{Class, Removal, Step, Table, UnixMillis, ValueKind, envelope};
 use crate::claim::release;
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
-use crate::open_count::OpenCount;
+use crate::open_count::{OpenCount, OpenOnes, TooMany};
 
 /// How long it is known how a transaction ended.
 pub const REMEMBERED: Duration = Duration::from_secs(3_600);
@@ -84,16 +84,17 @@ impl Repository {
     /// Begins a transaction. `owner` names the client in messages to others, and is the only one
     /// that may go on with it.
     ///
-    /// Fails with [`ObjectsError::OverLimit`] if too many are open.
+    /// Fails with [`ResourceError::TooManyTransactions`] if too many are open.
     pub async fn begin_transaction(&self, owner: &str) -> ResourceResult<(TransactionId, Transaction)> {
         let options = self.heads.options();
         let (all_max, one_max) = (options.transactions_max, options.transactions_of_one_max);
         let place = self.inner.transactions.open.begin(owner, all_max, one_max);
-        let place = place.map_err(|(of_all, of_one)| {
-            ObjectsError::OverLimit(format!("{of_all} transactions are open, {of_one} of them of {owner}"))
+        let place = place.map_err(|TooMany { open, of_owner, first_ends }| {
+            let first_ends = first_ends.filter(|ends| *ends > self.heads.now());
+            ResourceError::TooManyTransactions { open, of_owner, owner: owner.to_owned(), first_ends }
         })?;
         let begun = self.heads.begin_transaction(owner, options.transaction_timeout).await?;
-        place.begun();
+        place.begun(begun.1.until);
         Ok(begun)
     }
 
@@ -197,7 +198,7 @@ impl Repository {
         if !self.heads.is_home() || !self.heads.has_transactions() {
             return Ok(ended);
         }
-        let mut open = HashMap::new();
+        let mut open: HashMap<String, OpenOnes> = HashMap::new();
         self.inner.transactions.open.pass_begins();
         let mut tally = self.heads.tally(Chore::Transactions);
         let mut pass = self.heads.pass(Queue::Transactions).await?;
@@ -209,8 +210,8 @@ impl Repository {
             let visited: Vec<_> = stream::iter(visits).buffered(AT_ONCE).collect().await;
             for (entry, outcome) in entries.iter().zip(visited) {
                 let outcome = outcome.map(|(visited, then)| {
-                    if let Visited::Open(owner) = &visited {
-                        *open.entry(owner.clone()).or_default() += 1;
+                    if let Visited::Open(owner, until) = &visited {
+                        open.entry(owner.clone()).or_default().add(*until);
                     }
                     (matches!(visited, Visited::Ended), then)
                 });
@@ -234,7 +235,7 @@ impl Repository {
             return Ok((Visited::Other, self.finished_or_later(now, UnixMillis(begun).plus(REMEMBERED))));
         };
         match state.phase {
-            Phase::Open | Phase::Closing => Ok((Visited::Open(state.owner.clone()), Then::Later(now))),
+            Phase::Open | Phase::Closing => Ok((Visited::Open(state.owner.clone(), state.until), Then::Later(now))),
             Phase::Committing => {
                 let partition = keys::transaction(id);
                 let running = self.inner.running_jobs.begin(&partition);
@@ -269,8 +270,8 @@ impl Repository {
 
 /// What a pass found about a transaction.
 enum Visited {
-    /// It is open, and of this owner.
-    Open(String),
+    /// It is open, of this owner, and ends at this time.
+    Open(String, UnixMillis),
     /// It was ended or carried out by this pass.
     Ended,
     /// Something else.

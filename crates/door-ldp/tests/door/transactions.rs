@@ -361,7 +361,11 @@ async fn transactions_are_limited() {
     let fixture = fixture_keeping(options).await;
     let (tx, other) = (begin(&fixture).await, begin(&fixture).await);
     let third = fixture.ask(Method::POST, "/rest/fcr:tx").answer().await;
-    assert_eq!(third.status, StatusCode::PAYLOAD_TOO_LARGE, "{}", third.text());
+    assert_eq!(third.status, StatusCode::TOO_MANY_REQUESTS, "{}", third.text());
+    assert_eq!(third.header("retry-after"), Some("60"));
+    let advice = "2 transactions are open, 2 of them of local: commit some, or roll them back; the first ends at \
+                  2025-06-15T15:09:40Z unless it is renewed";
+    assert_eq!(third.detail(), advice);
     let repository = &fixture.library.repository;
     repository.begin_transaction("token ann").await.unwrap();
     repository.begin_transaction("token bob").await.unwrap_err();
@@ -390,7 +394,7 @@ async fn requests_at_once_and_requests_for_an_expired_one_do_not_exceed_the_limi
     let begun = futures::future::join_all((0..20).map(|_| fixture.ask(Method::POST, "/rest/fcr:tx").answer())).await;
     let (made, refused): (Vec<_>, Vec<_>) = begun.into_iter().partition(|reply| reply.status == StatusCode::CREATED);
     assert_eq!(made.len(), 3);
-    assert!(refused.iter().all(|reply| reply.status == StatusCode::PAYLOAD_TOO_LARGE));
+    assert!(refused.iter().all(|reply| reply.status == StatusCode::TOO_MANY_REQUESTS));
     let first = made[0].header("location").unwrap().to_owned();
     fixture.clock.advance(Duration::from_secs(100));
     for renewed in &made[1..] {
@@ -403,7 +407,7 @@ async fn requests_at_once_and_requests_for_an_expired_one_do_not_exceed_the_limi
     fixture.library.repository.end_transactions(Duration::ZERO).await.unwrap();
     begin(&fixture).await;
     let over = fixture.ask(Method::POST, "/rest/fcr:tx").answer().await;
-    assert_eq!(over.status, StatusCode::PAYLOAD_TOO_LARGE, "one has expired, and only one");
+    assert_eq!(over.status, StatusCode::TOO_MANY_REQUESTS, "one has expired, and only one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
