@@ -101,6 +101,9 @@ pub enum LdpError {
     /// A body that is not a graph.
     #[error("{0}")]
     Graph(#[from] ParseError),
+    /// Statements among many resources that are none.
+    #[error(transparent)]
+    Quads(#[from] rdf::quads::Refused),
     /// A refused link to content stored elsewhere.
     #[error("{0}")]
     External(String),
@@ -248,9 +251,10 @@ impl LdpError {
             Self::TooLarge { .. } => Reason::TOO_LARGE,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,
             Self::Graph(error) if error.is_too_large() => Reason::TOO_LARGE,
+            Self::Quads(refused) if refused.error.is_too_large() => Reason::TOO_LARGE,
             Self::External(_) => Reason::EXTERNAL_CONTENT,
             Self::Elsewhere { .. } => Reason::ELSEWHERE,
-            Self::Line(_) | Self::Graph(_) => Reason::MALFORMED_GRAPH,
+            Self::Line(_) | Self::Graph(_) | Self::Quads(_) => Reason::MALFORMED_GRAPH,
             Self::Update(error) if error.is_too_large() => Reason::TOO_LARGE,
             Self::Update(UpdateError::NotSupported { .. } | UpdateError::Pattern { .. }) => {
                 Reason::UPDATE_NOT_SUPPORTED

@@ -50,6 +50,9 @@ pub enum Many {
     Lines,
 }
 
+/// One that cannot be made, by its name if that is known.
+struct Unmade(Option<String>, LdpError);
+
 /// One of them.
 enum Sent {
     Graph(quads::Resource),
@@ -57,6 +60,14 @@ enum Sent {
 }
 
 impl Sent {
+    /// Its name, if it is known before it is parsed.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Graph(resource) => Some(resource.name.as_str().to_owned()),
+            Self::Line(_) => None,
+        }
+    }
+
     /// Approximate bytes that it takes until it is created. A parsed line has a share of its own.
     fn bytes(&self) -> u64 {
         match self {
@@ -97,24 +108,29 @@ impl LdpRequest {
         let share = self.library().memory.try_reserve(&self.party, HELD_BYTES)?;
         let sent = match many {
             Many::Quads => resources(body, limits, share).map(|resource| resource.map(Sent::Graph)).boxed(),
-            Many::Lines => lines::of(body, limits.body_bytes, share).map(|line| Ok(Sent::Line(line?))).boxed(),
+            Many::Lines => lines::of(body, limits.body_bytes, share)
+                .map(|line| Ok(Sent::Line(line.map_err(|error| Unmade(None, error.into()))?)))
+                .boxed(),
         };
         let payer = self.clone();
         let paid = sent.then(move |sent| {
             let payer = payer.clone();
             async move {
                 let sent = sent?;
-                let share = payer.library().memory.reserve(&payer.party, sent.bytes()).await?;
-                Ok((sent, share))
+                let share = payer.library().memory.reserve(&payer.party, sent.bytes()).await;
+                match share {
+                    Ok(share) => Ok((sent, share)),
+                    Err(error) => Err(Unmade(sent.name(), error.into())),
+                }
             }
         });
-        let lines = paid.map(move |sent: Result<_, LdpError>| {
+        let lines = paid.map(move |sent: Result<_, Unmade>| {
             let (asked, container) = (asked.clone(), container.clone());
             async move {
                 match sent {
                     Ok((Sent::Graph(resource), _share)) => asked.create_graph(&container, model, resource).await,
                     Ok((Sent::Line(line), share)) => asked.create_line(&container, model, &line, share).await,
-                    Err(error) => line(None, &error),
+                    Err(Unmade(name, error)) => line(name.as_deref(), &error),
                 }
             }
         });
@@ -209,20 +225,27 @@ impl LdpRequest {
     }
 }
 
-/// The resources in a body, as they arrive. They end at an error, or if the memory budget does not
-/// allow more.
+/// The resources in a body, as they arrive, and what is refused among them. They end at a malformed
+/// line, or if the memory budget does not allow more.
 fn resources(
     body: Body,
     limits: Limits,
     share: Share,
-) -> impl Stream<Item = Result<quads::Resource, LdpError>> + Send + 'static {
+) -> impl Stream<Item = Result<quads::Resource, Unmade>> + Send + 'static {
     let state = Some((body.into_data_stream(), quads::Resources::new(limits), share));
     stream::unfold(state, |state| async move {
         let (mut body, mut read, mut share) = state?;
         match next(&mut body, &mut read, &mut share).await {
-            Ok(Some(resource)) => Some((Ok(resource), Some((body, read, share)))),
+            Ok(Some(Ok(resource))) => Some((Ok(resource), Some((body, read, share)))),
+            Ok(Some(Err(refused))) => {
+                let name = refused.name.as_ref().map(|name| name.as_str().to_owned());
+                Some((Err(Unmade(name, refused.into())), Some((body, read, share))))
+            }
             Ok(None) => None,
-            Err(error) => Some((Err(error), None)),
+            Err(error) => {
+                let name = read.unfinished().map(|name| name.as_str().to_owned());
+                Some((Err(Unmade(name, error)), None))
+            }
         }
     })
 }
@@ -231,18 +254,22 @@ async fn next(
     body: &mut BodyDataStream,
     read: &mut quads::Resources,
     share: &mut Share,
-) -> Result<Option<quads::Resource>, LdpError> {
+) -> Result<Option<Result<quads::Resource, quads::Refused>>, LdpError> {
     let (mut ended, mut fed_bytes) = (false, 0);
-    share.resize(HELD_BYTES)?;
+    share.resize(HELD_BYTES + read.remembered_bytes())?;
     loop {
         if let Some(resource) = read.next_resource() {
-            return Ok(Some(resource?));
+            return Ok(Some(resource));
+        }
+        if read.has_failed() {
+            return Ok(None);
         }
         match body.next().await {
             Some(Ok(piece)) => {
                 fed_bytes += piece.len() as u64;
-                if fed_bytes * QUADS_TIMES > share.bytes() {
-                    share.resize((fed_bytes * QUADS_TIMES).max(2 * share.bytes()))?;
+                let needed = fed_bytes * QUADS_TIMES + read.remembered_bytes();
+                if needed > share.bytes() {
+                    share.resize(needed.max(2 * share.bytes()))?;
                 }
                 read.feed(&piece);
             }

@@ -206,9 +206,9 @@ impl Heads {
     }
 
     /// Decides that these operations of a transaction happen, and no others. `adds`: some of them
-    /// create or change something. Then it is refused when disk space runs low, as other small writes
-    /// are; what was decided is carried out as long as anything can be deleted. Otherwise like
-    /// [`Heads::change_transaction`].
+    /// create or change something. Then it is refused when disk space runs low, as other small
+    /// writes are; what was decided is carried out as long as anything can be deleted. Otherwise
+    /// like [`Heads::change_transaction`].
     pub async fn decide_transaction(
         &self,
         id: TransactionId,

@@ -83,8 +83,8 @@ impl Repository {
         Ok(state)
     }
 
-    /// Decides a closed transaction. If that fails, it is opened again; if that fails too, by the next
-    /// request that waits for it.
+    /// Decides a closed transaction. If that fails, it is opened again; if that fails too, by the
+    /// next request that waits for it.
     async fn decide_closed(&self, id: TransactionId, state: &Transaction) -> ResourceResult<Option<Transaction>> {
         let decided = match self.operations_that_count(id).await {
             Ok(Decision { operations, adds }) => {

@@ -12,10 +12,10 @@
 //! `empty.rs` for what a deletion leaves and `jobs.rs` for those that run) and `upload.rs` change
 //! them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs` check whether they are
 //! sound; `collect.rs` and `history.rs` collect what nothing names. `transactions.rs` begins and ends
-//! transactions (`open_count.rs` counts them, `decide.rs` commits them), `stage.rs` (with `claim.rs`)
-//! adds to them, `staged.rs` shows what they have added, and `carry_out.rs` makes it happen. A writer
-//! passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer changed
-//! it meanwhile. So a condition that was checked beforehand still holds.
+//! transactions (`open_count.rs` counts them, `decide.rs` commits them), `stage.rs` and `claim.rs`
+//! add to them, `staged.rs` shows what they have added, and `carry_out.rs` makes it happen. A
+//! writer passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer
+//! changed it meanwhile. So a condition that was checked beforehand still holds.
 
 pub mod backlinks;
 mod carry_out;

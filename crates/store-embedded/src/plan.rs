@@ -101,8 +101,8 @@ impl Plan {
     }
 
     /// The same plan with the disk space priority of its call. Reading has to go on, so a full disk
-    /// refuses the audit last. Removals come next, because they free space, with what is owed. A plan whose caller has
-    /// read its rows needs no touch.
+    /// refuses the audit last. Removals come next, because they free space, with what is owed. A
+    /// plan whose caller has read its rows needs no touch.
     pub(crate) fn of_call(self, call: Call) -> Self {
         let reads_itself = |change: &Change| matches!(change, Change::Put { table, .. } if is_looked_up(*table));
         let is_touched = call.has_read && self.changes.iter().all(reads_itself);

@@ -65,9 +65,9 @@ pub struct Call {
     /// Whether it writes a step of a removal (a mark, or a head that says so). When disk space runs
     /// low, such writes are refused later than other small writes, so that removals can free space.
     pub is_removal: bool,
-    /// Whether it writes a part of something that was decided, and that cannot be given up any more.
-    /// When disk space runs low, such writes are refused as late as removals, however large they
-    /// are: what was decided must not stay half done.
+    /// Whether it writes a part of something that was decided, and that cannot be given up any
+    /// more. When disk space runs low, such writes are refused as late as removals, however large
+    /// they are: what was decided must not stay half done.
     pub is_owed: bool,
     /// What a write must survive, if its tables do not need more.
     pub durability: Durability,

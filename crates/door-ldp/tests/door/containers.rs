@@ -150,6 +150,48 @@ async fn n_quads_make_a_resource_for_each_graph_with_a_line_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn n_quads_that_make_no_resource_have_a_line_with_the_reason() {
+    let fixture = fixture().await;
+    fixture.make("/rest/q", "BasicContainer", "").await;
+    let quad = |title: &str, graph: &str| {
+        format!("<http://test/rest/q/s> <http://purl.org/dc/terms/title> \"{title}\" {graph} .\n")
+    };
+    let named = |name: &str| format!("<http://test/rest/q/{name}>");
+    let body = [
+        quad("1", &named("a")),
+        quad("2", &named("b")),
+        quad("3", &named("a")),
+        quad("4", "_:blank"),
+        quad("5", &named("c")),
+        quad("6", &named("d")),
+        "nonsense\n".to_owned(),
+        quad("7", &named("e")),
+    ];
+    let ask = fixture.ask(Method::POST, "/rest/q").header("content-type", "application/n-quads").of_class("RDFSource");
+    let answer = ask.body(body.concat()).answer().await;
+    let lines: Vec<serde_json::Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = [
+        (Some("a"), 201, ""),
+        (Some("b"), 201, ""),
+        (Some("a"), 400, "must be contiguous"),
+        (None, 400, "does not name the resource"),
+        (Some("c"), 201, ""),
+        (Some("d"), 400, "nothing after it was read"),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{}", answer.text());
+    for (line, (name, status, why)) in lines.iter().zip(expected) {
+        let resource = name.map(|name| format!("http://test/rest/q/{name}"));
+        assert_eq!((line["resource"].as_str(), line["status"].as_u64()), (resource.as_deref(), Some(status)), "{line}");
+        assert!(line["detail"].as_str().unwrap_or_default().contains(why), "{line}");
+    }
+    assert!(fixture.get("/rest/q/a").await.says("<q/s> dc:title \"1\" ."));
+    assert!(!fixture.get("/rest/q/a").await.says("<q/s> dc:title \"3\" ."));
+    for name in ["d", "e"] {
+        assert_eq!(fixture.get(&format!("/rest/q/{name}")).await.status, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_resources_are_made_while_nobody_reads_the_response() {
     let fixture = fixture().await;
     fixture.make("/rest/q", "BasicContainer", "").await;

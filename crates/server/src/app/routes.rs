@@ -175,8 +175,8 @@ pub(super) fn policy(via: Via, config: &Config, tokens: Arc<Tokens>, origins: Ar
     Policy { via, config: config.auth.clone(), tokens, origins, names_actors, limited }
 }
 
-/// Routes that change something outside the repository, which no transaction is about. A client that
-/// names one expects that nothing happens before the commit.
+/// Routes that change something outside the repository, which no transaction is about. A client
+/// that names one expects that nothing happens before the commit.
 fn outside_transactions(routes: Router) -> Router {
     routes.route_layer(from_fn(|request: Request, next: Next| async move {
         if !request.headers().contains_key(door_ldp::ATOMIC_ID) {
