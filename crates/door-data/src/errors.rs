@@ -57,6 +57,17 @@ pub enum DoorError {
         /// The valid values.
         expected: &'static str,
     },
+    /// A parameter that is given more than once.
+    #[error("Malformed parameter {0}. It is given more than once")]
+    RepeatedParameter(&'static str),
+    /// An unknown parameter whose name is that of another one, but for its spelling.
+    #[error("Malformed parameter {name}. It is written {meant}")]
+    Misspelt {
+        /// Its name.
+        name: String,
+        /// The name of the other one.
+        meant: &'static str,
+    },
     /// A parameter that the route does not have.
     #[error("there is no parameter {name} here; there are {known}")]
     UnknownParameter {
@@ -163,9 +174,11 @@ impl DoorError {
             Self::List(_) => Reason::MALFORMED_LIST,
             Self::TooGreedy { .. } => Reason::TOO_GREEDY,
             Self::Conflicting { .. } => Reason::CONFLICTING_PARAMETERS,
-            Self::MalformedParameter { .. } | Self::UnknownParameter { .. } | Self::Conditions(_) => {
-                Reason::MALFORMED_PARAMETER
-            }
+            Self::MalformedParameter { .. }
+            | Self::RepeatedParameter(_)
+            | Self::Misspelt { .. }
+            | Self::UnknownParameter { .. }
+            | Self::Conditions(_) => Reason::MALFORMED_PARAMETER,
             Self::NotUtf8(_) => Reason::NOT_UTF_8,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,
             Self::TooLarge { .. } => Reason::TOO_LARGE,

@@ -56,6 +56,7 @@ impl<'door> ListRequest<'door> {
         let (memory, party) = (&door.library.memory, requester.party());
         let Within(area) = Within::of(request.extensions());
         let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
+        params.check_spelling()?;
         params.check_as_of(door.library.clock().now())?;
         policies::check_length(&door.settings, &params)?;
         let turn = door.library.volumes.planning(params.named_at_most(), party).await?;

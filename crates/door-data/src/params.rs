@@ -1,14 +1,17 @@
 //! Parameters of a request: in the query, in a form, or as a plain-text list of ids.
 //!
 //! A parameter may be in the query or in the form. Ids of both, and of repeated parameters, are
-//! combined. Of other repeated parameters the last one counts. Unknown parameters are ignored, as
-//! in the original service.
+//! combined. Any other parameter is given once and has a value. The routes of the HTRC Data API
+//! ignore unknown parameters, as the original service does: its clients send `version`, which it
+//! does not read. They refuse a name that differs from a known one only in its spelling. All other
+//! routes refuse unknown parameters.
 
 use std::borrow::Cow;
 
 use axum::extract::Request;
 use budget::{Memory, Party, Share};
 use door_http::body::{self, Held};
+use door_http::parameters;
 use hathi::{PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
 use http::{HeaderMap, Method, header};
 use pack::{Layout, Level};
@@ -25,6 +28,23 @@ const LAYOUTS: &str = "pages, volumes or wordseq";
 const FORM: &str = "application/x-www-form-urlencoded";
 const PLAIN: &str = "text/plain";
 const SUPPORTED: &str = "application/x-www-form-urlencoded, text/plain";
+
+/// The parameters of the routes that take a list of ids.
+const OF_LISTS: [&str; 13] = [
+    VOLUME_IDS,
+    PAGE_IDS,
+    "layout",
+    "concat",
+    "mets",
+    "level",
+    AS_OF,
+    "ids",
+    "life_s",
+    "sortBy",
+    "sortOrder",
+    "tokens",
+    "format",
+];
 
 /// Memory per byte of a body while its parameters are read: for the body, and for the parameters.
 const BODY_AND_PARAMS: u64 = 2;
@@ -97,9 +117,28 @@ impl Params {
         Ok(())
     }
 
-    /// The names of all parameters.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.pairs.iter().map(|(name, _)| name.as_str())
+    /// The same without those that are empty: a form sends all its fields.
+    pub fn filled(mut self) -> Self {
+        self.pairs.retain(|(_, value)| !value.trim().is_empty());
+        self
+    }
+
+    /// Refuses parameters that a route does not have.
+    pub fn only(self, known: &[&str]) -> Result<Self, DoorError> {
+        match self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => Err(DoorError::UnknownParameter { name: name.clone(), known: known.join(", ") }),
+            None => Ok(self),
+        }
+    }
+
+    /// Refuses names that are those of parameters, but for their spelling: without it, `asOf` gives
+    /// the volumes of today.
+    pub fn check_spelling(&self) -> Result<(), DoorError> {
+        let meant = |(name, _): &(String, String)| {
+            let meant = parameters::misspelt(name, &OF_LISTS)?;
+            Some(DoorError::Misspelt { name: name.clone(), meant })
+        };
+        self.pairs.iter().find_map(meant).map_or(Ok(()), Err)
     }
 
     /// All parameters with their values.
@@ -107,14 +146,14 @@ impl Params {
         self.pairs.iter().cloned()
     }
 
-    /// The value of a parameter, which may be empty.
-    pub fn given(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.trim())
-    }
-
-    /// The value of a parameter; `None` if it is empty.
-    pub fn value(&self, name: &str) -> Option<&str> {
-        self.given(name).filter(|value| !value.is_empty())
+    /// The value of a parameter, which may be empty. It may be given once.
+    pub fn value(&self, name: &'static str) -> Result<Option<&str>, DoorError> {
+        let mut values = self.pairs.iter().filter(|(other, _)| other == name).map(|(_, value)| value.trim());
+        let value = values.next();
+        match values.next() {
+            Some(_) => Err(DoorError::RepeatedParameter(name)),
+            None => Ok(value),
+        }
     }
 
     /// A list: all values of a parameter, joined. An empty value is a list too, though a malformed
@@ -146,7 +185,7 @@ impl Params {
     ) -> Result<Option<T>, DoorError> {
         let malformed = |value: &str| DoorError::MalformedParameter { name, value: value.to_owned(), expected };
         let parse = |value: &str| read(&value.to_ascii_lowercase()).ok_or_else(|| malformed(value));
-        self.value(name).map(parse).transpose()
+        self.value(name)?.map(parse).transpose()
     }
 
     /// An upper bound for the number of volumes, and pages by number: counted by separators,
@@ -220,13 +259,13 @@ impl Params {
 
     /// The time that the request is about; `None` means now.
     pub fn as_of(&self) -> Result<Option<AsOf>, DoorError> {
-        self.value(AS_OF).map(AsOf::parse).transpose()
+        self.value(AS_OF)?.map(AsOf::parse).transpose()
     }
 
     /// Refuses a time that is not over.
     pub fn check_as_of(&self, now: UnixMillis) -> Result<(), DoorError> {
         match self.as_of()? {
-            Some(as_of) if !as_of.is_over(now) => Err(as_of::malformed(self.value(AS_OF).unwrap_or_default())),
+            Some(as_of) if !as_of.is_over(now) => Err(as_of::malformed(self.value(AS_OF)?.unwrap_or_default())),
             _ => Ok(()),
         }
     }

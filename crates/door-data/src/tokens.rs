@@ -37,7 +37,7 @@ pub async fn count(
     let asked = ListRequest::read_with(&door, request, &requester, volumes).await?;
     asked.check_pages(&door).await?;
     let volumes: Vec<VolumeId> = asked.bulk.wanted.iter().map(|wanted| wanted.volume.clone()).collect();
-    let (level, order, as_of) = (level(&asked.params), order(&asked.params)?, asked.bulk.as_of);
+    let (level, order, as_of) = (level(&asked.params)?, order(&asked.params)?, asked.bulk.as_of);
     let format = token_rows::asked(&asked.params)?.unwrap_or(accepted);
     let tokenization = tokenization(&asked.params)?;
     let rows = format.map(|format| format.rows(level));
@@ -65,11 +65,13 @@ fn tokenization(params: &Params) -> Result<Tokenization, DoorError> {
 }
 
 /// `page`, or anything else for volume, as in the original service.
-fn level(params: &Params) -> TokenLevel {
-    match params.value("level") {
-        Some(level) if level.eq_ignore_ascii_case("page") => TokenLevel::Page,
-        _ => TokenLevel::Volume,
-    }
+fn level(params: &Params) -> Result<TokenLevel, DoorError> {
+    let level = params.keyword("level", "page or volume", |level| match level {
+        "" => None,
+        "page" => Some(TokenLevel::Page),
+        _ => Some(TokenLevel::Volume),
+    })?;
+    Ok(level.unwrap_or(TokenLevel::Volume))
 }
 
 /// The order of `sortBy`, descending if `sortOrder` begins with `desc`. Without `sortBy`: by code
@@ -80,8 +82,8 @@ fn order(params: &Params) -> Result<TokenOrder, DoorError> {
         "count" => Some(SortBy::Count),
         _ => None,
     })?;
-    let falls = |order: &str| order.to_ascii_lowercase().starts_with("desc");
-    let descending = params.value("sortOrder").is_some_and(falls);
+    let falls = |order: &str| (!order.is_empty()).then(|| order.starts_with("desc"));
+    let descending = params.keyword("sortOrder", "asc or desc", falls)?.unwrap_or(false);
     Ok(by.map_or_else(TokenOrder::default, |by| TokenOrder { by, descending }))
 }
 
@@ -92,7 +94,7 @@ mod tests {
 
     fn read(query: &str) -> (TokenLevel, TokenOrder) {
         let params = Params::of_query(Some(query));
-        (level(&params), order(&params).unwrap())
+        (level(&params).unwrap(), order(&params).unwrap())
     }
 
     #[test]
@@ -101,6 +103,7 @@ mod tests {
         assert_eq!(read("level=volume").0, TokenLevel::Volume);
         assert_eq!(read("level=word").0, TokenLevel::Volume);
         assert_eq!(read("").0, TokenLevel::Volume);
+        assert!(super::level(&Params::of_query(Some("level="))).is_err());
     }
 
     #[test]
@@ -110,6 +113,8 @@ mod tests {
         assert_eq!(read("sortBy=count&sortOrder=down").1, order(SortBy::Count, false));
         assert_eq!(read("sortBy=token").1, order(SortBy::Token, false));
         assert_eq!(read("sortOrder=desc").1, order(SortBy::Token, false));
-        assert!(super::order(&Params::of_query(Some("sortBy=size"))).is_err());
+        for query in ["sortBy=size", "sortBy=", "sortOrder=", "sortOrder=asc&sortOrder=desc"] {
+            assert!(super::order(&Params::of_query(Some(query))).is_err(), "{query}");
+        }
     }
 }

@@ -46,7 +46,7 @@ pub async fn put(
     OriginalUri(uri): OriginalUri,
     request: Request,
 ) -> Result<Response, AsProblem> {
-    let params = Params::of_query(request.uri().query());
+    let params = Params::of_query(request.uri().query()).only(&["check", "force", "replaced"])?;
     let check = params.truth("check")?.unwrap_or(false);
     let unchanged = if params.truth("force")?.unwrap_or(false) { Unchanged::Force } else { Unchanged::Skip };
     let pages = if params.truth("replaced")?.unwrap_or(false) { PagesOf::Zip } else { PagesOf::Mets };

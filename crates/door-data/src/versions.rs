@@ -83,7 +83,7 @@ pub async fn list(
         let what = "list of versions: this server keeps no earlier versions of volumes (history.volumes)";
         return Err(DoorError::NotInVolume { volume: id.to_string(), what: what.to_owned() }.into());
     }
-    let params = Params::of_query(query.as_deref());
+    let params = Params::of_query(query.as_deref()).only(&["limit", "from"])?;
     let (limit, from) = (limit(&params)?, revision(&params, "from")?.unwrap_or(RevisionId::ZERO));
     let versions = volumes.versions(&id).await?;
     let mut found = versions.list(from, limit + 1).await?;
@@ -144,10 +144,11 @@ pub async fn restore(
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
     let volumes = &door.library.volumes;
-    let params = Params::of_query(query.as_deref());
-    let restore = params.given("restore").ok_or(DoorError::MissingParameter("restore"))?;
+    let params = Params::of_query(query.as_deref()).only(&["restore"])?;
+    let restore = params.value("restore")?.ok_or(DoorError::MissingParameter("restore"))?;
     let versions = volumes.versions(&id).await?;
-    let version = match revision(&params, "restore")? {
+    let named = if restore.is_empty() { None } else { revision(&params, "restore")? };
+    let version = match named {
         None => {
             let second = in_time::wanted(&headers)?;
             versions.nearest(second.map_or(RevisionId::LAST, Second::end)).await?

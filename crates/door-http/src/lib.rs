@@ -2,7 +2,7 @@
 //! (`conditional.rs`), bodies held in memory (`body.rs`), what
 //! server and doors pass to each other about a client (`client.rs`), requests and responses of many lines
 //! (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of whole seconds
-//! (`second.rs`), the look of pages for people (`page.rs`), and errors as problems (`problem.rs`)
+//! (`second.rs`), names of parameters (`parameters.rs`), the look of pages for people (`page.rs`), and errors as problems (`problem.rs`)
 //! with the table of their reasons (`reason.rs`). The crate knows the domain's errors. It does not
 //! know what any door does.
 
@@ -14,6 +14,7 @@ pub mod digests;
 pub mod lines;
 pub mod one_value;
 pub mod page;
+pub mod parameters;
 pub mod problem;
 pub mod ranges;
 pub mod reason;

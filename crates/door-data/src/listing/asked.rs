@@ -52,15 +52,14 @@ pub struct Asked {
 impl Asked {
     /// Reads the address.
     pub fn read(uri: &Uri, headers: &HeaderMap) -> Result<Self, DoorError> {
-        let params = &Params::of_query(uri.query());
-        if let Some(name) = params.names().find(|name| !PARAMETERS.contains(name)) {
-            return Err(DoorError::UnknownParameter { name: name.to_owned(), known: PARAMETERS.join(", ") });
-        }
+        let params = &Params::of_query(uri.query()).only(&PARAMETERS)?.filled();
         let format = format(params, headers)?;
-        let sort = params.value("sort").map(order).transpose()?;
-        let after = params.value("after").map(token).transpose()?;
+        let sort = params.value("sort")?.map(order).transpose()?;
+        let after = params.value("after")?.map(token).transpose()?;
         if sort.is_some() && after.is_some() {
-            return Err(malformed("after", params, "nothing, because a sorted list has one part"));
+            let value = params.value("after")?.unwrap_or_default().to_owned();
+            let expected = "nothing, because a sorted list has one part";
+            return Err(DoorError::MalformedParameter { name: "after", value, expected });
         }
         let limit = params
             .keyword("limit", "1 to 10000", |word| word.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)))?;
@@ -76,7 +75,7 @@ impl Asked {
             fields: fields(params, format)?,
             sort,
             conditions: conditions(params)?,
-            kept: params.pairs().filter(|(name, value)| is_kept(name) && !value.trim().is_empty()).collect(),
+            kept: params.pairs().filter(|(name, _)| is_kept(name)).collect(),
             to_root: page::to_root(uri.path()),
             area: Area::everywhere(),
         })
@@ -130,10 +129,6 @@ fn is_kept(name: &str) -> bool {
     !["after", "limit", "format", "sort"].contains(&name)
 }
 
-fn malformed(name: &'static str, params: &Params, expected: &'static str) -> DoorError {
-    DoorError::MalformedParameter { name, value: params.value(name).unwrap_or_default().to_owned(), expected }
-}
-
 fn format(params: &Params, headers: &HeaderMap) -> Result<Format, DoorError> {
     let by_word = |word: &str| FORMATS.iter().map(|(_, format)| *format).find(|format| format.word() == word);
     let asked = params.keyword("format", "text, json, ndjson, csv or html", by_word)?;
@@ -170,7 +165,7 @@ fn fields(params: &Params, format: Format) -> Result<Vec<Field>, DoorError> {
             Ok(fields)
         })
     };
-    match (format, params.value("fields")) {
+    match (format, params.value("fields")?) {
         (Format::Text, None) => Ok(vec![Field::Id]),
         (Format::Text, Some(value)) => Err(DoorError::MalformedParameter {
             name: "fields",
@@ -186,10 +181,6 @@ fn conditions(params: &Params) -> Result<Conditions, DoorError> {
     let mut conditions = Conditions::default();
     for (name, value) in params.pairs() {
         let value = value.trim();
-        if value.is_empty() {
-            // A form sends all its fields.
-            continue;
-        }
         if name == "where" {
             let read: Conditions = value.parse().map_err(DoorError::Conditions)?;
             conditions.0.extend(read.0);

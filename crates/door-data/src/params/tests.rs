@@ -99,11 +99,10 @@ fn contradictions_are_named() {
 #[test]
 fn levels_are_auto_or_one_digit() {
     let level = |text: &str| volumes(&format!("volumeIDs=a.1&level={text}")).map(|request| request.level);
-    assert_eq!(level("").unwrap(), Level::Frames);
     assert_eq!(level("AUTO").unwrap(), Level::Frames);
     assert_eq!(level("0").unwrap(), Level::Stored);
     assert_eq!(level("9").unwrap(), Level::Recompressed(9));
-    for text in ["10", "-1", "00", "best", "1.0"] {
+    for text in ["", "10", "-1", "00", "best", "1.0"] {
         let expected = format!("Malformed parameter level. Offending value: {text} (expected auto or 0 to 9)");
         assert_eq!(level(text).unwrap_err().to_string(), expected);
     }
@@ -113,8 +112,40 @@ fn levels_are_auto_or_one_digit() {
 fn an_invalid_boolean_is_refused() {
     let expected = "Malformed parameter mets. Offending value: perhaps (expected true or false)";
     assert_eq!(refusal(volumes("volumeIDs=a.1&mets=perhaps")), expected);
-    assert!(!volumes("volumeIDs=a.1&mets=").unwrap().mets);
     assert!(volumes("volumeIDs=a.1&version=7&mets=true&surplus=x").unwrap().mets);
+}
+
+#[test]
+fn a_parameter_that_is_empty_or_repeated_is_refused_and_does_not_mean_its_default() {
+    for name in ["layout", "concat", "mets", "level", "as_of"] {
+        for value in ["", "+"] {
+            let refused = refusal(volumes(&format!("volumeIDs=a.1&{name}={value}")));
+            assert!(
+                refused.starts_with(&format!("Malformed parameter {name}. Offending value:  (expected ")),
+                "{refused}"
+            );
+        }
+    }
+    for query in ["layout=pages&layout=volumes", "as_of=2025-01-01T00:00:00Z&as_of=2026-01-01T00:00:00Z", "mets=&mets="]
+    {
+        let name = query.split('=').next().unwrap();
+        let expected = format!("Malformed parameter {name}. It is given more than once");
+        assert_eq!(refusal(volumes(&format!("volumeIDs=a.1&{query}"))), expected);
+    }
+}
+
+#[test]
+fn unknown_parameters_are_ignored_as_in_the_original_service_unless_a_known_one_is_misspelt() {
+    let spelling = |query: &str| Params::of_query(Some(query)).check_spelling();
+    for query in ["volumeIDs=a.1&version=7", "alt=zip&_=1&as=of", "as_of=&as_of=", &"x=1&".repeat(1_000)] {
+        assert!(spelling(query).is_ok(), "{query}");
+    }
+    for (query, meant) in
+        [("asOf=x", "as_of"), ("a=1&as-of=x", "as_of"), ("volumeIds=a.1", "volumeIDs"), ("sort_by=", "sortBy")]
+    {
+        let refused = spelling(query).unwrap_err().to_string();
+        assert!(refused.ends_with(&format!(". It is written {meant}")), "{refused}");
+    }
 }
 
 #[tokio::test]

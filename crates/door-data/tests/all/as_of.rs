@@ -58,6 +58,28 @@ async fn an_archive_as_of_a_time_is_the_one_that_was_sent_then_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_time_that_is_empty_repeated_or_misspelt_is_refused_on_every_route_and_never_means_now() {
+    let (fixture, _) = changed(Keep::All).await;
+    for times in ["as_of=", "as_of=%20", &format!("as_of={FIRST}&as_of=2025-06-16T15:06:40Z"), "asOf=x", "as-of=x"] {
+        for route in ["/volumes", "/tokencount", "/selections"] {
+            let query = format!("volumeIDs={SALMON}&{times}");
+            let mut answers = vec![fixture.post(route, &query).await];
+            if route != "/selections" {
+                answers.push(fixture.get(&format!("{route}?{query}")).await);
+            }
+            for answer in answers {
+                assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{route} {times}");
+                assert!(answer.text().contains("Malformed parameter as"), "{route} {times}: {}", answer.text());
+            }
+        }
+        let pages = fixture.get(&format!("/pages?pageIDs={SALMON}[3]&{times}")).await;
+        assert_eq!(pages.status, StatusCode::BAD_REQUEST, "/pages {times}");
+    }
+    let both = format!("/volumes?volumeIDs={SALMON}&as_of={FIRST}");
+    assert_eq!(fixture.post(&both, &format!("as_of={FIRST}")).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_did_not_exist_then_is_missing_and_so_is_one_that_was_deleted() {
     let (fixture, _) = changed(Keep::All).await;
     let missing = async |query: &str| {
