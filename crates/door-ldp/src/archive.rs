@@ -28,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::address::{Site, encoded};
 use crate::errors::LdpError;
 use crate::format::ZIP;
+use crate::query::{self, Parameters};
 use crate::request::{LdpRequest, empty, unsent};
 use crate::stored::{kept_description, map};
 use crate::{disposition, managed};
@@ -120,12 +121,8 @@ impl LdpRequest {
     }
 
     fn archive_depth(&self) -> Result<usize, LdpError> {
-        let query = self.query.as_deref().unwrap_or_default();
-        let said = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "depth").map(|(_, value)| value);
-        let Some(said) = said else { return Ok(DEPTH_MAX) };
-        let depth = said.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
-        let why = format!("depth is 1 to {DEPTH_MAX}");
-        depth.ok_or(LdpError::Header { name: "query", why })
+        let asked = Parameters::among(self.query.as_deref(), &query::OF_RESOURCES)?;
+        Ok(asked.number("depth", DEPTH_MAX)?.unwrap_or(DEPTH_MAX))
     }
 }
 

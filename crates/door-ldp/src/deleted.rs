@@ -19,6 +19,7 @@ use crate::LdpDoor;
 use crate::address::Facet;
 use crate::errors::LdpError;
 use crate::managed;
+use crate::query::Parameters;
 use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::is_container;
 
@@ -37,9 +38,14 @@ struct Line {
 
 impl LdpRequest {
     /// Whether a request for the list of versions is one for deleted members.
-    pub fn asks_for_deleted_members(&self) -> bool {
+    pub fn asks_for_deleted_members(&self) -> Result<bool, LdpError> {
         let mut fields = form_urlencoded::parse(self.query.as_deref().unwrap_or_default().as_bytes());
-        self.target.facet == Facet::Itself && fields.any(|(name, value)| name == "members" && value == "deleted")
+        if self.target.facet != Facet::Itself || !fields.any(|(name, _)| name == "members") {
+            return Ok(false);
+        }
+        let asked = Parameters::only(self.query.as_deref(), &["members"])?;
+        let deleted = |value: &str| if value == "deleted" { Ok(true) } else { Err("it is `deleted`".to_owned()) };
+        Ok(asked.read_as("members", deleted)?.unwrap_or(false))
     }
 
     /// The names and times of what was deleted. A name may be there several times.

@@ -109,7 +109,7 @@ impl LdpRequest {
     /// The response to a request for `fcr:versions`.
     async fn respond_about_all_versions(self: &Arc<Self>) -> Result<Response, LdpError> {
         match self.method.as_str() {
-            "GET" | "HEAD" if self.asks_for_deleted_members() => self.get_deleted_members().await,
+            "GET" | "HEAD" if self.asks_for_deleted_members()? => self.get_deleted_members().await,
             "GET" | "HEAD" => self.get_timemap().await,
             "OPTIONS" => self.timemap_options().await,
             "POST" => self.post_version().await,

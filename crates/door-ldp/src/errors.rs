@@ -132,6 +132,22 @@ pub enum LdpError {
         /// Why.
         why: String,
     },
+    /// A malformed parameter of the query.
+    #[error("the parameter `{name}` is malformed: {why}")]
+    Parameter {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// A parameter that the route does not have.
+    #[error("there is no parameter `{name}` here; there are {known}")]
+    UnknownParameter {
+        /// Its name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
     /// A malformed query.
     #[error("{0}")]
     Query(&'static str),
@@ -216,6 +232,11 @@ fn named(statements: &[String]) -> String {
 }
 
 impl LdpError {
+    /// The refusal of a parameter of the query.
+    pub fn parameter(name: &str, why: impl Into<String>) -> Self {
+        Self::Parameter { name: name.to_owned(), why: why.into() }
+    }
+
     /// Its place in the table of reasons.
     fn reason(&self) -> Reason {
         match self {
@@ -263,6 +284,7 @@ impl LdpError {
             Self::Update(UpdateError::Cancelled) => Reason::CANCELLED,
             Self::Update(_) | Self::UpdateNotUtf8 => Reason::MALFORMED_UPDATE,
             Self::Header { .. } => Reason::MALFORMED_HEADER,
+            Self::Parameter { .. } | Self::UnknownParameter { .. } => Reason::MALFORMED_PARAMETER,
             Self::Query(_) | Self::Search(_) => Reason::MALFORMED_QUERY,
             Self::Index(SearchError::Level(_)) => Reason::NEEDS_UPGRADE,
             Self::Index(SearchError::None) => Reason::UNAVAILABLE,

@@ -14,7 +14,8 @@
 //!   what is stored, and `returned.rs` responds. `managed.rs` and `claims.rs` handle server-managed
 //!   statements, `membership.rs` rules of membership.
 //! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`,
-//!   `digests.rs`, `disposition.rs`. `paging.rs` has pages of containers.
+//!   `digests.rs`, `disposition.rs`. `query.rs` has the parameters of a query, `paging.rs` pages of
+//!   containers.
 //! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
 //!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
 //!   format).
@@ -67,6 +68,7 @@ mod patch;
 mod post;
 mod prefer;
 mod put;
+mod query;
 mod request;
 mod restore;
 mod returned;

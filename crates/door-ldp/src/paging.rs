@@ -2,12 +2,13 @@
 //! to the others.
 
 use axum::response::Response;
-use heads::ListToken;
+use heads::{ListToken, ObjectsError};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rdf::vocab::ldp;
 
 use crate::errors::LdpError;
 use crate::links;
+use crate::query::{self, Parameters};
 
 /// Most members of one page, whatever the client requests.
 const PAGE_MEMBERS_MAX: usize = 10_000;
@@ -25,19 +26,10 @@ pub struct Page {
 impl Page {
     /// The page that a query requests; `None` if it requests none.
     pub fn of(query: Option<&str>) -> Result<Option<Self>, LdpError> {
-        let (mut members_max, mut after, mut is_last) = (None, None, false);
-        let refused = |why: String| LdpError::Header { name: "query", why };
-        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            match &*name {
-                "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_MEMBERS_MAX).contains(limit));
-                    members_max = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_MEMBERS_MAX}")))?);
-                }
-                "last" => is_last = value == "true",
-                "after" => after = Some(value.parse().map_err(|error| refused(format!("after: {error}")))?),
-                _ => {}
-            }
-        }
+        let asked = Parameters::among(query, &query::OF_RESOURCES)?;
+        let members_max = asked.number("limit", PAGE_MEMBERS_MAX)?;
+        let after = asked.read_as("after", |value| value.parse().map_err(|error: ObjectsError| error.to_string()))?;
+        let is_last = asked.truth("last")?.unwrap_or(false);
         match (members_max, after) {
             (None, None) if !is_last => Ok(None),
             (members_max, after) => {

@@ -24,6 +24,7 @@ use crate::errors::LdpError;
 use crate::membership;
 use crate::mementos::MEMENTO_DATETIME;
 use crate::model::Model;
+use crate::query::Parameters;
 use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, empty};
 use crate::statements::is_container;
 use crate::stored::{kept_description, references};
@@ -84,16 +85,15 @@ enum Member {
 impl Restoring {
     /// `None` if the request does not ask for it.
     fn of(query: Option<&str>, headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
-        let (mut which, mut contents) = (None, None);
-        for (field, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            match (&*field, &*value) {
-                ("restore", "") => which = Some(timegate::wanted(headers)?.map_or(Which::Last, Which::At)),
-                ("restore", version) => which = Some(Which::Named(version.parse()?)),
-                ("contents", "true") => contents = Some(true),
-                ("contents", "false") => contents = Some(false),
-                ("contents", _) => return Err(LdpError::Query("contents is true or false")),
-                _ => {}
-            }
+        let asked = Parameters::only(query, &["restore", "contents"])?;
+        let which = match asked.value("restore") {
+            None => None,
+            Some("") => Some(timegate::wanted(headers)?.map_or(Which::Last, Which::At)),
+            Some(version) => Some(Which::Named(version.parse()?)),
+        };
+        let contents = asked.truth("contents")?;
+        if which.is_none() && contents.is_some() {
+            return Err(LdpError::parameter("contents", "it goes with `restore`, which is missing"));
         }
         Ok(which.map(|which| Self { which, contents }))
     }

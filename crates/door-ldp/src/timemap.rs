@@ -22,8 +22,9 @@ use crate::conditions::{Reading, Validators};
 use crate::errors::{ACCEPT_POST, LdpError};
 use crate::format::Format;
 use crate::pages::timeline;
+use crate::query::Parameters;
 use crate::request::{LdpRequest, empty, unsent};
-use crate::version_name::VersionName;
+use crate::version_name::{InvalidVersionName, VersionName};
 use crate::{links, managed};
 
 /// The methods of a TimeMap.
@@ -66,25 +67,16 @@ struct Page {
 
 impl Query {
     fn of(query: Option<&str>) -> Result<Self, LdpError> {
-        let mut asked = Self::default();
-        let refused = |why: String| LdpError::Header { name: "query", why };
-        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            let version = || value.parse().map_err(|error| refused(format!("{name}: {error}")));
-            match &*name {
-                "from" => asked.from = Some(version()?),
-                "until" => asked.until = Some(version()?),
-                "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_VERSIONS_MAX).contains(limit));
-                    asked.limit = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_VERSIONS_MAX}")))?);
-                }
-                field => {
-                    if let Some(which) = timeline::COMPARED.iter().position(|known| *known == field) {
-                        asked.compared[which] = Some(version()?);
-                    }
-                }
-            }
-        }
-        Ok(asked)
+        let known = ["from", "until", "limit", timeline::COMPARED[0], timeline::COMPARED[1]];
+        let asked = Parameters::only(query, &known)?;
+        let version =
+            |name| asked.read_as(name, |value| value.parse().map_err(|error: InvalidVersionName| error.to_string()));
+        Ok(Self {
+            from: version("from")?,
+            until: version("until")?,
+            limit: asked.number("limit", PAGE_VERSIONS_MAX)?,
+            compared: [version(timeline::COMPARED[0])?, version(timeline::COMPARED[1])?],
+        })
     }
 
     /// The same from another version on.

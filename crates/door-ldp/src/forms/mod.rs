@@ -15,6 +15,7 @@ use door_http::page as look;
 use http::{HeaderValue, Method, StatusCode, header};
 
 use crate::errors::LdpError;
+use crate::query::Parameters;
 use crate::request::{LdpRequest, empty, unsent};
 use page::Shown;
 use sent::Sent;
@@ -79,7 +80,7 @@ impl LdpRequest {
     pub async fn respond_with_forms(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         match self.method {
             Method::GET | Method::HEAD => {
-                let asked = self.version_asked();
+                let asked = self.version_asked()?;
                 let page = self.forms(Shown { asked, ..Shown::default() }).await?;
                 let response = sent_page(StatusCode::OK, page);
                 Ok(if self.method == Method::HEAD { unsent(response) } else { response })
@@ -116,10 +117,9 @@ impl LdpRequest {
     }
 
     /// The version that the query asks to restore.
-    fn version_asked(&self) -> Option<String> {
-        let query = self.query.as_deref().unwrap_or_default();
-        let asked = form_urlencoded::parse(query.as_bytes()).find(|(field, _)| field == "restore");
-        asked.map(|(_, version)| version.into_owned())
+    fn version_asked(&self) -> Result<Option<String>, LdpError> {
+        let asked = Parameters::only(self.query.as_deref(), &["restore"])?;
+        Ok(asked.value("restore").map(str::to_owned))
     }
 }
 

@@ -19,6 +19,10 @@ const OFFSET_MAX: usize = 10_000;
 /// The most conditions.
 const CONDITIONS_MAX: usize = 32;
 
+/// The parameters that are given once. Each of the others is one more condition.
+const ONCE: [&str; 7] =
+    ["offset", "cursor", "fields", "order_by", "order", "max_results", "include_total_result_count"];
+
 /// The parameters that the form of the page has for a field and an operator.
 const SHORT: [(&str, Output, Comparison); 10] = [
     ("fedora_id", Output::FedoraId, Comparison::Equal),
@@ -62,12 +66,18 @@ impl Asked {
             cursor: None,
             parameters: Vec::new(),
         };
+        let mut given = [false; ONCE.len()];
         for (name, value) in parse(query.as_bytes()) {
             // Fields of a form that were left empty.
             if value.is_empty() && name != "condition" {
                 continue;
             }
             asked.is_search = true;
+            if let Some(at) = ONCE.iter().position(|once| *once == name)
+                && std::mem::replace(&mut given[at], true)
+            {
+                return Err(refused(format!("`{name}` is given more than once")));
+            }
             match &*name {
                 "offset" => asked.query.offset = offset(&value)?,
                 "cursor" => asked.cursor = Some(value.into_owned()),
@@ -90,7 +100,7 @@ impl Asked {
             "order_by" => self.query.order_by = Some(order_by(value)?),
             "order" => self.query.is_descending = is_descending(value)?,
             "max_results" => self.query.max = max_results(value)?.min(settings.results_max),
-            "include_total_result_count" => self.query.counts = value.eq_ignore_ascii_case("true"),
+            "include_total_result_count" => self.query.counts = counts(value)?,
             _ => match short {
                 Some((_, field, comparison)) => self.add(condition::of_parts(*field, *comparison, value, site))?,
                 None => {
@@ -178,6 +188,11 @@ fn is_descending(value: &str) -> Result<bool, LdpError> {
     }
 }
 
+fn counts(value: &str) -> Result<bool, LdpError> {
+    let why = |_| refused("`include_total_result_count` is true or false");
+    value.to_ascii_lowercase().parse().map_err(why)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -206,6 +221,9 @@ mod tests {
             "max_results=-1",
             "max_results=many",
             "order=sideways",
+            "order=asc&order=asc",
+            "offset=1&condition=content_size%3E1&offset=2",
+            "include_total_result_count=yes",
             "order_by=colour",
             "order_by=rdf_type",
             "fields=fedora_id,colour",

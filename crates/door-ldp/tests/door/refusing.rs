@@ -32,6 +32,44 @@ async fn path_tricks_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_parameter_of_a_query_is_named_as_one() {
+    let fixture = fixture().await;
+    fixture.put("/rest/c/a", "").answer().await;
+    let zip = [("accept", "application/zip")];
+    for (path, headers, named) in [
+        ("/rest/c?depth=x", &zip[..], "depth"),
+        ("/rest/c?depth=0", &zip, "depth"),
+        ("/rest/c?depth=1&depth=2", &zip, "depth"),
+        ("/rest/c?Depth=1", &zip, "Depth"),
+        ("/rest/c?limit=0", &[], "limit"),
+        ("/rest/c?limit=", &[], "limit"),
+        ("/rest/c?limit=1&limit=2", &[], "limit"),
+        ("/rest/c?after=x", &[], "after"),
+        ("/rest/c?limit=5&last=yes", &[], "last"),
+        ("/rest/volumes?limit=0", &[], "limit"),
+        ("/rest/c/fcr:versions?from=x", &[], "from"),
+        ("/rest/c/fcr:versions?until=", &[], "until"),
+        ("/rest/c/fcr:versions?older=x", &[], "older"),
+        ("/rest/c/fcr:versions?limit=0", &[], "limit"),
+        ("/rest/c/fcr:versions?form=20250615150640", &[], "form"),
+        ("/rest/c/fcr:versions?members=delete", &[], "members"),
+        ("/rest/c/fcr:versions?members=deleted&limit=5", &[], "limit"),
+        ("/rest/c/fcr:forms?restor=20250615150640", &[], "restor"),
+    ] {
+        let mut asked = fixture.ask(Method::GET, path);
+        for (name, value) in headers {
+            asked = asked.header(name, value);
+        }
+        let refused = asked.answer().await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path}");
+        assert!(refused.text().contains("\"malformed-parameter\""), "{path}: {}", refused.text());
+        assert!(refused.detail().contains(&format!("parameter `{named}`")), "{path}: {}", refused.detail());
+    }
+    let another = fixture.get("/rest/c?limit=5&_=1&utm_source=x").await;
+    assert_eq!(another.status, StatusCode::OK, "any client may add a parameter to the address of a resource");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_error_in_a_graph_is_reported_with_line_and_column() {
     let fixture = fixture().await;
     let refused = fixture.put("/rest/a", "<> <http://a/b> \"c\" .\n<> <http://a/b> .").answer().await;

@@ -139,6 +139,30 @@ async fn an_earlier_version_of_a_graph_becomes_the_current_state_as_a_new_versio
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_misspelt_or_repeated_parameter_is_refused_and_makes_no_version() {
+    let fixture = fixture().await;
+    titled(&fixture, "/rest/a", "first").await;
+    titled(&fixture, "/rest/a", "second").await;
+    for (query, named) in [
+        ("restor=20250615150640", "`restor`"),
+        ("Restore=20250615150640", "`Restore`"),
+        ("restore=20250615150640&content=true", "`content`"),
+        ("restore=20250615150640&restore=20250615150640", "`restore`"),
+        ("restore=20250615150640&contents=true&contents=false", "`contents`"),
+        ("restore=20250615150640&contents=", "`contents`"),
+        ("contents=true", "`restore`"),
+        ("x", "`x`"),
+    ] {
+        let refused = post(&fixture, &format!("/rest/a/fcr:versions?{query}")).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{query}");
+        assert!(refused.text().contains("\"malformed-parameter\""), "{query}: {}", refused.text());
+        assert!(refused.detail().contains(named), "{query}: {}", refused.detail());
+    }
+    assert_eq!(versions(&fixture, "/rest/a").await, 2);
+    assert!(fixture.get("/rest/a").await.says("<a> dc:title \"second\" ."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bytes_of_any_size_are_restored_with_their_type_and_description_or_their_description_alone() {
     let fixture = fixture().await;
     let large: Vec<u8> = (0..300_000_u32).map(|at| (at * 7 / 3) as u8).collect();
