@@ -68,6 +68,12 @@ pub enum DoorError {
         /// The name of the other one.
         meant: &'static str,
     },
+    /// A time on a route of one volume.
+    #[error("there is no parameter {name} here; versions/ of the volume has its earlier states")]
+    NotOfOneVolume {
+        /// The name of the parameter.
+        name: String,
+    },
     /// A parameter that the route does not have.
     #[error("there is no parameter {name} here; there are {known}")]
     UnknownParameter {
@@ -177,6 +183,7 @@ impl DoorError {
             Self::MalformedParameter { .. }
             | Self::RepeatedParameter(_)
             | Self::Misspelt { .. }
+            | Self::NotOfOneVolume { .. }
             | Self::UnknownParameter { .. }
             | Self::Conditions(_) => Reason::MALFORMED_PARAMETER,
             Self::NotUtf8(_) => Reason::NOT_UTF_8,

@@ -20,6 +20,7 @@ use volumes::{Then, Volume};
 use crate::DataDoor;
 use crate::asking::{self, segment};
 use crate::errors::{AsProblem, DoorError};
+use crate::params::Params;
 
 /// RFC 7089, section 2.1.1.
 const ACCEPT_DATETIME: HeaderName = HeaderName::from_static("accept-datetime");
@@ -123,6 +124,7 @@ pub async fn around(State(door): State<Arc<DataDoor>>, request: Request, next: N
 async fn in_time(door: &Arc<DataDoor>, request: Request, next: Next) -> Result<Response, DoorError> {
     let volumes = &door.library.volumes;
     let (mut parts, body) = request.into_parts();
+    Params::refuse_as_of(parts.uri.query())?;
     let place = Place::of(&mut parts, door).await?;
     if !volumes.keeps_versions() {
         return match place.revision {

@@ -141,6 +141,15 @@ impl Params {
         self.pairs.iter().find_map(meant).map_or(Ok(()), Err)
     }
 
+    /// Refuses `as_of`, in any spelling, on a route of one volume: its earlier states are versions.
+    pub fn refuse_as_of(query: Option<&str>) -> Result<(), DoorError> {
+        let is_as_of = |name: &str| name == AS_OF || parameters::misspelt(name, &[AS_OF]).is_some();
+        match Self::of_query(query).pairs.into_iter().find(|(name, _)| is_as_of(name)) {
+            Some((name, _)) => Err(DoorError::NotOfOneVolume { name }),
+            None => Ok(()),
+        }
+    }
+
     /// All parameters with their values.
     pub fn pairs(&self) -> impl Iterator<Item = (String, String)> {
         self.pairs.iter().cloned()

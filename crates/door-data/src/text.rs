@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use door_http::conditional::{self, Condition};
 use door_http::ranges::{self, BodyStream, Validators};
@@ -18,6 +18,7 @@ use crate::DataDoor;
 use crate::asking::{Asking, VolumePath};
 use crate::audit;
 use crate::errors::{AsProblem, DoorError};
+use crate::params::Params;
 use crate::policies;
 
 /// The handler. A volume with a page that is known to be damaged has no text.
@@ -26,8 +27,10 @@ pub async fn text(
     Asking(requester): Asking,
     VolumePath(id): VolumePath,
     method: Method,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
+    Params::refuse_as_of(query.as_deref())?;
     let volumes = &door.library.volumes;
     // It says why there is none.
     volumes.volume(&id).await?;

@@ -75,6 +75,13 @@ async fn a_time_that_is_empty_repeated_or_misspelt_is_refused_on_every_route_and
         let pages = fixture.get(&format!("/pages?pageIDs={SALMON}[3]&{times}")).await;
         assert_eq!(pages.status, StatusCode::BAD_REQUEST, "/pages {times}");
     }
+    for route in ["", "/text", "/mets", "/pages/", "/pages/3"] {
+        for time in [&format!("as_of={FIRST}"), "asOf="] {
+            let answer = fixture.get(&format!("/volumes/new.1{route}?{time}")).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{route} {time}");
+            assert!(answer.text().contains("versions/"), "{route} {time}: {}", answer.text());
+        }
+    }
     let both = format!("/volumes?volumeIDs={SALMON}&as_of={FIRST}");
     assert_eq!(fixture.post(&both, &format!("as_of={FIRST}")).await.status, StatusCode::BAD_REQUEST);
 }
