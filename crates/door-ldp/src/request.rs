@@ -124,7 +124,11 @@ impl LdpRequest {
 
     /// The client for content stored elsewhere, if that is allowed.
     pub fn external(&self) -> Result<&External, LdpError> {
-        let none = || LdpError::External("links to content stored elsewhere are not enabled on this server".to_owned());
+        let none = || {
+            LdpError::External(
+                "links to content stored elsewhere are not enabled on this server (ldp.external)".to_owned(),
+            )
+        };
         self.door.external.as_ref().ok_or_else(none)
     }
 

@@ -142,8 +142,16 @@ fn nothing_of_a_bag_is_loaded_if_a_byte_of_it_is_wrong() {
     let refused = copy.run(&["load", bag.to_str().unwrap()]).ends_with(1);
     assert!(refused.stderr.contains("nothing was loaded") && refused.stderr.contains("graph.nt"), "{}", refused.stderr);
     assert!(!copy.path().exists(), "a store was made");
-    let refused = copy.run(&["load", copy.beside("nowhere").to_str().unwrap()]).ends_with(1);
-    assert!(refused.stderr.contains("neither a bag"), "{}", refused.stderr);
+    let refused = |place: &Path| copy.run(&["load", place.to_str().unwrap()]).ends_with(1).stderr;
+    let told = refused(&copy.beside("nowhere"));
+    assert!(told.contains("there is no ") && told.contains("nowhere") && !told.contains("neither a bag"), "{told}");
+    fs::write(copy.beside("file"), "").unwrap();
+    let told = refused(&copy.beside("file"));
+    assert!(told.contains("neither a bag") && told.contains("0=ocfl_1.0"), "{told}");
+    store.run(&["export", "letters", store.beside("archive").to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let object = store.beside("archive").join(preservation::ocfl::layout::place("penates:/letters"));
+    let told = refused(&object);
+    assert!(told.contains("is an object of OCFL") && !told.contains("neither a bag"), "{told}");
 }
 
 #[test]
@@ -431,7 +439,8 @@ fn a_version_of_the_future_gets_the_time_of_the_load() {
     fs::write(object.join("inventory.json"), text).unwrap();
     fs::write(object.join("inventory.json.sha512"), sidecar).unwrap();
     let copy = TestStore::vacant();
-    copy.run(&["load", root.to_str().unwrap()]).ends_with(0);
+    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    assert!(told.text().contains("1 versions with another time than there"), "{}", told.text());
     let put = |store: &TestStore| {
         store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
         let history = store.run(&["history", "note"]).ends_with(0).text().to_owned();
@@ -440,6 +449,77 @@ fn a_version_of_the_future_gets_the_time_of_the_load() {
     fs::write(copy.beside("note"), "another").unwrap();
     let (ours, theirs) = (put(&copy), put(&store));
     assert!(ours.len() == 2 && ours.iter().all(|year| (theirs[0]..=theirs[1] + 1).contains(year)), "{ours:?}");
+}
+
+/// Changes the inventory of an object, with the right digest.
+fn change_inventory(object: &Path, change: impl FnOnce(&mut Inventory)) {
+    let path = object.join("inventory.json");
+    let mut inventory = preservation::ocfl::parsed(&fs::read(&path).unwrap()).unwrap();
+    change(&mut inventory);
+    let (text, sidecar) = inventory.written();
+    fs::write(path, text).unwrap();
+    fs::write(object.join("inventory.json.sha512"), sidecar).unwrap();
+}
+
+#[test]
+fn what_a_load_of_a_storage_root_changes_is_reported() {
+    let store = tree();
+    change(&store);
+    let root = store.beside("archive");
+    store.run(&["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let object = |id: &str| root.join(preservation::ocfl::layout::place(id));
+    fs::remove_dir_all(object("penates:/letters/deep")).unwrap();
+    change_inventory(&object("penates:/letters"), |inventory| {
+        inventory.versions.get_mut("v2").unwrap().created = "2001-01-01T00:00:00Z".to_owned();
+    });
+    let copy = TestStore::vacant();
+    for more in [&["--check"][..], &[]] {
+        let report = copy.beside("report.ndjson");
+        let args = ["load", root.to_str().unwrap(), "--report", report.to_str().unwrap()];
+        let told = copy.run(&[&args[..], more].concat()).ends_with(1).text().to_owned();
+        assert!(told.contains("1 containers that are empty because there is no resource for them"), "{told}");
+        assert!(told.contains("1 versions with another time than there"), "{told}");
+        let lines = fs::read_to_string(report).unwrap();
+        let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |what: &str| lines.iter().find(|line| line["what"] == what).unwrap();
+        assert_eq!(of("container")["resource"], "/letters/deep");
+        assert_eq!(
+            (&of("time")["resource"], &of("time")["there"]),
+            (&"/letters".into(), &"2001-01-01T00:00:00Z".into())
+        );
+    }
+}
+
+#[test]
+fn a_media_type_that_no_header_may_have_is_named_before_anything_is_loaded() {
+    let store = TestStore::vacant();
+    fs::write(store.beside("note"), "note").unwrap();
+    store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
+    let root = store.beside("archive");
+    store.run(&["export", "note", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let object = root.join(preservation::ocfl::layout::place("penates:/note"));
+    let about = object.join("v1/content/about.json");
+    let old = fs::read(&about).unwrap();
+    let mut said: About = serde_json::from_slice(&old).unwrap();
+    said.content_type = Some("text/plain\r\nx: y".to_owned());
+    fs::write(&about, said.written()).unwrap();
+    change_inventory(&object, |inventory| {
+        let (old, new) = (sha512(&old), sha512(&said.written()));
+        let replaced = |paths: Paths| {
+            paths.into_iter().map(|(digest, paths)| (if digest == old { new.clone() } else { digest }, paths)).collect()
+        };
+        inventory.manifest = replaced(std::mem::take(&mut inventory.manifest));
+        for version in inventory.versions.values_mut() {
+            version.state = replaced(std::mem::take(&mut version.state));
+        }
+    });
+    let copy = TestStore::vacant();
+    let told = copy.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1).stderr;
+    assert!(
+        told.contains("/note: its media type has characters that are not allowed: \"text/plain\\r\\nx: y\""),
+        "{told}"
+    );
+    assert!(!copy.path().exists(), "a store was made");
 }
 
 #[test]

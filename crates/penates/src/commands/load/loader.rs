@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::request::Builder;
-use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
 use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term};
@@ -27,6 +27,9 @@ pub const DESCRIPTION_BYTES_MAX: u64 = 64 << 20;
 
 /// Resources of one container that are loaded at the same time.
 const LOADED_AT_ONCE: usize = 4;
+
+/// Most characters of a value that a message shows.
+const SHOWN_CHARS_MAX: usize = 100;
 
 /// The namespace of interaction models.
 const LDP: &str = "http://www.w3.org/ns/ldp#";
@@ -538,15 +541,13 @@ fn put(about: &About) -> anyhow::Result<Builder> {
     if !about.is_binary() {
         return Ok(request.header(header::CONTENT_TYPE, "application/n-triples"));
     }
+    check_headers(about)?;
     let request = match &about.content_disposition {
         Some(disposition) => request.header(header::CONTENT_DISPOSITION, disposition),
         None => request,
     };
     Ok(match (&about.stored_at, &about.content_type) {
         (Some(url), media_type) => {
-            if url.contains(['<', '>']) || media_type.as_ref().is_some_and(|said| said.contains(['"', '\\'])) {
-                bail!("the address or the type of its bytes has characters that are not allowed");
-            }
             let said = media_type.as_ref().map(|said| format!("; type=\"{said}\"")).unwrap_or_default();
             let handling = about.handling.as_deref().filter(|handling| *handling == "proxy").unwrap_or("redirect");
             let link = format!("<{url}>; rel=\"{EXTERNAL_CONTENT}\"; handling=\"{handling}\"{said}");
@@ -555,6 +556,23 @@ fn put(about: &About) -> anyhow::Result<Builder> {
         (None, Some(media_type)) => request.header(header::CONTENT_TYPE, media_type),
         (None, None) => request,
     })
+}
+
+/// Checks that what is said of bytes can be sent in headers.
+pub fn check_headers(about: &About) -> anyhow::Result<()> {
+    let is_elsewhere = about.stored_at.is_some();
+    for (what, value, refused) in [
+        ("media type", &about.content_type, if is_elsewhere { &['"', '\\'][..] } else { &[] }),
+        ("`Content-Disposition`", &about.content_disposition, &[]),
+        ("address of its bytes", &about.stored_at, &['<', '>']),
+    ] {
+        let Some(value) = value else { continue };
+        if HeaderValue::try_from(value).is_err() || value.contains(refused) {
+            let shown: String = value.chars().take(SHOWN_CHARS_MAX).collect();
+            bail!("its {what} has characters that are not allowed: {shown:?}");
+        }
+    }
+    Ok(())
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

@@ -12,10 +12,10 @@ mod source;
 mod timeline;
 mod volumes;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use preservation::ocfl::is_root;
 use store::{Clock, ManualClock};
@@ -71,6 +71,7 @@ impl LoadArgs {
 /// Runs it.
 pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let source = &args.source;
+    check_place(source)?;
     let (reached, counts) = match &args.into {
         Some(into) => {
             let into =
@@ -104,7 +105,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             let hint = within.iter().find(|within| is_root(within));
             let hint = hint.map(|within| format!("; {} is one", within.display())).unwrap_or_default();
             bail!(
-                "{} is {what}: there is no bagit.txt, no 0=ocfl_1.1, and no ZIP with a mets.xml{hint}",
+                "{} is {what}: there is no bagit.txt, no 0=ocfl_1.1 or 0=ocfl_1.0, and no ZIP with a mets.xml{hint}",
                 source.display()
             );
         }
@@ -113,6 +114,18 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let counts = counts?;
     print_counts(&counts, Vec::new())?;
     if counts.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Refuses a place where nothing is, and an object of OCFL, which is loaded with its storage root.
+fn check_place(source: &Path) -> anyhow::Result<()> {
+    let shown = source.display();
+    source.metadata().with_context(|| format!("there is no {shown}"))?;
+    let is_object = |version: &str| source.join(format!("0=ocfl_object_{version}")).exists();
+    ensure!(
+        !["1.0", "1.1"].into_iter().any(is_object),
+        "{shown} is an object of OCFL: name the storage root that it is in, which has a file 0=ocfl_1.1 or 0=ocfl_1.0"
+    );
+    Ok(())
 }
 
 /// Prints what was loaded.
@@ -131,7 +144,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     let report = Arc::new(Report::create(args.report.as_deref())?);
     let root = match is_fedora(source).await? {
         true => Root::Fedora(Arc::new(fedora::checked(source, report.clone()).await?)),
-        false => Root::Own(ocfl::checked(source).await?),
+        false => Root::Own(ocfl::checked(source, report.clone()).await?),
     };
     let archive = root.archive();
     if args.check {

@@ -27,7 +27,7 @@ pub enum What {
     Failed,
     /// A resource that is not here as it is there.
     Differs,
-    /// A version that has a later time here.
+    /// A version that has another time here.
     Time,
     /// An object that has changed since it was read.
     Changed,
@@ -37,6 +37,8 @@ pub enum What {
     Group,
     /// A container that Fedora does not have, or that is left out. An empty one is in its place.
     Container,
+    /// A resource with bytes that are stored elsewhere.
+    Elsewhere,
     /// A deleted resource of which Fedora keeps no version.
     Tombstone,
     /// A state that Fedora had not made a version of. It became one.
@@ -95,11 +97,12 @@ impl What {
             Self::Name => "resources left out because of their names",
             Self::Failed => "resources of which not all versions are loaded",
             Self::Differs => "resources that are not here as they are there",
-            Self::Time => "versions with a later time than there",
+            Self::Time => "versions with another time than there",
             Self::Changed => "objects that have changed meanwhile: run the same command again",
             Self::Acl => "ACLs not applied",
             Self::Group => "Archival Groups that are ordinary containers here",
             Self::Container => "containers that are empty because there is no resource for them",
+            Self::Elsewhere => "resources with bytes stored elsewhere, which need ldp.external",
             Self::Tombstone => "deleted resources without any version left out",
             Self::Unversioned => "states that were no version yet and are one here",
             Self::Statements => "resources with statements that the server makes itself",

@@ -109,6 +109,33 @@ fn a_header_of_another_object_is_refused() {
 }
 
 #[test]
+fn a_media_type_that_no_header_may_have_costs_its_resource_and_the_check_names_it() {
+    let store = TestStore::vacant();
+    let root = Recorded::Versioned.unpacked(&store.beside("root"));
+    let object = object(&root, "info:fedora/redirected");
+    let header = object.join("v1/content/.fcrepo/fcr-root.json");
+    let old = fs::read_to_string(&header).unwrap();
+    let new = old.replace("text/plain", "text/plain\\r\\nx: y");
+    fs::write(&header, &new).unwrap();
+    let (old, new) = (digest("sha512", &old), digest("sha512", &new));
+    change_inventory(&object, |inventory| {
+        let paths = inventory.manifest.remove(&old).unwrap();
+        inventory.manifest.insert(new.clone(), paths);
+        for version in inventory.versions.values_mut() {
+            if let Some(paths) = version.state.remove(&old) {
+                version.state.insert(new.clone(), paths);
+            }
+        }
+    });
+    let report = store.beside("report.ndjson");
+    let args = ["load", root.to_str().unwrap(), "--check", "--report", report.to_str().unwrap()];
+    let told = store.run(&args).ends_with(1).stderr;
+    assert!(told.contains("/redirected: its media type has characters that are not allowed: \"text/plain"), "{told}");
+    let report = fs::read_to_string(report).unwrap();
+    assert!(report.contains("\"what\":\"damaged\",\"resource\":\"/redirected\""), "{report}");
+}
+
+#[test]
 fn an_object_has_one_resource_unless_it_is_an_archival_group() {
     let (store, root) = unpacked();
     // Each header is below the identifier of the root.

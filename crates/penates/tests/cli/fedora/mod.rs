@@ -183,4 +183,7 @@ fn a_check_of_a_root_of_fedora_makes_no_store() {
     let told = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(0);
     assert!(told.text().starts_with("checked 8 objects with "), "{}", told.text());
     assert!(!store.path().exists());
+    let root = Recorded::Versioned.unpacked(&store.beside("versioned"));
+    let told = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1);
+    assert!(told.text().contains(" resources with bytes stored elsewhere, which need ldp.external"), "{}", told.text());
 }

@@ -8,7 +8,7 @@
 mod opened;
 mod statements;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use tokio::task::spawn_blocking;
 
 use super::checked_path;
 use super::report::{Report, What};
-use super::timeline::{Archive, Found, Place, times};
+use super::timeline::{Archive, Found, Place, check_bytes, note_containers, times};
 use crate::progress;
 
 pub use opened::Opened;
@@ -95,7 +95,7 @@ impl Checking {
         .with_context(|| folder.display().to_string())?;
         bar.finish_and_clear();
         self.leave_out_doubles();
-        self.note_containers();
+        note_containers(&self.found, &self.report);
         let archive = Archive::of(self.found)?;
         Ok(FedoraRoot { folder, archive, inventories: self.inventories })
     }
@@ -158,8 +158,9 @@ impl Checking {
             return Ok(None);
         }
         let names = checked_path(path).map_err(LeftOut::Name)?;
-        let times = times(path, versions.iter().map(|version| version.created.as_str()));
+        let times = times(path, versions.iter().map(|version| version.created.as_str()), &self.report);
         let times = times.map_err(anyhow::Error::from)?;
+        check_bytes(path, versions, &self.report)?;
         let left_out = check_statements(versions)?;
         if left_out > 0 {
             let why = "statements that the server makes itself are left out";
@@ -187,20 +188,6 @@ impl Checking {
             if let Place::Fedora { folder, .. } = place {
                 self.wrong(What::Damaged, &folder, &anyhow!("another object has /{name} too"));
             }
-        }
-    }
-
-    /// Reports containers that have to be made for what is in them.
-    fn note_containers(&self) {
-        let there: HashSet<&str> = self.found.iter().map(|found| found.name.as_str()).collect();
-        let mut missing = BTreeSet::new();
-        for mut above in self.found.iter().filter_map(|found| found.above.as_deref()) {
-            while !there.contains(above) && missing.insert(above) {
-                above = above.rsplit_once('/').map_or("", |(above, _)| above);
-            }
-        }
-        for path in missing {
-            self.report.resource(What::Container, path, "there is no such resource, or it is left out");
         }
     }
 }

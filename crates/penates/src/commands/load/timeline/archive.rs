@@ -1,6 +1,6 @@
 //! What is loaded: the versions of objects, in the order of their times.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +13,11 @@ use preservation::read::{ReadError, ReadResult};
 use store::{Clock, SystemClock, UnixMillis};
 
 use super::super::fedora::Opened;
+use super::super::loader::check_headers;
 use super::super::ocfl_volume::Volume;
+use super::super::report::{Report, What as Note};
 use super::changes::{Changes, changes};
+use super::note_time;
 
 /// A checked storage root.
 pub struct Archive {
@@ -161,16 +164,53 @@ fn nearest(places: &HashMap<String, usize>, mut path: &str) -> Option<usize> {
     }
 }
 
-/// The times of versions in milliseconds since 1970, none before the one before it.
-pub fn times<'a>(id: &str, created: impl Iterator<Item = &'a str>) -> ReadResult<Vec<u64>> {
+/// The times of versions of a resource in milliseconds since 1970, none before the one before it. Those
+/// that a load cannot keep are reported.
+pub fn times<'a>(path: &str, created: impl Iterator<Item = &'a str>, report: &Report) -> ReadResult<Vec<u64>> {
+    let now = SystemClock.now();
     let mut times: Vec<u64> = Vec::new();
     for created in created {
-        let wrong = |why: String| ReadError::Invalid { name: id.to_owned(), why };
+        let wrong = |why: String| ReadError::Invalid { name: format!("/{path}"), why };
         let time: Timestamp = created.parse().map_err(|error| wrong(format!("a time: {error}")))?;
         let millis = u64::try_from(time.as_millisecond()).map_err(|_| wrong("a time before 1970".to_owned()))?;
-        times.push(times.last().map_or(millis, |before| millis.max(*before)));
+        let before = times.last().copied().unwrap_or_default();
+        if millis > now.0 {
+            let why = "the time of a version is in the future: it gets the time of the load";
+            note_time(report, path, why, millis, now);
+        } else if millis < before {
+            let why = "a version is older than the one before it: it gets the time of that one";
+            note_time(report, path, why, millis, UnixMillis(before).min(now));
+        }
+        times.push(millis.max(before));
     }
     Ok(times)
+}
+
+/// Reports containers that have to be made for what is in them.
+pub fn note_containers(found: &[Found], report: &Report) {
+    let there: HashSet<&str> = found.iter().map(|found| found.name.as_str()).collect();
+    let mut missing = BTreeSet::new();
+    for mut above in found.iter().filter_map(|found| found.above.as_deref()) {
+        while !there.contains(above) && missing.insert(above) {
+            above = above.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+    }
+    // Every repository has a root.
+    for path in missing.into_iter().filter(|path| !path.is_empty()) {
+        report.resource(Note::Container, path, "there is no such resource, or it is left out");
+    }
+}
+
+/// Checks what versions of a resource say of its bytes, and reports links to content stored elsewhere,
+/// which a server may refuse.
+pub fn check_bytes(path: &str, versions: &[ArchivedVersion], report: &Report) -> anyhow::Result<()> {
+    let states = || versions.iter().filter_map(|version| version.state.as_ref());
+    states().try_for_each(|state| check_headers(&state.about))?;
+    if states().any(|state| state.about.stored_at.is_some()) {
+        let why = "its bytes are stored elsewhere: a server takes the link if its ldp.external allows the address";
+        report.resource(Note::Elsewhere, path, why);
+    }
+    Ok(())
 }
 
 /// An object that is being loaded.

@@ -23,7 +23,7 @@ use crate::client::ClientError;
 use crate::exit::told;
 use crate::progress;
 
-pub use archive::{Archive, Found, Place, times};
+pub use archive::{Archive, Found, Place, check_bytes, note_containers, times};
 use archive::{Loading, Moment, What};
 use changes::{Change, Changes};
 
@@ -80,7 +80,8 @@ pub async fn load(
                 changed.insert(*object);
                 counts.bytes += bytes;
                 if shown.0 > *created {
-                    note_time(report, &archive.path(*object, current.as_ref().ok()), *created, shown);
+                    let why = "a version is later here, because an earlier load brought newer ones of other resources";
+                    note_time(report, &archive.path(*object, current.as_ref().ok()), why, *created, shown);
                 }
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
@@ -108,9 +109,8 @@ pub async fn load(
     Ok(Loaded { counts, failed })
 }
 
-/// Reports a version that has a later time than in the archive.
-fn note_time(report: &Report, path: &str, created: u64, shown: UnixMillis) {
-    let why = "a version is later here, because an earlier load brought newer ones of other resources";
+/// Reports a version that has another time than in the archive.
+fn note_time(report: &Report, path: &str, why: &str, created: u64, shown: UnixMillis) {
     report.more(Note::Time, path, why, json!({"there": time(created), "here": time(shown.0)}));
 }
 
