@@ -191,6 +191,17 @@ fn a_tree_is_exported_with_all_versions_as_objects_that_their_validator_finds_va
 }
 
 #[test]
+fn an_export_of_what_is_not_there_makes_nothing() {
+    let store = tree();
+    for (resource, form) in [("nope", "bagit"), ("nope", "ocfl"), ("volumes/no.such", "bagit")] {
+        let told = store.run(&["export", resource, store.beside("nn").to_str().unwrap(), "--as", form]);
+        assert!(told.code != 0 && !told.stderr.contains("unfinished"), "{}", told.stderr);
+        assert!(told.stderr.contains(&format!("/{resource}: nothing was exported")), "{}", told.stderr);
+        assert!(!store.beside("nn").exists() && !store.beside("nn.unfinished").exists());
+    }
+}
+
+#[test]
 fn an_export_into_a_folder_of_something_else_or_beside_another_export_is_refused() {
     let store = tree();
     let export = |place: &str| store.run(&["export", "letters", store.beside(place).to_str().unwrap(), "--as", "ocfl"]);

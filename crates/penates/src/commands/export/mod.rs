@@ -12,8 +12,13 @@ pub(super) use volumes::record;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use http::{Method, Request};
+
+use volumes::Named;
 
 use crate::cli::ReachArgs;
+use crate::client::{self, Client, segment};
+use crate::commands::tree::is_away;
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
@@ -64,13 +69,34 @@ fn unfinished(destination: &Path) -> String {
     format!("{}.unfinished is not whole, and the same command continues it", destination.display())
 }
 
+/// Refuses to export what there is not. Other errors are those of the export.
+async fn check_is_there(args: &ExportArgs, client: &Client) -> anyhow::Result<()> {
+    let resource = args.resource.trim_matches('/');
+    let (method, address) = match Named::by(resource)? {
+        Named::None => (Method::OPTIONS, args.base.address(resource)),
+        Named::One(id) => (Method::GET, format!("/volumes/{}", segment(&id))),
+        Named::All => return Ok(()),
+    };
+    match client.ask(&address, Request::builder().method(method), client::empty()).await {
+        Err(error) if is_away(&error) => {
+            Err(anyhow::Error::from(error).context(format!("/{resource}: nothing was exported")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Runs it.
 pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let exported = match args.form {
-        Form::Bagit => bag::export(&args, &reached.client).await,
-        Form::Ocfl => ocfl::export(&args, &reached.client).await,
+    let exported = async {
+        // Before a folder is made.
+        check_is_there(&args, &reached.client).await?;
+        match args.form {
+            Form::Bagit => bag::export(&args, &reached.client).await,
+            Form::Ocfl => ocfl::export(&args, &reached.client).await,
+        }
     };
+    let exported = exported.await;
     reached.close().await?;
     let Exported { resources, volumes, bytes } = exported?;
     let mut output = Output::stdout();
