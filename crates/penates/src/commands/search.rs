@@ -5,6 +5,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::cli::{OutputArgs, StoreArgs};
+use crate::exit::CliError;
 use crate::output::{Output, cell};
 use crate::reach::Reached;
 
@@ -25,11 +26,20 @@ enum Action {
     Rebuild(RebuildArgs),
 }
 
+/// What a client elsewhere can do instead.
+const ELSEWHERE: &str = "this command runs on the machine of a server, or of a store: log in there. From elsewhere, the \
+                         metrics penates_search_* of a server show how the index is, and each search says if results may be missing";
+
 /// Arguments of `search status`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "It runs on the machine of the server. From elsewhere, see the metrics penates_search_*.
+
+Example:
   penates search status --json")]
 struct StatusArgs {
+    /// Not offered.
+    #[arg(long, hide = true)]
+    server: Option<String>,
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
@@ -40,9 +50,14 @@ struct StatusArgs {
 
 /// Arguments of `search rebuild`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "It runs on the machine of the server.
+
+Example:
   penates search rebuild")]
 struct RebuildArgs {
+    /// Not offered.
+    #[arg(long, hide = true)]
+    server: Option<String>,
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
@@ -53,10 +68,13 @@ struct RebuildArgs {
 
 /// Runs it.
 pub async fn run(args: SearchArgs) -> anyhow::Result<()> {
-    let (method, path, output, store) = match args.action {
-        Action::Status(args) => (Method::GET, "/admin/search", args.output, args.store),
-        Action::Rebuild(args) => (Method::POST, "/admin/search/rebuild", args.output, args.store),
+    let (method, path, output, store, server) = match args.action {
+        Action::Status(args) => (Method::GET, "/admin/search", args.output, args.store, args.server),
+        Action::Rebuild(args) => (Method::POST, "/admin/search/rebuild", args.output, args.store, args.server),
     };
+    if server.is_some() {
+        return Err(CliError::Usage(ELSEWHERE.to_owned()).into());
+    }
     let is_rebuild = method == Method::POST;
     let reached = Reached::open_local(&store).await?;
     let status = reached.client.ask_json::<Value>(method, path).await;
