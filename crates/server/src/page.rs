@@ -15,9 +15,13 @@ const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 
 /// The files change with the program, so a browser checks them at each visit; they are small.
 const CACHE: &str = "no-cache";
 
-pub(crate) fn routes() -> Router {
+/// What the page has in the place of the address of the repository.
+const REPOSITORY: &str = "REPOSITORY/";
+
+pub(crate) fn routes(repository: &str) -> Router {
+    let index = include_str!("../assets/index.html").replace(REPOSITORY, repository.trim_start_matches('/'));
     Router::new()
-        .route("/", get(async || asset("text/html; charset=utf-8", include_str!("../assets/index.html"))))
+        .route("/", get(async move || asset("text/html; charset=utf-8", index)))
         .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
         .route(
             "/assets/page.js",
@@ -32,7 +36,7 @@ pub(crate) fn routes() -> Router {
         .route("/assets/icon.svg", get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
 }
 
-fn asset(content_type: &'static str, text: &'static str) -> impl IntoResponse {
+fn asset(content_type: &'static str, text: impl IntoResponse) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, CACHE),

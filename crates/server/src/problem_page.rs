@@ -1,5 +1,7 @@
 //! Errors for people: a problem (RFC 9457) becomes a page if a browser asks.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::Response;
@@ -9,6 +11,7 @@ use door_http::{Page, Place};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, header};
 use maud::html;
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use crate::sign_in;
@@ -21,6 +24,9 @@ const XHTML: &str = "application/xhtml+xml";
 
 /// Fetch Metadata Request Headers, section 2.2.
 const FETCH_MODE: &str = "sec-fetch-mode";
+
+/// Most containers above a path that a page names. Each address has the whole path.
+const ABOVE_MAX: usize = 8;
 
 /// Most bytes of a problem. Its message is cut long before.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
@@ -38,13 +44,15 @@ pub(crate) struct Visit {
     to_root: String,
     /// The path and the query from the root, without the slash at its beginning.
     address: String,
+    /// Where the repository is: `/rest/`.
+    repository: Arc<str>,
     /// Whether the browser may open that again.
     is_reading: bool,
 }
 
 /// The visit of a browser that opens a page; `None` for other requests. Some libraries name
 /// `text/html` too: the one of Java does, by default.
-pub(crate) fn preferred(request: &Request) -> Option<Visit> {
+pub(crate) fn preferred(request: &Request, repository: &Arc<str>) -> Option<Visit> {
     let headers = request.headers();
     let accepted = headers.get(header::ACCEPT)?.to_str().ok()?;
     let is_browser = accepted.contains(XHTML) || headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
@@ -53,6 +61,7 @@ pub(crate) fn preferred(request: &Request) -> Option<Visit> {
     is_preferred.then(|| Visit {
         to_root: page::to_root(request.uri().path()),
         address: request.uri().path_and_query().map_or("", PathAndQuery::as_str).trim_start_matches('/').to_owned(),
+        repository: repository.clone(),
         is_reading: request.method().is_safe(),
     })
 }
@@ -85,8 +94,32 @@ pub(crate) async fn of(response: Response, visit: &Visit) -> Response {
     Response::from_parts(head, Body::from(shown(status, &problem, visit, has_tombstone)))
 }
 
+/// The places that pages of the server name.
+pub(crate) fn places(to_root: &str, volumes: &str, repository: &str, sign_in: Option<&str>) -> Vec<Place> {
+    let repository = format!("{to_root}{}", repository.trim_start_matches('/'));
+    let search = format!("{repository}fcr:search");
+    let mut places =
+        vec![Place::new("Volumes", volumes), Place::new("Repository", repository), Place::new("Search", search)];
+    places.extend(sign_in.map(|sign_in| Place::new("Account", sign_in)));
+    places
+}
+
+/// The containers above a path, if it is one of the repository.
+fn way(to_root: &str, path: &str, repository: &str) -> Vec<Place> {
+    let repository = repository.trim_start_matches('/');
+    let Some(within) = path.strip_prefix(repository).filter(|_| !repository.is_empty()) else { return Vec::new() };
+    let names: Vec<_> = within.split('/').filter(|name| !name.is_empty()).collect();
+    let Some((_, above)) = names.split_last() else { return Vec::new() };
+    let mut way = vec![Place::new("Repository", format!("{to_root}{repository}"))];
+    for count in above.len().saturating_sub(ABOVE_MAX) + 1..=above.len() {
+        let name = percent_decode_str(above[count - 1]).decode_utf8_lossy();
+        way.push(Place::new(name, format!("{to_root}{repository}{}", above[..count].join("/"))));
+    }
+    way
+}
+
 fn shown(status: StatusCode, problem: &Problem, visit: &Visit, has_tombstone: bool) -> String {
-    let Visit { to_root, address, is_reading } = visit;
+    let Visit { to_root, address, repository, is_reading } = visit;
     let mut sign_in = format!("{to_root}{}", sign_in::PATH);
     if *is_reading {
         let to = form_urlencoded::Serializer::new(String::new()).append_pair(sign_in::TO, address).finish();
@@ -97,8 +130,8 @@ fn shown(status: StatusCode, problem: &Problem, visit: &Visit, has_tombstone: bo
         title: problem.title.clone(),
         style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.clone(),
-        places: vec![Place::new("Volumes", to_root), Place::new("Account", &sign_in)],
-        way: Vec::new(),
+        places: places(to_root, to_root, repository, Some(&sign_in)),
+        way: way(to_root, path, repository),
     };
     page.with(&html! {
         p.note { (problem.detail) }

@@ -14,14 +14,14 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{RequestExt, Router};
 use door_http::page::{self, STYLE_PATH};
-use door_http::{Page, Place, Reason};
+use door_http::{Page, Reason};
 use door_ldp::SeenAs;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use maud::html;
 
 use crate::access::is_from_another_site;
 use crate::tokens::Tokens;
-use crate::{problem, tokens};
+use crate::{problem, problem_page, tokens};
 
 /// The cookie's name without encryption.
 const COOKIE: &str = "penates-token";
@@ -39,13 +39,21 @@ const FORM_BYTES_MAX: usize = 16 << 10;
 /// Where people sign in.
 pub(crate) const PATH: &str = "sign-in";
 
+/// What the pages need.
+#[derive(Clone)]
+struct Known {
+    tokens: Arc<Tokens>,
+    /// Where the repository is: `/rest/`.
+    repository: Arc<str>,
+}
+
 /// The pages.
-pub(crate) fn routes(tokens: Arc<Tokens>) -> Router {
+pub(crate) fn routes(tokens: Arc<Tokens>, repository: Arc<str>) -> Router {
     Router::new()
         .route(&format!("/{PATH}"), get(show).post(sign_in))
         .route("/sign-out", post(sign_out))
         .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
-        .with_state(tokens)
+        .with_state(Known { tokens, repository })
 }
 
 /// The token in the cookie.
@@ -62,14 +70,14 @@ pub(crate) fn token_in(headers: &HeaderMap) -> Option<String> {
     of_host.or(plain).map(str::to_owned)
 }
 
-async fn show(State(tokens): State<Arc<Tokens>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn show(State(known): State<Known>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let to = form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let to = to.into_iter().find(|(field, _)| field == TO).map(|(_, to)| to.into_owned()).unwrap_or_default();
-    let holder = token_in(&headers).and_then(|text| tokens.holder_of(&text));
-    shown(StatusCode::OK, holder.as_ref(), &to, None)
+    let holder = token_in(&headers).and_then(|text| known.tokens.holder_of(&text));
+    shown(StatusCode::OK, &known, holder.as_ref(), &to, None)
 }
 
-async fn sign_in(State(tokens): State<Arc<Tokens>>, request: Request) -> Response {
+async fn sign_in(State(known): State<Known>, request: Request) -> Response {
     if is_from_another_site(&request) {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not sign anyone in here");
     }
@@ -82,9 +90,9 @@ async fn sign_in(State(tokens): State<Arc<Tokens>>, request: Request) -> Respons
         found.map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
     };
     let (token, to) = (field(TOKEN), field(TO));
-    if tokens.holder_of(&token).is_none() {
+    if known.tokens.holder_of(&token).is_none() {
         let why = "This server has no such token, or it has expired.";
-        return shown(StatusCode::FORBIDDEN, None, &to, Some(why));
+        return shown(StatusCode::FORBIDDEN, &known, None, &to, Some(why));
     }
     moved(&to, &cookie(&token, is_encrypted))
 }
@@ -125,12 +133,12 @@ fn local(to: &str) -> Option<String> {
     is_local.then(|| format!("./{to}"))
 }
 
-fn shown(status: StatusCode, holder: Option<&tokens::Holder>, to: &str, why: Option<&str>) -> Response {
+fn shown(status: StatusCode, known: &Known, holder: Option<&tokens::Holder>, to: &str, why: Option<&str>) -> Response {
     let page = Page {
         title: if holder.is_some() { "Signed in".to_owned() } else { "Sign in".to_owned() },
         style: STYLE_PATH.to_owned(),
         home: "./".to_owned(),
-        places: vec![Place::new("Volumes", "volumes/?format=html")],
+        places: problem_page::places("./", "volumes/?format=html", &known.repository, None),
         way: Vec::new(),
     };
     let content = html! {

@@ -46,10 +46,10 @@ impl LdpRequest {
 
     async fn create_container(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
         let title = sent.text(TITLE);
-        let wish = if sent.text(SLUG).is_empty() { title } else { sent.text(SLUG) };
+        let wish = if sent.text(SLUG).is_empty() { name_from(title) } else { sent.text(SLUG).to_owned() };
         let mut headers = of_class(ldp::BASIC_CONTAINER.as_str())?;
         insert(&mut headers, header::CONTENT_TYPE, "application/ld+json")?;
-        insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(wish, NON_ALPHANUMERIC).to_string())?;
+        insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(&wish, NON_ALPHANUMERIC).to_string())?;
         let described = match title.is_empty() {
             true => json!({ "@id": "" }),
             false => json!({ "@id": "", DC_TITLE: title }),
@@ -157,6 +157,21 @@ impl LdpRequest {
     }
 }
 
+/// A name made of a title: words joined by hyphens. Signs that addresses have to encode, and those
+/// between words, are left out.
+fn name_from(title: &str) -> String {
+    let is_of_name = |character: char| match character {
+        '-' | '.' | '_' | '~' => true,
+        '\u{ab}' | '\u{bb}' | '\u{2000}'..='\u{206f}' => false,
+        character if character.is_ascii() => character.is_ascii_alphanumeric(),
+        // Marks of scripts are no letters, and belong to them.
+        character => !character.is_whitespace() && !character.is_control(),
+    };
+    let title = title.replace(['\'', '\u{2019}'], "");
+    let words = title.split(|character| !is_of_name(character)).map(|word| word.trim_matches('-'));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}
+
 /// The file of a form: its headers, its bytes, and its name.
 fn file(sent: &mut Sent) -> Result<(HeaderMap, Body, String), LdpError> {
     let none = || LdpError::Query("choose a file");
@@ -187,6 +202,20 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_from_a_title_has_words_and_no_other_signs() {
+        for (title, name) in [
+            ("Mein <b>Buch</b> & \"Zeug\"", "Mein-b-Buch-b-Zeug"),
+            ("\u{201e}Über uns\u{201c} \u{2013} Teil 1: don't", "Über-uns-Teil-1-dont"),
+            ("हिन्दी की किताब", "हिन्दी-की-किताब"),
+            ("1.2_a~b", "1.2_a~b"),
+            ("a - b", "a-b"),
+            ("<>\"&", ""),
+        ] {
+            assert_eq!(name_from(title), name, "{title}");
+        }
+    }
 
     #[test]
     fn a_field_of_a_form_cannot_add_a_header() {

@@ -17,7 +17,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use crate::errors::LdpError;
 use crate::query::Parameters;
 use crate::request::{LdpRequest, empty, unsent};
-use page::Shown;
+use page::{Refusal, Shown};
 use sent::Sent;
 
 /// The last name in the address of the forms of a resource.
@@ -105,7 +105,9 @@ impl LdpRequest {
             }
             // What a person has typed comes back with the reason.
             Err(error) if !error.is_passing() => {
+                let is_changed = matches!(error, LdpError::PreconditionFailed(_));
                 let (status, why) = self.site.shown_error(error).told();
+                let why = if is_changed { Refusal::Changed } else { Refusal::Other(why) };
                 let asked = (action == Action::Restore).then(|| sent.text(VERSION).to_owned());
                 match self.forms(Shown { asked, refused: Some((action, why)), texts: sent.texts }).await {
                     Ok(page) => Ok(sent_page(status, page)),

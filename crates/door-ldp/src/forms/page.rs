@@ -25,9 +25,17 @@ pub struct Shown {
     /// The version that is to be restored: only that form is shown.
     pub asked: Option<String>,
     /// The form that was refused, and why.
-    pub refused: Option<(Action, String)>,
+    pub refused: Option<(Action, Refusal)>,
     /// What was typed into it.
     pub texts: BTreeMap<String, String>,
+}
+
+/// Why a form was refused.
+pub enum Refusal {
+    /// The resource has changed since the form was opened.
+    Changed,
+    /// Another reason.
+    Other(String),
 }
 
 impl Shown {
@@ -61,7 +69,8 @@ impl LdpRequest {
         page.way.push(Place::new(name, local(&self.site.iri(self.path()))));
         if self.reads_only {
             return Ok(page.with(&html! {
-                p.note { "You may read this, but not change it. Sign in with a token that has the scope " code { "write" } "." }
+                p.note { "You may read this, but not change it. Changing needs a token that has the scope " code { "write" } "." }
+                p { a.button.primary href=(self.sign_in()) { "Sign in" } }
             }));
         }
         let forms = match (&found, &shown.asked) {
@@ -70,9 +79,25 @@ impl LdpRequest {
             (Found::Deleted, version) => self.restore_form(None, version.as_deref().unwrap_or_default()),
         };
         Ok(page.with(&html! {
-            @if let Some((_, why)) = &shown.refused { p.note role="alert" { (why) } }
+            @match &shown.refused {
+                Some((_, Refusal::Changed)) => p.note role="alert" {
+                    "Somebody has changed this since you opened the form, so nothing was saved. Keep what you typed, and "
+                    a href=(local(&self.site.iri_of(self.path(), NAME))) { "open the form with the current state" } "."
+                }
+                Some((_, Refusal::Other(why))) => p.note role="alert" { (why) }
+                None => {}
+            }
             (forms)
         }))
+    }
+
+    /// The address at which a person signs in and comes back.
+    fn sign_in(&self) -> String {
+        let server = format!("{}/", self.site.server());
+        let here = self.site.iri_of(self.path(), NAME);
+        let to = here.strip_prefix(&server).unwrap_or_default();
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("to", to).finish();
+        format!("{}sign-in?{query}", local(&server))
     }
 
     async fn forms_of(&self, resource: &Resource, shown: &Shown) -> Result<Markup, LdpError> {

@@ -47,7 +47,7 @@ fn location(reply: &Reply) -> &str {
 async fn forms_create_containers_and_upload_files_with_their_names() {
     let fixture = fixture().await;
     let created = send(&fixture, "/rest", form(&[("action", "create"), ("title", "Letters \"1\" <b>")], None)).await;
-    assert_eq!(location(&created), "/rest/Letters-%221%22-%3Cb%3E");
+    assert_eq!(location(&created), "/rest/Letters-1-b");
     let container = fixture.ask(Method::GET, location(&created)).header("accept", TURTLE).answer().await;
     assert!(
         container.is("BasicContainer") && container.text().contains("Letters \\\"1\\\" <b>"),
@@ -90,6 +90,9 @@ async fn forms_edit_descriptions_replace_files_and_delete_only_what_they_show() 
     let stale = send(&fixture, "/rest/a", describe("<> <http://a/p> 3 .")).await;
     assert_eq!(stale.status, StatusCode::PRECONDITION_FAILED, "another change came between");
     assert!(stale.text().contains("&lt;http://a/p&gt; 3"), "what was typed stays");
+    assert!(stale.text().contains("Somebody has changed this"), "{}", stale.text());
+    assert!(stale.text().contains("href=\"/rest/a/fcr:forms\""), "{}", stale.text());
+    assert!(!stale.text().contains("If-Match"), "{}", stale.text());
 
     let put = fixture.ask(Method::PUT, "/rest/file").of_class("NonRDFSource").header("content-type", "image/png");
     assert_eq!(put.body("old").answer().await.status, StatusCode::CREATED);
@@ -155,6 +158,10 @@ async fn who_may_only_read_is_offered_no_change() {
         assert_eq!(page.status, StatusCode::OK, "{path}");
         assert!(!page.text().contains("<textarea") && !page.text().contains("href=\"/rest/fcr:forms\""), "{path}");
     }
+    let page = reader.get("/rest/a%20b/fcr:forms").await;
+    assert_eq!(page.status, StatusCode::NOT_FOUND);
+    let page = reader.get("/rest/fcr:forms").await;
+    assert!(page.text().contains("href=\"/sign-in?to=rest%2Ffcr%3Aforms\">Sign in</a>"), "{}", page.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,9 +52,10 @@ impl App {
         let members = |routes| door_ldp::members(&self.ldp, routes);
         let door_data::Routes { read: members_read, write: members_write } =
             door_data::member_routes(self.data.clone());
-        let mut routes = page::routes()
+        let repository = self.repository();
+        let mut routes = page::routes(&repository)
             .merge(health::routes(self.readiness()))
-            .merge(sign_in::routes(self.tokens.clone()))
+            .merge(sign_in::routes(self.tokens.clone(), repository.clone()))
             .merge(guarded(self.metrics_routes(), Right::Metrics))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
@@ -88,12 +89,17 @@ impl App {
         base_path::below(&self.config.http.base_path, within, outside)
     }
 
+    /// Where the repository is, with a slash at the end.
+    fn repository(&self) -> Arc<str> {
+        format!("{}/", self.ldp.settings().base).into()
+    }
+
     /// Puts the layers of a way in around routes.
     fn layered(&self, via: Via, routes: Router) -> Router {
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         let quotas = (!via.is_admin()).then(|| self.quotas.clone());
         let trail = Trail::new(via, self.library.audit.clone(), &self.config, self.ldp.settings());
-        layered(routes, Arc::new(self.policy(via)), hosts, quotas, trail, self.live.clone())
+        layered(routes, Arc::new(self.policy(via)), hosts, self.repository(), quotas, trail, self.live.clone())
     }
 
     /// The routes of all ways in. `tls` is where HTTPS is, if it is this server's own.

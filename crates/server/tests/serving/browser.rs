@@ -79,5 +79,10 @@ async fn the_page_loads_nothing_from_elsewhere() {
         }
     }
     let page = server.get("/").await.text();
+    let without_script = page.split("<noscript>").nth(1).unwrap();
+    for place in ["volumes/?format=html", "rest/", "rest/fcr:search", "openapi.json"] {
+        assert!(without_script.contains(&format!("href=\"{place}\"")), "{place}: {page}");
+        assert!(server.get(&format!("/{place}")).await.status.is_success(), "{place}");
+    }
     assert!(page.contains("\"assets/page.js\"") && !page.contains(VOLUME));
 }

@@ -50,6 +50,18 @@ async fn a_browser_gets_a_page_that_says_what_is_wrong() {
         assert!(page.header("content-security-policy").starts_with("default-src 'none'"), "{path}");
         assert!(page.text().contains(detail) && !page.text().contains("<script"), "{path}: {}", page.text());
     }
+    let page = server.ask(Method::GET, "/rest/a%20b/c/d/fcr:versions", &browser).await;
+    let text = page.text();
+    for place in [
+        "href=\"../../../../rest/\">Repository</a>",
+        "href=\"../../../../rest/fcr:search\">Search</a>",
+        "href=\"../../../../rest/a%20b\">a b</a>",
+        "href=\"../../../../rest/a%20b/c/d\">d</a>",
+    ] {
+        assert!(text.contains(place), "{place}: {text}");
+    }
+    let deep = server.ask(Method::GET, &format!("/rest/{}", "a/".repeat(1_000)), &browser).await;
+    assert!(deep.text().len() < 200_000, "{}", deep.text().len());
     let head = server.ask(Method::HEAD, "/nowhere", &browser).await;
     assert_eq!(head.header("content-type"), "text/html; charset=utf-8", "as for GET");
     for accept in ["*/*", "application/json, text/html;q=0.5", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"] {

@@ -44,6 +44,7 @@ async fn a_person_signs_in_once_and_returns_to_where_it_was_needed() {
     let cookie = ("cookie", cookie.split(';').next().unwrap());
     assert_eq!(server.ask(Method::GET, "/rest/", &[BROWSER, cookie]).await.status, StatusCode::OK);
     let page = server.ask(Method::GET, "/sign-in", &[cookie]).await;
+    assert!(page.text().contains("href=\"./rest/\">Repository</a>"), "{}", page.text());
     assert!(page.text().contains("jane") && !page.text().contains(&token), "{}", page.text());
 
     let revoked = server.admin(Method::DELETE, "/admin/tokens/jane").await;

@@ -36,6 +36,12 @@ async function look() {
     }
     const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
     if (excess > 0) seen.overflows.push({ page: title, look: name, excess });
+    // A table may be wider than a phone, but not so wide that nobody finds its other columns.
+    const wide = await page.evaluate(() => {
+      const widths = [...document.querySelectorAll('.wide > table')].map((table) => table.offsetWidth);
+      return Math.max(0, ...widths) - 2 * window.innerWidth;
+    });
+    if (wide > 0) seen.overflows.push({ page: title, look: name, wide });
     if (screenshots) {
       const file = `${String(seen.pages).padStart(2, '0')}-${name}.png`;
       await page.screenshot({ path: join(screenshots, file), fullPage: true });
