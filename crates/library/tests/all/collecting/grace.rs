@@ -11,7 +11,7 @@ use volumes::{CollectLimits, Collected, Pinned};
 
 use super::common::{HOUR, collect, generations, records, revision};
 use crate::support::memory::{Fault, Gate, switches_a_volume};
-use crate::support::{faulty, id, import, listed, texts, volume};
+use crate::support::{faulty, id, import, listed, steps, texts, volume};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_volume_leaves_nothing_to_collect() {
@@ -269,7 +269,7 @@ async fn thousands_of_pins_take_a_few_calls_and_are_answered_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_of_collecting_is_made_good_by_the_next_pass() {
-    for at in 0.. {
+    for at in steps() {
         let faulty = faulty().await;
         import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
         import(&faulty.library, volume("t.a", &["new"])).await.unwrap();

@@ -12,7 +12,7 @@ use volumes::{BulkRequest, Missing, MissingReason, OnDamage, Pinned, Volume};
 use super::common::{HOUR, collect, generations, records};
 use super::plans::{first_page, streamed};
 use crate::support::memory::{Fault, switches_a_volume};
-use crate::support::{Faulty, START, faulty_with, id, import, listed, sample, texts, texts_at, volume};
+use crate::support::{Faulty, START, faulty_with, id, import, listed, sample, steps, texts, texts_at, volume};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -259,7 +259,7 @@ async fn a_fault_at_any_step_of_collecting_loses_nothing_that_is_kept_and_is_mad
     for fault in
         sample([Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(1), Fault::Overloaded])
     {
-        for at in 0.. {
+        for at in steps() {
             let mut replaced = Replaced::new(Keep::Newest(1)).await;
             replaced.faulty.store.arm(fault.clone(), move |number, _| number == at);
             for _ in 0..3 {

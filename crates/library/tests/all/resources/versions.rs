@@ -12,7 +12,7 @@ use store::{Call, Class, Deadline, Table};
 
 use super::tree::{beside, container, create, delete, descriptions, path, said, update};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, Fixture, faulty_with, fixture_with, sample};
+use crate::support::{Faulty, Fixture, faulty_with, fixture_with, sample, steps};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -144,7 +144,7 @@ async fn a_fault_at_any_step_of_collecting_loses_nothing_that_stands_and_is_made
     for fault in
         sample([Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(1), Fault::Overloaded])
     {
-        for at in 0.. {
+        for at in steps() {
             let faulty = changed(Keep::None).await;
             faulty.store.arm(fault.clone(), move |number, _| number == at);
             for _ in 0..3 {

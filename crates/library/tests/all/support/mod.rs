@@ -142,6 +142,12 @@ impl Faulty {
     }
 }
 
+/// The steps of an operation at which faults are tried, until it has no more. Over a real engine,
+/// where each try takes seconds, every third one.
+pub fn steps() -> impl Iterator<Item = usize> {
+    (0..).step_by(if ON_CASSANDRA { 3 } else { 1 })
+}
+
 /// The faults to try at each step of an operation. Over a real engine, where each try takes a
 /// second or more, only the first: the effect of other faults on a step is decided above the
 /// engine.
