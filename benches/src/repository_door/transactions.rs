@@ -15,8 +15,8 @@ use crate::rig::figures::{Figures, Goal};
 
 /// Resources in a transaction.
 const RESOURCES: u64 = 100;
-/// Clients at the same time. Each sends one request after the other.
-const CLIENTS: [usize; 2] = [1, 32];
+/// The most clients at the same time. Each sends one request after the other.
+const CLIENTS_MAX: usize = 32;
 /// The number of time slices in which resources are created in transactions and without.
 const SLICES: u32 = 8;
 
@@ -26,6 +26,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
+    let counts: Vec<usize> = bench.settings.connections.iter().copied().filter(|count| *count <= CLIENTS_MAX).collect();
     for _ in 0..bench.settings.repetitions {
         let mut rates = Vec::new();
         for kind in bench.settings.subjects.clone() {
@@ -34,7 +35,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 continue;
             }
             let Some(subject) = bench.start(kind)? else { continue };
-            for clients in CLIENTS {
+            for &clients in &counts {
                 let [without, within] = compare(&subject, clients, bench.duration())?;
                 let name = |what: &str| format!("{kind}, {clients} clients: {what}");
                 figures.tell(name("without transactions"), "resources/s", without);
@@ -47,7 +48,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 rates.push((kind, clients, within));
             }
         }
-        for clients in CLIENTS {
+        for &clients in &counts {
             let rate = |of| rates.iter().find(|(kind, count, _)| (*kind, *count) == (of, clients)).map(|rate| rate.2);
             if let (Some(penates), Some(fedora)) = (rate(Kind::Penates), rate(Kind::Fedora)) {
                 let what = format!("{clients} clients: Penates' rate in transactions beside Fedora");
