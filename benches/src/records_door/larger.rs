@@ -12,7 +12,6 @@ use super::subject::{Kind, Subject, serve};
 use crate::rig::control_group::ControlGroup;
 use crate::rig::figures::Figures;
 use crate::rig::page_cache;
-use crate::rig::process::Process;
 use crate::rig::work::disk_bytes;
 
 /// The records take so many times the memory.
@@ -38,6 +37,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let stored = disk_bytes(&store)?;
         // What Linux has of these files counts for nobody.
         page_cache::forget(&store)?;
+        // Removed after the process has ended, which is declared later.
         let group = match ControlGroup::with_memory(stored / TIMES) {
             Ok(group) => group,
             Err(error) => {
@@ -71,13 +71,6 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 }
             }
         }
-        end(process, group);
     }
     Ok(figures)
-}
-
-/// A group is removed when no process is in it.
-fn end(process: Process, group: ControlGroup) {
-    drop(process);
-    drop(group);
 }

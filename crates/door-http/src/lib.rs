@@ -1,10 +1,10 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
-//! (`conditional.rs`), bodies held in memory (`body.rs`), what
-//! server and doors pass to each other about a client (`client.rs`), requests and responses of many lines
-//! (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of whole seconds
-//! (`second.rs`), names of parameters (`parameters.rs`), the look of pages for people (`page.rs`), and errors as problems (`problem.rs`)
-//! with the table of their reasons (`reason.rs`). The crate knows the domain's errors. It does not
-//! know what any door does.
+//! (`conditional.rs`), bodies held in memory (`body.rs`), what server and doors pass to each other
+//! about a client (`client.rs`), requests and responses of many lines (`lines.rs`, `spool.rs`),
+//! digests of request bodies (`digests.rs`), times of whole seconds (`second.rs`), names of
+//! parameters (`parameters.rs`), the look of pages for people (`page.rs`), and errors as problems
+//! (`problem.rs`) with the table of their reasons (`reason.rs`). The crate knows the domain's
+//! errors. It does not know what any door does.
 
 pub mod accept;
 pub mod body;

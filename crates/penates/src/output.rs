@@ -11,8 +11,8 @@ use tokio::net::unix::pipe::Sender;
 
 use crate::exit::CliError;
 
-/// Writes a line to standard error. A standard error that takes nothing (its reader has left, or its
-/// disk is full) ends no command: `eprintln!` would panic.
+/// Writes a line to standard error. A standard error that takes nothing (its reader has left, or
+/// its disk is full) ends no command: `eprintln!` would panic.
 macro_rules! note {
     ($($text:tt)*) => {{
         use std::io::Write as _;

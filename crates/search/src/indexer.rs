@@ -187,7 +187,6 @@ impl Indexer {
     pub fn turn(&mut self) -> BoxFuture<'_, Result<Turn, FeedError>> {
         async {
             let turn = self.step(true).await;
-            self.show(|measures| measures.is_failing = turn.is_err());
             self.show_lag(&turn);
             turn
         }
@@ -200,9 +199,7 @@ impl Indexer {
     /// Errors: as of [`Indexer::turn`].
     pub async fn catch_up(&mut self) -> Result<Turn, FeedError> {
         loop {
-            let turn = self.step(false).await;
-            self.show(|measures| measures.is_failing = turn.is_err());
-            match turn? {
+            match self.step(false).await? {
                 Turn::Worked => {}
                 turn => return Ok(turn),
             }
@@ -222,6 +219,12 @@ impl Indexer {
     }
 
     async fn step(&mut self, waits: bool) -> Result<Turn, FeedError> {
+        let turn = self.try_step(waits).await;
+        self.show(|measures| measures.is_failing = turn.is_err());
+        turn
+    }
+
+    async fn try_step(&mut self, waits: bool) -> Result<Turn, FeedError> {
         if let Some(why) = self.prevented() {
             self.held = None;
             self.show(|measures| measures.is_writing = false);

@@ -56,8 +56,8 @@ pub fn check_files(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Tries to listen on each address. That it is in use is a warning: the server itself may run. Two of
-/// its own cannot be the same.
+/// Tries to listen on each address. That it is in use is a warning: the server itself may run. Two
+/// of its own cannot be the same.
 pub fn check_addresses(config: &Config) -> Vec<Finding> {
     let named = [
         ("listen.http", config.listen.http.as_ref().and_then(ListenAddress::tcp)),
@@ -65,37 +65,57 @@ pub fn check_addresses(config: &Config) -> Vec<Finding> {
         ("listen.redirect", config.listen.redirect),
         ("records.listen", config.records.listen),
     ];
-    let named = named.into_iter().filter_map(|(key, address)| Some((key, address?)));
-    let mut listeners: Vec<(&str, SocketAddr, TcpListener)> = Vec::new();
+    let named: Vec<_> = named.into_iter().filter_map(|(key, address)| Some((key, address?))).collect();
     let mut findings = Vec::new();
-    for (key, address) in named {
-        let error = match TcpListener::bind(address) {
-            Ok(listener) => {
-                listeners.push((key, address, listener));
-                continue;
-            }
-            Err(error) => error,
-        };
-        let is_taken = error.kind() == io::ErrorKind::AddrInUse;
-        let own = listeners.iter().find(|(_, taken, _)| is_taken && taken.port() == address.port());
-        findings.push(match own {
-            Some((first, ..)) => Finding::fault(format!("{key} and {first} cannot both listen on {address}")),
-            None if is_taken => Finding::warning(format!("{key}: cannot listen on {address}: {error}")),
-            None => Finding::fault(format!("{key}: cannot listen on {address}: {error}")),
-        });
+    for (at, (key, address)) in named.iter().enumerate() {
+        if let Some((first, _)) = named[..at].iter().find(|(_, earlier)| clash(*earlier, *address)) {
+            findings.push(Finding::fault(format!("{key} and {first} cannot both listen on {address}")));
+        } else if let Err(error) = TcpListener::bind(address) {
+            let what = format!("{key}: cannot listen on {address}: {error}");
+            let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+            findings.push(if is_taken { Finding::warning(what) } else { Finding::fault(what) });
+        }
     }
     if let Some(ListenAddress::Unix(socket)) = &config.listen.http
-        && let Some(folder) = socket.parent().filter(|folder| !folder.is_dir())
+        && let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
     {
         findings.push(Finding::fault(format!("listen.http: there is no folder {}", folder.display())));
     }
     findings
 }
 
+/// Whether nobody can listen on both addresses. Linux serves IPv4 at `[::]` too.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let has = |all: SocketAddr, one: SocketAddr| all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let is_one_port = one.port() == other.port() && one.port() != 0;
+    is_one_port && (one.ip() == other.ip() || has(one, other) || has(other, one))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn addresses_clash_where_one_has_the_other() {
+        let clash = |one: &str, other: &str| clash(one.parse().unwrap(), other.parse().unwrap());
+        for (one, other) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("127.0.0.1:80", "[::]:80"),
+            ("[::]:80", "[::1]:80"),
+        ] {
+            assert!(clash(one, other) && clash(other, one), "{one} {other}");
+        }
+        for (one, other) in [
+            ("127.0.0.1:80", "127.0.0.2:80"),
+            ("127.0.0.1:80", "127.0.0.1:81"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("0.0.0.0:80", "[::1]:80"),
+        ] {
+            assert!(!clash(one, other) && !clash(other, one), "{one} {other}");
+        }
+    }
 
     #[test]
     fn two_doors_cannot_have_one_address_and_a_socket_needs_a_folder() {
@@ -107,6 +127,11 @@ mod tests {
         let found = check_addresses(&config);
         let what = format!("records.listen and listen.http cannot both listen on {free}");
         assert_eq!(found, [Finding::fault(what)]);
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+        for here in ["x.sock", "/x.sock"] {
+            config.listen.http = Some(ListenAddress::Unix(here.into()));
+            assert_eq!(check_addresses(&config), [], "{here}");
+        }
         config.listen.http = Some(ListenAddress::Unix("/nonexistent/x.sock".into()));
         assert_eq!(check_addresses(&config), [Finding::fault("listen.http: there is no folder /nonexistent")]);
     }

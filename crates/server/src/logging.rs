@@ -305,8 +305,8 @@ mod tests {
         let (lines, worker) = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(10).finish(out);
         let dropped = lines.error_counter();
         let subscriber = tracing_subscriber::fmt().with_writer(Log { lines, urgent }).finish();
-        // A line has more than 40 bytes, so the thread holds fewer than half of them before it writes,
-        // and is stuck then. It may take none before all were sent.
+        // A line has more than 40 bytes, so the thread holds fewer than half of them before it
+        // writes, and is stuck then. It may take none before all were sent.
         let sent = WAITING_BYTES_MAX / 20;
         tracing::subscriber::with_default(subscriber, || (0..sent).for_each(|_| tracing::warn!("a line")));
         assert!(dropped.dropped_lines() >= sent / 2 - 10, "{} of {sent}", dropped.dropped_lines());

@@ -141,8 +141,11 @@ impl Room {
 /// without it nothing could be read.
 pub(crate) fn provide_for_opening(folder: &Path) {
     let free = rustix::fs::statvfs(folder).map(|room| room.f_bavail.saturating_mul(room.f_frsize));
-    let missing = free.map_or(0, |free| OPENING_BYTES.saturating_sub(free));
-    Reserve::open(folder, 0).give_up(missing);
+    give_for_opening(folder, free.unwrap_or(OPENING_BYTES));
+}
+
+fn give_for_opening(folder: &Path, free_bytes: u64) {
+    Reserve::open(folder, 0).give_up(OPENING_BYTES.saturating_sub(free_bytes));
 }
 
 /// A file without data that reserves disk space.
@@ -228,6 +231,24 @@ mod tests {
         assert_eq!(refused(HEADROOM / 2 - 1), Some(NoRoom::ForChanges));
         assert_eq!(refused(HEADROOM / 4 - 1), Some(NoRoom::ForRemovals));
         assert_eq!(room.refused(None), None);
+    }
+
+    #[test]
+    fn opening_takes_from_the_reserve_what_it_needs_and_is_not_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let reserve = folder.path().join("reserve");
+        give_for_opening(folder.path(), 0);
+        assert!(!reserve.exists(), "without a reserve there is nothing to give");
+        File::create(&reserve).unwrap().set_len(OPENING_BYTES + 100).unwrap();
+        let reserved = || fs::metadata(&reserve).unwrap().len();
+        give_for_opening(folder.path(), OPENING_BYTES);
+        assert_eq!(reserved(), OPENING_BYTES + 100);
+        give_for_opening(folder.path(), OPENING_BYTES - 1);
+        assert_eq!(reserved(), OPENING_BYTES + 99);
+        give_for_opening(folder.path(), 0);
+        assert_eq!(reserved(), 99);
+        give_for_opening(folder.path(), 0);
+        assert_eq!(reserved(), 0, "all that is left");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Tests of records over the Redis protocol and over HTTP. One program, which is built and linked once.
+//! Tests of records over the Redis protocol and over HTTP. One program, which is built and linked
+//! once.
 #![allow(clippy::unwrap_used)]
 
 mod clients;

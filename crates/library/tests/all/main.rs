@@ -1,4 +1,5 @@
-//! Tests of the library over the embedded engine, and over stores in memory with faults. One program, which is built and linked once.
+//! Tests of the library over the embedded engine, and over stores in memory with faults. One
+//! program, which is built and linked once.
 #![allow(clippy::unwrap_used)]
 
 mod broken_block;

@@ -1,8 +1,8 @@
 //! How the pages of an archive become entries: one type per layout, behind [`Arrangement`].
 //!
 //! A new layout is a new file and a new line in the registry below. What else must change does not
-//! compile, or fails a test, until it is there: `tests/all/golden.rs` wants its version and the digests
-//! of its archives.
+//! compile, or fails a test, until it is there: `tests/all/golden.rs` wants its version and the
+//! digests of its archives.
 
 mod pages;
 mod volumes;

@@ -99,6 +99,9 @@ fn a_configuration_is_checked_with_the_files_and_addresses_that_it_names() {
     };
     assert!(check(&tls).ends_with(0).text().contains("is sound"));
 
+    let fast = check(&["--set", "records.mode=fast"]).ends_with(2);
+    assert!(fast.stderr.contains("a data folder has the mode `atomic`"), "{}", fast.stderr);
+
     let user = ["--set", "cassandra.user=penates", "--set", "cassandra.password_file=/nowhere/password"];
     for refused in [check(&user), store.run(&[&["config"][..], &user].concat())] {
         let refused = refused.ends_with(2);

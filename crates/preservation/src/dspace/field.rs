@@ -37,8 +37,8 @@ pub struct Property {
     pub may_be_resource: bool,
 }
 
-/// Fields of the schema `dc` that another vocabulary has: element, qualifier (in small letters), and
-/// property.
+/// Fields of the schema `dc` that another vocabulary has: element, qualifier (in small letters),
+/// and property.
 const KNOWN: [(&str, &str, &str, &str); 43] = [
     ("contributor", "author", DCTERMS, "creator"),
     ("coverage", "spatial", DCTERMS, "spatial"),
@@ -177,8 +177,8 @@ impl Field {
         value.filter(|value| !value.is_empty())
     }
 
-    /// Whether DSpace shows it to nobody but administrators, unless it is set otherwise: the provenance
-    /// names people by their addresses (`metadata.hide.dc.description.provenance`).
+    /// Whether DSpace shows it to nobody but administrators, unless it is set otherwise: the
+    /// provenance names people by their addresses (`metadata.hide.dc.description.provenance`).
     pub fn is_hidden(&self) -> bool {
         self.is("description", Some("provenance")) || self.is("provenance", None)
     }

@@ -42,7 +42,8 @@ impl Kind {
         }
     }
 
-    /// The name of the relation to the object that it is in, in DSpace's RDF; `None` if it is in none.
+    /// The name of the relation to the object that it is in, in DSpace's RDF; `None` if it is in
+    /// none.
     pub fn relation(self) -> Option<&'static str> {
         match self {
             Self::Site => None,
@@ -78,7 +79,8 @@ pub struct Manifest {
     pub bitstreams: Vec<Bitstream>,
     /// The number of the primary bitstream among these, or of the logo.
     pub primary: Option<usize>,
-    /// Files with further metadata, such as licenses, and their media types. They may be bitstreams.
+    /// Files with further metadata, such as licenses, and their media types. They may be
+    /// bitstreams.
     pub referenced: Vec<(String, Option<String>)>,
     /// Whether it has a template for new items.
     pub has_template: bool,
@@ -134,7 +136,8 @@ pub struct Bitstream {
 /// Who may do something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The kind of those who may: `GENERAL PUBLIC`, `REPOSITORY MGR`, `MANAGED GRP`, `ACADEMIC USER`.
+    /// The kind of those who may: `GENERAL PUBLIC`, `REPOSITORY MGR`, `MANAGED GRP`, `ACADEMIC
+    /// USER`.
     pub class: Option<String>,
     /// The name of a group, or the address of a person.
     pub who: Option<String>,

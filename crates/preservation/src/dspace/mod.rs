@@ -1,9 +1,10 @@
 //! Packages of a DSpace (AIP), as `dspace packager -d -a -t AIP` writes them since DSpace 1.7.
 //!
-//! Each object (site, community, collection, item) is a ZIP of its own: `mets.xml` says what is known
-//! of it, and the bytes of its bitstreams are beside that. An export of manifests only has the METS
-//! files alone. Written from DSpace's documentation ("DSpace AIP Format") and its sources:
-//! `AbstractMETSDisseminator`, `DSpaceAIPDisseminator`, `AIPTechMDCrosswalk`, `METSRightsCrosswalk`.
+//! Each object (site, community, collection, item) is a ZIP of its own: `mets.xml` says what is
+//! known of it, and the bytes of its bitstreams are beside that. An export of manifests only has
+//! the METS files alone. Written from DSpace's documentation ("DSpace AIP Format") and its sources:
+//! `AbstractMETSDisseminator`, `DSpaceAIPDisseminator`, `AIPTechMDCrosswalk`,
+//! `METSRightsCrosswalk`.
 //!
 //! - `field.rs`: fields of metadata, and the properties that they become.
 //! - `manifest.rs`: what a `mets.xml` says.

@@ -1,5 +1,5 @@
-//! Files in a ZIP. Nothing that its directory claims is trusted: a file is read to the length that the
-//! directory says and no further, and its checksum is compared at the end.
+//! Files in a ZIP. Nothing that its directory claims is trusted: a file is read to the length that
+//! the directory says and no further, and its checksum is compared at the end.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Reading a `mets.xml`.
 //!
 //! Elements are known by their namespace, whatever the prefix. What belongs together is found by
-//! identifiers: a `div` names the sections of metadata of its object (`DMDID`, `ADMID`), a `file` those
-//! of its bitstream.
+//! identifiers: a `div` names the sections of metadata of its object (`DMDID`, `ADMID`), a `file`
+//! those of its bitstream.
 
 use std::collections::HashSet;
 use std::io::BufRead;

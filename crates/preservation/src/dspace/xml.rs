@@ -1,5 +1,5 @@
-//! Reading XML within bounds: no depth, length or number that a stranger writes is trusted. Entities
-//! are not expanded, except those of XML itself.
+//! Reading XML within bounds: no depth, length or number that a stranger writes is trusted.
+//! Entities are not expanded, except those of XML itself.
 
 use std::io::{self, BufRead, Read};
 
@@ -128,7 +128,7 @@ impl Kept {
     }
 }
 
-/// The character, or the predefined entity, that a reference stands for.
+/// The character, or the predefined entity, that a reference names.
 pub(super) fn resolved(reference: &BytesRef<'_>) -> XmlResult<String> {
     if let Some(character) = reference.resolve_char_ref().map_err(|error| error.to_string())? {
         return Ok(character.to_string());

@@ -1,4 +1,5 @@
-//! Tests of the formats in which archives exchange what they keep. One program, which is built and linked once.
+//! Tests of the formats in which archives exchange what they keep. One program, which is built and
+//! linked once.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]

@@ -1,4 +1,5 @@
-//! Tests of the engine over a Cassandra node that they share. One program, which is built and linked once.
+//! Tests of the engine over a Cassandra node that they share. One program, which is built and
+//! linked once.
 #![allow(clippy::unwrap_used)]
 
 mod engine;

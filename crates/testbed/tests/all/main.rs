@@ -1,4 +1,5 @@
-//! Tests of the testbed: runs on servers that the tests start. One program, which is built and linked once.
+//! Tests of the testbed: runs on servers that the tests start. One program, which is built and
+//! linked once.
 #![allow(clippy::unwrap_used)]
 
 mod before_and_as;

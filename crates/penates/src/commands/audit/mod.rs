@@ -67,8 +67,8 @@ struct Listed {
     /// Only what concerns paths that begin so. A volume is at `/volumes/` and its id.
     #[arg(long, value_name = "PATH")]
     target: Option<String>,
-    /// Only requests for text, changes, changes that a transaction staged, reads of resources and of
-    /// the audit, or refusals.
+    /// Only requests for text, changes, changes that a transaction staged, reads of resources and
+    /// of the audit, or refusals.
     #[arg(long, value_parser = ["text", "change", "staged", "read", "refusal"])]
     kind: Option<String>,
     /// Only what ended so: `ok`, `failed`, `unknown`, or a status such as 412.

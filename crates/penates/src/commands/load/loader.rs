@@ -75,8 +75,8 @@ pub struct Counts {
 
 impl Loader {
     /// Loads resources that come in this order: a container before the resources in it, and the
-    /// resources of a container one after the other. `failed` learns of each that is not loaded, and
-    /// why.
+    /// resources of a container one after the other. `failed` learns of each that is not loaded,
+    /// and why.
     pub async fn load_all(
         &self,
         states: &mut mpsc::Receiver<State>,
@@ -106,8 +106,8 @@ impl Loader {
         Ok(counts)
     }
 
-    /// Compares resources that are there with what they should be. `differing` learns of each that is
-    /// not the same, and why. Returns how many are.
+    /// Compares resources that are there with what they should be. `differing` learns of each that
+    /// is not the same, and why. Returns how many are.
     pub async fn verify_all(
         &self,
         states: &mut mpsc::Receiver<State>,

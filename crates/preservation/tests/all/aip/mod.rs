@@ -1,6 +1,6 @@
 //! Packages as DSpace 7 writes them, made from its sources (`AbstractMETSDisseminator`,
-//! `DSpaceAIPDisseminator` and the crosswalks that these call): the same elements in the same order,
-//! with the same names and identifiers.
+//! `DSpaceAIPDisseminator` and the crosswalks that these call): the same elements in the same
+//! order, with the same names and identifiers.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -114,7 +114,8 @@ pub fn file_name(kind: &str, handle: &str, ending: &str) -> String {
     format!("{kind}@{}.{ending}", handle.replace('/', "-"))
 }
 
-/// Writes a ZIP with these files, in this order. The lengths are behind the bytes, as Java writes them.
+/// Writes a ZIP with these files, in this order. The lengths are behind the bytes, as Java writes
+/// them.
 pub fn write_zip(place: &Path, files: &[(String, Vec<u8>)]) {
     let mut zip = ZipWriter::new_stream(File::create(place).unwrap());
     for (name, bytes) in files {

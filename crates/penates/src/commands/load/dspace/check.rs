@@ -228,8 +228,8 @@ impl Checking {
         self.found = kept;
     }
 
-    /// Leaves out objects of which there are several packages, or at places that several need: nothing
-    /// says which is right.
+    /// Leaves out objects of which there are several packages, or at places that several need:
+    /// nothing says which is right.
     fn leave_out_doubles(&mut self) {
         let mut counts: HashMap<String, usize> = HashMap::new();
         for found in &self.found {
@@ -255,7 +255,8 @@ impl Checking {
                 walked.push(*one);
                 next = parents.get(one);
             }
-            // It ends at one that was walked before, or now: then the walk is a circle from there on.
+            // It ends at one that was walked before, or now: then the walk is a circle from there
+            // on.
             let begin = next.and_then(|end| walked.iter().position(|one| one == end)).unwrap_or(walked.len());
             circle.extend(walked[begin..].iter().map(|handle| handle.to_string()));
         }

@@ -7,8 +7,8 @@
 //! - `statements.rs`: metadata as statements.
 //! - `update.rs`: packages that changed since an earlier load.
 //!
-//! An object is a container at the path of its handle, and its bitstreams are below it. Its `mets.xml`
-//! has addresses of people and policies, so it is kept apart, below `/aip`.
+//! An object is a container at the path of its handle, and its bitstreams are below it. Its
+//! `mets.xml` has addresses of people and policies, so it is kept apart, below `/aip`.
 
 mod check;
 mod place;

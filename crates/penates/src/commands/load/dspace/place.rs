@@ -13,8 +13,8 @@ const AIP: &str = "aip";
 /// The container of withdrawn items.
 const WITHDRAWN: &str = "withdrawn";
 
-/// The path of an object: its handle. A withdrawn item has another one, so that nobody finds it at its
-/// address.
+/// The path of an object: its handle. A withdrawn item has another one, so that nobody finds it at
+/// its address.
 ///
 /// # Errors
 /// Why there can be no resource at it.
@@ -34,8 +34,8 @@ pub(super) fn mets(manifest: &Manifest) -> String {
     format!("{AIP}/{}.xml", manifest.handle)
 }
 
-/// The names of the files of an object, bitstreams first. A bitstream has the number that is part of
-/// its address in DSpace, if only one has it, and else its identifier.
+/// The names of the files of an object, bitstreams first. A bitstream has the number that is part
+/// of its address in DSpace, if only one has it, and else its identifier.
 pub(super) fn names<'a>(manifest: &Manifest, others: impl Iterator<Item = &'a str>) -> Vec<String> {
     let sequences = || manifest.bitstreams.iter().filter_map(|bitstream| bitstream.sequence);
     let mut known = HashSet::new();

@@ -1,5 +1,6 @@
-//! Packages that changed since an earlier load. The METS that this load kept says what it made. What is
-//! still so is brought to what the package says now; what was changed here is left as it is.
+//! Packages that changed since an earlier load. The METS that this load kept says what it made.
+//! What is still so is brought to what the package says now; what was changed here is left as it
+//! is.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -94,7 +95,8 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Reports objects that were in this one, and are not any more. Those that moved have a package.
+    /// Reports objects that were in this one, and are not any more. Those that moved have a
+    /// package.
     fn note_gone(&self, before: &Described, now: &Described) {
         let children = |said: &Described| {
             let handles = said.manifest.children.iter().filter_map(|child| child.handle.clone());

@@ -164,8 +164,8 @@ fn nearest(places: &HashMap<String, usize>, mut path: &str) -> Option<usize> {
     }
 }
 
-/// The times of versions of a resource in milliseconds since 1970, none before the one before it. Those
-/// that a load cannot keep are reported.
+/// The times of versions of a resource in milliseconds since 1970, none before the one before it.
+/// Those that a load cannot keep are reported.
 pub fn times<'a>(path: &str, created: impl Iterator<Item = &'a str>, report: &Report) -> ReadResult<Vec<u64>> {
     let now = SystemClock.now();
     let mut times: Vec<u64> = Vec::new();
@@ -201,8 +201,8 @@ pub fn note_containers(found: &[Found], report: &Report) {
     }
 }
 
-/// Checks what versions of a resource say of its bytes, and reports links to content stored elsewhere,
-/// which a server may refuse.
+/// Checks what versions of a resource say of its bytes, and reports links to content stored
+/// elsewhere, which a server may refuse.
 pub fn check_bytes(path: &str, versions: &[ArchivedVersion], report: &Report) -> anyhow::Result<()> {
     let states = || versions.iter().filter_map(|version| version.state.as_ref());
     states().try_for_each(|state| check_headers(&state.about))?;
