@@ -1,6 +1,7 @@
 //! Reads and writes of single records in an open loop, beside the disk's own sync time.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -71,23 +72,32 @@ pub struct Mix {
     pub records: u64,
 }
 
+/// The number of runs so far. Each draws other records, so that none finds in a cache what an
+/// earlier one left there.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+/// The number of requests from the draws of one run to those of the next. No run has as many.
+const BETWEEN_RUNS: u64 = 1 << 32;
+
 impl Mix {
     /// Sends operations for a while: reads of a whole record, and writes of a whole record.
     pub fn run(self, address: SocketAddr, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
         // Spread over each hundred, so that no burst of writes comes.
         let kind = |number: u64| if number * 37 % 100 < self.reads { READS } else { WRITES };
         let pace = Pace { connections: CONNECTIONS, rate, duration };
+        let first = RUNS.fetch_add(1, Ordering::Relaxed) * BETWEEN_RUNS;
         open_by(
             pace,
             || connect(address),
             kind,
             |client, number| {
-                let record = self.draw.number(number, self.records);
+                let request = first + number;
+                let record = self.draw.number(request, self.records);
                 if kind(number) == READS {
                     let found: Vec<(String, String)> = redis::cmd("HGETALL").arg(record::id(record)).query(client)?;
                     ensure!(found.len() == record::ATTRIBUTES.len(), "a record has {} attributes", found.len());
                 } else {
-                    record::set(record, &mut record::random(number)).query::<()>(client)?;
+                    record::set(record, &mut record::random(request)).query::<()>(client)?;
                 }
                 Ok(())
             },

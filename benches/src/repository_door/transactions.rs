@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use http::StatusCode;
 
 use super::bench::Bench;
 use super::subject::{Kind, Subject};
@@ -36,8 +37,9 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             }
             let Some(subject) = bench.start(kind)? else { continue };
             for &clients in &counts {
-                let [without, within] = compare(&subject, clients, bench.duration())?;
+                let Compared { rates: [without, within], refused } = compare(&subject, clients, bench.duration())?;
                 let name = |what: &str| format!("{kind}, {clients} clients: {what}");
+                figures.tell(name("commits refused"), "%", 100.0 * refused);
                 figures.tell(name("without transactions"), "resources/s", without);
                 figures.tell(name("in transactions of 100"), "resources/s", within);
                 let (what, ratio) = (name("rate in transactions, of that without"), within / without);
@@ -59,31 +61,57 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Resources per second without transactions, and in them, in turn in short slices.
-fn compare(subject: &Subject, clients: usize, duration: Duration) -> Result<[f64; 2]> {
+/// What clients that run side by side reached.
+struct Compared {
+    /// Resources per second without transactions, and in them.
+    rates: [f64; 2],
+    /// The share of transactions whose commit was refused. Their resources do not count.
+    refused: f64,
+}
+
+/// Creates resources without transactions and in them, in turn in short slices.
+fn compare(subject: &Subject, clients: usize, duration: Duration) -> Result<Compared> {
     let slice = 2 * duration / SLICES;
     // Resources and seconds.
     let mut sums = [(0, 0.0); 2];
+    let mut transactions = Made::default();
     for number in 0..SLICES {
         // Each is the first of a pair as often as the other.
         let which = usize::from(matches!(number % 4, 1 | 2));
         let begun = Instant::now();
-        let made: Result<Vec<u64>> = thread::scope(|scope| {
+        let made: Result<Vec<Made>> = thread::scope(|scope| {
             let users: Vec<_> =
                 (0..clients).map(|_| scope.spawn(|| create(subject, which == 1, begun + slice))).collect();
             users.into_iter().map(|user| user.join().map_err(|_| anyhow::anyhow!("a client panicked"))?).collect()
         });
-        sums[which].0 += made?.into_iter().sum::<u64>();
+        for made in made? {
+            sums[which].0 += made.hundreds * RESOURCES;
+            if which == 1 {
+                transactions.hundreds += made.hundreds;
+                transactions.refused += made.refused;
+            }
+        }
         sums[which].1 += begun.elapsed().as_secs_f64();
     }
-    Ok(sums.map(|(resources, seconds)| resources as f64 / seconds))
+    let begun = (transactions.hundreds + transactions.refused).max(1);
+    Ok(Compared {
+        rates: sums.map(|(resources, seconds)| resources as f64 / seconds),
+        refused: transactions.refused as f64 / begun as f64,
+    })
+}
+
+/// How often a client created a hundred resources.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    hundreds: u64,
+    /// Transactions that the server refused to commit.
+    refused: u64,
 }
 
 /// Creates a hundred resources, in one transaction or in none, again and again until a time.
-/// Returns how many.
-fn create(subject: &Subject, transacts: bool, until: Instant) -> Result<u64> {
+fn create(subject: &Subject, transacts: bool, until: Instant) -> Result<Made> {
     let mut client = Client::connect(subject.address)?;
-    let mut made = 0;
+    let mut made = Made::default();
     while Instant::now() < until {
         let transaction = if transacts { Some(begin(subject, &mut client)?) } else { None };
         for _ in 0..RESOURCES {
@@ -96,9 +124,15 @@ fn create(subject: &Subject, transacts: bool, until: Instant) -> Result<u64> {
         }
         if let Some(address) = transaction {
             let address: http::Uri = address.parse()?;
-            client.fetch(&subject.authorized(Request::sending("PUT", address.path(), "text/plain", b"")))?;
+            let commit = subject.authorized(Request::sending("PUT", address.path(), "text/plain", b""));
+            let status = client.fetch_any(&commit)?.head.status;
+            if status == StatusCode::CONFLICT.as_u16() {
+                made.refused += 1;
+                continue;
+            }
+            ensure!((200..300).contains(&status), "a commit was answered with {status}");
         }
-        made += RESOURCES;
+        made.hundreds += 1;
     }
     Ok(made)
 }

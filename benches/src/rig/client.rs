@@ -174,7 +174,15 @@ impl<S: Read + Write> Client<S> {
         self.fetch_into(request, |_| Ok(()))
     }
 
-    /// The same, but passes the received bytes on.
+    /// The same, but any status is an answer.
+    pub fn fetch_any(&mut self, request: &Request) -> Result<Received> {
+        let begun = Instant::now();
+        self.stream.write_all(&request.bytes())?;
+        let head = self.head()?;
+        self.body(head, begun, &mut |_| Ok(()))
+    }
+
+    /// The same as `fetch`, but passes the received bytes on.
     pub fn fetch_into(&mut self, request: &Request, take: impl FnMut(&[u8]) -> Result<()>) -> Result<Received> {
         let begun = Instant::now();
         self.stream.write_all(&request.bytes())?;
@@ -204,6 +212,11 @@ impl<S: Read + Write> Client<S> {
     ) -> Result<Received> {
         let head = self.head()?;
         ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
+        self.body(head, begun, &mut take)
+    }
+
+    /// Receives the body that follows a head.
+    fn body(&mut self, head: Head, begun: Instant, take: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<Received> {
         let mut first_byte = None;
         let mut counting = |bytes: &[u8]| {
             first_byte.get_or_insert_with(|| begun.elapsed());
