@@ -4,12 +4,10 @@
 use anyhow::{Context, Result, ensure};
 use http::{Method, StatusCode};
 
-use crate::sample::{BYTES, Sample};
+use crate::sample::{BYTES, CONSTRAINED_BY, LDP, Sample};
 use crate::statement::{Statement, statements};
 
 const MEMENTO: &str = "http://mementoweb.org/ns#";
-const LDP: &str = "http://www.w3.org/ns/ldp#";
-const CONSTRAINED_BY: &str = "http://www.w3.org/ns/ldp#constrainedBy";
 
 /// The statements, in the order of sections.
 pub const STATEMENTS: &[Statement] = statements! {

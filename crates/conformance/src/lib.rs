@@ -1,18 +1,21 @@
 //! Judges a server by the normative statements of RFC 7089 (Memento) and of the Fedora API
-//! Specification 1.0 about versions, notifications and fixity, of Fedora Atomic Batch Operations,
-//! and of Fedora's documentation of its search. It needs only the address of a container in which
-//! it may create resources, so it judges any server. For notifications it needs the address of a
-//! collection too.
+//! Specification 1.0 about resources, content stored elsewhere, versions, notifications and fixity,
+//! of Fedora Atomic Batch Operations, and of Fedora's documentation of its search. It needs only the
+//! address of a container in which it may create resources, so it judges any server. For
+//! notifications it needs the address of a collection too, and for content stored elsewhere an
+//! address to which the server may link.
 //!
-//! How to read it: [`statement`] is a statement and its judgement; [`memento`], [`notifications`],
-//! [`fedora`], [`transactions`] and [`search`] have the statements, each a function with its name;
+//! How to read it: [`statement`] is a statement and its judgement; [`memento`], [`resources`],
+//! [`external`], [`fedora`], [`notifications`], [`transactions`] and [`search`] have the statements, each a function with its name;
 //! [`sample`] makes the resources that they look at; [`site`] sends requests, and [`link`] reads
 //! links. `main.rs` prints a table.
 
+mod external;
 mod fedora;
 mod link;
 mod memento;
 mod notifications;
+mod resources;
 mod sample;
 mod search;
 pub mod site;
@@ -34,7 +37,9 @@ use statement::Judged;
 pub async fn judge(site: &Site) -> Result<Vec<Judged>> {
     let sample = Sample::create(site).await?;
     let notifications = if sample.notifications.is_some() { notifications::STATEMENTS } else { &[] };
-    let all = memento::STATEMENTS.iter().chain(fedora::STATEMENTS).chain(search::STATEMENTS).chain(notifications);
+    let external = if site.external().is_some() { external::STATEMENTS } else { &[] };
+    let all = memento::STATEMENTS.iter().chain(resources::STATEMENTS).chain(external::REFUSALS).chain(external);
+    let all = all.chain(fedora::STATEMENTS).chain(search::STATEMENTS).chain(notifications);
     let transactions = if transactions::are_offered(site).await? { transactions::STATEMENTS } else { &[] };
     let all = all.chain(transactions);
     let judged = stream::iter(all).then(|statement| statement.judge(&sample)).collect().await;

@@ -26,6 +26,10 @@ struct Arguments {
     /// Without it they are not judged.
     #[arg(long, value_name = "URL")]
     feed: Option<String>,
+    /// The address of content to which the server may link. Without it, what the server makes of
+    /// such links is not judged.
+    #[arg(long, value_name = "URL")]
+    external: Option<String>,
 }
 
 #[tokio::main]
@@ -36,6 +40,7 @@ async fn main() -> Result<ExitCode> {
         Ok((name.trim().to_owned(), value.trim().to_owned()))
     });
     let site = Site::new(&arguments.container, arguments.feed, &headers.collect::<Result<Vec<_>>>()?)?;
+    let site = site.with_external(arguments.external);
     let judged = judge(&site).await?;
     for one in &judged {
         let kept = if one.violation.is_none() { "yes" } else { "NO" };
@@ -46,6 +51,9 @@ async fn main() -> Result<ExitCode> {
     }
     if site.feed().is_none() {
         println!("not judged: notifications (Fedora API, 6), because there is no --feed");
+    }
+    if site.external().is_none() {
+        println!("not judged: content stored elsewhere (Fedora API, 3.9), because there is no --external");
     }
     let is_violated = |level| judged.iter().any(|one| one.level == level && one.violation.is_some());
     Ok(if is_violated(Level::Must) { ExitCode::FAILURE } else { ExitCode::SUCCESS })

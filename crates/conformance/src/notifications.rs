@@ -152,7 +152,7 @@ async fn a_notification_names_the_agent_that_caused_the_change(sample: &Sample<'
 
 async fn a_notification_names_the_types_of_the_resource(sample: &Sample<'_>) -> Result<()> {
     for one in of_the_original(sample).await? {
-        ensure!(is_of_type(&one["object"], "RDFSource"), "the object has the types {:?}", types(&one["object"]));
+        ensure!(is_of_type(&one["object"], "BasicContainer"), "the object has the types {:?}", types(&one["object"]));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The resources that are looked at: an RDF source with three states, each of another second, a
-//! binary, and one that is deleted.
+//! binary, one that is deleted, and an empty container.
 
 use std::time::Duration;
 
@@ -15,6 +15,10 @@ const VERSIONED: &str = "<http://mementoweb.org/ns#OriginalResource>; rel=\"type
 /// Memento's times are seconds. States that differ in them need one each, and nothing says when it
 /// is over.
 const SECOND: Duration = Duration::from_millis(1_100);
+/// The namespace of LDP.
+pub const LDP: &str = "http://www.w3.org/ns/ldp#";
+/// The relation to a document of constraints.
+pub const CONSTRAINED_BY: &str = "http://www.w3.org/ns/ldp#constrainedBy";
 /// Bytes of the binary.
 pub const BYTES: &str = "some bytes";
 
@@ -28,10 +32,12 @@ pub struct Sample<'a> {
     pub timemap: String,
     /// Its versions, oldest first, with their times.
     pub mementos: Vec<(String, String)>,
-    /// A binary.
+    /// A binary with a description that was changed.
     pub binary: String,
     /// A binary that was deleted.
     pub deleted: String,
+    /// A container in which statements create resources of their own.
+    pub container: String,
     /// Where notifications of all this are, if that is known.
     pub notifications: Option<Notifications<'a>>,
 }
@@ -43,7 +49,7 @@ impl<'a> Sample<'a> {
             Some(feed) => Some(Notifications::begin(site, feed).await?),
             None => None,
         };
-        let original = create(site, "text/turtle", &title(1), "RDFSource").await?;
+        let original = create(site, "text/turtle", &title(1), "BasicContainer").await?;
         for n in 2..=3 {
             tokio::time::sleep(SECOND).await;
             let stands = site.get(&original, &[]).await?;
@@ -53,9 +59,11 @@ impl<'a> Sample<'a> {
             ensure!(changed.status.is_success(), "a change was refused: {} {}", changed.status, changed.text());
         }
         let binary = create(site, "text/plain", BYTES, "NonRDFSource").await?;
+        describe(site, &binary).await?;
         let deleted = create(site, "text/plain", BYTES, "NonRDFSource").await?;
         let answer = site.send(Method::DELETE, &deleted, &[], "").await?;
         ensure!(answer.status.is_success(), "a deletion was refused: {} {}", answer.status, answer.text());
+        let container = create(site, "text/turtle", "", "BasicContainer").await?;
         let timemap = site.get(&original, &[]).await?.link("timemap").context("the resource has no TimeMap")?;
         let timemap = site.absolute(&timemap)?;
         let listed = site.get(&timemap, &[("accept", "application/link-format")]).await?;
@@ -66,12 +74,12 @@ impl<'a> Sample<'a> {
             .collect();
         mementos.sort_by_key(|(_, time)| httpdate::parse_http_date(time).ok());
         ensure!(mementos.len() >= 2, "three states left {} versions in {timemap}", mementos.len());
-        Ok(Self { site, original, timemap, mementos, binary, deleted, notifications })
+        Ok(Self { site, original, timemap, mementos, binary, deleted, container, notifications })
     }
 
     /// Deletes them. What a server refuses to delete stays.
     pub async fn delete(self) {
-        for url in [&self.original, &self.binary] {
+        for url in [&self.original, &self.binary, &self.container] {
             let _ = self.site.send(Method::DELETE, url, &[], "").await;
         }
     }
@@ -92,17 +100,33 @@ impl<'a> Sample<'a> {
     }
 }
 
+/// Changes the description of a binary. Fedora finds descriptions only after a change.
+async fn describe(site: &Site, binary: &str) -> Result<()> {
+    let answer = site.send(Method::HEAD, binary, &[], "").await?;
+    let description = answer.link("describedby").context("the binary has no description")?;
+    let update = "INSERT { <> <http://purl.org/dc/terms/title> \"bytes\" } WHERE {}";
+    let headers = [("content-type", "application/sparql-update")];
+    let changed = site.send(Method::PATCH, &description, &headers, update).await?;
+    ensure!(changed.status.is_success(), "a description was not changed: {} {}", changed.status, changed.text());
+    Ok(())
+}
+
 fn title(n: u32) -> String {
     format!("<> <http://purl.org/dc/terms/title> \"state {n}\" .")
 }
 
 /// Creates a resource, versioned if the server wants to be asked for that. Returns its address.
 pub async fn create(site: &Site, media_type: &str, body: &str, model: &str) -> Result<String> {
-    let model = format!("<http://www.w3.org/ns/ldp#{model}>; rel=\"type\"");
+    create_in(site, site.container(), media_type, body, model).await
+}
+
+/// The same in a container.
+pub async fn create_in(site: &Site, container: &str, media_type: &str, body: &str, model: &str) -> Result<String> {
+    let model = format!("<{LDP}{model}>; rel=\"type\"");
     let headers = [("content-type", media_type), ("link", model.as_str()), ("link", VERSIONED)];
-    let mut created = site.send(Method::POST, site.container(), &headers, body).await?;
+    let mut created = site.send(Method::POST, container, &headers, body).await?;
     if created.status.is_client_error() {
-        created = site.send(Method::POST, site.container(), &headers[..2], body).await?;
+        created = site.send(Method::POST, container, &headers[..2], body).await?;
     }
     ensure!(created.status == StatusCode::CREATED, "nothing was created: {} {}", created.status, created.text());
     site.absolute(created.header("location").context("a new resource has no address")?)

@@ -24,6 +24,8 @@ pub struct Site {
     container: String,
     /// The collection that has notifications.
     feed: Option<String>,
+    /// Content to which the server may link.
+    external: Option<String>,
     /// Headers of each request, such as `Authorization`.
     headers: HeaderMap,
 }
@@ -53,7 +55,13 @@ impl Site {
             all.append(name.parse::<HeaderName>()?, HeaderValue::from_str(value)?);
         }
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Ok(Self { client, container: container.to_owned(), feed, headers: all })
+        Ok(Self { client, container: container.to_owned(), feed, external: None, headers: all })
+    }
+
+    /// With the address of content to which the server may link.
+    #[must_use]
+    pub fn with_external(self, external: Option<String>) -> Self {
+        Self { external, ..self }
     }
 
     /// The container in which resources are created.
@@ -64,6 +72,11 @@ impl Site {
     /// The collection that has notifications.
     pub fn feed(&self) -> Option<&str> {
         self.feed.as_deref()
+    }
+
+    /// Content to which the server may link.
+    pub fn external(&self) -> Option<&str> {
+        self.external.as_deref()
     }
 
     /// Sends a request to an address, or to a path on the server.

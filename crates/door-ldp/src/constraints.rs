@@ -8,11 +8,13 @@ use http::{HeaderValue, header};
 
 use crate::address::Site;
 use crate::pages;
+use crate::settings::DefaultModel;
 
-/// The page.
-pub fn page(site: &Site) -> Response {
+/// The page. It names the interaction model of a graph that is created without one (Fedora API,
+/// section 3.5).
+pub fn page(site: &Site, default: DefaultModel) -> Response {
     let page = pages::about(site, &ResourcePath::root(), "What this repository refuses");
-    let rules = include_str!("constraints.html");
+    let rules = include_str!("constraints.html").replace("DEFAULT", default.class());
     sent(format!("{}{rules}{}", page.begin(), Page::END), page::TYPE)
 }
 

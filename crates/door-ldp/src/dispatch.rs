@@ -82,7 +82,7 @@ impl LdpRequest {
             At::Version(name) => return self.respond_about_version(name).await,
         }
         match (self.target.facet, self.method.as_str()) {
-            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page(&self.site)),
+            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page(&self.site, self.settings().default_model)),
             (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
             (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Search, "GET" | "HEAD") => self.search().await,

@@ -17,6 +17,16 @@ pub enum DefaultModel {
     RdfSource,
 }
 
+impl DefaultModel {
+    /// The name of its class in the namespace of LDP.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Container => "BasicContainer",
+            Self::RdfSource => "RDFSource",
+        }
+    }
+}
+
 /// Settings of the repository door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdpSettings {

@@ -172,7 +172,7 @@ impl Drop for Fedora {
 }
 
 /// Serves one text, whatever is requested. Returns the address.
-fn elsewhere() -> String {
+pub fn elsewhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {

@@ -1,10 +1,15 @@
-//! Storage roots that a real Fedora writes here, loaded and compared with what it answers. It fetches
-//! Fedora from Maven Central, and makes the recorded roots of `tests/cli/fedora/roots` if
-//! `PENATES_FEDORA_ROOTS` is set.
+//! A real Fedora, judged by the statements of the crate `conformance`; and storage roots that it
+//! writes here, loaded and compared with what it answers. It is fetched from Maven Central. If
+//! `PENATES_FEDORA_ROOTS` is set, the recorded roots of `tests/cli/fedora/roots` are made.
 
 use std::fs;
 use std::process::Command;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use conformance::site::Site;
+
+use crate::conformance::{Server, keeps_to_what_is_documented};
 use crate::fedora::answers::answers;
 use crate::fedora::server::Fedora;
 use crate::fedora::{Recorded, Told, command, folder, loads_as_told, population};
@@ -57,4 +62,14 @@ fn a_root_that_fedora_writes_now_is_loaded_as_fedora_answers() {
 #[ignore = "it fetches Fedora and runs it: `cargo xtask proofs` runs it"]
 fn a_root_with_mutable_heads_that_fedora_writes_now_is_loaded() {
     makes_and_loads(Recorded::OnRequest);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it fetches Fedora and runs it: `cargo xtask proofs` runs it"]
+async fn a_real_fedora_violates_just_what_the_documentation_says() {
+    let fedora = tokio::task::block_in_place(|| Fedora::start(&["-Dfcrepo.autoversioning.enabled=true"]));
+    let login = format!("Basic {}", BASE64_STANDARD.encode("fedoraAdmin:fedoraAdmin"));
+    let site = Site::new(&fedora.site.root, None, &[("authorization".to_owned(), login)]).unwrap();
+    let site = site.with_external(Some(format!("{}content", fedora.elsewhere)));
+    keeps_to_what_is_documented(Server::Fedora, &site).await;
 }
