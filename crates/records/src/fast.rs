@@ -195,7 +195,7 @@ fn with_own_expiries(rows: &[Row], before: &Record, mut after: Record) -> Result
         return Ok(after);
     };
     for row in rows {
-        let Content::Attributes(stored) = decoded(row)?.content else { continue };
+        let Content::Attributes(stored) = decoded(&row.value)?.content else { continue };
         for (name, own) in stored.iter() {
             let (Some(read), Some(now)) = (read.get(name), attributes.get(name)) else { continue };
             if now.expires_at == read.expires_at && now.expires_at != own.expires_at {
@@ -248,7 +248,7 @@ fn parts(record: &Record) -> Result<Vec<(Bytes, Record)>, RecordsError> {
 /// The record of some rows. It expires as a whole if each part does, with the last of them. An
 /// attribute whose part expires at another time has that as its own expiry.
 fn merged(rows: &[Row], now: UnixMillis) -> Result<Option<Record>, RecordsError> {
-    let parts = rows.iter().map(|row| Ok(decoded(row)?.live(now)));
+    let parts = rows.iter().map(|row| Ok(decoded(&row.value)?.live(now)));
     let parts: Vec<Record> = parts.filter_map(Result::transpose).collect::<Result<_, RecordsError>>()?;
     let expiries: Option<Vec<UnixMillis>> = parts.iter().map(|part| part.expires_at).collect();
     let whole = expiries.and_then(|expiries| expiries.into_iter().max());

@@ -9,7 +9,9 @@
 //! How to read it:
 //!
 //! - `records.rs`: the [`Records`] of a store; `mode.rs`: how they change; `hot.rs`: which are asked
-//!   for most; `unbroken.rs`: writes whose caller goes away;
+//!   for most;
+//! - `turns.rs`: one change of a record after the other; `following.rs`: changes that share a sync;
+//!   `unbroken.rs`: writes whose caller goes away;
 //! - `fast.rs`: records in mode fast, of several rows; `overwrite.rs`: what is written there unread;
 //! - `record.rs`: the [`Record`];
 //! - `attributes.rs`: its named values;
@@ -22,12 +24,14 @@ mod draft;
 mod error;
 mod expiry;
 mod fast;
+mod following;
 mod hot;
 mod mode;
 mod number;
 mod overwrite;
 mod record;
 mod records;
+mod turns;
 mod unbroken;
 
 pub use attributes::{Attribute, Attributes};
@@ -39,4 +43,5 @@ pub use mode::Mode;
 pub use number::{decimal_sum, integer};
 pub use overwrite::Overwrite;
 pub use record::{Content, Record};
-pub use records::{ID_BYTES_MAX, IdPage, Records, RecordsError, Turns};
+pub use records::{ID_BYTES_MAX, IdPage, Records, RecordsError};
+pub use turns::Turns;

@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
-    Call, Class, Clock, Condition, Deadline, NewRow, Outcome, PlainValue, Removal, Row, Step, Store, StoreError,
-    StoreResult, Stored, Table, UnixMillis, ValueKind, stored,
+    Call, Class, Clock, Condition, Deadline, Outcome, PlainValue, Row, Step, Store, StoreError, StoreResult, Stored,
+    Table, UnixMillis, ValueKind, stored,
 };
 use thiserror::Error;
-use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{sleep, timeout_at};
 
 use crate::draft::Draft;
 use crate::fast::{FastRecords, NAME_BYTES_MAX};
+use crate::following::{begin, follow};
 use crate::hot::Hot;
 use crate::mode::{KnownMode, Mode};
 use crate::overwrite::Overwrite;
 use crate::record::Record;
+use crate::turns::{Place, Turns};
 use crate::unbroken::Unbroken;
 
 /// Changes of so many records can be under way at once.
-const TURNS: usize = 1 << 14;
+const PLACES: usize = 1 << 14;
 
 /// The sort key of a record's row.
 pub(crate) const ROW: Bytes = Bytes::new();
@@ -32,7 +33,7 @@ pub(crate) const ROW: Bytes = Bytes::new();
 pub const ID_BYTES_MAX: usize = 1_024;
 
 /// An engine that ends a call by its deadline has so much time to say what became of it.
-const LAST_WORD: Duration = Duration::from_millis(1);
+pub(crate) const LAST_WORD: Duration = Duration::from_millis(1);
 
 /// How long one look at whether a write has ended may take, and the pause before the next.
 const LOOK: Duration = Duration::from_secs(10);
@@ -85,7 +86,8 @@ pub enum RecordsError {
 
 /// The records of a store. Each change of a record is one write, which is acknowledged when it is
 /// durable, or before it is synced ([`Records::synced_within`]). Changes of one record happen one
-/// after the other. Each call ends by its deadline, even if the store does not answer.
+/// after the other; those that wait for the same sync share it. Each call ends by its deadline, even if
+/// the store does not answer.
 ///
 /// In a store that belongs to this process, changes take turns. In one that several processes share,
 /// a change also compares: it is written only if the record is as it was read, and is made again
@@ -94,21 +96,16 @@ pub enum RecordsError {
 /// In mode fast the last write of each attribute wins. Changes are written without being read
 /// ([`Records::overwrite`]), or only touch what was read ([`Records::change`]).
 pub struct Records {
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     /// Makes it hard to find ids that share a turn.
     salt: u64,
-    turns: Vec<Arc<Mutex<()>>>,
+    places: Vec<Place>,
     is_shared: bool,
-    mode: KnownMode,
+    pub(crate) mode: KnownMode,
     fast: FastRecords,
     sync_delay: Duration,
     hot: Option<Hot>,
-}
-
-/// Turns to change records, until it is dropped.
-pub struct Turns {
-    _held: Vec<OwnedMutexGuard<()>>,
 }
 
 /// Some ids, and where to read on.
@@ -128,12 +125,12 @@ impl Records {
 
     /// The records of `store`. If they are in another mode, each call fails.
     pub fn in_mode(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mode: Mode) -> Self {
-        let turns = (0..TURNS).map(|_| Arc::default()).collect();
+        let places = (0..PLACES).map(|_| Place::default()).collect();
         let is_shared = store.capabilities().is_shared;
         let fast = FastRecords { store: store.clone() };
         let mode = KnownMode::new(store.clone(), mode);
         let salt = RandomState::new().hash_one(0);
-        Self { store, clock, salt, turns, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
+        Self { store, clock, salt, places, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
     }
 
     /// The same in mode atomic, with a salt for the choice of turns. With the same salt, the same
@@ -176,7 +173,7 @@ impl Records {
         }
     }
 
-    fn count(&self, id: &Bytes, row: Option<&Row>) {
+    pub(crate) fn count(&self, id: &Bytes, row: Option<&Row>) {
         if row.is_some() {
             self.recall(id);
         }
@@ -249,6 +246,11 @@ impl Records {
         change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
         self.check_change(ids)?;
+        if let [id] = ids
+            && self.changes_several_at_once()
+        {
+            return self.change_following(deadline, id, change).await;
+        }
         let turns = self.turns(deadline, ids).await?;
         self.change_in_turn(deadline, turns, ids, change).await
     }
@@ -281,7 +283,7 @@ impl Records {
         ids.iter().zip(&rows).for_each(|(id, row)| self.count(id, row.as_ref()));
         while !deadline.passed() {
             let now = self.clock.now();
-            let stored = rows.iter().map(|row| row.as_ref().map(decoded).transpose());
+            let stored = rows.iter().map(|row| row.as_ref().map(|row| decoded(&row.value)).transpose());
             let stored = stored.collect::<Result<Vec<_>, _>>()?;
             let mut drafts: Vec<Draft> = stored.into_iter().map(|record| Draft::new(record, now)).collect();
             let answer = change(&mut drafts);
@@ -343,31 +345,21 @@ impl Records {
     }
 
     fn live(&self, row: Option<&Row>) -> Result<Option<Record>, RecordsError> {
-        Ok(row.map(decoded).transpose()?.and_then(|record| record.live(self.clock.now())))
+        Ok(row.map(|row| decoded(&row.value)).transpose()?.and_then(|record| record.live(self.clock.now())))
     }
 
     /// The step from a row to a record; `None`: to none.
     fn step(&self, id: &Bytes, row: Option<&Row>, record: Option<Record>) -> Result<Step, RecordsError> {
-        let (table, partition) = (Table::Records, id.clone());
         let then = record.map(|record| sealed(self.store.as_ref(), &record)).transpose()?;
-        Ok(match then {
-            then if self.is_shared => {
-                Step::Replace { table, partition, sort: ROW, expect: row.map(PlainValue::of), then }
-            }
-            Some(PlainValue { value, expires_at }) => {
-                Step::Put { table, partition, rows: vec![NewRow { sort: ROW, value, expires_at }] }
-            }
-            None => Step::Remove { table, partition, rows: Removal::Rows(vec![ROW]) },
-        })
+        Ok(if self.is_shared { follow(id, row.map(PlainValue::of), then) } else { begin(id, then) })
     }
 
     /// The turns of some ids, always in the same order, so that no two callers wait for each other.
     async fn turns(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Turns, RecordsError> {
-        let places: BTreeSet<usize> = ids.iter().map(|id| self.turn_of(id)).collect();
+        let places: BTreeSet<usize> = ids.iter().map(|id| self.place_of(id)).collect();
         let mut turns = Vec::with_capacity(places.len());
         for place in places {
-            let turn = timeout_at(deadline.0, self.turns[place].clone().lock_owned()).await;
-            turns.push(turn.map_err(|_| StoreError::DeadlinePassed)?);
+            turns.push(self.places[place].turn_alone(deadline).await?);
         }
         Ok(Turns { _held: turns })
     }
@@ -376,9 +368,9 @@ impl Records {
     pub fn free_turns(&self, ids: &[Bytes]) -> (Turns, Vec<bool>) {
         let (mut turns, mut taken) = (Vec::with_capacity(ids.len()), BTreeSet::new());
         let mut take = |id: &Bytes| {
-            let place = self.turn_of(id);
-            let is_free = taken.contains(&place)
-                || self.turns[place].clone().try_lock_owned().map(|turn| turns.push(turn)).is_ok();
+            let place = self.place_of(id);
+            let is_free =
+                taken.contains(&place) || self.places[place].free_turn().map(|turn| turns.push(turn)).is_some();
             if is_free {
                 taken.insert(place);
             }
@@ -388,11 +380,16 @@ impl Records {
         (Turns { _held: turns }, are_free)
     }
 
-    /// The place of the turn of an id. Several ids may share it.
-    fn turn_of(&self, id: &Bytes) -> usize {
+    /// Where changes of an id take turns.
+    pub(crate) fn place(&self, id: &Bytes) -> &Place {
+        &self.places[self.place_of(id)]
+    }
+
+    /// The number of the place of an id. Several ids may share one.
+    fn place_of(&self, id: &Bytes) -> usize {
         let mut hasher = DefaultHasher::new();
         (self.salt, id).hash(&mut hasher);
-        hasher.finish() as usize % self.turns.len()
+        hasher.finish() as usize % self.places.len()
     }
 
     /// The time by the store's clock.
@@ -425,8 +422,8 @@ fn late() -> RecordsError {
     RecordsError::Unknown("the store did not answer in time".to_owned())
 }
 
-pub(crate) fn decoded(row: &Row) -> Result<Record, RecordsError> {
-    stored::open(&row.value).map_err(|error| RecordsError::Damaged(error.to_string()))
+pub(crate) fn decoded(value: &Bytes) -> Result<Record, RecordsError> {
+    stored::open(value).map_err(|error| RecordsError::Damaged(error.to_string()))
 }
 
 pub(crate) fn call(deadline: Deadline) -> Call {
@@ -441,7 +438,7 @@ pub(crate) async fn by<T>(deadline: Deadline, answer: impl Future<Output = Store
 /// Waits until all writes that were begun have ended: one thread of a lane decides on its lists in
 /// their order, so it has decided on those before this one. A store that refuses writes from now on
 /// ends the wait too.
-async fn wait_for_writes(store: &dyn Store, key: Bytes) {
+pub(crate) async fn wait_for_writes(store: &dyn Store, key: Bytes) {
     loop {
         let look =
             Step::Require { table: Table::Records, partition: key.clone(), sort: ROW, condition: Condition::Absent };

@@ -6,6 +6,7 @@ mod clients;
 mod deadlines;
 mod fast;
 mod hostile;
+mod hot;
 mod records_http;
 mod several_servers;
 mod side_by_side;

@@ -1,0 +1,159 @@
+//! Many clients that change one record at once. A gate in front of the store holds their writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use budget::Memory;
+
+use store::{Call, Outcome, Step, Store, StoreError, StoreResult, Table, Wrapper};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::support::{Subject, settings};
+
+/// The longest time that a test waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Holds changes of records until it is opened.
+struct Gate {
+    inner: Arc<dyn Store>,
+    arrived: AtomicUsize,
+    is_open: watch::Sender<bool>,
+    /// The first change is refused once the gate is open.
+    refuses_first: AtomicBool,
+}
+
+impl Wrapper for Gate {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        let changes_records = steps.iter().any(|step| step.table() == Table::Records);
+        if changes_records {
+            let is_first = self.arrived.fetch_add(1, Ordering::Relaxed) == 0;
+            self.is_open.subscribe().wait_for(|is_open| *is_open).await.unwrap();
+            if is_first && self.refuses_first.load(Ordering::Relaxed) {
+                return Err(StoreError::Overloaded("the first one is refused".to_owned()));
+            }
+        }
+        self.inner.run(call, steps).await
+    }
+}
+
+async fn gated() -> (Subject, Arc<Gate>) {
+    let mut gate = None;
+    let wrap = |inner: Arc<dyn Store>| {
+        let made = Arc::new(Gate {
+            inner,
+            arrived: AtomicUsize::new(0),
+            is_open: watch::Sender::new(false),
+            refuses_first: AtomicBool::new(false),
+        });
+        gate = Some(made.clone());
+        made as Arc<dyn Store>
+    };
+    let settings = door_records::Settings { deadline: PATIENCE, ..settings() };
+    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings).await;
+    (subject, gate.unwrap())
+}
+
+impl Gate {
+    /// Returns once so many changes wait.
+    async fn has(&self, count: usize) {
+        let all_there = async {
+            while self.arrived.load(Ordering::Relaxed) < count {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, all_there)
+            .await
+            .unwrap_or_else(|_| panic!("{} arrived", self.arrived.load(Ordering::Relaxed)));
+    }
+
+    fn open(&self) {
+        self.is_open.send_replace(true);
+    }
+}
+
+/// Asks on a connection of its own.
+fn ask(subject: &Subject, command: &'static [&'static str]) -> JoinHandle<String> {
+    let mut connection = subject.connect();
+    tokio::spawn(async move { connection.ask(command).await.text() })
+}
+
+async fn answers(asked: Vec<JoinHandle<String>>) -> Vec<String> {
+    let mut answers = Vec::new();
+    for answer in asked {
+        answers.push(answer.await.unwrap());
+    }
+    answers.sort();
+    answers
+}
+
+#[tokio::test]
+async fn changes_of_one_record_reach_the_store_without_waiting_for_each_other() {
+    let (subject, gate) = gated().await;
+    let asked: Vec<_> = (0..8).map(|_| ask(&subject, &["INCR", "hot"])).collect();
+    gate.has(8).await;
+    gate.open();
+    assert_eq!(answers(asked).await, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    assert_eq!(ask(&subject, &["GET", "hot"]).await.unwrap(), "8");
+}
+
+#[tokio::test]
+async fn a_change_that_follows_one_that_failed_begins_again() {
+    let (subject, gate) = gated().await;
+    gate.refuses_first.store(true, Ordering::Relaxed);
+    let asked: Vec<_> = (0..8).map(|_| ask(&subject, &["INCR", "hot"])).collect();
+    gate.has(8).await;
+    gate.open();
+    let answers = answers(asked).await;
+    assert_eq!(answers[..7], ["1", "2", "3", "4", "5", "6", "7"]);
+    assert!(answers[7].starts_with("OVERLOADED "), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_command_that_changes_nothing_waits_for_the_change_that_it_saw() {
+    for refuses_first in [false, true] {
+        let (subject, gate) = gated().await;
+        gate.refuses_first.store(refuses_first, Ordering::Relaxed);
+        let first = ask(&subject, &["SET", "a", "1", "NX"]);
+        gate.has(1).await;
+        let second = ask(&subject, &["SET", "a", "2", "NX"]);
+        gate.has(2).await;
+        assert!(!second.is_finished());
+        gate.open();
+        let (first, second) = (first.await.unwrap(), second.await.unwrap());
+        let expected = if refuses_first {
+            ("OVERLOADED the first one is refused; nothing was changed", "OK")
+        } else {
+            ("OK", "nothing")
+        };
+        assert_eq!((&*first, &*second), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_is_deleted_and_made_again_at_once_is_as_its_last_change_left_it() {
+    let (subject, gate) = gated().await;
+    gate.open();
+    for round in 0..50 {
+        let asked: Vec<_> = (0..4)
+            .flat_map(|_| {
+                [
+                    ask(&subject, &["INCR", "a"]),
+                    ask(&subject, &["DEL", "a"]),
+                    ask(&subject, &["PEXPIRE", "a", "100000"]),
+                ]
+            })
+            .collect();
+        for answer in asked {
+            let answer = answer.await.unwrap();
+            assert!(answer.parse::<u32>().is_ok_and(|count| count <= 4), "round {round}: {answer}");
+        }
+        ask(&subject, &["DEL", "a"]).await.unwrap();
+    }
+}
