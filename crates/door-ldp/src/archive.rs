@@ -274,7 +274,13 @@ impl Archive {
                         description(&library, &site, &resource).await.map(|text| Ok((resource, text)))
                     }
                     // It was deleted since it was listed, or is not shown any more.
-                    Ok(None) | Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(Err(path)),
+                    Ok(None) => {
+                        let is_removed = was_removed(&library, &path, as_of).await;
+                        is_removed
+                            .map(|is_removed| Err((path, is_removed)))
+                            .map_err(|error| ArchiveError::Ldp(error.into()))
+                    }
+                    Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(Err((path, false))),
                     Err(error) => Err(ArchiveError::Ldp(error.into())),
                 }
             }
@@ -284,7 +290,11 @@ impl Archive {
         while let Some(child) = read.next().await {
             let (child, text) = match child? {
                 Ok(found) => found,
-                Err(path) => {
+                Err((path, true)) => {
+                    self.left_out.add(format!("this version of it was deleted: /{path}"));
+                    continue;
+                }
+                Err((path, false)) => {
                     if as_of.is_some_and(|below| !self.library.repository.knows_as_of(&path, below)) {
                         self.left_out.add(format!("its versions are not kept: /{path}"));
                     }
@@ -376,6 +386,14 @@ async fn child_then(
         false => library.repository.versions_of_existing(path).await?,
     };
     versions.in_force(below).await
+}
+
+/// Whether a client deleted the version of a child that was in force then.
+async fn was_removed(library: &Library, path: &ResourcePath, as_of: Option<RevisionId>) -> ResourceResult<bool> {
+    match as_of {
+        Some(below) => library.repository.versions(path).await?.was_removed(below).await,
+        None => Ok(false),
+    }
 }
 
 fn encoded_name(path: &ResourcePath) -> String {

@@ -13,7 +13,7 @@ use repository::ResourceError;
 use crate::address::{At, Facet};
 use crate::errors::LdpError;
 use crate::model::Model;
-use crate::request::{LdpRequest, MEMENTO_METHODS, empty, refuse_volumes};
+use crate::request::{LdpRequest, empty, refuse_volumes};
 use crate::version_name::VersionName;
 use crate::{LdpDoor, LdpSettings, constraints, links, search, timemap};
 
@@ -122,7 +122,11 @@ impl LdpRequest {
         match self.method.as_str() {
             "GET" | "HEAD" => self.get_memento(name).await,
             "OPTIONS" => self.memento_options(name).await,
-            _ => Err(self.not_allowed(MEMENTO_METHODS)),
+            "DELETE" if self.settings().delete_versions => {
+                self.refuse_in_transaction("versions are not deleted")?;
+                self.delete_memento(name).await
+            }
+            _ => Err(self.not_allowed(self.memento_methods())),
         }
     }
 

@@ -250,7 +250,8 @@ impl LdpError {
             Self::Volume(_) => Reason::INVALID_VOLUME_ID,
             Self::Host(_) => Reason::INVALID_HOST,
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => Reason::NOT_ALLOWED,
-            Self::Resource(ResourceError::Absent(_)) | Self::NoBytes(_) => Reason::ABSENT,
+            Self::Resource(ResourceError::Absent(_) | ResourceError::NoVersion(_)) | Self::NoBytes(_) => Reason::ABSENT,
+            Self::Resource(ResourceError::CurrentVersion(_)) => Reason::CONFLICT,
             Self::AbsentTransaction(_) | Self::NoTransactionName(_) => Reason::ABSENT,
             Self::Resource(ResourceError::Gone { .. }) | Self::EndedTransaction(_) => Reason::GONE,
             Self::Resource(

@@ -9,7 +9,7 @@ use repository::{Kind, Membership, Versions};
 
 use crate::address::{At, Facet};
 use crate::arrange::{Contents, arranged};
-use crate::conditions::{Reading, Validators};
+use crate::conditions::{Reading, Validators, is_conditional};
 use crate::errors::LdpError;
 use crate::format::Format;
 use crate::get::listings;
@@ -50,6 +50,22 @@ impl LdpRequest {
         let state = self.state(&self.versions().await?, name).await?;
         let mut response = empty(StatusCode::OK);
         self.describe(&state.resource, response.headers_mut());
+        Ok(response)
+    }
+
+    /// Deletes a version for good (Fedora API, section 4.2.5).
+    pub async fn delete_memento(&self, name: VersionName) -> Result<Response, LdpError> {
+        if is_conditional(&self.headers) {
+            return Err(LdpError::NotOffered("a version never changes: delete it without a condition".to_owned()));
+        }
+        let state = self.state(&self.versions().await?, name).await?;
+        if state.since == state.below {
+            let why = "it is the state at a time at which no version begins: delete the version before it";
+            return Err(LdpError::NotOffered(why.to_owned()));
+        }
+        self.library().repository.remove_version(self.path(), state.resource.revision()).await?;
+        let mut response = empty(StatusCode::NO_CONTENT);
+        self.describe_in_time(response.headers_mut());
         Ok(response)
     }
 

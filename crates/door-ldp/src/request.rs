@@ -32,7 +32,7 @@ use crate::{LdpDoor, links};
 const VOLUMES: &str = heads::VOLUMES;
 
 /// The methods of a memento (Fedora API, section 4.2.2).
-pub const MEMENTO_METHODS: &str = "GET, HEAD, OPTIONS";
+const MEMENTO_METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Memory that a reading of bytes takes: a few pieces of them.
 const READING_BYTES: u64 = 1 << 20;
@@ -182,6 +182,11 @@ impl LdpRequest {
         }
     }
 
+    /// The methods of a version.
+    pub fn memento_methods(&self) -> &'static str {
+        if self.settings().delete_versions { "GET, HEAD, OPTIONS, DELETE" } else { MEMENTO_METHODS }
+    }
+
     /// The headers of every response about a resource: its types and its methods.
     pub fn describe(&self, resource: &Resource, headers: &mut HeaderMap) {
         let model = self.model_of(resource);
@@ -196,7 +201,7 @@ impl LdpRequest {
         }
         self.describe_in_time(headers);
         if self.target.at != At::Present {
-            headers.insert(header::ALLOW, HeaderValue::from_static(MEMENTO_METHODS));
+            headers.insert(header::ALLOW, HeaderValue::from_static(self.memento_methods()));
             return;
         }
         headers.insert(header::ALLOW, HeaderValue::from_static(self.allow(resource)));

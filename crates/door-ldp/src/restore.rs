@@ -116,8 +116,16 @@ impl LdpRequest {
         // The change is completed when the client leaves.
         let change = actor::spawn(async move {
             let written = match restoring {
-                Some(restoring) => asked.restore(restoring).await?,
                 None => asked.snapshot().await?,
+                Some(restoring) => {
+                    let restored = asked.restore(restoring).await?;
+                    // It is a version only if it is asked for.
+                    if asked.library().repository.are_versions_explicit(asked.path()) {
+                        asked.snapshot().await?
+                    } else {
+                        restored
+                    }
+                }
             };
             asked.version_made(&written).await
         });
@@ -388,8 +396,16 @@ impl LdpRequest {
             Contents::Last(_) => versions.newest_of(incarnation).await?,
         };
         let Some(version) = version else {
-            let not_kept = || Member::Skipped(format!("/{path}: its versions are not kept (history.trees)"));
-            return Ok((!repository.keeps_versions(path)).then(not_kept));
+            let is_removed = match contents {
+                Contents::AsOf(below) => versions.was_removed(below).await?,
+                Contents::Last(_) => false,
+            };
+            let why = match (repository.keeps_versions(path), is_removed || repository.are_versions_explicit(path)) {
+                (false, _) => Some("its versions are not kept (history.trees)"),
+                (true, true) => Some("this version of it is not kept"),
+                (true, false) => None,
+            };
+            return Ok(why.map(|why| Member::Skipped(format!("/{path}: {why}"))));
         };
         let mut tries = Tries::default();
         loop {

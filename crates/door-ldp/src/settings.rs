@@ -45,6 +45,8 @@ pub struct LdpSettings {
     /// Whether versions of a deleted resource can be read, and those of an earlier one with the
     /// same path.
     pub deleted_versions: bool,
+    /// Whether a client may delete a single earlier version.
+    pub delete_versions: bool,
     /// Most bytes of a graph or an update in a request.
     pub rdf_bytes_max: usize,
     /// Most statements of a graph in a request.
@@ -93,6 +95,7 @@ impl Default for LdpSettings {
             default_model: DefaultModel::Container,
             require_condition: false,
             deleted_versions: true,
+            delete_versions: false,
             rdf_bytes_max: 4 << 20,
             triples_max: 50_000,
             binary_bytes_max: 0,

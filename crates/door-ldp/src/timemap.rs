@@ -10,8 +10,8 @@ use bytes::Bytes;
 use door_http::Second;
 use door_http::accept::{self, Offer};
 use futures::stream;
-use heads::RevisionId;
 use heads::timeline::Version;
+use heads::{ResourcePath, RevisionId};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::{PREFIXES, ldp};
 use rdf::{NamedNode, NamedNodeRef, Syntax, Term, Triple, Writer};
@@ -61,8 +61,16 @@ struct Page {
     versions: Vec<(VersionName, RevisionId)>,
     /// Where the next page begins.
     next: Option<VersionName>,
-    /// The first version there is, and the last.
+    /// The first version there is, and the last; [`RevisionId::ZERO`] if there is none.
     ends: [RevisionId; 2],
+}
+
+impl Page {
+    /// A tag that changes when another version is listed, or one is not listed any more.
+    fn tag(&self) -> u128 {
+        let of = |all, (_, revision): &(_, RevisionId)| all ^ u128::from_be_bytes(revision.0);
+        self.versions.iter().fold(u128::from_be_bytes(self.ends[0].0), of)
+    }
 }
 
 impl Query {
@@ -121,10 +129,11 @@ impl LdpRequest {
         headers.append(header::VARY, HeaderValue::from_static("accept"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         let format_tag = format.map_or(Syntax::ALL.len() + 1, Format::tag);
-        let variant = format!("{}-{format_tag:x}", page.ends[0]);
+        let variant = format!("{:x}-{format_tag:x}", page.tag());
         let validators = Validators::of_graph(versions.newest(), None, &variant);
-        // Another version may follow within the same second.
-        match self.library().repository.is_settled(Second::of(versions.newest().time()).end()) {
+        // Another version may follow within the same second, and one may be deleted at any time.
+        let is_settled = self.library().repository.is_settled(Second::of(versions.newest().time()).end());
+        match is_settled && !self.settings().delete_versions {
             true => validators.insert(headers),
             false => validators.insert_tag(headers),
         }
@@ -171,6 +180,10 @@ impl LdpRequest {
             links::append(headers, class.as_str(), "type");
         }
         self.describe_in_time(headers);
+        if self.library().repository.are_versions_explicit(self.path()) {
+            let rule = format!("{}#explicit-versions", self.site.iri_of(&ResourcePath::root(), "constraints"));
+            links::append(headers, &rule, ldp::CONSTRAINED_BY.as_str());
+        }
         headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
         // Any body is ignored.
         headers.insert(ACCEPT_POST, HeaderValue::from_static("*/*"));
@@ -178,8 +191,15 @@ impl LdpRequest {
 
     async fn page(&self, versions: &Versions, query: &Query, usual: usize) -> Result<Page, LdpError> {
         let absent = || LdpError::Resource(ResourceError::Absent(self.path().clone()));
-        let first = versions.oldest_from(RevisionId::ZERO).await?.ok_or_else(absent)?.revision();
-        let last = versions.newest_below(RevisionId::LAST).await?.ok_or_else(absent)?.revision();
+        let (first, last) =
+            (versions.oldest_from(RevisionId::ZERO).await?, versions.newest_below(RevisionId::LAST).await?);
+        let (Some(first), Some(last)) = (first, last) else {
+            // Of a resource that is there, none may have been asked for.
+            let is_empty = self.library().repository.are_versions_explicit(self.path()) && versions.is_live();
+            let none = Page { versions: Vec::new(), next: None, ends: [RevisionId::ZERO; 2] };
+            return is_empty.then_some(none).ok_or_else(absent);
+        };
+        let (first, last) = (first.revision(), last.revision());
         let from = query.from.map_or(RevisionId::ZERO, VersionName::first);
         let to = query.until.map_or(RevisionId::LAST, VersionName::end);
         let limit = query.limit.unwrap_or(usual);
@@ -188,10 +208,10 @@ impl LdpRequest {
         for version in versions.page(from, to.max(from), limit + 1).await? {
             let second = |version: &Version| Second::of(version.revision.time());
             let name = match &earlier {
-                // The one before it on the page says whether it is the first of its second. One of
-                // an incarnation that the list does not show may be between.
+                // The one before it on the page says whether it is the first of its second, unless one
+                // that the list does not show is between.
                 Some(earlier) if second(earlier) == second(&version) => VersionName::of(version.revision, false),
-                Some(earlier) if earlier.incarnation == version.incarnation => VersionName::of(version.revision, true),
+                Some(earlier) if version.follows(earlier) => VersionName::of(version.revision, true),
                 _ => self.name_of(versions, version.revision).await?,
             };
             earlier = Some(version);

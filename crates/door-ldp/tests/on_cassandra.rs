@@ -14,6 +14,8 @@ mod containers;
 mod deleting;
 #[path = "door/elsewhere.rs"]
 mod elsewhere;
+#[path = "door/explicit.rs"]
+mod explicit;
 #[path = "door/fixity.rs"]
 mod fixity;
 #[path = "door/flattened.rs"]

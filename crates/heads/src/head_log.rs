@@ -70,7 +70,7 @@ impl Head {
     /// The step that puts its entry into the log of its object.
     pub fn log_step(&self, object: &Bytes) -> ObjectsResult<Step> {
         let rows = vec![NewRow::new(keys::log(self.revision), self.as_logged().seal()?)];
-        let partition = keys::log_page(object, self.logged / keys::LOG_PAGE_ENTRIES);
+        let partition = keys::log_page(object, self.log_page());
         Ok(Step::Put { table: Table::Objects, partition, rows })
     }
 }
@@ -174,7 +174,7 @@ impl HeadLog<'_> {
 
     /// The page that has the entry of a revision if there is one: the last page that begins with it
     /// or with an earlier one. Usually it is the last page, which is tried first.
-    async fn page_of(&self, revision: RevisionId) -> ObjectsResult<u64> {
+    pub async fn page_of(&self, revision: RevisionId) -> ObjectsResult<u64> {
         let (mut low, mut high) = (0, self.pages().saturating_sub(1));
         let mut looked_at = high;
         while low < high {

@@ -34,7 +34,8 @@ impl Heads {
     ) -> ObjectsResult<Option<RevisionId>> {
         match keep {
             Keep::All => Ok(Some(RevisionId::ZERO)),
-            Keep::None => Ok(None),
+            // Marks say which ones are (`version_marks.rs`).
+            Keep::None | Keep::Explicit => Ok(None),
             Keep::Newest(count) => {
                 let (mut from, mut left) = (None, count);
                 let log = self.log_before(partition, stands);

@@ -22,6 +22,8 @@ pub enum Keep {
     Newest(u32),
     /// Those that were current at any time within this duration.
     For(Duration),
+    /// Those that a client asked for.
+    Explicit,
 }
 
 /// Which versions are kept, per kind of object.
@@ -70,6 +72,7 @@ impl fmt::Display for Keep {
             Self::None => f.write_str("none"),
             Self::Newest(count) => write!(f, "{count}"),
             Self::For(time) => humantime::format_duration(*time).fmt(f),
+            Self::Explicit => f.write_str("explicit"),
         }
     }
 }
@@ -82,7 +85,10 @@ impl From<Keep> for String {
 
 /// The text does not say which versions are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` does not say which versions are kept: write `all`, `none`, how many (`10`), or for how long (`30days`)")]
+#[error(
+    "`{0}` does not say which versions are kept: write `all`, `none`, how many (`10`), for how long (`30days`), or \
+     `explicit`"
+)]
 pub struct InvalidKeep(String);
 
 impl FromStr for Keep {
@@ -94,6 +100,7 @@ impl FromStr for Keep {
         match text {
             "all" => Ok(Self::All),
             "none" => Ok(Self::None),
+            "explicit" => Ok(Self::Explicit),
             _ => number().or_else(time).ok_or_else(|| InvalidKeep(text.to_owned())),
         }
     }
@@ -126,9 +133,13 @@ mod tests {
     #[test]
     fn what_is_kept_reads_back_from_its_text_and_rubbish_is_refused() {
         let month = Duration::from_secs(30 * 24 * 3_600);
-        for (text, keep) in
-            [("all", Keep::All), ("none", Keep::None), ("10", Keep::Newest(10)), ("30d", Keep::For(month))]
-        {
+        for (text, keep) in [
+            ("all", Keep::All),
+            ("none", Keep::None),
+            ("10", Keep::Newest(10)),
+            ("30d", Keep::For(month)),
+            ("explicit", Keep::Explicit),
+        ] {
             assert_eq!(text.parse(), Ok(keep));
             assert_eq!(keep.to_string().parse(), Ok(keep));
         }

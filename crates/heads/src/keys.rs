@@ -10,6 +10,7 @@ use crate::mark::Mark;
 use crate::path::ResourcePath;
 use crate::revision::RevisionId;
 use crate::transaction::TransactionId;
+use crate::version_marks::VersionMark;
 
 /// Kinds of rows in an object's partitions.
 pub mod kind {
@@ -35,6 +36,8 @@ pub mod kind {
     pub const BUCKET: u8 = 0x09;
     /// An entry in the list of generations.
     pub const GENERATION: u8 = 0x0A;
+    /// A mark on a version.
+    pub const VERSION_MARK: u8 = 0x0B;
 }
 
 /// The partition of a volume.
@@ -168,6 +171,24 @@ pub const LOG_PAGE_ENTRIES: u64 = 1_024;
 /// The partition of a page of an object's head log. Partitions of objects contain no NUL.
 pub fn log_page(object: &[u8], page: u64) -> Bytes {
     Bytes::from([object, &b"\0l"[..], &page.to_be_bytes()].concat())
+}
+
+/// A mark on a version. It is in the page of the version's entry in the head log, or of the entry
+/// that its head will have.
+pub fn version_mark(revision: RevisionId, mark: VersionMark) -> Bytes {
+    Bytes::from([&[kind::VERSION_MARK][..], &revision.0, &[mark as u8]].concat())
+}
+
+/// The prefix of all marks on versions of a page.
+pub fn version_mark_prefix() -> Bytes {
+    Bytes::from_static(&[kind::VERSION_MARK])
+}
+
+/// The version and the mark of a key.
+pub fn version_mark_of(sort: &[u8]) -> Option<(RevisionId, VersionMark)> {
+    let (revision, mark) = sort.strip_prefix(&[kind::VERSION_MARK])?.split_first_chunk()?;
+    let &[mark] = mark else { return None };
+    Some((RevisionId(*revision), VersionMark::from_byte(mark)?))
 }
 
 /// The partition of the rows that one revision of a resource wrote: its description, and its bytes

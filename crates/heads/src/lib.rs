@@ -64,6 +64,7 @@ pub mod surroundings;
 pub mod switch;
 pub mod timeline;
 pub mod transaction;
+pub mod version_marks;
 pub mod volume_body;
 
 pub use chores::Chore;

@@ -14,6 +14,7 @@ use heads::keys::{self, kind};
 use heads::path::{NAME_BYTES_MAX, PATH_BYTES_MAX};
 use heads::retries::TRIES_MAX;
 use heads::sampling::{ROW_BYTES, past_bytes, row_bytes, sampled_bytes};
+use heads::version_marks::VersionMark;
 use heads::{LibraryOptions, Queue, ResourcePath, RevisionId};
 use repository::backlinks::BUCKETS;
 use repository::describe::{DESCRIPTION_BYTES_MAX, PIECE_BYTES};
@@ -158,7 +159,7 @@ impl Partition {
                 Key::Object(b'v') => (Self::Volume, is_kind(&[kind::HEAD, kind::GENERATION])),
                 Key::Part(part) => (Self::Directory, part == 0 && is_kind(&[kind::DIRECTORY])),
                 Key::Object(_) => (Self::Head, is_kind(&[kind::HEAD])),
-                Key::LogPage => (Self::LogPage, is_kind(&[kind::LOG])),
+                Key::LogPage => (Self::LogPage, is_kind(&[kind::LOG, kind::VERSION_MARK])),
                 Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT])),
                 Key::BacklinkBuckets => (Self::BacklinkBuckets, keys::bucket_of(sort).is_some()),
                 Key::Backlinks => (Self::Backlinks, keys::backlink_of(sort).is_some()),
@@ -242,7 +243,12 @@ impl Partition {
                 Largest::Bytes(row_bytes(&keys::head(), value) + list)
             }
             Self::Directory => Largest::Bytes(directory_bytes_max()),
-            Self::LogPage => Largest::Bytes(keys::LOG_PAGE_ENTRIES * row_bytes(&keys::log(nothing), value)),
+            // Each version may have both marks. A mark without a version is that of a writer which met
+            // another one: about one for each version.
+            Self::LogPage => {
+                let marks = 3 * row_bytes(&keys::version_mark(nothing, VersionMark::Asked), 0);
+                Largest::Bytes(keys::LOG_PAGE_ENTRIES * (row_bytes(&keys::log(nothing), value) + marks))
+            }
             Self::Version => {
                 let pieces = DESCRIPTION_BYTES_MAX.div_ceil(PIECE_BYTES) as u64;
                 let description = DESCRIPTION_BYTES_MAX as u64 + pieces * row_bytes(&keys::description(nothing, 0), 0);

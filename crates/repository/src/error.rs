@@ -33,6 +33,12 @@ pub enum ResourceError {
     /// Another writer changed the resource since it was read.
     #[error("/{0} was changed by somebody else")]
     Moved(ResourcePath),
+    /// There is no such version.
+    #[error("/{0} has no such version")]
+    NoVersion(ResourcePath),
+    /// The version to be removed is the current state.
+    #[error("this version is the current state of /{0}: change or delete the resource first")]
+    CurrentVersion(ResourcePath),
     /// There is no such transaction, or it is another client's.
     #[error("there is no transaction {0}")]
     NoTransaction(TransactionId),

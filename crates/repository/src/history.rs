@@ -7,6 +7,9 @@
 //! grace they are removed. Entries of the head log stay, so that the outcome of a write can still
 //! be looked up.
 //!
+//! A version that a client removed leaves a record too, whatever is kept. Its parts are removed
+//! once no version that can be read names them, a grace after that.
+//!
 //! Each revision has a partition for its rows, so there is no list of what exists. The heads in the
 //! log name it; for revisions that were never switched in, their writers' records do. The head
 //! notes up to where everything is removed, so that the work does not grow with what was removed
@@ -29,10 +32,13 @@ use heads::resource_body::BytesPlace;
 use heads::resource_body::Part;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
+use heads::timeline::Timeline;
+use heads::version_marks::VersionMark;
 use store::row::prefix_end;
 use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::damage::unmark;
+use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 
 /// Parts of versions that are removed in one list.
@@ -96,6 +102,28 @@ impl Repository {
         (self.heads.options().kept_at(path) != Keep::All).then(record)
     }
 
+    /// Removes an earlier version for good: it is not listed any more, and a grace later the parts
+    /// that no other version names are deleted. Fails with [`ResourceError::NoVersion`] if there is
+    /// no such version, and with [`ResourceError::CurrentVersion`] if it is the current state.
+    pub async fn remove_version(&self, path: &ResourcePath, revision: RevisionId) -> ResourceResult<()> {
+        self.heads.check_version_marks()?;
+        let object = keys::resource_partition(path);
+        let timeline = self.heads.timeline(&object, self.heads.options().kept_at(path)).await?;
+        let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
+        let version = timeline.version(revision).await?.filter(|row| row.head.revision >= timeline.kept_from());
+        let head = version.ok_or_else(|| ResourceError::NoVersion(path.clone()))?.head;
+        if timeline.stands().head.revision == revision {
+            return Err(ResourceError::CurrentVersion(path.clone()));
+        }
+        let due = self.heads.now().plus(self.heads.options().grace);
+        let sort = keys::superseded(revision, path);
+        let record = self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort);
+        // The record is first, so that whatever is marked is also deleted.
+        let noted = record.put(envelope::seal(ValueKind::SupersededWork, &[]));
+        let marked = head.mark_step(&object, VersionMark::Removed);
+        Ok(self.heads.put_acknowledged(Class::Description, vec![noted, marked]).await?)
+    }
+
     /// Makes one pass over the resources with superseded versions. Returns for how many of them
     /// something was removed.
     pub async fn collect_versions(&self) -> ObjectsResult<u64> {
@@ -141,6 +169,7 @@ impl Repository {
         let kept_from = self.heads.kept_from(&object, &row.head, keep).await?;
         let cut_off = self.cut_off(&object, &row.head, records).await?;
         let versions = Versions { object, row, keep, kept_from, cut_off };
+        self.remove_removed(&versions, records).await?;
         match versions.row.head.condemned {
             Some(condemned) if self.heads.grace_passed(self.heads.grace_from(condemned)) => {
                 self.remove_versions(&versions, condemned).await?;
@@ -168,6 +197,51 @@ impl Repository {
             cut_off.extend(parts.map(|(part, _)| (revision, part)));
         }
         Ok(cut_off)
+    }
+
+    /// Removes the parts of versions that clients removed, unless a version that can be read names
+    /// them too. Their records are due once the grace has passed.
+    async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<()> {
+        let Versions { object, row, keep, .. } = versions;
+        let timeline = self.heads.timeline_before(object, row.clone(), *keep).await?;
+        let log = self.heads.log_before(object, &row.head);
+        let mut doomed = Vec::new();
+        for (revision, _) in records.iter().filter_map(|entry| keys::superseded_of(entry.sort())) {
+            if revision >= row.head.revision {
+                continue;
+            }
+            let Some(head) = log.entry(revision).await? else { continue };
+            if !timeline.is_removed(&head).await? {
+                continue;
+            }
+            for (written, content) in named_by(&head) {
+                if !self.is_needed(versions, &timeline, written).await? {
+                    doomed.push((written, content));
+                }
+            }
+        }
+        self.remove_written(object, doomed).await
+    }
+
+    /// Whether a part is named by the current head, or by an earlier one that can be read.
+    ///
+    /// A new head names only parts that it wrote and parts that the previous head named. So the heads
+    /// that name a part follow each other, from the one that wrote it.
+    async fn is_needed(&self, versions: &Versions, timeline: &Timeline, part: Written) -> ObjectsResult<bool> {
+        let Versions { object, row, keep, kept_from, .. } = versions;
+        let names = |head: &Head| named_by(head).any(|(written, _)| written == part);
+        if names(&row.head) {
+            return Ok(true);
+        }
+        let log = self.heads.log_before(object, &row.head);
+        let mut heads = log.from(part.0).await?;
+        while let Some(head) = heads.next_head().await?.filter(names) {
+            let is_kept = *keep == Keep::Explicit || kept_from.is_some_and(|from| head.revision >= from);
+            if is_kept && timeline.is_listed(&head).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn condemn_versions(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<Progress> {
@@ -213,7 +287,12 @@ impl Repository {
             versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
         let log = self.heads.log_before(object, &versions.row.head);
         let mut unnamed = self.unnamed(&log, versions, since).await?;
+        let timeline = self.heads.timeline_before(object, versions.row.clone(), versions.keep).await?;
         while let Some((written, content)) = unnamed.next().await? {
+            // A client asked for a version that names it.
+            if versions.keep == Keep::Explicit && self.is_needed(versions, &timeline, written).await? {
+                continue;
+            }
             batch.extend(doomed(&written).then_some((written, content)));
             if batch.len() >= REMOVED_AT_ONCE {
                 self.remove_written(object, std::mem::take(&mut batch)).await?;

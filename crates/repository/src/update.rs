@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use futures::FutureExt;
+use heads::Keep;
 use heads::head::{Body, Head};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::{Kind, Membership};
 use heads::switch::{Switch, Switched};
 use heads::transaction::Holder;
+use heads::version_marks::VersionMark;
 
 use crate::backlinks::gives_members;
 use crate::describe;
@@ -46,7 +48,8 @@ pub enum Update {
         /// Likewise.
         refers_to: Vec<ResourcePath>,
     },
-    /// The same state as a new version. The resource is not modified by it.
+    /// The same state as a new version, for a client that asked for it. The resource is not
+    /// modified by it.
     Snapshot,
 }
 
@@ -72,6 +75,11 @@ impl Repository {
                     rows.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
                 }
                 rows.extend(self.refer(&path, refers_to).await?);
+            }
+            Update::Snapshot if self.heads.options().kept_at(&path) == Keep::Explicit => {
+                self.heads.check_version_marks()?;
+                let next = Head { revision, logged: base.logged_with_it(), ..base.clone() };
+                rows.push(next.mark_step(&partition, VersionMark::Asked));
             }
             Update::Binary(_) | Update::Snapshot => {}
         }

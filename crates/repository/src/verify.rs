@@ -164,8 +164,8 @@ impl Repository {
                 let new: Vec<Part> = parts.iter().filter(is_new).map(|(part, _)| *part).collect();
                 let found = self.verify_parts(&version, &new, pace).await?;
                 verified.bytes += found.bytes;
-                if !found.damaged.is_empty() && self.versions(path).await?.from() > listed.revision {
-                    // It was collected meanwhile.
+                if !found.damaged.is_empty() && !self.versions(path).await?.has(listed.revision).await? {
+                    // It was collected or removed meanwhile.
                     self.set_marks(&version, &new, &[]).await?;
                 } else {
                     verified.damaged.extend(found.damaged.into_iter().map(|damaged| (listed.revision, damaged)));

@@ -54,6 +54,11 @@ impl Repository {
         self.heads.options().kept_at(path).keeps_versions()
     }
 
+    /// Whether only those versions of the resource at a path are kept that a client asked for.
+    pub fn are_versions_explicit(&self, path: &ResourcePath) -> bool {
+        self.heads.options().kept_at(path) == Keep::Explicit
+    }
+
     /// Whether it is known what was at a path when exactly the revisions below `below` had been
     /// made: the version and, of a container, all members. If a number of versions is kept, that
     /// depends on each member.
@@ -61,7 +66,7 @@ impl Repository {
         match self.heads.options().kept_at(path) {
             Keep::All => true,
             Keep::For(time) => self.heads.now().since(below.time()) < time,
-            Keep::None | Keep::Newest(_) => false,
+            Keep::None | Keep::Newest(_) | Keep::Explicit => false,
         }
     }
 
@@ -173,6 +178,11 @@ impl Versions {
         &self.path
     }
 
+    /// Whether there is a resource now.
+    pub fn is_live(&self) -> bool {
+        self.timeline.stands().head.state == ObjectState::Live
+    }
+
     /// The first revision whose version is kept.
     pub fn from(&self) -> RevisionId {
         self.from
@@ -213,6 +223,16 @@ impl Versions {
         Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
     }
 
+    /// Whether a client removed the version that was in force then.
+    pub async fn was_removed(&self, below: RevisionId) -> ResourceResult<bool> {
+        Ok(self.timeline.was_removed(below).await?)
+    }
+
+    /// Whether the version that begins with a revision can be read.
+    pub async fn has(&self, revision: RevisionId) -> ResourceResult<bool> {
+        Ok(revision >= self.from && self.timeline.version(revision).await?.is_some())
+    }
+
     /// The oldest version from a revision on.
     pub async fn oldest_from(&self, from: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.oldest_from(from.max(self.from), self.is_shown).await?;
@@ -225,9 +245,8 @@ impl Versions {
     }
 
     /// The first version from a revision on and below another that there ever was; `None` if there
-    /// was none. It need be neither kept nor of the chosen kind.
+    /// was none. It need be neither kept nor of the chosen kind, and may have been removed.
     pub async fn first_ever(&self, from: RevisionId, to: RevisionId) -> ResourceResult<Option<RevisionId>> {
-        let first = self.timeline.oldest_from(from, |_| true).await?;
-        Ok(first.map(|row| row.head.revision).filter(|revision| *revision < to))
+        Ok(self.timeline.first_ever(from).await?.filter(|revision| *revision < to))
     }
 }

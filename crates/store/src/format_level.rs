@@ -58,6 +58,10 @@ impl FormatLevel {
     /// was published before the other.
     pub const SEARCH: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The store may hold marks on versions. No table is new. It is the same level, for the same
+    /// reason.
+    pub const VERSION_MARKS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

@@ -149,6 +149,8 @@ kinds! {
     TransactionWork = 74 "work on a transaction",
     /// That a transaction was about to create a container.
     MadeContainer = 75 "container of a transaction",
+    /// A mark on a version: that a client asked for it, or that it was removed.
+    VersionMark = 76 "mark on a version",
     /// A value of a test.
     Trial = 255 "trial",
 }
@@ -167,7 +169,7 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();
-        assert_eq!(numbers, (1..=5).chain(16..=52).chain(60..=65).chain(70..=75).chain([255]).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=5).chain(16..=52).chain(60..=65).chain(70..=76).chain([255]).collect::<Vec<u8>>());
         let digest = ValueKind::ALL.iter().fold(crc32fast::Hasher::new(), |mut hasher, kind| {
             hasher.update(format!("{kind:?}={}\n", kind.number()).as_bytes());
             hasher

@@ -7,6 +7,7 @@ mod changing;
 mod containers;
 mod deleting;
 mod elsewhere;
+mod explicit;
 mod fixity;
 mod flattened;
 mod forms;

@@ -14,6 +14,9 @@ use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
 
+/// The end of the address to which a list links if clients have to ask for versions.
+const EXPLICIT_VERSIONS: &str = "constraints#explicit-versions";
+
 /// The time of a version in a graph of versions.
 const CREATED: &str = "<http://purl.org/dc/terms/created>";
 
@@ -74,9 +77,9 @@ async fn tell(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
 
 /// The names and times (RFC 3339, in milliseconds) of the versions of the resource at an address,
 /// oldest first; `None` if the server keeps none.
-pub(super) async fn versions(client: &Client, address: &str) -> Result<Option<Vec<(String, String)>>, ClientError> {
+pub(super) async fn versions(client: &Client, address: &str) -> Result<Option<VersionList>, ClientError> {
     let list = format!("{}/fcr:versions", address.trim_end_matches('/'));
-    let mut versions = Vec::new();
+    let mut found = VersionList::default();
     let mut page = Some(list.clone());
     while let Some(address) = page {
         let response = match client.get(&address, "application/n-triples").await {
@@ -84,10 +87,20 @@ pub(super) async fn versions(client: &Client, address: &str) -> Result<Option<Ve
             response => response?,
         };
         page = next_query(response.headers()).map(|query| format!("{list}?{query}"));
+        found.are_explicit = has_link_to(response.headers(), EXPLICIT_VERSIONS);
         let map = client::whole(response).await?;
-        versions.extend(String::from_utf8_lossy(&map).lines().filter_map(created));
+        found.versions.extend(String::from_utf8_lossy(&map).lines().filter_map(created));
     }
-    Ok(Some(versions))
+    Ok(Some(found))
+}
+
+/// The versions of a resource.
+#[derive(Default)]
+pub(super) struct VersionList {
+    /// Their names and times, oldest first.
+    pub versions: Vec<(String, String)>,
+    /// Whether only those are kept that clients ask for, so that the current state may be none.
+    pub are_explicit: bool,
 }
 
 /// The name and the time of the version in a statement of a graph of versions.
@@ -170,6 +183,12 @@ fn memento(line: &str) -> Option<(&str, &str)> {
     let (_, datetime) = parameters.split_once("datetime=\"")?;
     let (datetime, _) = datetime.split_once('"')?;
     is_memento.then_some((address.rsplit('/').next()?, datetime))
+}
+
+/// Whether a response links to an address that ends like this.
+fn has_link_to(headers: &HeaderMap, end: &str) -> bool {
+    let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
+    links.filter_map(|link| link.split_once('>')).any(|(address, _)| address.ends_with(end))
 }
 
 /// The query of the next page.

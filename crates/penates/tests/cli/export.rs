@@ -253,3 +253,46 @@ fn an_export_that_cannot_write_a_file_leaves_nothing_that_looks_whole_and_is_con
     }
     preservation::bagit::Bag::checked(&store.beside("bagit")).unwrap();
 }
+
+#[test]
+fn an_export_of_explicit_versions_has_the_current_state_too_whether_anybody_asked_for_it_or_not() {
+    let store = TestStore::vacant();
+    let explicit = |args: &[&str]| {
+        let mut command = store.command(args);
+        command.env("PENATES_HISTORY__RESOURCES", "explicit");
+        Ran::of(command).ends_with(0)
+    };
+    let put = |content: &str| {
+        let file = store.beside("file.txt");
+        fs::write(&file, content).unwrap();
+        explicit(&["put", "a.txt", file.to_str().unwrap(), "--type", "text/plain"]);
+    };
+    let root = store.beside("archive");
+    let exported = || {
+        explicit(&["export", "a.txt", root.to_str().unwrap(), "--as", "ocfl"]);
+        let versions = inventory(&root, "a.txt")["versions"].as_object().unwrap().clone();
+        let messages: Vec<_> =
+            versions.values().map(|version| version["message"].as_str().unwrap().to_owned()).collect();
+        messages
+    };
+    put("one");
+    assert_eq!(exported(), ["the current state"]);
+    let asked = {
+        let server = store.serve(&["--set=auth.write=open", "--set=history.resources=explicit"]);
+        let list = format!("{}/rest/a.txt/fcr:versions", server.url);
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-X", "POST", "-D", "-", "-o", "/dev/null", &list]);
+        let made = Ran::of(curl).ends_with(0);
+        let headers = made.text().lines().filter_map(|line| line.split_once(": "));
+        let location = headers.filter(|(name, _)| name.eq_ignore_ascii_case("location")).last().unwrap().1.to_owned();
+        server.stop("TERM");
+        location.rsplit('/').next().unwrap().to_owned()
+    };
+    put("two");
+    assert_eq!(explicit(&["history", "a.txt"]).text().split('\t').next(), Some(asked.as_str()));
+    assert_eq!(
+        exported(),
+        ["the current state".to_owned(), format!("version {asked}"), "the current state".to_owned()]
+    );
+    assert_eq!(exported().len(), 3, "nothing changed");
+}

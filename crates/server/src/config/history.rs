@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, refused};
 
-/// `[history]`: `all`, `none`, how many (`10`), or for how long (`30days`).
+/// `[history]`: `all`, `none`, how many (`10`), for how long (`30days`), or `explicit`: those that
+/// clients ask for.
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HistoryConfig {
-    /// Versions of resources of the repository: `all`, `none`, how many (`10`), or for how long
-    /// (`30days`).
+    /// Versions of resources of the repository: `all`, `none`, how many (`10`), for how long
+    /// (`30days`), or `explicit`: those that clients ask for.
     pub resources: Keep,
-    /// Versions of volumes, likewise.
+    /// Versions of volumes, likewise, but not `explicit`.
     pub volumes: Keep,
     /// Trees of the repository of which more or fewer versions are kept than of other resources.
     pub trees: Vec<TreeConfig>,
@@ -39,6 +40,9 @@ impl Default for HistoryConfig {
 impl HistoryConfig {
     /// What is kept in trees of the repository.
     pub(super) fn trees(&self) -> Result<HistoryTrees, ConfigError> {
+        if self.volumes == Keep::Explicit {
+            return Err(refused("history.volumes: nobody can ask for a version of a volume, so `explicit` keeps none"));
+        }
         let mut trees: Vec<(ResourcePath, Keep)> = Vec::new();
         for TreeConfig { path, resources } in &self.trees {
             let refused = |why: &str| refused(format!("history.trees `{path}`: {why}"));
@@ -86,5 +90,13 @@ mod tests {
             let error = with_trees(trees).check().unwrap_err().to_string();
             assert!(error.contains("history.trees `") && error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn explicit_versions_are_those_of_resources() {
+        with_trees(&[("drafts", "explicit")]).check().unwrap();
+        let history = serde_json::from_value(serde_json::json!({"volumes": "explicit"})).unwrap();
+        let error = Config { history, ..Config::default() }.check().unwrap_err().to_string();
+        assert!(error.contains("history.volumes"), "{error}");
     }
 }

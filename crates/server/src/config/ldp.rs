@@ -41,6 +41,8 @@ pub struct LdpConfig {
     /// Whether versions of a deleted resource can be read, and those of an earlier one with the
     /// same path.
     pub deleted_versions: bool,
+    /// Whether a client that may write may also delete a single earlier version, for good.
+    pub delete_versions: bool,
     /// Most bytes of a graph or an update.
     #[serde(with = "text::size")]
     pub rdf_max: u64,
@@ -82,6 +84,7 @@ impl LdpConfig {
             },
             require_condition: self.require_condition,
             deleted_versions: self.deleted_versions,
+            delete_versions: self.delete_versions,
             rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
             triples_max: self.triples_max,
             binary_bytes_max: self.binary_max,
@@ -118,6 +121,7 @@ impl Default for LdpConfig {
             default_model: DefaultModel::Container,
             require_condition: door.require_condition,
             deleted_versions: door.deleted_versions,
+            delete_versions: door.delete_versions,
             rdf_max: door.rdf_bytes_max as u64,
             triples_max: door.triples_max,
             binary_max: door.binary_bytes_max,

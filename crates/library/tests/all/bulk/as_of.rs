@@ -110,7 +110,7 @@ impl Model {
         let is_kept = match self.keep {
             _ if later == 0 => true,
             Keep::All => true,
-            Keep::None => false,
+            Keep::None | Keep::Explicit => false,
             // Those that were replaced are counted, and deletions are not.
             Keep::Newest(count) => {
                 let replaced = &changes[in_force + 1..changes.len() - 1];

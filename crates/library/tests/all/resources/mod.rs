@@ -7,6 +7,7 @@ mod contents;
 mod counterexamples;
 mod damage;
 mod deletions;
+mod explicit;
 mod faults;
 mod feed;
 mod feed_kept;

@@ -13,6 +13,7 @@ use super::source::{Node, Source, State, compare, is_gone, received};
 use super::volumes::{self, Named};
 use super::{ExportArgs, Exported, ocfl_volumes, unfinished};
 use crate::client::Client;
+use crate::commands::history::VersionList;
 
 /// Exports a tree into a new storage root, or adds what is new to one.
 pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Exported> {
@@ -56,15 +57,8 @@ async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Res
 /// Adds the versions of a resource that the object has not yet. Returns how many bytes were fetched.
 async fn add_versions(source: &Source<'_>, node: &Node, object: &mut ObjectWriter) -> anyhow::Result<u64> {
     let mut len_bytes = 0;
-    let Some(versions) = source.versions(node).await? else {
-        let state = source.state(node, None).await?;
-        let created = state.about.last_modified.as_deref().and_then(time_of_http).unwrap_or_default();
-        len_bytes += add(state, object).await?;
-        match object.is_same_as_newest() {
-            true => object.abandon_version()?,
-            false => object.finish_version(created.to_string(), "the current state".to_owned())?,
-        }
-        return Ok(len_bytes);
+    let Some(VersionList { versions, are_explicit }) = source.versions(node).await? else {
+        return add_current(source, node, object).await;
     };
     let known: HashSet<_> = object.inventory().versions.values().filter_map(|known| known.message.clone()).collect();
     let newest = object.inventory().newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
@@ -80,12 +74,28 @@ async fn add_versions(source: &Source<'_>, node: &Node, object: &mut ObjectWrite
         len_bytes += add(source.state(node, Some(&name)).await?, object).await?;
         object.finish_version(created, message)?;
     }
+    if are_explicit && node.deleted.is_none() {
+        len_bytes += add_current(source, node, object).await?;
+    }
     let is_empty = object.inventory().newest_version().is_none_or(|newest| newest.state.is_empty());
     if let Some(deleted) = node.deleted.clone().filter(|_| !is_empty)
         && is_after(&deleted, last.as_deref())?
         && source.is_away(node).await?
     {
         object.finish_version(deleted, "deleted".to_owned())?;
+    }
+    Ok(len_bytes)
+}
+
+/// Adds the current state of a resource, unless the object has it. Returns how many bytes were
+/// fetched.
+async fn add_current(source: &Source<'_>, node: &Node, object: &mut ObjectWriter) -> anyhow::Result<u64> {
+    let state = source.state(node, None).await?;
+    let created = state.about.last_modified.as_deref().and_then(time_of_http).unwrap_or_default();
+    let len_bytes = add(state, object).await?;
+    match object.is_same_as_newest() {
+        true => object.abandon_version()?,
+        false => object.finish_version(created.to_string(), "the current state".to_owned())?,
     }
     Ok(len_bytes)
 }

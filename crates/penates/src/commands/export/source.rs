@@ -15,7 +15,7 @@ use preservation::about::About;
 use serde::Deserialize;
 
 use crate::client::{self, Body, Client, ClientError};
-use crate::commands::history::versions;
+use crate::commands::history::{VersionList, versions};
 use crate::commands::tree::{children, is_away, is_container};
 use crate::resources::{BaseArgs, OWN_STATEMENTS, encoded, repository};
 
@@ -133,7 +133,7 @@ impl<'a> Source<'a> {
         if node.deleted.is_none() {
             return Ok(is_container(self.client, &node.address).await?);
         }
-        let versions = self.versions(node).await?.unwrap_or_default();
+        let VersionList { versions, .. } = self.versions(node).await?.unwrap_or_default();
         let Some((last, _)) = versions.last() else { return Ok(false) };
         Ok(is_container(self.client, &version_address(node, last)).await?)
     }
@@ -168,8 +168,8 @@ impl<'a> Source<'a> {
         Ok(deleted.collect())
     }
 
-    /// The names and times of a resource's versions, oldest first; `None` if the server keeps none.
-    pub async fn versions(&self, node: &Node) -> anyhow::Result<Option<Vec<(String, String)>>> {
+    /// The versions of a resource; `None` if the server keeps none.
+    pub async fn versions(&self, node: &Node) -> anyhow::Result<Option<VersionList>> {
         Ok(versions(self.client, &node.address).await?)
     }
 

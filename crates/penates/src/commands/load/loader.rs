@@ -211,7 +211,7 @@ impl Loader {
             self.replace_statements(state).await?;
             return Ok(bytes);
         };
-        let (name, _) = versions.get(earlier).context("the version to restore is missing")?;
+        let (name, _) = versions.versions.get(earlier).context("the version to restore is missing")?;
         let address = format!("{}?restore={name}", self.base.versions(&state.about.path));
         self.client.ask(&address, Request::builder().method(Method::POST), client::empty()).await?;
         Ok(0)
@@ -272,7 +272,7 @@ impl Loader {
     /// The names of the versions of a resource, oldest first; `None` if the server keeps none.
     pub async fn version_names(&self, path: &str) -> anyhow::Result<Option<Vec<String>>> {
         let versions = versions(&self.client, &self.base.address(path)).await?;
-        Ok(versions.map(|versions| versions.into_iter().map(|(name, _)| name).collect()))
+        Ok(versions.map(|list| list.versions.into_iter().map(|(name, _)| name).collect()))
     }
 
     /// How many versions a resource has; `None` if the server keeps none.
