@@ -74,13 +74,13 @@ pub const TOOLS: [Tool; 16] = [
         program: "mvn",
         probe: Probe::Runs(&["--version"]),
         package: "maven",
-        tests: "Cassandra nodes, the W3C LDP test suite",
+        tests: "Cassandra nodes, the W3C LDP test suite, clients of Fedora and RDF in Java",
     },
     Tool {
         program: "npm",
         probe: Probe::Runs(&["--version"]),
         package: "npm",
-        tests: "ioredis as a client of records",
+        tests: "ioredis as a client of records, solid-client as one of the repository",
     },
     Tool {
         program: "redis-server",

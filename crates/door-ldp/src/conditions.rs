@@ -16,6 +16,9 @@ use store::UnixMillis;
 use crate::errors::LdpError;
 use crate::links::values;
 
+/// Fedora's condition on the state of a resource.
+const IF_STATE_TOKEN: HeaderName = HeaderName::from_static("x-if-state-token");
+
 /// The validators of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validators {
@@ -90,6 +93,7 @@ impl Validators {
     /// Evaluates the conditions of a change. `If-Modified-Since` applies only to reading (section
     /// 13.1.3).
     pub fn writing(&self, headers: &HeaderMap) -> Result<(), LdpError> {
+        refuse_state_token(headers)?;
         self.protecting(headers)?;
         let known = tags(headers, &header::IF_NONE_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
         if known { Err(PreconditionFailed::if_none_match([&self.etag]).into()) } else { Ok(()) }
@@ -124,8 +128,19 @@ impl Validators {
 
 /// Evaluates the conditions of a creation, where no resource exists.
 pub fn creating(headers: &HeaderMap) -> Result<(), LdpError> {
+    refuse_state_token(headers)?;
     // Section 13.1.1: a missing resource matches nothing. Section 13.1.2: `If-None-Match` holds.
     if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed::if_match_of_nothing().into()) } else { Ok(()) }
+}
+
+/// No condition on a state token holds, because this server gives none. To ignore one would lose the
+/// update that the client protects.
+fn refuse_state_token(headers: &HeaderMap) -> Result<(), LdpError> {
+    if !headers.contains_key(IF_STATE_TOKEN) {
+        return Ok(());
+    }
+    let found = "this server gives no state tokens: send `If-Match` with the entity tag".to_owned();
+    Err(PreconditionFailed { condition: "X-If-State-Token", found }.into())
 }
 
 /// Whether a change has a condition that prevents lost updates. `If-Unmodified-Since` does not: it
@@ -188,6 +203,8 @@ mod tests {
         assert!(stands.writing(&with(header::IF_NONE_MATCH, "*")).is_err());
         assert!(creating(&with(header::IF_NONE_MATCH, "*")).is_ok());
         assert!(creating(&with(header::IF_MATCH, "*")).is_err());
+        assert!(stands.writing(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
+        assert!(creating(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
     }
 
     #[test]

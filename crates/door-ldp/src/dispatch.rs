@@ -15,7 +15,7 @@ use crate::errors::LdpError;
 use crate::model::Model;
 use crate::request::{LdpRequest, empty, refuse_volumes};
 use crate::version_name::VersionName;
-use crate::{LdpDoor, LdpSettings, constraints, links, search, timemap};
+use crate::{LdpDoor, LdpSettings, constraints, links, query, search, timemap};
 
 /// Responds to a request.
 pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
@@ -71,6 +71,9 @@ impl LdpRequest {
         if !self.method.is_safe() && self.target.facet != Facet::Search {
             refuse_volumes(self.path())?;
             Model::refuse_unknown(&self.headers)?;
+        }
+        if matches!(self.target.facet, Facet::Itself | Facet::Description) {
+            query::refuse_other_graph(self.query.as_deref(), &self.site.iri_of_target(&self.target))?;
         }
         match self.target.at {
             At::Present => {}

@@ -1,6 +1,6 @@
 //! The parameters in the query of a request. Each is given once. A route of this server alone
 //! refuses those that it does not have. Resources ignore them, because any client may add some to
-//! an address.
+//! an address. Only a parameter that would mean another resource is refused.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,17 @@ use crate::errors::LdpError;
 
 /// The parameters of a request for a resource: for a page of its members, and for its archive.
 pub const OF_RESOURCES: [&str; 4] = ["limit", "after", "last", "depth"];
+
+/// Refuses a request about a graph of another name than `own` (SPARQL 1.1 Graph Store Protocol,
+/// section 4.2). It means another resource, and if this were ignored, a client that deletes that
+/// would delete the one that it asks. The default graph is the resource.
+pub fn refuse_other_graph(query: Option<&str>, own: &str) -> Result<(), LdpError> {
+    let mut fields = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    match fields.any(|(name, value)| name == "graph" && value != own) {
+        true => Err(LdpError::parameter("graph", format!("the only graph here is {own}"))),
+        false => Ok(()),
+    }
+}
 
 /// The parameters of a request.
 pub struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
@@ -75,6 +86,19 @@ impl<'a> Parameters<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_graph_of_another_name_is_another_resource() {
+        let own = "http://localhost/rest/a";
+        for query in
+            [None, Some("default"), Some("graph=http://localhost/rest/a"), Some("graph=http%3A//localhost/rest/a")]
+        {
+            refuse_other_graph(query, own).unwrap();
+        }
+        for query in ["graph=http://localhost/rest/a/b", "graph", "graph=http://localhost/rest/a&graph=b"] {
+            refuse_other_graph(Some(query), own).unwrap_err();
+        }
+    }
 
     #[test]
     fn a_parameter_is_given_once_and_a_misspelt_one_is_none() {

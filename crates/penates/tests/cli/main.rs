@@ -7,6 +7,7 @@ mod backup;
 mod bad_input;
 mod bridges;
 mod cassandra;
+mod clients;
 mod cluster;
 mod conformance;
 mod connections;
