@@ -111,11 +111,13 @@ public class FedoraClient {
         var known = whole(client.get(letters).accept("text/turtle").perform()).getHeaderValue("ETag");
         say("get what is known", client.get(letters).accept("text/turtle").ifNoneMatch(known).perform());
         say("put under a condition", client.put(letters).body(title("Now"), "text/turtle").ifMatch(tag).perform());
-        say("put of what was read before", client.put(letters).body(title("Old"), "text/turtle").ifMatch(tag).perform());
+        say("put of what was read before",
+            client.put(letters).body(title("Old"), "text/turtle").ifMatch(tag).perform());
         say("read", read(letters));
 
         var minimal = client.get(letters).accept("application/n-triples").preferRepresentation(
-            List.of(URI.create(LDP + "PreferMinimalContainer")), List.of(URI.create(FEDORA + "ServerManaged"))).perform();
+            List.of(URI.create(LDP + "PreferMinimalContainer")),
+            List.of(URI.create(FEDORA + "ServerManaged"))).perform();
         say("applied", minimal.getHeaderValue("Preference-Applied"));
         String preferred = body(minimal);
         say("minimal", found(preferred) + ", managed " + preferred.contains(FEDORA));
@@ -141,7 +143,8 @@ public class FedoraClient {
     }
 
     void bytes() throws Exception {
-        URI box = client.put(URI.create(root + "box")).addInteractionModel(LDP + "BasicContainer").perform().getLocation();
+        var container = client.put(URI.create(root + "box")).addInteractionModel(LDP + "BasicContainer");
+        URI box = container.perform().getLocation();
         var post = client.post(box).slug("hello").body(text("hello"), "text/plain").filename("hello.txt");
         var made = say("post", post.digestMd5(HELLO_MD5).digestSha1(HELLO_SHA1).digestSha256(HELLO_SHA256).perform());
         URI hello = below(box, "hello");
@@ -164,8 +167,8 @@ public class FedoraClient {
         // The client shows the address of the description of what it got.
         URI description = got.getLocation();
         say("description", description);
-        say("patch the description",
-            client.patch(description).body(text("INSERT DATA { <" + hello + "> <" + TITLE + "> \"Hello\" }")).perform());
+        String update = "INSERT DATA { <" + hello + "> <" + TITLE + "> \"Hello\" }";
+        say("patch the description", client.patch(description).body(text(update)).perform());
         say("read", read(description));
         say("patch the bytes", client.patch(hello).body(text("INSERT DATA { <> <" + TITLE + "> \"no\" }")).perform());
 
@@ -199,7 +202,8 @@ public class FedoraClient {
         say("mementos", mementos);
         var now = client.head(draft).acceptDatetime(Instant.now().plusSeconds(3600)).disableRedirects().perform();
         say("as of later", now.getStatusCode() + ", " + now.getLocation().toString().startsWith(versions + "/"));
-        var followed = client.get(draft).acceptDatetime(Instant.now().plusSeconds(3600)).accept("application/n-triples");
+        var followed = client.get(draft).acceptDatetime(Instant.now().plusSeconds(3600))
+            .accept("application/n-triples");
         say("as of later, followed", found(body(followed.perform())));
         say("timegate", client.head(draft).perform().getLinkHeaders("timegate"));
         say("put a memento", client.put(first.getLocation()).body(title("No"), "text/turtle").perform());

@@ -91,8 +91,9 @@ public class JenaClient {
         HttpRDF.httpPutGraph(box + "/child", titled("", "child").getGraph());
         HttpOp.httpPut(root + "bytes", "text/plain", BodyPublishers.ofString("hello"));
         String[][] resources = {{graph, graph}, {box, box}, {root + "bytes", root + "bytes/fcr:metadata"}};
+        var formats = List.of(RDFFormat.TURTLE_PRETTY, RDFFormat.NTRIPLES, RDFFormat.JSONLD, RDFFormat.RDFXML);
         for (String[] resource : resources) {
-            for (RDFFormat format : List.of(RDFFormat.TURTLE_PRETTY, RDFFormat.NTRIPLES, RDFFormat.JSONLD, RDFFormat.RDFXML)) {
+            for (RDFFormat format : formats) {
                 String name = format.getLang().getName();
                 say(resource[0] + " " + name, () -> {
                     var read = HttpRDF.httpGetGraph(resource[1], format.getLang().getHeaderString());
@@ -112,7 +113,8 @@ public class JenaClient {
         String box = root + "box";
         say("put", () -> HttpRDF.httpPutGraph(box, titled(box, "Box").getGraph()));
         String update = UpdateFactory.create("PREFIX dcterms: <" + DCTerms.NS + "> DELETE { ?it dcterms:title ?old } "
-            + "INSERT { ?it dcterms:title ?new } WHERE { ?it dcterms:title ?old BIND(CONCAT(?old, 'es') AS ?new) }").toString();
+            + "INSERT { ?it dcterms:title ?new } WHERE { ?it dcterms:title ?old BIND(CONCAT(?old, 'es') AS ?new) }")
+            .toString();
         say("patch", () -> HttpOp.httpPatch(box, "application/sparql-update", BodyPublishers.ofString(update)));
         say("titles", () -> titles(box));
         say("post", () -> HttpRDF.httpPostGraph(box, titled("", "Child").getGraph()));
@@ -136,7 +138,8 @@ public class JenaClient {
         AuthEnv.get().setBearerTokenProvider(null);
         say("put without a token", () -> HttpRDF.httpPutGraph(root + "other", titled("", "Other").getGraph()));
         // Java's own client answers to the request for a password.
-        HttpEnv.setDftHttpClient(HttpClient.newBuilder().authenticator(AuthLib.authenticator("librarian", token)).build());
+        var password = AuthLib.authenticator("librarian", token);
+        HttpEnv.setDftHttpClient(HttpClient.newBuilder().authenticator(password).build());
         say("put with a password", () -> HttpRDF.httpPutGraph(root + "other", titled("", "Other").getGraph()));
     }
 

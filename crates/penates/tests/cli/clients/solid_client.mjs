@@ -46,7 +46,8 @@ async function members(address) {
 }
 
 async function data() {
-  await say("create a container", async () => solid.getSourceUrl(await solid.createContainerAt(`${root}box/`, options)));
+  await say("create a container", async () =>
+    solid.getSourceUrl(await solid.createContainerAt(`${root}box/`, options)));
   await say("create it again", () => solid.createContainerAt(`${root}box/`, options));
   await say("create one in it", async () =>
     solid.getSourceUrl(await solid.createContainerInContainer(`${root}box/`, { ...options, slugSuggestion: "inner" })));
@@ -142,7 +143,8 @@ async function differences() {
     const ruled = await solid.getSolidDatasetWithAcl(`${root}box/`, options);
     return [solid.hasAccessibleAcl(ruled), solid.hasResourceAcl(ruled), solid.getPublicAccess(ruled)];
   });
-  await say("public access", async () => String(await solid.universalAccess.getPublicAccess(`${root}box/data`, options)));
+  await say("public access", async () =>
+    String(await solid.universalAccess.getPublicAccess(`${root}box/data`, options)));
   await say("set public access", async () =>
     String(await solid.universalAccess.setPublicAccess(`${root}box/data`, { read: true }, options)));
   await say("effective access", async () =>
