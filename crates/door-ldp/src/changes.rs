@@ -62,9 +62,11 @@ impl LdpRequest {
         });
         let member = of_above.and_then(|membership| membership::member_named(membership, &graph, path));
         let (kind, members_for) = match model {
-            Model::Container(_) => {
+            Model::Container(_) | Model::Group(_) => {
                 let members_for = self.members_for(&membership, path)?;
-                (NewKind::Container(membership), members_for)
+                let is_group = matches!(model, Model::Group(_));
+                let kind = if is_group { NewKind::Group(membership) } else { NewKind::Container(membership) };
+                (kind, members_for)
             }
             Model::RdfSource => (NewKind::RdfSource, None),
             Model::Binary => return Err(LdpError::Internal("a graph was taken for bytes".to_owned())),
@@ -134,7 +136,7 @@ impl LdpRequest {
     ) -> Result<Update, LdpError> {
         let path: &ResourcePath = self.path();
         self.may_change_members_of(resource)?;
-        let model = Model::of(resource.kind());
+        let model = Model::of(resource);
         let membership = membership::rule_of(&mut graph, path, model)?;
         let mut rules = managed::rules(self.library(), &self.area, resource).await?;
         let rule = (membership.clone(), path.clone());

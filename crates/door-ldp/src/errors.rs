@@ -292,7 +292,7 @@ impl LdpError {
             Self::Index(SearchError::Objects(error)) => error.into(),
             Self::VersionName(_) => Reason::INVALID_PATH,
             Self::NoVersion { .. } | Self::NoVersions => Reason::ABSENT,
-            Self::Model(_) => Reason::INTERACTION_MODEL,
+            Self::Model(_) | Self::Resource(ResourceError::InGroup { .. }) => Reason::INTERACTION_MODEL,
             Self::NotOffered(_) => Reason::NOT_OFFERED,
             Self::Constraint { .. } => Reason::CONSTRAINT,
             Self::Digest(DigestError::Malformed { .. }) => Reason::MALFORMED_HEADER,
@@ -329,6 +329,7 @@ impl LdpError {
                 | Self::Graph(_)
                 | Self::Update(_)
                 | Self::Model(_)
+                | Self::Resource(ResourceError::InGroup { .. })
                 | Self::NotOffered(_)
                 | Self::External(_)
                 | Self::Constraint { .. }

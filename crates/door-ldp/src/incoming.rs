@@ -42,7 +42,7 @@ impl LdpRequest {
         let graph = said.and_then(ContentType::parse);
         let asked = Model::asked(&self.headers, graph.is_some())?;
         // A plain text is bytes, unless it is declared a graph.
-        let is_said = matches!(asked, Some(Model::RdfSource | Model::Container(_)));
+        let is_said = asked.is_some_and(|asked| asked != Model::Binary);
         let graph = graph.or_else(|| said.filter(|_| is_said).and_then(ContentType::of_graph));
         match (asked, graph) {
             (Some(Model::Binary), _) => self.upload(body, path).await.map(Incoming::Binary),
@@ -125,13 +125,12 @@ impl LdpRequest {
     /// Receives the replacement of a resource, which must have the same model.
     pub async fn receive_replacement(self: Arc<Self>, resource: &Resource, body: Body) -> Result<Incoming, LdpError> {
         refuse_codings(&self.headers)?;
-        let stands = Model::of(resource.kind());
+        let stands = Model::of(resource);
         let said = content_type(&self.headers);
         // A graph stays a graph, so a plain text is one as well.
         let graph = said.and_then(if stands == Model::Binary { ContentType::parse } else { ContentType::of_graph });
         if let Some(asked) = Model::asked(&self.headers, graph.is_some())?
-            && asked != stands
-            && !(asked == Model::RdfSource && stands != Model::Binary)
+            && !asked.fits(stands)
         {
             return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
         }

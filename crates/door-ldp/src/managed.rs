@@ -36,7 +36,7 @@ const FILENAME: NamedNodeRef<'static> =
 pub fn statements(resource: &Resource) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
     let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
-    let model = Model::of(resource.kind());
+    let model = Model::of(resource);
     let types = model.types().into_iter().chain(model.fedora_types(resource.path()));
     let mut triples: Vec<_> = types.map(|class| say(rdf::vocab::rdf::TYPE, class.into_owned().into())).collect();
     triples.push(say(fedora::CREATED, time(resource.incarnation().time())));

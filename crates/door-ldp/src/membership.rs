@@ -15,7 +15,7 @@ use crate::model::{Members, Model};
 /// The rule of a resource with this model, if it is such a container.
 pub fn rule_of(graph: &mut Graph, path: &ResourcePath, model: Model) -> Result<Membership, LdpError> {
     match model {
-        Model::Container(members) => rule(graph, path, members),
+        Model::Container(members) | Model::Group(members) => rule(graph, path, members),
         Model::RdfSource | Model::Binary => Ok(Membership::Basic),
     }
 }

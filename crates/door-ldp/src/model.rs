@@ -5,7 +5,7 @@ use heads::ResourcePath;
 use http::HeaderMap;
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNodeRef, Term};
-use repository::{Kind, Membership};
+use repository::{Kind, Membership, Resource};
 
 use crate::errors::LdpError;
 use crate::settings::DefaultModel;
@@ -18,6 +18,8 @@ pub enum Model {
     RdfSource,
     /// Statements, and other resources within.
     Container(Members),
+    /// A container that is an archival group (Fedora).
+    Group(Members),
     /// Bytes.
     Binary,
 }
@@ -54,10 +56,11 @@ impl Members {
 }
 
 impl Model {
-    /// The model of a resource, by its kind.
-    pub fn of(kind: &Kind) -> Self {
-        match kind {
+    /// The model of a resource.
+    pub fn of(resource: &Resource) -> Self {
+        match resource.kind() {
             Kind::RdfSource => Self::RdfSource,
+            Kind::Container { membership, .. } if resource.is_group() => Self::Group(Members::of(membership)),
             Kind::Container { membership, .. } => Self::Container(Members::of(membership)),
             Kind::Binary(_) => Self::Binary,
         }
@@ -68,15 +71,33 @@ impl Model {
         match self {
             Self::RdfSource => vec![ldp::RESOURCE, ldp::RDF_SOURCE],
             Self::Container(members) => vec![ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER, members.class()],
+            Self::Group(members) => {
+                vec![ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER, members.class(), fedora::ARCHIVAL_GROUP]
+            }
             Self::Binary => vec![ldp::RESOURCE, ldp::NON_RDF_SOURCE],
         }
     }
 
-    /// The types of Fedora's vocabulary that a resource at this path has.
+    /// Whether it has other resources within.
+    pub fn is_container(self) -> bool {
+        matches!(self, Self::Container(_) | Self::Group(_))
+    }
+
+    /// Whether a request that asks for this model may change a resource that has `stands`: it names
+    /// no other model, and maybe a more general one.
+    pub fn fits(self, stands: Self) -> bool {
+        match (self, stands) {
+            (Self::Container(asked), Self::Group(members)) => asked == members,
+            (Self::RdfSource, stands) => stands != Self::Binary,
+            (asked, stands) => asked == stands,
+        }
+    }
+
+    /// The further types of Fedora's vocabulary that a resource at this path has.
     pub fn fedora_types(self, path: &ResourcePath) -> Vec<NamedNodeRef<'static>> {
         let mut types = vec![fedora::RESOURCE];
         match self {
-            Self::Container(_) => types.push(fedora::CONTAINER),
+            Self::Container(_) | Self::Group(_) => types.push(fedora::CONTAINER),
             Self::Binary => types.push(fedora::BINARY),
             Self::RdfSource => {}
         }
@@ -95,7 +116,7 @@ impl Model {
             ));
         }
         let is_known = |class: &str| {
-            let of_every_kind = [fedora::RESOURCE, fedora::CONTAINER, fedora::BINARY];
+            let of_every_kind = [fedora::RESOURCE, fedora::CONTAINER, fedora::BINARY, fedora::ARCHIVAL_GROUP];
             class.starts_with(ldp::NAMESPACE) || of_every_kind.iter().any(|known| known.as_str() == class)
         };
         match links.iter().find(|link| link.has_rel("type") && !is_known(&link.target)) {
@@ -113,12 +134,16 @@ impl Model {
     /// The model that a request names by `Link: rel="type"`; `None` if it names none. `is_graph`:
     /// the body could be a graph.
     pub fn asked(headers: &HeaderMap, is_graph: bool) -> Result<Option<Self>, LdpError> {
-        let types: Vec<_> = links::of(headers)
-            .into_iter()
-            .filter(|link| link.has_rel("type"))
-            .filter_map(|link| link.target.strip_prefix(ldp::NAMESPACE).map(str::to_owned))
-            .collect();
-        Self::of_types(&types, is_graph)
+        let types: Vec<_> =
+            links::of(headers).into_iter().filter(|link| link.has_rel("type")).map(|link| link.target).collect();
+        let is_group = types.iter().any(|class| class == fedora::ARCHIVAL_GROUP.as_str());
+        let of_ldp = types.iter().filter_map(|class| class.strip_prefix(ldp::NAMESPACE));
+        // A group is a container.
+        let names: Vec<_> = of_ldp.chain(is_group.then_some("Container")).map(str::to_owned).collect();
+        Ok(match Self::of_types(&names, is_graph)? {
+            Some(Self::Container(members)) if is_group => Some(Self::Group(members)),
+            model => model,
+        })
     }
 
     /// The model of types in the namespace of LDP: the most specific one.

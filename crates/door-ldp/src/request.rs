@@ -162,7 +162,7 @@ impl LdpRequest {
     pub fn model_of(&self, resource: &Resource) -> Model {
         match self.target.facet {
             Facet::Description => Model::RdfSource,
-            _ => Model::of(resource.kind()),
+            _ => Model::of(resource),
         }
     }
 
@@ -211,10 +211,10 @@ impl LdpRequest {
         if model != Model::Binary {
             headers.insert(ACCEPT_PATCH, HeaderValue::from_static(SPARQL_UPDATE));
         }
-        if self.door.external.is_some() && matches!(model, Model::Container(_) | Model::Binary) {
+        if self.door.external.is_some() && (model.is_container() || model == Model::Binary) {
             headers.insert(ACCEPT_EXTERNAL_CONTENT_HANDLING, HANDLINGS);
         }
-        if matches!(model, Model::Container(_)) {
+        if model.is_container() {
             headers.insert(ACCEPT_POST, HeaderValue::from_static(ACCEPTED));
         }
     }
@@ -223,8 +223,10 @@ impl LdpRequest {
     pub fn allow(&self, resource: &Resource) -> &'static str {
         match (self.target.facet, self.model_of(resource)) {
             (Facet::Description, _) => "GET, HEAD, OPTIONS, PUT, PATCH",
-            (_, Model::Container(_)) if resource.path().is_root() => "GET, HEAD, OPTIONS, POST, PUT, PATCH",
-            (_, Model::Container(_)) => "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE",
+            (_, Model::Container(_) | Model::Group(_)) if resource.path().is_root() => {
+                "GET, HEAD, OPTIONS, POST, PUT, PATCH"
+            }
+            (_, Model::Container(_) | Model::Group(_)) => "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE",
             (_, Model::RdfSource) => "GET, HEAD, OPTIONS, PUT, PATCH, DELETE",
             (_, Model::Binary) => "GET, HEAD, OPTIONS, PUT, DELETE",
         }

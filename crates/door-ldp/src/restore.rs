@@ -244,7 +244,7 @@ impl LdpRequest {
 
     /// Makes a version the current state of a resource, or only its description.
     async fn revert(&self, current: &Resource, version: &Resource, is_description: bool) -> Result<Written, LdpError> {
-        if Model::of(current.kind()) != Model::of(version.kind()) {
+        if Model::of(current) != Model::of(version) {
             return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
         }
         let path = current.path();
@@ -288,6 +288,7 @@ impl LdpRequest {
         let mut bytes = None;
         let kind = match version.kind() {
             Kind::RdfSource => NewKind::RdfSource,
+            Kind::Container { .. } if version.is_group() => NewKind::Group(membership),
             Kind::Container { .. } => NewKind::Container(membership),
             Kind::Binary(binary) => {
                 let uploaded = repository.upload_again(version, binary).await?;

@@ -80,6 +80,18 @@ pub enum ObjectKind {
     IndirectContainer,
     /// Bytes.
     Binary,
+    /// A Basic Container that is an archival group.
+    BasicGroup,
+    /// A Direct Container that is an archival group.
+    DirectGroup,
+    /// An Indirect Container that is an archival group.
+    IndirectGroup,
+}
+
+impl ObjectKind {
+    fn is_group(self) -> bool {
+        matches!(self, Self::BasicGroup | Self::DirectGroup | Self::IndirectGroup)
+    }
 }
 
 /// A change that was about to be made.
@@ -101,21 +113,25 @@ pub struct Announcement {
     pub actor: Option<String>,
 }
 
-/// An announcement that names nobody is written in version 1, which ends before the actor. So
-/// version 2 is only in stores whose level allows it.
+/// Only that of an archival group is written in version 3, which has more kinds of objects. An
+/// announcement that names nobody is written in version 1, which ends before the actor. So each
+/// version is only in stores whose level allows it.
 impl Stored for Announcement {
     const KIND: ValueKind = ValueKind::Announcement;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
         match version {
             1 => Ok(stored::decode::<version_1::Announcement>(payload)?.into()),
-            2 => stored::decode(payload),
+            2 | 3 => stored::decode(payload),
             version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
         }
     }
 
     fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        if self.kind.is_group() {
+            return Ok((3, stored::encode(self)?));
+        }
         if self.actor.is_some() && level >= FormatLevel::ACTORS {
             return Ok((2, stored::encode(self)?));
         }
@@ -159,16 +175,21 @@ fn change_of(base: Option<&Head>, head: &Head) -> Option<Change> {
     }
 }
 
-/// The kind of an object with this body; `None` if it is none that clients see.
-fn kind_of(body: &Body) -> Option<ObjectKind> {
-    match body {
+/// The kind of an object with this head; `None` if it is none that clients see.
+fn kind_of(head: &Head) -> Option<ObjectKind> {
+    match &head.body {
         Body::Nothing | Body::Container(_) => None,
         Body::Volume(_) => Some(ObjectKind::Volume),
         Body::Resource(resource) => Some(match &resource.kind {
             Kind::RdfSource => ObjectKind::RdfSource,
-            Kind::Container { membership: Membership::Basic, .. } => ObjectKind::BasicContainer,
-            Kind::Container { membership: Membership::Direct(_), .. } => ObjectKind::DirectContainer,
-            Kind::Container { membership: Membership::Indirect(..), .. } => ObjectKind::IndirectContainer,
+            Kind::Container { membership, .. } => match (membership, head.is_group) {
+                (Membership::Basic, false) => ObjectKind::BasicContainer,
+                (Membership::Direct(_), false) => ObjectKind::DirectContainer,
+                (Membership::Indirect(..), false) => ObjectKind::IndirectContainer,
+                (Membership::Basic, true) => ObjectKind::BasicGroup,
+                (Membership::Direct(_), true) => ObjectKind::DirectGroup,
+                (Membership::Indirect(..), true) => ObjectKind::IndirectGroup,
+            },
             Kind::Binary(_) => ObjectKind::Binary,
         }),
     }
@@ -192,8 +213,8 @@ impl Heads {
         head: &Head,
     ) -> ObjectsResult<Option<Announcing<'_>>> {
         let base = base.map(|base| &base.head);
-        let body = base.filter(|_| head.state != ObjectState::Live).map_or(&head.body, |base| &base.body);
-        let (Some(change), Some(kind), true) = (change_of(base, head), kind_of(body), self.announces()) else {
+        let seen = base.filter(|_| head.state != ObjectState::Live).unwrap_or(head);
+        let (Some(change), Some(kind), true) = (change_of(base, head), kind_of(seen), self.announces()) else {
             return Ok(None);
         };
         let positions = &self.inner.positions;

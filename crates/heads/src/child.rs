@@ -29,6 +29,8 @@ pub struct Creation {
     pub base: Option<HeadRow>,
     /// Its contents.
     pub body: Body,
+    /// Whether it is an archival group.
+    pub is_group: bool,
     /// What a listing shows about it besides its name.
     pub note: Bytes,
     /// Immutable rows, which are written first.
@@ -111,6 +113,7 @@ impl Creation {
                 parent_incarnation: parent.incarnation(),
                 revision: self.incarnation,
                 body: self.body.clone(),
+                is_group: self.is_group,
                 ..Head::free()
             },
             before,

@@ -53,33 +53,42 @@ pub struct Head {
     pub announced: RevisionId,
     /// The transaction that holds it, and what that makes of it once it is committed.
     pub claim: Option<Claim>,
+    /// Whether it is a container that is an archival group: what is in it belongs together.
+    pub is_group: bool,
 }
 
 /// All types of a head's fields are part of this kind: a change of any of them is a new version.
 ///
-/// A head that no transaction holds is written in version 2, without the claim. One that no change
-/// of its object was announced for is written in version 1, which ends with the body. So a version
-/// is only in stores whose level allows what it adds.
+/// Only an archival group is written in version 4. A head that no transaction holds is written in
+/// version 2, without the claim. One that no change of its object was announced for is written in
+/// version 1, which ends with the body. So a version is only in stores whose level allows what it
+/// adds.
 impl Stored for Head {
     const KIND: ValueKind = ValueKind::Head;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 
     fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
         match version {
             1 => Ok(stored::decode::<version_1::Head>(payload)?.into()),
             2 => Ok(stored::decode::<version_2::Head>(payload)?.into()),
-            3 => stored::decode(payload),
+            3 => Ok(stored::decode::<version_3::Head>(payload)?.into()),
+            4 => stored::decode(payload),
             version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
         }
     }
 
     fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        let unclaimed = Self { claim: None, ..self.clone() };
-        if self.claim.is_some() && level >= FormatLevel::TRANSACTIONS {
-            return Ok((3, stored::encode(self)?));
+        if self.is_group && level >= FormatLevel::GROUPS {
+            return Ok((4, stored::encode(self)?));
         }
-        let mut payload = stored::encode(&unclaimed)?;
-        // The claim is the last field, and a single byte says that there is none.
+        let claim = self.claim.filter(|_| level >= FormatLevel::TRANSACTIONS);
+        let mut payload = stored::encode(&Self { claim, is_group: false, ..self.clone() })?;
+        // That it is no group is the last byte, and all that version 4 adds.
+        payload.truncate(payload.len() - 1);
+        if claim.is_some() {
+            return Ok((3, payload));
+        }
+        // The claim is the last field of version 3, and a single byte says that there is none.
         payload.truncate(payload.len() - 1);
         if self.announced != RevisionId::ZERO && level >= FormatLevel::ARCHIVE {
             return Ok((2, payload));
@@ -124,6 +133,7 @@ mod version_1 {
                 body,
                 announced,
                 claim,
+                is_group: false,
             }
         }
     }
@@ -142,6 +152,23 @@ mod version_2 {
     impl From<Head> for super::Head {
         fn from(Head { head, announced }: Head) -> Self {
             Self { announced, ..head.into() }
+        }
+    }
+}
+
+/// Heads as they were before there were archival groups.
+mod version_3 {
+    use super::{Claim, Deserialize, version_2};
+
+    #[derive(Deserialize)]
+    pub(super) struct Head {
+        head: version_2::Head,
+        claim: Option<Claim>,
+    }
+
+    impl From<Head> for super::Head {
+        fn from(Head { head, claim }: Head) -> Self {
+            Self { claim, ..head.into() }
         }
     }
 }

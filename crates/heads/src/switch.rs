@@ -465,6 +465,7 @@ impl Head {
             body: Body::Nothing,
             announced: RevisionId::ZERO,
             claim: None,
+            is_group: false,
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::describe;
 use crate::error::ResourceError;
 use crate::handle::Repository;
 use crate::resource::Resource;
-use crate::staged::{Becomes, StagedResource};
+use crate::staged::{Becomes, Operation, StagedResource};
 use crate::transactions::AT_ONCE;
 use crate::upload::{Uploaded, UploadedPlace};
 
@@ -77,7 +77,8 @@ impl Repository {
             let mut carried: Vec<BoxFuture<'_, ObjectsResult<()>>> = Vec::with_capacity(operations.len());
             for (path, (_, operation)) in operations {
                 let becomes = if is_below(&path, &deleted) { Becomes::Nothing } else { operation.becomes };
-                carried.push(async move { self.carry_out_one(id, &path, becomes).await }.boxed());
+                let operation = Operation { becomes, ..operation };
+                carried.push(async move { self.carry_out_one(id, &path, operation).await }.boxed());
             }
             stream::iter(carried).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
         }
@@ -99,15 +100,17 @@ impl Repository {
     }
 
     /// Carries out what an operation makes of one resource.
-    async fn carry_out_one(&self, id: TransactionId, path: &ResourcePath, becomes: Becomes) -> ObjectsResult<()> {
+    async fn carry_out_one(&self, id: TransactionId, path: &ResourcePath, operation: Operation) -> ObjectsResult<()> {
         let object = keys::resource_partition(path);
         let mut tries = Tries::default();
         loop {
             let Some((row, claim)) = self.claimed(&object, id).await? else { return Ok(()) };
-            let carried = match &becomes {
+            let carried = match &operation.becomes {
                 Becomes::Nothing => Ok(Carried::Superfluous),
                 Becomes::Deleted => self.carry_out_deletion(path, row, claim).await,
-                Becomes::Live(staged) if staged.is_new => self.carry_out_creation(path, row, claim, staged).await,
+                Becomes::Live(staged) if staged.is_new => {
+                    self.carry_out_creation(path, row, claim, staged, operation.is_group).await
+                }
                 Becomes::Live(staged) => self.carry_out_update(path, row, claim, staged).await,
             };
             match carried {
@@ -161,6 +164,7 @@ impl Repository {
         row: HeadRow,
         claim: Claim,
         staged: &StagedResource,
+        is_group: bool,
     ) -> ObjectsResult<Carried> {
         let Some(parent) = self.container_of(path, Some((claim.transaction, staged))).await? else {
             return Ok(Carried::Superfluous);
@@ -168,6 +172,7 @@ impl Repository {
         let (id, body) = (claim.transaction, &staged.body);
         let kind = match &body.kind {
             Kind::RdfSource => NewKind::RdfSource,
+            Kind::Container { membership, .. } if is_group => NewKind::Group(membership.clone()),
             Kind::Container { membership, .. } => NewKind::Container(membership.clone()),
             Kind::Binary(_) => NewKind::Binary(self.staged_upload(id, body).await?),
         };

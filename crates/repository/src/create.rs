@@ -5,7 +5,7 @@ use futures::FutureExt;
 use heads::child::Creation;
 use heads::container_body::ContainerBody;
 use heads::containment::{Container, Parent};
-use heads::error::ObjectsResult;
+use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Body, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::{NAME_BYTES_MAX, ResourcePath};
@@ -16,7 +16,7 @@ use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Switched;
 use heads::transaction::{Claim, Holder};
-use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
+use store::{ContentId, FormatLevel, NewRow, Random, Step, Table, ValueKind, envelope};
 
 use crate::backlinks::gives_members;
 use crate::describe;
@@ -56,6 +56,8 @@ pub enum NewKind {
     RdfSource,
     /// A container.
     Container(Membership),
+    /// A container that is an archival group.
+    Group(Membership),
     /// Bytes.
     Binary(Uploaded),
 }
@@ -84,13 +86,16 @@ impl Repository {
         let chain: Vec<_> = path.chain().collect();
         let mut tries = Tries::default();
         loop {
-            let Located { live, end, at_end } = self.locate(path).await?;
+            let located = self.locate(path).await?;
+            let group = located.group(path);
+            let Located { live, end, at_end } = located;
             let at = chain.get(live.len()).unwrap_or(path);
             match end {
                 End::There => return Err(ResourceError::Exists(path.clone())),
                 End::Gone => return Err(ResourceError::Gone { tombstone: at.clone() }),
                 End::Vacant => {}
             }
+            self.may_be_in(group.as_ref(), path, new)?;
             let above = live.len().checked_sub(1).and_then(|last| Some((chain.get(last)?, live.last()?)));
             let parent = self.container_above(above).await?;
             let is_path = at == path;
@@ -98,7 +103,7 @@ impl Repository {
                 Some((above, row)) => self.is_new_here(above, &row.head).await?,
                 None => false,
             };
-            let parent = Above { parent: &parent, is_new };
+            let parent = Above { parent: &parent, is_new, group: group.as_ref() };
             let made = match is_path {
                 true => self.try_create(parent, at.name(), at_end, new, false).await?,
                 false => self.try_create(parent, at.name(), at_end, &NewResource::empty_container(), true).await?,
@@ -141,8 +146,10 @@ impl Repository {
             };
             let path = container.child(&tried).map_err(ResourceError::from)?;
             let new = make(&resource, &path)?;
+            self.may_be_in(resource.group.as_ref(), &path, &new)?;
             let is_new = self.is_new_here(container, resource.head()).await.map_err(ResourceError::from)?;
-            match self.try_create(Above { parent: &parent, is_new }, &tried, base, &new, false).await? {
+            let above = Above { parent: &parent, is_new, group: resource.group.as_ref() };
+            match self.try_create(above, &tried, base, &new, false).await? {
                 Made::Created(revision) => return Ok(Written { path, revision }),
                 Made::Not => {}
             }
@@ -153,6 +160,22 @@ impl Repository {
                 let error = changes_all_the_time(format!("/{container}"), false);
                 return Err(ResourceError::from(error).into());
             }
+        }
+    }
+
+    /// Refuses an archival group in another one. The containers above a resource are what they are
+    /// for as long as it exists, so it is enough to look at them once.
+    fn may_be_in(&self, group: Option<&ResourcePath>, path: &ResourcePath, new: &NewResource) -> ResourceResult<()> {
+        let level = self.heads.store().level();
+        match (&new.kind, group) {
+            (NewKind::Group(_), Some(group)) => {
+                Err(ResourceError::InGroup { path: path.clone(), group: group.clone() })
+            }
+            (NewKind::Group(_), None) if level < FormatLevel::GROUPS => Err(ObjectsError::Conflict(format!(
+                "a store of level {level} cannot hold archival groups: run `penates upgrade` first"
+            ))
+            .into()),
+            _ => Ok(()),
         }
     }
 
@@ -199,7 +222,7 @@ impl Repository {
     /// Tries once to create a resource. `is_implied`: only to create something in it.
     async fn try_create(
         &self,
-        Above { parent, is_new: is_in_new }: Above<'_>,
+        Above { parent, is_new: is_in_new, group }: Above<'_>,
         name: &str,
         base: Option<HeadRow>,
         new: &NewResource,
@@ -208,6 +231,9 @@ impl Repository {
         let (Some(id), Container::At(above)) = (self.transaction, parent.container()) else {
             return self.try_create_as(parent, name, base, new, Holder::Nobody).await;
         };
+        if let Some(group) = group {
+            self.hold_group(id, group).boxed().await?;
+        }
         let container = (above, parent.incarnation(), is_in_new);
         let staged = self.stage_new(id, container, name, base.as_ref(), new, is_implied).boxed().await?;
         Ok(staged.map_or(Made::Not, Made::Created))
@@ -229,7 +255,7 @@ impl Repository {
         let (mut rows, description) = describe::put(&partition, incarnation, &new.description)?;
         let kind = match &new.kind {
             NewKind::RdfSource => Kind::RdfSource,
-            NewKind::Container(membership) => Kind::Container {
+            NewKind::Container(membership) | NewKind::Group(membership) => Kind::Container {
                 membership: membership.clone(),
                 children: ContainerBody::new(self.heads.options().resource_shards),
             },
@@ -239,7 +265,7 @@ impl Repository {
             let path = above.child(name)?;
             rows.extend(new.members_for.iter().flat_map(|resource| gives_members(resource, &path)));
             rows.extend(self.refer(&path, &new.refers_to).await?);
-            if let (Holder::Claim(claim), NewKind::Container(_)) = (holder, &new.kind) {
+            if let (Holder::Claim(claim), NewKind::Container(_) | NewKind::Group(_)) = (holder, &new.kind) {
                 rows.push(made_container(claim, &path, incarnation));
             }
         }
@@ -249,6 +275,7 @@ impl Repository {
             incarnation,
             base,
             body: Body::Resource(ResourceBody { kind, description }),
+            is_group: matches!(new.kind, NewKind::Group(_)),
             note: new.member.clone().map(Bytes::from).unwrap_or_default(),
             rows,
             after: Vec::new(),
@@ -266,6 +293,8 @@ struct Above<'a> {
     parent: &'a Parent,
     /// Whether the transaction of the handle creates it.
     is_new: bool,
+    /// The archival group that it is or is in.
+    group: Option<&'a ResourcePath>,
 }
 
 /// The record that a transaction is about to create a container. Whoever creates what is in it

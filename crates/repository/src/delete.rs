@@ -348,5 +348,5 @@ impl Repository {
 
 /// The head of a deleted resource.
 fn deleted(head: &Head, revision: RevisionId) -> Head {
-    Head { state: ObjectState::Deleted, revision, body: Body::Nothing, ..head.clone() }
+    Head { state: ObjectState::Deleted, revision, body: Body::Nothing, is_group: false, ..head.clone() }
 }

@@ -27,6 +27,14 @@ pub enum ResourceError {
     /// The parent is not a container.
     #[error("/{0} is no container")]
     NotAContainer(ResourcePath),
+    /// An archival group within another one.
+    #[error("/{path} would be in /{group}, which is an archival group: there are none within one")]
+    InGroup {
+        /// What was to be created.
+        path: ResourcePath,
+        /// The group that it would be in.
+        group: ResourcePath,
+    },
     /// The root container cannot be deleted.
     #[error("the container that everything else is in cannot be deleted")]
     Root,

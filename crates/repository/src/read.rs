@@ -86,6 +86,11 @@ impl Located {
         }
         Self { live, end: End::There, at_end: None }
     }
+
+    /// The archival group on the path that was located.
+    pub fn group(&self, path: &ResourcePath) -> Option<ResourcePath> {
+        path.chain().nth(self.live.iter().position(|row| row.head.is_group)?)
+    }
 }
 
 impl Repository {
@@ -98,9 +103,14 @@ impl Repository {
             let row = self.one_as_staged(path, row.ok_or_else(absent)?).await?;
             return Resource::of(path.clone(), row).ok_or_else(absent);
         }
-        let Located { mut live, end, .. } = self.locate(path).await?;
+        let located = self.locate(path).await?;
+        let group = located.group(path);
+        let Located { mut live, end, .. } = located;
         match end {
-            End::There => live.pop().and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent),
+            End::There => {
+                let resource = live.pop().and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent)?;
+                Ok(Resource { group, ..resource })
+            }
             End::Vacant => Err(absent()),
             End::Gone => {
                 Err(ResourceError::Gone { tombstone: path.chain().nth(live.len()).unwrap_or_else(|| path.clone()) })

@@ -11,6 +11,8 @@ pub struct Resource {
     pub(crate) path: ResourcePath,
     pub(crate) row: HeadRow,
     pub(crate) body: ResourceBody,
+    /// The archival group that it is or is in, if it was found by its path.
+    pub(crate) group: Option<ResourcePath>,
 }
 
 /// The result of a write.
@@ -26,7 +28,7 @@ impl Resource {
     /// The live resource of this head.
     pub(crate) fn of(path: ResourcePath, row: HeadRow) -> Option<Self> {
         let body = row.head.live_resource()?.clone();
-        Some(Self { path, row, body })
+        Some(Self { path, row, body, group: None })
     }
 
     /// Its path.
@@ -37,6 +39,11 @@ impl Resource {
     /// Its kind.
     pub fn kind(&self) -> &Kind {
         &self.body.kind
+    }
+
+    /// Whether it is an archival group.
+    pub fn is_group(&self) -> bool {
+        self.row.head.is_group
     }
 
     /// The contents of its head.

@@ -6,12 +6,13 @@
 //! one commits is answered after the decision, which names the operations that happen.
 
 use bytes::Bytes;
+use futures::FutureExt;
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{self, HeadRow};
+use heads::head::{self, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::{Binary, BytesPlace, Kind, ResourceBody, StoredDescription};
-use heads::retries::Tries;
+use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Amends;
@@ -162,7 +163,7 @@ impl Repository {
         let description = staging.describe(operation, &new.description)?;
         let kind = match &new.kind {
             NewKind::RdfSource => Kind::RdfSource,
-            NewKind::Container(membership) => {
+            NewKind::Container(membership) | NewKind::Group(membership) => {
                 Kind::Container { membership: membership.clone(), children: ContainerBody::new(0) }
             }
             NewKind::Binary(uploaded) => Kind::Binary(staging.keep(operation, uploaded, &object)),
@@ -180,9 +181,44 @@ impl Repository {
             description_is_staged: true,
             member: new.member.clone(),
         };
-        let becomes = Becomes::Live(Box::new(staged));
-        let is_staged = self.stage((id, room), &path, &found, operation, becomes, staging).await?;
+        let makes = Makes { becomes: Becomes::Live(Box::new(staged)), is_group: matches!(new.kind, NewKind::Group(_)) };
+        let is_staged = self.stage((id, room), &path, &found, operation, makes, staging).await?;
         Ok(is_staged.then_some(operation))
+    }
+
+    /// Holds an archival group for a transaction that is about to change something in it, so that
+    /// no other transaction does. The group itself stays as it is.
+    ///
+    /// Fails with [`ObjectsError::Held`] if another one holds it.
+    pub(crate) async fn hold_group(&self, id: TransactionId, group: &ResourcePath) -> ResourceResult<()> {
+        let object = keys::resource_partition(group);
+        let mut tries = Tries::default();
+        loop {
+            let row = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
+            // What is in a deleted one cannot be changed any more.
+            let Some(row) = row.filter(|row| row.head.state == ObjectState::Live) else { return Ok(()) };
+            if self.own_claim(&row.head).is_some() {
+                return Ok(());
+            }
+            let found = Found::of(Some(&row), None);
+            let room = self.room_for(id, group).await?;
+            let operation = self.operation_above(Some(&row), &room);
+            let makes = Makes { becomes: Becomes::Nothing, is_group: true };
+            if self.stage((id, room), group, &found, operation, makes, Staging::default()).await? {
+                return Ok(());
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{group}"), false).into());
+            }
+        }
+    }
+
+    /// The same for a resource that is changed, if it is in a group.
+    async fn hold_group_of(&self, id: TransactionId, resource: &Resource) -> ResourceResult<()> {
+        match resource.group.as_ref().filter(|group| **group != resource.path) {
+            Some(group) => self.hold_group(id, group).boxed().await,
+            None => Ok(()),
+        }
     }
 
     /// Stages a change of a resource.
@@ -193,6 +229,7 @@ impl Repository {
         update: &Update,
     ) -> ResourceResult<Written> {
         let path = resource.path.clone();
+        self.hold_group_of(id, resource).await?;
         let object = keys::resource_partition(&path);
         let room = self.room_for(id, &path).await?;
         let operation = self.operation_above(Some(&resource.row), &room);
@@ -217,7 +254,8 @@ impl Repository {
             }
         }
         let found = self.found(resource);
-        match self.stage((id, room), &path, &found, operation, Becomes::Live(Box::new(staged)), staging).await? {
+        let makes = Makes { becomes: Becomes::Live(Box::new(staged)), is_group: resource.is_group() };
+        match self.stage((id, room), &path, &found, operation, makes, staging).await? {
             true => Ok(Written { path, revision: operation }),
             false => Err(ResourceError::Moved(path)),
         }
@@ -233,9 +271,11 @@ impl Repository {
             true => Becomes::Nothing,
             false => Becomes::Deleted,
         };
+        self.hold_group_of(id, resource).await?;
         let room = self.room_for(id, path).await?;
         let operation = self.operation_above(Some(&resource.row), &room);
-        match self.stage((id, room), path, &self.found(resource), operation, becomes, Staging::default()).await? {
+        let makes = Makes { becomes, is_group: false };
+        match self.stage((id, room), path, &self.found(resource), operation, makes, Staging::default()).await? {
             true => Ok(()),
             false => Err(ResourceError::Moved(path.clone())),
         }
@@ -284,7 +324,7 @@ impl Repository {
         path: &ResourcePath,
         found: &Found,
         operation: RevisionId,
-        becomes: Becomes,
+        Makes { becomes, is_group }: Makes,
         mut staging: Staging,
     ) -> ResourceResult<bool> {
         self.open_transaction(id).await?;
@@ -292,10 +332,11 @@ impl Repository {
             Becomes::Live(_) => Amends::Adding,
             Becomes::Deleted | Becomes::Nothing => Amends::Removing,
         };
-        let mut row = Operation { becomes, staged_bytes: 0 };
-        row.staged_bytes = staging.bytes + head::seal(&row)?.len() as u64;
+        let mut row = Operation { becomes, staged_bytes: 0, is_group };
+        let level = self.heads.store().level();
+        row.staged_bytes = staging.bytes + head::seal_for(level, &row)?.len() as u64;
         room.refuse_over_limit(&self.heads, row.staged_bytes)?;
-        let row = NewRow::new(keys::operation(path, operation), head::seal(&row)?);
+        let row = NewRow::new(keys::operation(path, operation), head::seal_for(level, &row)?);
         staging.rows.push(row.clone());
         let (object, claim) = (keys::resource_partition(path), Claim { transaction: id, operation });
         let unclear = match self.claim(&object, found, claim, staging.steps(id), amends).await? {
@@ -338,6 +379,12 @@ impl Repository {
         room.last_operation = last.map_or(RevisionId::ZERO, |(id, _)| *id);
         Ok(room)
     }
+}
+
+/// What an operation makes of a resource, and whether that is an archival group then.
+struct Makes {
+    becomes: Becomes,
+    is_group: bool,
 }
 
 /// What a transaction has staged so far.

@@ -15,7 +15,9 @@ use heads::resource_body::{Binary, BytesPlace, ResourceBody};
 use heads::revision::RevisionId;
 use heads::transaction::{Claim, TransactionId};
 use serde::{Deserialize, Serialize};
-use store::{Class, Scan, Stored, Strength, Table, ValueKind, envelope};
+use store::envelope::EnvelopeError;
+use store::stored::{self, StoredError};
+use store::{Class, FormatLevel, Scan, Stored, Strength, Table, ValueKind, envelope};
 
 use crate::handle::Repository;
 use crate::read::Child;
@@ -34,16 +36,57 @@ pub(crate) struct Operation {
     pub becomes: Becomes,
     /// Bytes of the rows that it staged.
     pub staged_bytes: u64,
+    /// Whether the resource is an archival group then.
+    pub is_group: bool,
 }
 
+/// Only an operation that makes an archival group is written in version 2. Version 1 ends before
+/// that.
 impl Stored for Operation {
     const KIND: ValueKind = ValueKind::StagedOperation;
+    const VERSION: u8 = 2;
+
+    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
+        match version {
+            1 => Ok(stored::decode::<version_1::Operation>(payload)?.into()),
+            2 => stored::decode(payload),
+            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
+        }
+    }
+
+    fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        if self.is_group && level >= FormatLevel::GROUPS {
+            return Ok((2, stored::encode(self)?));
+        }
+        let mut payload = stored::encode(&Self { is_group: false, ..self.clone() })?;
+        // That it makes no group is the last byte, and all that version 2 adds.
+        payload.pop();
+        Ok((1, payload))
+    }
+}
+
+/// Operations as they were before there were archival groups.
+mod version_1 {
+    use super::{Becomes, Deserialize};
+
+    #[derive(Deserialize)]
+    pub(super) struct Operation {
+        becomes: Becomes,
+        staged_bytes: u64,
+    }
+
+    impl From<Operation> for super::Operation {
+        fn from(Operation { becomes, staged_bytes }: Operation) -> Self {
+            Self { becomes, staged_bytes, is_group: false }
+        }
+    }
 }
 
 /// What an operation makes of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Becomes {
-    /// Nothing: the transaction created the resource and deleted it.
+    /// Nothing: the transaction created the resource and deleted it, or it is an archival group that
+    /// the transaction holds because of what it changes in it.
     Nothing,
     /// It is deleted.
     Deleted,
@@ -172,10 +215,14 @@ impl Repository {
     /// A head as the transaction of this handle sees it.
     pub(crate) async fn one_as_staged(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<HeadRow> {
         let Some(claim) = self.own_claim(&row.head) else { return Ok(row) };
-        let head = match self.operation(path, claim).await?.becomes {
+        let Operation { becomes, is_group, .. } = self.operation(path, claim).await?;
+        let head = match becomes {
             Becomes::Nothing => return Ok(row),
-            Becomes::Deleted => Head { state: ObjectState::Deleted, body: Body::Nothing, ..row.head },
-            Becomes::Live(staged) => staged.head(claim.operation, &row.head, self.heads.options().resource_shards),
+            Becomes::Deleted => Head { state: ObjectState::Deleted, body: Body::Nothing, is_group, ..row.head },
+            Becomes::Live(staged) => {
+                let head = staged.head(claim.operation, &row.head, self.heads.options().resource_shards);
+                Head { is_group, ..head }
+            }
         };
         Ok(HeadRow { head, ..row })
     }
@@ -294,11 +341,9 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::*;
     use heads::ContainerBody;
     use heads::resource_body::{Kind, MemberRule, Membership, Relation, StoredDescription};
-    use store::stored;
-
-    use super::*;
 
     /// Operations that together have every variant, and their stored bytes.
     fn golden() -> [(Operation, Vec<u8>); 3] {
@@ -331,7 +376,7 @@ mod tests {
             &[1, 0, 1],
             b"\x01m",
         ];
-        let operation = |becomes| Operation { becomes, staged_bytes: 300 };
+        let operation = |becomes| Operation { becomes, staged_bytes: 300, is_group: false };
         let stored = |becomes: &[u8]| [becomes, &[0xac, 2]].concat();
         [
             (operation(Becomes::Nothing), stored(&[0])),
@@ -348,6 +393,19 @@ mod tests {
             assert_eq!(Operation::decode(1, &payload).unwrap(), operation);
             for len in 0..payload.len() {
                 assert!(Operation::decode(1, &payload[..len]).is_err(), "{operation:?} is read from {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn operations_that_make_groups_have_these_bytes_and_are_read_from_them() {
+        for (operation, payload) in golden() {
+            let (operation, payload) = (Operation { is_group: true, ..operation }, [&payload[..], &[1]].concat());
+            let sealed = envelope::seal_version(ValueKind::StagedOperation, 2, &payload);
+            assert_eq!(stored::seal_for(FormatLevel::GROUPS, &operation).unwrap(), sealed, "{operation:?}");
+            assert_eq!(Operation::decode(2, &payload).unwrap(), operation);
+            for len in 0..payload.len() {
+                assert!(Operation::decode(2, &payload[..len]).is_err(), "{operation:?} is read from {len} bytes");
             }
         }
     }

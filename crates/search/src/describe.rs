@@ -9,6 +9,9 @@ use crate::indexer::OwnTypes;
 /// The most rows of a description whose types are read: 15 MB.
 const DESCRIPTION_ROWS_MAX: u32 = 256;
 
+/// The type of an archival group.
+const ARCHIVAL_GROUP: &str = "http://fedora.info/definitions/v4/repository#ArchivalGroup";
+
 /// What is to be in the index of a path, at least as of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -39,10 +42,12 @@ pub async fn describe(
         Err(ResourceError::Objects(error)) => return Err(error),
         Err(_) => return deleted(heads, path).await,
     };
-    let own_types = match read_own_types(repository, own_types, &resource).await {
+    let mut own_types = match read_own_types(repository, own_types, &resource).await {
         Err(error) if error.is_damage() => Vec::new(),
         types => types?,
     };
+    // Of the server's types only this one is not of a whole kind.
+    own_types.extend(resource.is_group().then(|| ARCHIVAL_GROUP.to_owned()));
     let document = Document::new(
         resource.incarnation().time(),
         resource.description_revision().time(),

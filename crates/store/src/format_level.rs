@@ -62,6 +62,10 @@ impl FormatLevel {
     /// reason.
     pub const VERSION_MARKS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The store may hold archival groups. No table is new. It is the same level, for the same
+    /// reason.
+    pub const GROUPS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

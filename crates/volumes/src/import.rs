@@ -416,6 +416,7 @@ impl<'a> Attempt<'a> {
             incarnation: self.revision,
             base,
             body: Body::Volume(body),
+            is_group: false,
             note: Bytes::new(),
             rows,
             after: self.recorded.iter().map(WorkRecord::done).collect(),

@@ -178,6 +178,7 @@ fn page_of(site: &Site, resource: &Resource) -> String {
 /// What a resource is, for people.
 pub fn kind(resource: &Resource) -> &str {
     match resource.kind() {
+        Kind::Container { .. } if resource.is_group() => "Archival Group",
         Kind::Container { .. } => "Container",
         Kind::RdfSource => "Description",
         Kind::Binary(binary) if binary.media_type.is_empty() => "File",

@@ -11,6 +11,7 @@ mod explicit;
 mod fixity;
 mod flattened;
 mod forms;
+mod groups;
 mod history_trees;
 mod instants;
 mod leaving;

@@ -247,8 +247,6 @@ async fn unsupported_features_are_refused_and_not_ignored() {
     fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;
     for link in [
         "<http://test/rest/c/fcr:acl>; rel=\"acl\"",
-        "<http://fedora.info/definitions/v4/repository#ArchivalGroup>; rel=\"type\"",
-        "<http://fedora.info/definitions/v4/repository#ArchivalGroup>;rel=type, <http://www.w3.org/ns/ldp#BasicContainer>;rel=type",
         "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"",
         "<http://example.org/Thing>; rel=\"type\"",
         "<http://www.w3.org/ns/ldp#Page>; rel=\"type\"",

@@ -39,6 +39,28 @@ fn announcements_have_these_bytes_and_are_read_from_them() {
 }
 
 #[test]
+fn announcements_of_groups_have_these_bytes_and_are_read_from_them() {
+    let kinds = [(ObjectKind::BasicGroup, 6), (ObjectKind::DirectGroup, 7), (ObjectKind::IndirectGroup, 8)];
+    for ((kind, number), actor) in kinds.into_iter().zip([None, Some("importer".to_owned()), None]) {
+        let name = if actor.is_some() { &b"\x01\x08importer"[..] } else { &[0] };
+        let payload = [&[1, number][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1], name].concat();
+        let announcement = Announcement {
+            change: Change::Updated,
+            kind,
+            object: Bytes::from_static(b"r/a"),
+            revision: RevisionId([7; 16]),
+            at: UnixMillis(1_000),
+            is_certain: true,
+            actor,
+        };
+        let sealed = head::seal_for(FormatLevel::GROUPS, &announcement).unwrap();
+        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 3, &payload));
+        assert_eq!(Announcement::decode(3, &payload).unwrap(), announcement);
+        assert!(Announcement::decode(3, &[&payload[..], &[0]].concat()).is_err());
+    }
+}
+
+#[test]
 fn keys_of_the_feed_have_these_bytes() {
     assert_eq!(keys::feed(0x0102_0304, 5), &b"feed\0c\x01\x02\x03\x04\x05"[..]);
     assert_eq!(keys::feed_buckets(0x0102_0304), &b"feed\0b\x01\x02\x03\x04"[..]);

@@ -1,4 +1,4 @@
-//! The stored bytes of heads of versions 1 to 3. Every later program reads them.
+//! The stored bytes of heads of versions 1 to 4. Every later program reads them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,6 +30,7 @@ fn head(state: ObjectState, body: Body) -> Head {
         body,
         announced: RevisionId::ZERO,
         claim: None,
+        is_group: false,
     }
 }
 
@@ -201,5 +202,24 @@ fn heads_of_version_3_have_their_claim_at_the_end_and_are_read_from_these_bytes(
         assert!(Head::decode(3, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
         assert_eq!(head.encode(store::FormatLevel::SCOPES).unwrap().0, 2, "an earlier program could not read it");
         assert_eq!(head.as_logged().claim, None, "an entry of the log would differ from writer to writer");
+    }
+}
+
+#[test]
+fn heads_of_version_4_say_at_the_end_that_they_are_of_groups_and_are_read_from_these_bytes() {
+    for (head, payload) in golden() {
+        let claim = Claim { transaction: TransactionId([13; 16]), operation: revision(14) };
+        let claims = [(None, vec![0]), (Some(claim), [&[1][..], &[13; 16], &[14; 16]].concat())];
+        for (claim, claimed) in claims {
+            let head = Head { announced: revision(12), claim, is_group: true, ..head.clone() };
+            let payload = [&payload[..], &[12; 16], &claimed, &[1]].concat();
+            assert_eq!(head.seal().unwrap(), envelope::seal_version(ValueKind::Head, 4, &payload), "{head:?}");
+            assert_eq!(Head::decode(4, &payload).unwrap(), head);
+            for len in 0..payload.len() {
+                assert!(Head::decode(4, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
+            }
+            assert!(Head::decode(4, &[&payload[..], &[0]].concat()).is_err(), "a later field would be lost");
+            assert!(head.as_logged().is_group, "an earlier version of a group would be none");
+        }
     }
 }

@@ -124,12 +124,15 @@ fn types(kind: ObjectKind, is_root: bool) -> Vec<String> {
     let ldp = |names: &[&str]| names.iter().map(|name| format!("{LDP}{name}")).collect::<Vec<_>>();
     let container =
         |class: &str| [ldp(&["RDFSource", "Container", class]), vec![format!("{FEDORA}Container")]].concat();
+    let group = |class: &str| [container(class), vec![format!("{FEDORA}ArchivalGroup")]].concat();
     let mut types = match kind {
         ObjectKind::RdfSource => ldp(&["RDFSource"]),
         ObjectKind::BasicContainer => container("BasicContainer"),
         ObjectKind::DirectContainer => container("DirectContainer"),
         ObjectKind::IndirectContainer => container("IndirectContainer"),
-        ObjectKind::Volume => [container("BasicContainer"), vec![format!("{FEDORA}ArchivalGroup")]].concat(),
+        ObjectKind::Volume | ObjectKind::BasicGroup => group("BasicContainer"),
+        ObjectKind::DirectGroup => group("DirectContainer"),
+        ObjectKind::IndirectGroup => group("IndirectContainer"),
         ObjectKind::Binary => [ldp(&["NonRDFSource"]), vec![format!("{FEDORA}Binary")]].concat(),
     };
     types.extend(is_root.then(|| format!("{FEDORA}RepositoryRoot")));
@@ -200,14 +203,13 @@ mod tests {
             ("NonRDFSource", ObjectKind::Binary),
             ("DirectContainer", ObjectKind::DirectContainer),
             ("IndirectContainer", ObjectKind::IndirectContainer),
-            ("ArchivalGroup", ObjectKind::Volume),
+            ("ArchivalGroup", ObjectKind::BasicGroup),
             ("BasicContainer", ObjectKind::BasicContainer),
             ("", deleted),
         ];
         let kind = known.into_iter().find(|(name, _)| types.contains(name))?.1;
         let path = header("identifier").trim_start_matches('/').trim_end_matches(DESCRIPTION).to_owned();
         let at = header("timestamp").parse().unwrap();
-        // What kind of volume there is does not matter for its form.
         Some(event(change, kind, &path, at))
     }
 

@@ -11,6 +11,8 @@ use super::PATH;
 pub(super) const CONTEXT: &str = "https://www.w3.org/ns/activitystreams";
 
 const LDP: &str = "http://www.w3.org/ns/ldp#";
+/// The type of an archival group.
+const ARCHIVAL_GROUP: &str = "http://fedora.info/definitions/v4/repository#ArchivalGroup";
 
 /// An event as a member of a collection, without a context of its own. Its id ends with the cursor
 /// of a reader that has read it.
@@ -52,12 +54,16 @@ pub(crate) fn with_context(event: &Event, site: &Site) -> Value {
 /// The types of an object: those of Activity Streams that fit, and its interaction model (LDP 1.0).
 fn types(kind: ObjectKind) -> Vec<String> {
     let ldp = |name: &str| format!("{LDP}{name}");
+    let group = |name: &str| vec!["Collection".to_owned(), ldp(name), ARCHIVAL_GROUP.to_owned()];
     match kind {
         ObjectKind::Volume => vec!["Document".to_owned()],
         ObjectKind::RdfSource => vec![ldp("RDFSource")],
         ObjectKind::BasicContainer => vec!["Collection".to_owned(), ldp("BasicContainer")],
         ObjectKind::DirectContainer => vec!["Collection".to_owned(), ldp("DirectContainer")],
         ObjectKind::IndirectContainer => vec!["Collection".to_owned(), ldp("IndirectContainer")],
+        ObjectKind::BasicGroup => group("BasicContainer"),
+        ObjectKind::DirectGroup => group("DirectContainer"),
+        ObjectKind::IndirectGroup => group("IndirectContainer"),
         ObjectKind::Binary => vec!["Document".to_owned(), ldp("NonRDFSource")],
     }
 }
