@@ -11,6 +11,9 @@ pub const DESCRIPTION: &str = "=description.nt";
 /// The most bytes of such a file.
 pub const ABOUT_BYTES_MAX: u64 = 1 << 20;
 
+/// The class of archival groups.
+pub const ARCHIVAL_GROUP: &str = "http://fedora.info/definitions/v4/repository#ArchivalGroup";
+
 /// What is said about a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
@@ -38,6 +41,11 @@ impl About {
     /// Whether it has bytes, here or elsewhere.
     pub fn is_binary(&self) -> bool {
         self.types.iter().any(|class| class == "http://www.w3.org/ns/ldp#NonRDFSource")
+    }
+
+    /// Whether it is an archival group.
+    pub fn is_group(&self) -> bool {
+        self.types.iter().any(|class| class == ARCHIVAL_GROUP)
     }
 
     /// Whether its bytes are in the export.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use futures::StreamExt;
 use http::{HeaderValue, Method, StatusCode, header};
+use preservation::about::ARCHIVAL_GROUP;
 use rdf::ContentType;
 use serde_json::json;
 use tokio::fs::File;
@@ -29,7 +30,8 @@ const TURTLE: &str = "text/turtle";
   penates put letters/scan.png scan.png
   penates put letters/ description.ttl
   penates put letters/note - --type text/plain < note.txt
-  penates put book/pages --model direct --member-of book --relation http://purl.org/dc/terms/hasPart")]
+  penates put book/pages --model direct --member-of book --relation http://purl.org/dc/terms/hasPart
+  penates put book --model archival-group")]
 pub struct PutArgs {
     /// Path of the resource from the root of the repository. Missing containers above it are
     /// created. With a slash at its end it is a container, which needs a graph.
@@ -75,7 +77,7 @@ pub struct ModelArgs {
     named_by: Option<String>,
 }
 
-/// An interaction model of LDP.
+/// An interaction model of LDP or Fedora.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Model {
     /// A container.
@@ -84,6 +86,8 @@ enum Model {
     Direct,
     /// A container whose contents name members of another resource.
     Indirect,
+    /// A container whose contents belong together, as in Fedora.
+    ArchivalGroup,
     /// A graph that contains nothing.
     Source,
     /// Bytes.
@@ -91,14 +95,16 @@ enum Model {
 }
 
 impl Model {
-    fn class(self) -> &'static str {
-        match self {
+    fn class(self) -> String {
+        let name = match self {
             Self::Basic => "BasicContainer",
             Self::Direct => "DirectContainer",
             Self::Indirect => "IndirectContainer",
+            Self::ArchivalGroup => return ARCHIVAL_GROUP.to_owned(),
             Self::Source => "RDFSource",
             Self::Binary => "NonRDFSource",
-        }
+        };
+        format!("{LDP}{name}")
     }
 }
 
@@ -107,7 +113,7 @@ const LDP: &str = "http://www.w3.org/ns/ldp#";
 impl ModelArgs {
     /// The link that says the model.
     fn link(&self) -> Option<String> {
-        self.model.map(|model| format!("<{LDP}{}>; rel=\"type\"", model.class()))
+        self.model.map(|model| format!("<{}>; rel=\"type\"", model.class()))
     }
 
     /// The statements of a container about its members, in Turtle.

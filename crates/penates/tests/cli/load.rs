@@ -83,6 +83,44 @@ fn a_bag_is_loaded_into_another_store_as_the_same_tree() {
     assert_eq!(copy.run(&["history", "letters"]).ends_with(0).text().lines().count(), 1, "it was written again");
 }
 
+/// Whether a resource of a store is an archival group, by its export.
+pub fn is_group(store: &TestStore, path: &str) -> bool {
+    let bag = store.beside(&format!("bag-of-{}", path.replace('/', "-")));
+    store.run(&["export", path, bag.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
+    let files = files(&bag.join("data"));
+    let mut abouts = files.iter().filter(|(name, _)| name.ends_with(ABOUT));
+    let about = abouts.find_map(|(_, text)| {
+        let about: About = serde_json::from_slice(text).unwrap();
+        (about.path == path).then_some(about)
+    });
+    about.unwrap().is_group()
+}
+
+#[test]
+fn an_archival_group_is_one_again_after_it_was_exported_and_loaded() {
+    let store = TestStore::vacant();
+    store.run(&["put", "group", "--model", "archival-group"]).ends_with(0);
+    put(&store, "group/part", "a part");
+    store.run(&["put", "group/sub", "--model", "basic"]).ends_with(0);
+    let refused = store.run(&["put", "group/inner", "--model", "archival-group"]).ends_with(1);
+    assert!(refused.stderr.contains("/group, which is an archival group"), "{}", refused.stderr);
+    assert!(is_group(&store, "group") && !is_group(&store, "group/sub"));
+    for format in ["bagit", "ocfl"] {
+        let exported = store.beside(format);
+        store.run(&["export", "", exported.to_str().unwrap(), "--as", format]).ends_with(0);
+        let copy = TestStore::vacant();
+        copy.run(&["load", exported.to_str().unwrap()]).ends_with(0);
+        assert!(is_group(&copy, "group") && !is_group(&copy, "group/sub"), "{format}");
+        assert_eq!(cat(&copy, "group/part"), "a part", "{format}");
+        // It compares what is there: the same command again changes nothing.
+        copy.run(&["load", exported.to_str().unwrap()]).ends_with(0);
+    }
+    let copy = TestStore::vacant();
+    copy.run(&["put", "group", "--model", "basic"]).ends_with(0);
+    let refused = copy.run(&["load", store.beside("bagit").to_str().unwrap()]).ends_with(1);
+    assert!(refused.stderr.contains("/group: there is a resource of another kind"), "{}", refused.stderr);
+}
+
 #[test]
 fn statements_about_the_exported_repository_become_those_about_the_one_they_are_loaded_into() {
     let store = tree();

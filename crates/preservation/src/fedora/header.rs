@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+use super::ROOT;
+use crate::ocfl::Object;
+
 /// The most bytes of a header.
 pub(super) const HEADER_BYTES_MAX: u64 = 1 << 20;
 
@@ -52,6 +55,12 @@ pub(super) enum Kind {
 }
 
 impl Header {
+    /// Whether it is of an Archival Group, which is an object with all that is in it. The root of a
+    /// repository is none.
+    pub(super) fn is_group(&self, object: &Object) -> bool {
+        self.archival_group && self.id == object.id() && self.id != ROOT
+    }
+
     /// What it is of; `None` if its model is unknown.
     pub(super) fn kind(&self) -> Option<Kind> {
         let model = self.interaction_model.as_deref()?;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::header::{HEADER_BYTES_MAX, Header, Kind};
-use super::{HEADERS, REPOSITORY, ROOT, path_of};
-use crate::about::{About, disposition};
+use super::{HEADERS, REPOSITORY, path_of};
+use crate::about::{ARCHIVAL_GROUP, About, disposition};
 use crate::archived::{ArchivedState, ArchivedVersion};
 use crate::bagit::text::Algorithm;
 use crate::ocfl::inventory::Version;
@@ -89,7 +89,7 @@ impl FedoraObject {
             let files = object.files(version);
             let headers = reader.headers(version, &files)?;
             for (path, (digest, header)) in &headers.resources {
-                is_group |= header.archival_group && header.id == object.id() && header.id != ROOT;
+                is_group |= header.is_group(object);
                 let description = headers.descriptions.get(path);
                 let digests = (digest.clone(), description.map(|(digest, _)| digest.clone()));
                 if seen.insert(path.clone(), digests.clone()) == Some(digests) {
@@ -239,7 +239,11 @@ impl Reader<'_> {
         let about = About {
             repository: REPOSITORY.to_owned(),
             path: path.to_owned(),
-            types: header.interaction_model.iter().cloned().collect(),
+            types: [header.interaction_model.as_deref(), header.is_group(self.object).then_some(ARCHIVAL_GROUP)]
+                .into_iter()
+                .flatten()
+                .map(str::to_owned)
+                .collect(),
             content_type: is_binary.then(|| media_type(header)),
             content_disposition: header
                 .filename

@@ -9,7 +9,7 @@ use futures::stream::FuturesUnordered;
 use http::request::Builder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use preservation::about::About;
+use preservation::about::{ARCHIVAL_GROUP, About};
 use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term};
 use tokio::sync::mpsc;
 
@@ -443,8 +443,10 @@ impl Loader {
         let request = Request::builder().method(Method::OPTIONS);
         let response = self.client.ask(address, request, client::empty()).await?;
         let model = format!("<{}>", model(about)?);
-        let links = response.headers().get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
-        Ok(links.into_iter().any(|link| link.starts_with(&model)))
+        let group = format!("<{ARCHIVAL_GROUP}>");
+        let links = || response.headers().get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
+        let is_group = links().any(|link| link.starts_with(&group));
+        Ok(links().any(|link| link.starts_with(&model)) && is_group == about.is_group())
     }
 
     /// The statements, with the addresses of this repository in the place of those of the exported
@@ -536,8 +538,10 @@ pub fn model(about: &About) -> anyhow::Result<String> {
 /// A request that creates a resource.
 fn put(about: &About) -> anyhow::Result<Builder> {
     checked_path(&about.path).map_err(|why| anyhow!(why))?;
-    let request =
-        Request::builder().method(Method::PUT).header(header::LINK, format!("<{}>; rel=\"type\"", model(about)?));
+    let types = [model(about)?].into_iter().chain(about.is_group().then(|| ARCHIVAL_GROUP.to_owned()));
+    let request = types.fold(Request::builder().method(Method::PUT), |request, class| {
+        request.header(header::LINK, format!("<{class}>; rel=\"type\""))
+    });
     if !about.is_binary() {
         return Ok(request.header(header::CONTENT_TYPE, "application/n-triples"));
     }

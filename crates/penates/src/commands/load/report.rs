@@ -33,7 +33,7 @@ pub enum What {
     Changed,
     /// An ACL. The line has its statements.
     Acl,
-    /// An Archival Group, which became a container.
+    /// An archival group.
     Group,
     /// A container that Fedora does not have, or that is left out. An empty one is in its place.
     Container,
@@ -100,7 +100,7 @@ impl What {
             Self::Time => "versions with another time than there",
             Self::Changed => "objects that have changed meanwhile: run the same command again",
             Self::Acl => "ACLs not applied",
-            Self::Group => "Archival Groups that are ordinary containers here",
+            Self::Group => "archival groups whose contents have versions of their own",
             Self::Container => "containers that are empty because there is no resource for them",
             Self::Elsewhere => "resources with bytes stored elsewhere, which need ldp.external",
             Self::Tombstone => "deleted resources without any version left out",

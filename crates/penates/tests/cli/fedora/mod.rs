@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::harness::*;
+use crate::load::is_group;
 use answers::{Answer, answers};
 use server::Site;
 
@@ -143,6 +144,7 @@ fn a_root_of_fedora_is_loaded_with_its_versions_and_what_is_not_is_reported() {
     let statements = lines(&report, "acl")[0]["statements"].as_str().unwrap();
     assert!(statements.contains("<http://www.w3.org/ns/auth/acl#mode>"), "{statements}");
     assert_eq!(resources(&report, "group"), ["/group"]);
+    assert!(is_group(&store, "group") && !is_group(&store, "group/sub"));
     assert_eq!(resources(&report, "container"), ["/gh", "/gh/ost", "/letters/a"]);
     assert_eq!(resources(&report, "name"), ["/volumes", "/volumes/v"]);
     for what in FAILURES.iter().filter(|what| **what != "name") {

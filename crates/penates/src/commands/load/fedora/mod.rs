@@ -137,7 +137,7 @@ impl Checking {
             self.report.resource(What::Unversioned, path, why);
         }
         if let Some(group) = group {
-            let why = "it is an ordinary container: what is in it has versions of its own";
+            let why = "it is one here too, and what is in it has versions of its own";
             self.report.resource(What::Group, &group, why);
         }
         for acl in acls {
