@@ -71,6 +71,24 @@ async fn a_search_is_answered_as_fedora_answers_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn archival_groups_are_found_by_their_type() {
+    let fixture = fixture().await;
+    let link = "<http://fedora.info/definitions/v4/repository#ArchivalGroup>; rel=\"type\"";
+    let made = fixture.put("/rest/group", "<> a <urn:t> .").header("link", link).answer().await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+    fixture.make("/rest/group/part", "BasicContainer", "").await;
+    index(&fixture).await;
+    let groups = found(&fixture, "condition=rdf_type%3Dfedora:ArchivalGroup").await;
+    let items = groups["items"].as_array().unwrap();
+    assert_eq!(items.iter().map(|item| &item["fedora_id"]).collect::<Vec<_>>(), [&format!("{ROOT}group")]);
+    let types = items[0]["rdf_type"].as_array().unwrap();
+    for class in ["ldp#BasicContainer", "repository#ArchivalGroup", "urn:t"] {
+        assert!(types.iter().any(|known| known.as_str().unwrap().ends_with(class)), "{class}: {types:?}");
+    }
+    assert_eq!(found(&fixture, "condition=rdf_type%3Dldp:BasicContainer").await["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_lead_on_by_the_link_next() {
     let fixture = filled().await;
     let (mut at, mut ids) =
