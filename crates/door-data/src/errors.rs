@@ -131,6 +131,9 @@ pub enum DoorError {
     /// A volume that is not within the client's area.
     #[error(transparent)]
     OutsideArea(#[from] OutsideArea),
+    /// The server keeps no earlier versions.
+    #[error("this server keeps no earlier versions of volumes (history.volumes)")]
+    NoVersions,
     /// Something that a volume does not have.
     #[error("{volume} has no {what}")]
     NotInVolume {
@@ -198,7 +201,7 @@ impl DoorError {
             Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
             Self::InvalidVolumeId(_) => Reason::INVALID_VOLUME_ID,
             Self::OutsideArea(_) => Reason::INSUFFICIENT_SCOPE,
-            Self::NotInVolume { .. } => Reason::ABSENT,
+            Self::NotInVolume { .. } | Self::NoVersions => Reason::ABSENT,
             Self::MissingPart(_) => Reason::MISSING_PART,
             Self::Multipart(_) => Reason::MULTIPART,
             Self::Spool(error) if error.kind() == ErrorKind::StorageFull => Reason::FULL,

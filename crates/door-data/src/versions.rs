@@ -50,6 +50,9 @@ struct List<'a> {
     versions: Vec<Version>,
     /// The revision with which the next part begins (`from=`).
     next: Option<String>,
+    /// When the volume was deleted, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -86,6 +89,7 @@ pub async fn list(
     let params = Params::of_query(query.as_deref()).only(&["limit", "from"])?;
     let (limit, from) = (limit(&params)?, revision(&params, "from")?.unwrap_or(RevisionId::ZERO));
     let versions = volumes.versions(&id).await?;
+    let deleted = versions.deleted();
     let mut found = versions.list(from, limit + 1).await?;
     if found.is_empty() && from == RevisionId::ZERO {
         return Err(ObjectsError::Gone(id.to_string()).into());
@@ -95,7 +99,8 @@ pub async fn list(
     let mut response = match media_type {
         JSON => {
             let versions = found.into_iter().map(|version| Version::of(version, &address)).collect();
-            Json(List { id: id.as_str(), versions, next }).into_response()
+            let deleted = deleted.map(|since| rfc3339(since.time()));
+            Json(List { id: id.as_str(), versions, next, deleted }).into_response()
         }
         _ => {
             let mut response = link_format(&address, &found, next.as_deref()).into_response();

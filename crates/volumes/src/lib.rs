@@ -8,7 +8,8 @@
 //! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
 //!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs` (with
 //!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes. `find/`: finds them
-//!   by conditions. `versions.rs`: earlier versions of one.
+//!   by conditions. `versions.rs`: earlier versions of one. `deleted.rs`: lists those that
+//!   were deleted.
 //! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
 //! - `bulk/`: plans and streams from lists of ids; selections; token counts.
 
@@ -16,6 +17,7 @@ pub mod bulk;
 mod collect;
 pub mod damage;
 mod delete;
+mod deleted;
 pub mod directory;
 pub mod find;
 pub mod generations;
@@ -36,6 +38,7 @@ pub use bulk::{
     Wanted,
 };
 pub use collect::{CollectLimits, Collected};
+pub use deleted::DeletedVolume;
 pub use directory::PageFixity;
 pub use handle::Volumes;
 pub use import::{Checked, ImportProgress, Imported, Replacement, Unchanged, check};

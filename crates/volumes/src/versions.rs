@@ -104,6 +104,11 @@ impl Volumes {
 }
 
 impl Versions {
+    /// The head that was read.
+    pub(crate) fn head(&self) -> &Head {
+        &self.timeline.stands().head
+    }
+
     /// What was in force when exactly the changes below a position had been made.
     pub async fn then(&self, below: RevisionId) -> ObjectsResult<Then> {
         self.opened(self.timeline.then(below).await).await
@@ -143,7 +148,7 @@ impl Versions {
 
     /// At most `max` versions that can be read, from a revision on, oldest first.
     pub async fn list(&self, from: RevisionId, max: usize) -> ObjectsResult<Vec<VersionInfo>> {
-        let current = self.timeline.stands().head.revision;
+        let current = self.head().revision;
         let told = |head: &Head| {
             head.live_volume().map(|body| VersionInfo {
                 revision: head.revision,
@@ -163,7 +168,7 @@ impl Versions {
             let Some(last) = page.last() else { break };
             from = last.revision.successor();
             for version in page {
-                if self.handle.holds(&self.id, &self.timeline.stands().head, version.revision).await? {
+                if self.handle.holds(&self.id, self.head(), version.revision).await? {
                     listed.push(version);
                 }
             }
@@ -180,7 +185,7 @@ impl Versions {
 
     /// The version that begins with a head.
     async fn open(&self, head: Head) -> ObjectsResult<Then> {
-        let stands = &self.timeline.stands().head;
+        let stands = self.head();
         let revision = head.revision;
         let Some(mut body) = head.live_volume().cloned() else { return Ok(Then::Absent) };
         if revision != stands.revision {

@@ -9,8 +9,11 @@
 //! takes a place among the bulk requests, a share of memory, and turns at the store. It is read as
 //! fast as its client takes it, and ends when the client leaves. A client that is limited to some
 //! volumes gets such a list of those: no token of it names another volume.
+//!
+//! `deleted=true` asks for another list: `deleted.rs`.
 
 mod asked;
+mod deleted;
 mod format;
 mod page;
 
@@ -52,6 +55,9 @@ pub async fn list(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
+    if deleted::is_asked(uri.query())? {
+        return Ok(deleted::list(&door, Asking(requester), Within(area), &headers).await?);
+    }
     let asked = Asked { area, ..Asked::read(&uri, &headers)? };
     let (library, party) = (&door.library, requester.party());
     let mut response = match (asked.sort, asked.limit) {

@@ -69,6 +69,39 @@ async fn versions_are_listed_with_their_times_and_sizes_and_which_is_current() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn deleted_volumes_with_kept_versions_are_listed_with_the_time_of_their_deletion() {
+    let fixture = replaced(Keep::All).await;
+    let deleted = async || {
+        let list = fixture.get("/volumes/?deleted=true").await;
+        assert_eq!((list.status, list.header("content-type")), (StatusCode::OK, Some("application/x-ndjson")));
+        list.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+    };
+    let at = async || fixture.get(&format!("{}/versions/", address())).await.json()["deleted"].clone();
+    assert_eq!((deleted().await, at().await), (Vec::new(), serde_json::Value::Null));
+    assert_eq!(fixture.ask(Method::DELETE, &address()).answer().await.status, StatusCode::NO_CONTENT);
+    let time = "2025-06-18T15:06:40Z";
+    let expected = serde_json::json!({"id": SALMON, "deleted": time});
+    assert_eq!((deleted().await, at().await), (vec![expected], serde_json::Value::from(time)));
+    // It comes back.
+    let restored = fixture.ask(Method::POST, &format!("{}/versions/?restore=", address())).answer().await;
+    assert_eq!(restored.status, StatusCode::CREATED);
+    assert_eq!((deleted().await, at().await), (Vec::new(), serde_json::Value::Null));
+    for (query, status) in [
+        ("deleted=yes", StatusCode::BAD_REQUEST),
+        ("deleted=true&limit=1", StatusCode::BAD_REQUEST),
+        ("deleted=true&deleted=true", StatusCode::BAD_REQUEST),
+        ("deleted=", StatusCode::BAD_REQUEST),
+    ] {
+        assert_eq!(fixture.get(&format!("/volumes/?{query}")).await.status, status, "{query}");
+    }
+    let csv = fixture.ask(Method::GET, "/volumes/?deleted=true").header(header::ACCEPT, "text/csv").answer().await;
+    assert_eq!(csv.status, StatusCode::NOT_ACCEPTABLE);
+    // Nothing is kept.
+    let fixture = replaced(Keep::None).await;
+    assert_eq!(fixture.get("/volumes/?deleted=true").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_list_is_a_timemap_too() {
     let fixture = replaced(Keep::All).await;
     let ask = fixture.ask(Method::GET, &format!("/data-api{}/versions/", address()));
