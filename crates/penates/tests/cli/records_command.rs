@@ -79,6 +79,32 @@ fn records_that_are_refused_are_named_and_the_others_stored() {
 }
 
 #[test]
+fn lines_of_csv_that_are_no_records_are_named_and_the_others_stored() {
+    let (store, folder) = (TestStore::vacant(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("in.csv");
+    let large = "x".repeat(70_000);
+    let lines = format!("id,expires_at,city,visits\na,,Ulm,1\nb,,Bonn\n,,Ulm,1\nc,soon,,\nd,,,1,2\nlarge,,{large},\n");
+    fs::write(&file, [lines.as_bytes(), b"\xff,,,\ne,,\"two\nlines\",\nf\ng,,,7\n"].concat()).unwrap();
+    let told = store.run(&["records", "import", file.to_str().unwrap()]).ends_with(1);
+    assert_eq!(told.text(), "3 stored, 7 refused\n");
+    for expected in [
+        "refused: line 3: it has no field for `visits`",
+        "refused: line 4: there is no id",
+        "refused: line 5: expires_at is not a time in milliseconds: soon",
+        "refused: line 6: it has 5 fields for 4 columns",
+        "refused: number 6, large: a record has at most",
+        "refused: line 8: it is not UTF-8 text",
+        "refused: line 11: it has no field for `expires_at`, `city`, `visits`",
+    ] {
+        assert!(told.stderr.contains(expected), "{expected}: {}", told.stderr);
+    }
+    assert_eq!(store.run(&["records", "get", "g", "--json"]).ends_with(0).json(), json!({"visits": "7"}));
+    // Without a column of ids there is no record at all.
+    fs::write(&file, "name,city\na,Ulm\n").unwrap();
+    store.run(&["records", "import", file.to_str().unwrap()]).ends_with(2);
+}
+
+#[test]
 fn a_plan_has_a_line_for_each_store_and_computes_with_the_costs_that_it_prints() {
     let plan = ["records", "plan", "--records", "1e6", "--reads", "100", "--writes", "100"];
     let told = Ran::of(penates(&plan)).ends_with(0);

@@ -49,6 +49,13 @@ pub fn row_of(line: &Value, names: &[String]) -> Option<Vec<String>> {
 
 /// A row of CSV as a line of JSON. An empty cell is no attribute. The error says what is wrong.
 pub fn line_of(names: &csv::StringRecord, row: &csv::StringRecord) -> Result<Value, String> {
+    if row.len() < names.len() {
+        let absent: Vec<_> = names.iter().skip(row.len()).map(|name| format!("`{name}`")).collect();
+        return Err(format!("it has no field for {}", absent.join(", ")));
+    }
+    if row.len() > names.len() {
+        return Err(format!("it has {} fields for {} columns", row.len(), names.len()));
+    }
     let mut line = json!({});
     let mut attributes: IndexMap<&str, &str> = IndexMap::new();
     for (name, cell) in names.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
@@ -86,8 +93,14 @@ mod tests {
         for other in [json!({"id": "a", "text": "t"}), json!({"id": {"base64": "/w=="}, "attributes": {}})] {
             assert_eq!(row_of(&other, &names), None, "{other}");
         }
-        assert!(line_of(&columns, &["", "7"].iter().collect()).is_err());
-        assert!(line_of(&columns, &["a", "soon"].iter().collect()).is_err());
+        for (row, why) in [
+            (vec!["", "7", "", "", ""], "there is no id"),
+            (vec!["a", "soon", "", "", ""], "expires_at is not a time in milliseconds: soon"),
+            (vec!["a", "7", "2"], "it has no field for `none`, `x`"),
+            (vec!["a", "7", "2", "3", "4", "5"], "it has 6 fields for 5 columns"),
+        ] {
+            assert_eq!(line_of(&columns, &row.iter().collect()), Err(why.to_owned()));
+        }
     }
 
     #[test]

@@ -81,23 +81,47 @@ async fn import(
     bar: &ProgressBar,
 ) -> anyhow::Result<Imported> {
     let mut imported = Imported::default();
-    let mut batch = String::new();
-    let (mut first, mut lines) = (1, 0);
-    for line in lines_of(format, source)? {
-        let line = line?;
-        batch.push_str(&line);
-        batch.push('\n');
-        lines += 1;
-        if lines == LINES_AT_ONCE || batch.len() >= BYTES_AT_ONCE {
-            imported.add(write(client, std::mem::take(&mut batch), first, bar).await?);
-            first += std::mem::take(&mut lines);
+    let mut batch = Batch::default();
+    for (number, line) in (1..).zip(lines_of(format, source)?) {
+        match line? {
+            Ok(line) => batch.push(number, &line),
+            Err(why) => {
+                imported.refused += 1;
+                bar.suspend(|| note!("refused: {why}"));
+            }
+        }
+        if batch.is_full() {
+            imported.add(write(client, std::mem::take(&mut batch), bar).await?);
         }
     }
-    if lines > 0 {
-        imported.add(write(client, batch, first, bar).await?);
+    if !batch.numbers.is_empty() {
+        imported.add(write(client, batch, bar).await?);
     }
     Ok(imported)
 }
+
+/// Records that are sent together.
+#[derive(Default)]
+struct Batch {
+    lines: String,
+    /// The number of each among all records of the source.
+    numbers: Vec<usize>,
+}
+
+impl Batch {
+    fn push(&mut self, number: usize, line: &str) {
+        self.lines.push_str(line);
+        self.lines.push('\n');
+        self.numbers.push(number);
+    }
+
+    fn is_full(&self) -> bool {
+        self.numbers.len() == LINES_AT_ONCE || self.lines.len() >= BYTES_AT_ONCE
+    }
+}
+
+/// A record as a line of JSON, or why it is none.
+type Line = Result<String, String>;
 
 impl Imported {
     fn add(&mut self, other: Self) {
@@ -106,42 +130,49 @@ impl Imported {
     }
 }
 
-/// The records of a source as lines of JSON.
+/// The records of a source. An error of one is the end of them.
 fn lines_of(
     format: Format,
     source: Box<dyn Read + Send>,
-) -> anyhow::Result<Box<dyn Iterator<Item = anyhow::Result<String>> + Send>> {
+) -> anyhow::Result<Box<dyn Iterator<Item = anyhow::Result<Line>> + Send>> {
     match format {
         Format::Ndjson => {
             let lines = BufReader::new(source).lines().map(|line| line.context("reading the file"));
-            Ok(Box::new(lines.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty()))))
+            let lines = lines.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty()));
+            // The server says what is wrong with one.
+            Ok(Box::new(lines.map(|line| line.map(Ok))))
         }
         Format::Csv => {
-            let mut reader = csv::Reader::from_reader(source);
+            let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
             let names = reader.headers().context("reading the names of the columns")?.clone();
             if !names.iter().any(|name| name == super::format::ID) {
                 bail!(CliError::Usage("the first line has no column `id`".to_owned()));
             }
             Ok(Box::new(reader.into_records().map(move |row| {
-                let row = row.context("reading the file")?;
-                let at = row.position().map_or(0, csv::Position::line);
-                let line = line_of(&names, &row).map_err(|why| CliError::Usage(format!("line {at}: {why}")))?;
-                Ok(line.to_string())
+                let (at, line) = match row {
+                    Ok(row) => (row.position().map(csv::Position::line), line_of(&names, &row)),
+                    Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+                        (error.position().map(csv::Position::line), Err("it is not UTF-8 text".to_owned()))
+                    }
+                    Err(error) => return Err(error).context("reading the file"),
+                };
+                Ok(line.map(|line| line.to_string()).map_err(|why| format!("line {}: {why}", at.unwrap_or_default())))
             })))
         }
     }
 }
 
-/// Writes a batch, whose first record is the nth of all. Reports what is refused.
-async fn write(client: &Client, batch: String, first: usize, bar: &ProgressBar) -> anyhow::Result<Imported> {
+/// Writes a batch. Reports what is refused.
+async fn write(client: &Client, batch: Batch, bar: &ProgressBar) -> anyhow::Result<Imported> {
+    let Batch { lines, numbers } = batch;
+    let first = numbers.first().copied().unwrap_or_default();
     let request = Request::builder().method(Method::POST).header(header::CONTENT_TYPE, LINES);
-    let sent = batch.lines().count();
-    let response = client.ask("/records:batchWrite", request, client::full(batch)).await;
+    let response = client.ask("/records:batchWrite", request, client::full(lines)).await;
     let before = || format!("the records before number {first} are stored; the import can be repeated");
     let response = response.with_context(before)?;
     let answers = client::whole(response).await.with_context(before)?;
     let mut imported = Imported::default();
-    for (nth, line) in answers.lines().enumerate() {
+    for (number, line) in numbers.iter().zip(answers.lines()) {
         let line: Value = serde_json::from_str(&line.context("reading the answer")?)?;
         if line.get("kind").is_none() {
             imported.stored += 1;
@@ -149,11 +180,11 @@ async fn write(client: &Client, batch: String, first: usize, bar: &ProgressBar) 
         }
         imported.refused += 1;
         let (id, detail) = (line["id"].as_str().unwrap_or("?"), line["detail"].as_str().unwrap_or_default());
-        bar.suspend(|| note!("refused: number {}, {id}: {detail}", first + nth));
+        bar.suspend(|| note!("refused: number {number}, {id}: {detail}"));
     }
     let answered = imported.stored + imported.refused;
-    if answered < sent as u64 {
-        bail!("the server answered {answered} of {sent} records; {}", before());
+    if answered < numbers.len() as u64 {
+        bail!("the server answered {answered} of {} records; {}", numbers.len(), before());
     }
     Ok(imported)
 }
