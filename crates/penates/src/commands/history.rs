@@ -115,6 +115,15 @@ fn created(line: &str) -> Option<(String, String)> {
 struct Part {
     versions: Vec<VolumeVersion>,
     next: Option<String>,
+    deleted: Option<String>,
+}
+
+/// The versions of a volume that are kept.
+pub(super) struct VolumeVersions {
+    /// Oldest first.
+    pub versions: Vec<VolumeVersion>,
+    /// When the volume was deleted (RFC 3339), if it is.
+    pub deleted: Option<String>,
 }
 
 /// A version of a volume.
@@ -129,13 +138,13 @@ pub(super) struct VolumeVersion {
     size_bytes: u64,
 }
 
-/// The versions of a volume, oldest first; `None` if the server keeps none, or never had the volume.
+/// The versions of a volume, also if it is deleted; `None` if the server keeps none, or never had the volume.
 pub(super) async fn versions_of_volume(
     client: &Client,
     volume: &VolumeId,
-) -> Result<Option<Vec<VolumeVersion>>, ClientError> {
+) -> Result<Option<VolumeVersions>, ClientError> {
     let list = format!("/volumes/{}/versions/", client::segment(volume));
-    let mut versions = Vec::new();
+    let (mut versions, mut deleted) = (Vec::new(), None);
     let mut from = Some(String::new());
     while let Some(first) = from {
         let query = if first.is_empty() { first } else { format!("?from={first}") };
@@ -144,9 +153,9 @@ pub(super) async fn versions_of_volume(
             part => part?,
         };
         versions.extend(part.versions);
-        from = part.next;
+        (deleted, from) = (part.deleted, part.next);
     }
-    Ok(Some(versions))
+    Ok(Some(VolumeVersions { versions, deleted }))
 }
 
 async fn tell_of_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {

@@ -186,6 +186,93 @@ fn a_load_does_not_bring_back_a_volume_that_was_deleted_and_says_what_does() {
     assert_eq!(copy.ids(), [SMALL]);
 }
 
+#[test]
+fn deleted_volumes_are_exported_and_loaded_with_their_versions_and_are_deleted_again() {
+    let store = library();
+    let (root, place) = (store.beside("archive"), path(&store, "archive"));
+    let before = versions(&store, SMALL);
+    let remove = |store: &TestStore, id: &str| run(store, &["delete", id]).ends_with(0);
+    remove(&store, SMALL);
+    let told = run(&store, &["export", "volumes", &place, "--as", "ocfl"]).ends_with(0);
+    assert!(told.text().starts_with("exported 0 resources and 3 volumes"), "{}", told.text());
+    let exported = inventory(&root, SMALL);
+    assert_eq!(exported.head, "v6");
+    assert!(exported.versions["v6"].state.is_empty() && !exported.versions["v5"].state.is_empty());
+    assert_eq!(exported.versions["v6"].message.as_deref(), Some("deleted"));
+    match is_valid_ocfl(&root) {
+        Ok(is_valid) => assert!(is_valid),
+        Err(reason) => store_cassandra::testing::not_run(&format!("a validator of OCFL: {reason}")),
+    }
+    // The next export adds nothing, also that of this one volume.
+    let whole = files(&root);
+    run(&store, &["export", "volumes", &place, "--as", "ocfl"]).ends_with(0);
+    run(&store, &["export", &format!("volumes/{SMALL}"), &place, "--as", "ocfl"]).ends_with(0);
+    assert_eq!(files(&root), whole);
+    // A bag has what is there.
+    let bag = path(&store, "bag");
+    assert!(run(&store, &["export", "", &bag, "--as", "bagit"]).ends_with(0).text().contains("and 2 volumes"));
+
+    let copy = TestStore::vacant();
+    let told = run(&copy, &["load", &place]).ends_with(0);
+    assert!(told.text().starts_with("loaded 3 resources"), "{}", told.text());
+    assert_eq!(copy.ids().len(), 2);
+    assert!(versions(&copy, SMALL) == before);
+    let told = run(&copy, &["load", &place]).ends_with(0);
+    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 3 unchanged, 0 failed");
+    // It was deleted at the same time.
+    let again = copy.beside("again");
+    run(&copy, &["export", "volumes", again.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    for (name, version) in inventory(&again, SMALL).versions {
+        let theirs = &exported.versions[&name];
+        assert_eq!((&version.created, &version.state), (&theirs.created, &theirs.state), "{name}");
+    }
+
+    // It comes back, and later loads bring it back too; one more is deleted.
+    run(&store, &["restore", "--volume", SMALL]).ends_with(0);
+    remove(&store, OTHER);
+    run(&store, &["export", "volumes", &place, "--as", "ocfl"]).ends_with(0);
+    assert_eq!((inventory(&root, SMALL).head, inventory(&root, OTHER).head), ("v7".into(), "v2".into()));
+    assert!(run(&copy, &["load", &place]).ends_with(0).text().starts_with("loaded 2 resources"));
+    assert_eq!(copy.ids(), store.ids());
+    assert!(run(&copy, &["load", &place]).ends_with(0).text().contains("3 unchanged"));
+    let archives = |store: &TestStore| versions(store, SMALL).into_iter().map(|(_, zip)| zip).collect::<Vec<_>>();
+    assert!(archives(&copy) == archives(&store));
+}
+
+#[test]
+fn a_load_deletes_no_other_volume_and_names_deleted_ones_of_which_nothing_would_stay() {
+    let store = TestStore::vacant();
+    run(&store, &["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+    run(&store, &["import", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
+    run(&store, &["delete", SMALL]).ends_with(0);
+    let place = path(&store, "archive");
+    run(&store, &["export", "volumes", &place, "--as", "ocfl"]).ends_with(0);
+
+    // No versions are kept.
+    let copy = TestStore::vacant();
+    let report = copy.beside("report.ndjson");
+    for expected in ["loaded 1 resources", "loaded 0 resources"] {
+        let told = copy.run(&["load", &place, "--report", report.to_str().unwrap()]).ends_with(0);
+        assert!(told.text().starts_with(expected), "{}", told.text());
+        assert!(told.text().contains("1 deleted volumes left out"), "{}", told.text());
+        let line: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+        let resource = format!("/volumes/{SMALL}");
+        assert_eq!((&line["what"], &line["resource"]), (&"deleted".into(), &resource.into()));
+    }
+    assert_eq!(copy.ids(), [OTHER]);
+    // One that is there is deleted, too.
+    copy.run(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+    assert!(copy.run(&["load", &place]).ends_with(0).text().starts_with("loaded 1 resources"));
+    assert_eq!(copy.ids(), [OTHER]);
+
+    // Another one stays.
+    let other = TestStore::with(&[SMALL]);
+    put_page(&other, SMALL, 3, "another");
+    let refused = run(&other, &["load", &place]).ends_with(1);
+    assert!(refused.stderr.contains("there is another volume"), "{}", refused.stderr);
+    assert!(other.ids().contains(&SMALL.to_owned()));
+}
+
 /// How the commands write a number of bytes.
 fn bytesize(bytes: u64) -> String {
     penates::output::human_bytes(bytes)
@@ -301,7 +388,14 @@ fn objects_of_volumes_that_lie_are_refused_before_anything_is_loaded() {
         let mets = fs::read_to_string(sample_folder(SMALL).join(&mets)).unwrap();
         mets.replace("00000008.txt", "00000007.txt")
     };
-    let lies: [Lie<'_>; 12] = [
+    let lies: [Lie<'_>; 13] = [
+        ("its first version has no files", &|object| {
+            rewrite(object, |inventory| {
+                inventory.versions.get_mut("v1").unwrap().state.clear();
+                inventory.manifest.clear();
+            });
+            fs::remove_dir_all(object.join("v1/content")).unwrap();
+        }),
         ("has one file, 00000007.txt, for pages that differ", &|object| replace(object, &mets, shared.as_bytes())),
         ("not those that the METS names", &|object| rewrite(object, |inventory| remove(inventory, &page(7)))),
         ("not those that the METS names", &|object| {

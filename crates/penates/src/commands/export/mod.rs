@@ -12,6 +12,7 @@ pub(super) use volumes::record;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use hathi::VolumeId;
 use http::{Method, Request};
 
 use volumes::Named;
@@ -69,11 +70,18 @@ fn unfinished(destination: &Path) -> String {
     format!("{}.unfinished is not whole, and the same command continues it", destination.display())
 }
 
+/// Whether there are versions of a volume.
+async fn has_versions(client: &Client, id: &VolumeId) -> bool {
+    client.get(&format!("/volumes/{}/versions/?limit=1", segment(id)), "application/json").await.is_ok()
+}
+
 /// Refuses to export what there is not. Other errors are those of the export.
 async fn check_is_there(args: &ExportArgs, client: &Client) -> anyhow::Result<()> {
     let resource = args.resource.trim_matches('/');
     let (method, address) = match Named::by(resource)? {
         Named::None => (Method::OPTIONS, args.base.address(resource)),
+        // A deleted volume may have versions.
+        Named::One(id) if matches!(args.form, Form::Ocfl) && has_versions(client, &id).await => return Ok(()),
         Named::One(id) => (Method::GET, format!("/volumes/{}", segment(&id))),
         Named::All => return Ok(()),
     };

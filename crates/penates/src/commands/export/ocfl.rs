@@ -29,7 +29,7 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
             false => (0, 0),
         };
         let volume = async |id: &VolumeId| ocfl_volumes::one(client, id, &root).await;
-        let (volumes, of_volumes) = volumes::each(client, &args.base, named, volume).await?;
+        let (volumes, of_volumes) = volumes::each(client, &args.base, named, true, volume).await?;
         Ok::<_, anyhow::Error>(Exported { resources, volumes, bytes: bytes + of_volumes })
     };
     let unfinished = || unfinished(&args.destination);

@@ -1,4 +1,5 @@
-//! Exports volumes as objects of an OCFL storage root, with the versions of each that are kept.
+//! Exports volumes as objects of an OCFL storage root, with the versions of each that are kept. The
+//! last version of a deleted volume has no files.
 
 use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use super::source::{compare, is_gone, received};
 use super::volumes::record;
 use crate::client::{self, Body, Client, ClientError, segment};
-use crate::commands::history::versions_of_volume;
+use crate::commands::history::{VolumeVersions, versions_of_volume};
 
 /// Pages that are requested at the same time. Each is in memory while it is.
 const PAGES_AT_ONCE: usize = 8;
@@ -56,7 +57,7 @@ pub async fn one(client: &Client, id: &VolumeId, root: &RootWriter) -> anyhow::R
 async fn add_versions(writing: &mut Writing<'_>, address: &str) -> anyhow::Result<()> {
     let Writing { client, id, .. } = *writing;
     match versions_of_volume(client, id).await? {
-        Some(versions) => {
+        Some(VolumeVersions { versions, deleted }) => {
             let inventory = writing.object.inventory();
             let known: Vec<_> = inventory.versions.values().filter_map(|known| known.message.clone()).collect();
             let newest = inventory.newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
@@ -73,6 +74,10 @@ async fn add_versions(writing: &mut Writing<'_>, address: &str) -> anyhow::Resul
                     true => writing.object.abandon_version()?,
                     false => writing.object.finish_version(version.time, message)?,
                 }
+            }
+            let is_empty = writing.object.inventory().newest_version().is_none_or(|newest| newest.state.is_empty());
+            if let Some(deleted) = deleted.filter(|_| !is_empty) {
+                writing.object.finish_version(deleted, "deleted".to_owned())?;
             }
         }
         None => {

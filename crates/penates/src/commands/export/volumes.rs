@@ -1,18 +1,20 @@
 //! Exports volumes into a bag: ZIP, METS and record of each, in a pairtree, as `penates import` and
 //! other programs read them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use futures::TryStreamExt;
 use hathi::{Mets, VolumeId, VolumeParts, VolumeReader};
 use heads::VOLUMES;
 use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use preservation::bagged;
 use preservation::bagit::BagWriter;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use zip::{ZipArchive, ZipWriter};
@@ -46,12 +48,38 @@ impl Named {
     }
 }
 
+/// A line of the list of deleted volumes.
+#[derive(Deserialize)]
+struct Deleted {
+    id: VolumeId,
+}
+
+/// The volumes that were deleted and have versions that are kept.
+async fn deleted(client: &Client) -> anyhow::Result<BTreeSet<VolumeId>> {
+    let lines = match client.get_lines("/volumes/?deleted=true", "application/x-ndjson").await {
+        // The server keeps no versions.
+        Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(BTreeSet::new()),
+        Err(error) if error.status() == Some(StatusCode::BAD_REQUEST) => {
+            note!("the server is older and does not list deleted volumes: they are not exported");
+            return Ok(BTreeSet::new());
+        }
+        lines => lines?,
+    };
+    let id = async |line: String| {
+        let Deleted { id } = serde_json::from_str(&line).context("a deleted volume")?;
+        Ok(id)
+    };
+    // One that was deleted several times may be listed several times.
+    lines.map_err(anyhow::Error::from).and_then(id).try_collect().await
+}
+
 /// Calls `export` with each of these volumes. It returns a number of bytes. Returns the number of
-/// volumes, and of bytes.
+/// volumes, and of bytes. All volumes include those that were deleted if `with_deleted`.
 pub async fn each(
     client: &Client,
     base: &BaseArgs,
     named: Named,
+    with_deleted: bool,
     mut export: impl AsyncFnMut(&VolumeId) -> anyhow::Result<u64>,
 ) -> anyhow::Result<(u64, u64)> {
     let (mut volumes, mut bytes) = (0, 0);
@@ -60,10 +88,13 @@ pub async fn each(
         Named::One(id) => return Ok((1, export(&id).await.with_context(|| id.to_string())?)),
         Named::All => children(client, &base.address(VOLUMES)).await?,
     };
-    for address in addresses {
-        let name = address.rsplit('/').next().unwrap_or_default();
-        let name = percent_decode_str(name).decode_utf8().context("the name of a volume")?;
-        let id = VolumeId::from_path_segment(&name).with_context(|| name.to_string())?;
+    let mut ids = addresses.iter().map(|address| named_by(address)).collect::<anyhow::Result<Vec<_>>>()?;
+    if with_deleted {
+        // One that was deleted in between is in both lists.
+        let present: HashSet<_> = ids.iter().cloned().collect();
+        ids.extend(deleted(client).await?.into_iter().filter(|id| !present.contains(id)));
+    }
+    for id in ids {
         match export(&id).await {
             // It was deleted since it was listed.
             Err(error) if is_gone(&error) => continue,
@@ -74,9 +105,16 @@ pub async fn each(
     Ok((volumes, bytes))
 }
 
+/// The volume at an address below the container of volumes.
+fn named_by(address: &str) -> anyhow::Result<VolumeId> {
+    let name = address.rsplit('/').next().unwrap_or_default();
+    let name = percent_decode_str(name).decode_utf8().context("the name of a volume")?;
+    VolumeId::from_path_segment(&name).with_context(|| name.to_string())
+}
+
 /// Exports volumes into a bag. Returns their number, and the bytes of their files.
 pub async fn export(client: &Client, base: &BaseArgs, named: Named, bag: &mut BagWriter) -> anyhow::Result<(u64, u64)> {
-    each(client, base, named, async |id| one(client, id, bag).await).await
+    each(client, base, named, false, async |id| one(client, id, bag).await).await
 }
 
 /// Exports a volume. Returns the bytes of its files.

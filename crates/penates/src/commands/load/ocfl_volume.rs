@@ -30,7 +30,7 @@ use zip::{CompressionMethod, ZipWriter};
 use crate::client::multipart::{self, Form, Part};
 use crate::client::{self, Client, ClientError, segment};
 use crate::commands::export::{ListedPage, record};
-use crate::commands::history::versions_of_volume;
+use crate::commands::history::{VolumeVersion, versions_of_volume};
 
 /// An object of a volume.
 pub struct Volume {
@@ -67,6 +67,10 @@ impl Volume {
         // Versions share most of their files.
         let mut parsed: HashMap<Vec<u8>, Vec<(u32, String)>> = HashMap::new();
         for (n, version) in self.object.versions().into_iter().enumerate() {
+            if is_deletion(version) {
+                ensure!(n > 0, "{}: its first version has no files", self.object.id());
+                continue;
+            }
             let ArchivedVolume { mets, record, pages } = self.read(version)?;
             let named = || format!("{}: version {}", self.object.id(), n + 1);
             let named_pages = match parsed.entry(mets.digest.clone()) {
@@ -111,44 +115,81 @@ impl Volume {
         Ok(ArchivedVolume::read(&self.object, version, &self.id.cleaned_local())?)
     }
 
-    /// How many of the versions a repository has already, if its volume is one of them now.
-    pub async fn loaded(&self, client: &Client) -> anyhow::Result<usize> {
-        let made = versions_of_volume(client, &self.id).await;
-        let made = match made {
+    /// Whether the volume was deleted in a version, counted from 0.
+    pub fn is_deleted_in(&self, version: usize) -> bool {
+        self.object.version(version).is_some_and(is_deletion)
+    }
+
+    /// How many of these first versions are no deletions.
+    fn live_among(&self, first: usize) -> usize {
+        (0..first).filter(|version| !self.is_deleted_in(*version)).count()
+    }
+
+    /// The last version before this one that is no deletion. There is one before each deletion.
+    fn live_before(&self, version: usize) -> usize {
+        (0..version).rev().find(|before| !self.is_deleted_in(*before)).unwrap_or_default()
+    }
+
+    /// How much of it a repository has already.
+    pub async fn loaded(&self, client: &Client) -> anyhow::Result<There> {
+        let made = match versions_of_volume(client, &self.id).await {
             Err(error) if error.status() == Some(StatusCode::GONE) => None,
             made => made?,
         };
+        let made: Vec<_> = made.into_iter().flat_map(|made| made.versions).collect();
         let address = format!("/volumes/{}", segment(&self.id));
-        let stored = match self.stored(client, &address).await {
-            Ok(stored) => stored,
-            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(0),
-            Err(error) if error.status() == Some(StatusCode::GONE) => {
-                let id = &self.id;
-                bail!("it is deleted here: `penates restore --volume {id}` or an import brings it back")
+        let version = |version: &VolumeVersion| format!("{address}/versions/{}", version.revision);
+        let total = self.object.versions().len();
+        let ends_deleted = self.is_deleted_in(total - 1);
+        let (stored, is_deleted) = match self.stored(client, &address).await {
+            Ok(stored) => (stored, false),
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
+                let is_lost = ends_deleted && !keeps_versions(client).await?;
+                return Ok(if is_lost { There::NotKept } else { There::Versions(0) });
             }
+            Err(error) if error.status() == Some(StatusCode::GONE) => match made.last() {
+                Some(last) => (self.stored(client, &version(last)).await?, true),
+                // Nothing is known of what was deleted.
+                None if ends_deleted => return Ok(There::Versions(total)),
+                None => bail!(self.is_deleted_here()),
+            },
             Err(error) => return Err(error.into()),
         };
         let mut known = HashMap::new();
-        let total = self.object.versions().len();
-        // The first ones are there, if all are kept; else the current one says how many.
-        let count = match made {
-            Some(made) if (1..=total).contains(&made.len()) => {
-                let first = made.first().map(|first| format!("{address}/versions/{}", first.revision));
-                let is_first = match first {
-                    Some(first) => self.stored(client, &first).await? == self.contents(0, &mut known)?,
-                    None => false,
-                };
-                is_first.then_some(made.len())
-            }
-            _ => None,
-        };
-        let candidates = count.into_iter().chain((1..=total).rev());
-        for done in candidates {
-            if self.contents(done - 1, &mut known)? == stored {
-                return Ok(done);
+        // The first ones are there, if all are kept; else the last one says how many.
+        let mut count = None;
+        if let Some(first) = made.first() {
+            let ends_alike = |done: &usize| self.is_deleted_in(done - 1) == is_deleted;
+            let as_many = |done: &usize| ends_alike(done) && self.live_among(*done) == made.len();
+            count = (1..=total).rev().find(as_many);
+            if count.is_some() && self.stored(client, &version(first)).await? != self.contents(0, &mut known)? {
+                count = None;
             }
         }
-        bail!("there is another volume")
+        for done in count.into_iter().chain((1..=total).rev()) {
+            let is_same_end = self.is_deleted_in(done - 1) == is_deleted;
+            if is_same_end && self.contents(self.live_before(done), &mut known)? == stored {
+                return Ok(There::Versions(done));
+            }
+        }
+        match is_deleted {
+            true => bail!(self.is_deleted_here()),
+            false => bail!("there is another volume"),
+        }
+    }
+
+    fn is_deleted_here(&self) -> String {
+        format!("it is deleted here: `penates restore --volume {}` or an import brings it back", self.id)
+    }
+
+    /// Deletes the volume, as a version says, if it is as the versions before say.
+    pub async fn delete(&self, version: usize, client: &Client) -> anyhow::Result<()> {
+        let address = format!("/volumes/{}", segment(&self.id));
+        let is_same =
+            self.stored(client, &address).await? == self.contents(self.live_before(version), &mut HashMap::new())?;
+        ensure!(is_same, "it is not deleted: there is another volume");
+        client.ask(&address, Request::builder().method(Method::DELETE), client::empty()).await?;
+        Ok(())
     }
 
     /// What the volume, or the version of one, at an address consists of.
@@ -213,6 +254,29 @@ impl Volume {
         let address = format!("/volumes/{}{query}", segment(&self.id));
         client.ask(&address, request, client::stream(form.pieces())).await?;
         Ok((zip_bytes, is_replaced))
+    }
+}
+
+/// How much of a volume a repository has already.
+pub enum There {
+    /// So many versions. The volume is as the last of them says.
+    Versions(usize),
+    /// Nothing, and nothing would stay: the volume was deleted, and no versions are kept.
+    NotKept,
+}
+
+/// Whether the volume was deleted. Such a version has no files.
+fn is_deletion(version: &Version) -> bool {
+    version.state.is_empty()
+}
+
+/// Whether a server keeps earlier versions of volumes.
+async fn keeps_versions(client: &Client) -> Result<bool, ClientError> {
+    match client.get("/volumes/?deleted=true", "application/x-ndjson").await {
+        Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(false),
+        // An older server has no such list.
+        Err(error) if error.status() == Some(StatusCode::BAD_REQUEST) => Ok(true),
+        listed => listed.map(|_| true),
     }
 }
 

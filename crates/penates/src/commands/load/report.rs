@@ -41,6 +41,8 @@ pub enum What {
     Elsewhere,
     /// A deleted resource of which Fedora keeps no version.
     Tombstone,
+    /// A deleted volume, in a store that keeps no versions of volumes. It is left out.
+    Deleted,
     /// A state that Fedora had not made a version of. It became one.
     Unversioned,
     /// Statements that the server states itself. They are left out.
@@ -104,6 +106,7 @@ impl What {
             Self::Container => "containers that are empty because there is no resource for them",
             Self::Elsewhere => "resources with bytes stored elsewhere, which need ldp.external",
             Self::Tombstone => "deleted resources without any version left out",
+            Self::Deleted => "deleted volumes left out, because history.volumes keeps no versions",
             Self::Unversioned => "states that were no version yet and are one here",
             Self::Statements => "resources with statements that the server makes itself",
             Self::People => "resources whose creator and last editor are not kept",

@@ -18,6 +18,7 @@ use serde_json::json;
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
 
 use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
+use super::ocfl_volume::There;
 use super::report::{Report, What as Note};
 use crate::client::ClientError;
 use crate::exit::told;
@@ -39,6 +40,8 @@ struct Progress {
     made: HashSet<usize>,
     /// Volumes with pages that are not those that the METS says.
     replaced: HashSet<usize>,
+    /// Deleted volumes that are left out, because the store keeps no versions.
+    left_out: HashSet<usize>,
 }
 
 /// Loads all versions. `clock` is that of a store in which nothing but loads made changes: it shows
@@ -56,7 +59,7 @@ pub async fn load(
     let bar = progress::versions(archive.versions());
     for Moment { created, object, version } in &archive.order {
         bar.inc(1);
-        if failed.contains(object) {
+        if failed.contains(object) || progress.left_out.contains(object) {
             continue;
         }
         let mut shown = UnixMillis(*created);
@@ -75,6 +78,10 @@ pub async fn load(
             Err(error) => Err(anyhow!("{}", told(error.as_ref()))),
         };
         match applied {
+            Ok(None) if progress.left_out.contains(object) => {
+                let why = "it was deleted, and this store keeps no versions of volumes (history.volumes)";
+                report.resource(Note::Deleted, &archive.path(*object, current.as_ref().ok()), why);
+            }
             Ok(None) => {}
             Ok(Some(bytes)) => {
                 changed.insert(*object);
@@ -105,7 +112,7 @@ pub async fn load(
     }
     counts.failed = failed.len() as u64;
     counts.new = changed.difference(&failed).count() as u64;
-    counts.unchanged = archive.len() as u64 - counts.new - counts.failed;
+    counts.unchanged = archive.len() as u64 - counts.new - counts.failed - progress.left_out.len() as u64;
     Ok(Loaded { counts, failed })
 }
 
@@ -185,11 +192,24 @@ async fn apply(
         }
         What::Volume(volume) => {
             if version == 0 {
-                progress.there.insert(loading.object, volume.loaded(&loader.client).await?);
+                match volume.loaded(&loader.client).await? {
+                    There::Versions(done) => drop(progress.there.insert(loading.object, done)),
+                    There::NotKept => {
+                        progress.left_out.insert(loading.object);
+                        return Ok(None);
+                    }
+                }
             }
             let done = progress.there.get(&loading.object).copied().unwrap_or_default();
             match version < done {
                 true => Ok(None),
+                false if volume.is_deleted_in(version) => {
+                    // The first version is none, and what was deleted is not deleted again.
+                    if !volume.is_deleted_in(version.saturating_sub(1)) {
+                        volume.delete(version, &loader.client).await?;
+                    }
+                    Ok(Some(0))
+                }
                 false => {
                     let (bytes, is_replaced) = volume.import(version, &loader.client).await?;
                     if is_replaced {
