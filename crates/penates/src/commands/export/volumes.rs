@@ -91,8 +91,11 @@ pub async fn each(
     let mut ids = addresses.iter().map(|address| named_by(address)).collect::<anyhow::Result<Vec<_>>>()?;
     if with_deleted {
         // One that was deleted in between is in both lists.
-        let present: HashSet<_> = ids.iter().cloned().collect();
-        ids.extend(deleted(client).await?.into_iter().filter(|id| !present.contains(id)));
+        let mut deleted = deleted(client).await?;
+        for id in &ids {
+            deleted.remove(id);
+        }
+        ids.extend(deleted);
     }
     for id in ids {
         match export(&id).await {
