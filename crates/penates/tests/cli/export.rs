@@ -283,8 +283,8 @@ fn an_export_of_explicit_versions_has_the_current_state_too_whether_anybody_aske
         let mut curl = Command::new("curl");
         curl.args(["-s", "-X", "POST", "-D", "-", "-o", "/dev/null", &list]);
         let made = Ran::of(curl).ends_with(0);
-        let headers = made.text().lines().filter_map(|line| line.split_once(": "));
-        let location = headers.filter(|(name, _)| name.eq_ignore_ascii_case("location")).last().unwrap().1.to_owned();
+        let mut headers = made.text().lines().filter_map(|line| line.split_once(": "));
+        let location = headers.find(|(name, _)| name.eq_ignore_ascii_case("location")).unwrap().1.to_owned();
         server.stop("TERM");
         location.rsplit('/').next().unwrap().to_owned()
     };
