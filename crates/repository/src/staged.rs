@@ -389,7 +389,7 @@ mod tests {
     fn operations_have_these_bytes_and_are_read_from_them() {
         for (operation, payload) in golden() {
             let sealed = envelope::seal_version(ValueKind::StagedOperation, 1, &payload);
-            assert_eq!(stored::seal(&operation).unwrap(), sealed, "{operation:?}");
+            assert_eq!(stored::seal_for(FormatLevel::NEWEST, &operation).unwrap(), sealed, "{operation:?}");
             assert_eq!(Operation::decode(1, &payload).unwrap(), operation);
             for len in 0..payload.len() {
                 assert!(Operation::decode(1, &payload[..len]).is_err(), "{operation:?} is read from {len} bytes");
