@@ -119,12 +119,7 @@ impl LdpRequest {
                 None => asked.snapshot().await?,
                 Some(restoring) => {
                     let restored = asked.restore(restoring).await?;
-                    // It is a version only if it is asked for.
-                    if asked.library().repository.are_versions_explicit(asked.path()) {
-                        asked.snapshot().await?
-                    } else {
-                        restored
-                    }
+                    asked.as_version(restored).await?
                 }
             };
             asked.version_made(&written).await
@@ -143,6 +138,20 @@ impl LdpRequest {
         }
         self.describe_in_time(headers);
         Ok(response)
+    }
+
+    /// A restored state as a version. What was brought back after its deletion is none yet where
+    /// versions are explicit. If another writer was faster, it is none either.
+    async fn as_version(&self, restored: Written) -> Result<Written, LdpError> {
+        let repository = &self.library().repository;
+        if !repository.are_versions_explicit(self.path()) || self.versions().await?.has(restored.revision).await? {
+            return Ok(restored);
+        }
+        let resource = self.resource().await?;
+        if resource.revision() != restored.revision {
+            return Err(ResourceError::Moved(self.path().clone()).into());
+        }
+        Ok(repository.update(&resource, &Update::Snapshot).await?)
     }
 
     async fn snapshot(&self) -> Result<Written, LdpError> {
@@ -188,7 +197,11 @@ impl LdpRequest {
                 (Which::At(second), _) => {
                     let (name, list) = (VersionName::of_second(second), self.iri_at(At::All));
                     let absent = || LdpError::NoVersion { path: self.path().clone(), name, list };
-                    let version = versions.in_force(second.end()).await?.ok_or_else(absent)?;
+                    let then = match self.library().repository.are_versions_explicit(self.path()) {
+                        true => versions.newest_below(second.end()).await?,
+                        false => versions.in_force(second.end()).await?,
+                    };
+                    let version = then.ok_or_else(absent)?;
                     Found { version, contents: Contents::AsOf(second.end()) }
                 }
                 (Which::Last, None) => self.last(&versions, RevisionId::LAST).await?,

@@ -157,7 +157,10 @@ impl LdpRequest {
             None => in_pieces(Links { rest: links_of(at, &query, page).peekable() })?,
             Some(Format::Html) => {
                 let next = page.next.map(|next| format!("{list}{}", query.written(Some(next))));
-                self.page_of_versions(&page.versions, page.ends[1], next).into()
+                // Where versions are explicit, the newest one need not be the current state.
+                let is_current = !self.library().repository.are_versions_explicit(self.path());
+                let current = if is_current { page.ends[1] } else { versions.newest() };
+                self.page_of_versions(&page.versions, current, next).into()
             }
             Some(Format::Graph(syntax)) => {
                 let writer = Some(Writer::new(syntax, PREFIXES));

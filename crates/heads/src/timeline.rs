@@ -141,7 +141,7 @@ impl Timeline {
         if head.revision == self.row.head.revision { self.row.clone() } else { logged(head) }
     }
 
-    /// The newest version below a revision that `is_shown`, kept or not.
+    /// The newest version below a revision that `is_shown`, kept or not, unless its marks hide it.
     pub async fn newest_below(&self, below: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
         if self.listed == Listed::Asked {
             return self.first_asked(RevisionId::ZERO, below, Direction::Backward, is_shown).await;
@@ -168,7 +168,7 @@ impl Timeline {
         self.heads.retry_transient(read).await
     }
 
-    /// The newest version of an incarnation, kept or not.
+    /// The newest version of an incarnation, kept or not, unless its marks hide it.
     pub async fn newest_of(&self, incarnation: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         if self.listed == Listed::Asked {
             let is_of = |head: &Head| head.incarnation == incarnation;
@@ -234,7 +234,7 @@ impl Timeline {
         self.if_listed(self.heads.retry_transient(read).await?).await
     }
 
-    /// The version that begins with a revision, kept or not.
+    /// The version that begins with a revision, kept or not, unless its marks hide it.
     pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         if self.row.head.revision == revision {
             return self.if_listed(Some(self.row.clone())).await;
@@ -265,7 +265,7 @@ impl Timeline {
         self.heads.retry_transient(read).await
     }
 
-    /// The oldest version from a revision on that `is_shown`, kept or not.
+    /// The oldest version from a revision on that `is_shown`, kept or not, unless its marks hide it.
     pub async fn oldest_from(&self, from: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
         if self.listed == Listed::Asked {
             return self.first_asked(from, RevisionId::LAST, Direction::Forward, is_shown).await;
@@ -319,7 +319,7 @@ impl Timeline {
         Ok(Some(first.map_or(oldest, logged)))
     }
 
-    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not,
+    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not, but not hidden by its marks,
     /// oldest first. `view` makes an entry of each.
     pub async fn page<T>(
         &self,

@@ -107,9 +107,14 @@ impl Head {
 
     /// The step that marks its version.
     pub fn mark_step(&self, object: &Bytes, mark: VersionMark) -> Step {
-        let row = NewRow::new(keys::version_mark(self.revision, mark), envelope::seal(ValueKind::VersionMark, &[]));
+        let row = NewRow::new(keys::version_mark(self.revision, mark), seal_mark());
         Step::Put { table: Table::Objects, partition: keys::log_page(object, self.log_page()), rows: vec![row] }
     }
+}
+
+/// The value of a mark.
+pub fn seal_mark() -> Bytes {
+    envelope::seal(ValueKind::VersionMark, &[])
 }
 
 impl Heads {

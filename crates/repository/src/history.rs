@@ -1,5 +1,6 @@
 //! Collects versions of resources that are not kept: descriptions and bytes that neither the
-//! current head nor a kept head names.
+//! current head nor a kept head names. Where versions are explicit, a kept head is one that a client
+//! asked for.
 //!
 //! If all versions are kept, nothing is recorded and nothing is collected. Otherwise a writer that
 //! replaces or deletes leaves a record, and the collector visits the resources of these records. As
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use heads::chores::{Chore, Then};
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{Condemned, Head, HeadRow};
+use heads::head::{Condemned, Head, HeadRow, ObjectState};
 use heads::head_log::{Entries, HeadLog};
 use heads::history::LOOKED_AT_AGAIN;
 use heads::keep::Keep;
@@ -33,9 +34,9 @@ use heads::resource_body::Part;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::timeline::Timeline;
-use heads::version_marks::VersionMark;
+use heads::version_marks::{Listed, VersionMark, seal_mark};
 use store::row::prefix_end;
-use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, ContentId, NewRow, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::damage::unmark;
 use crate::error::{ResourceError, ResourceResult};
@@ -116,10 +117,13 @@ impl Repository {
             return Err(ResourceError::CurrentVersion(path.clone()));
         }
         let due = self.heads.now().plus(self.heads.options().grace);
-        let sort = keys::superseded(revision, path);
+        // Its own revision keeps it apart from the record of the writer, which may be due earlier.
+        let stands = &timeline.stands().head;
+        let noted_as = self.heads.revisions().mint_above(stands.revision.max(stands.floor));
+        let sort = keys::superseded(noted_as, path);
         let record = self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort);
         // The record is first, so that whatever is marked is also deleted.
-        let noted = record.put(envelope::seal(ValueKind::SupersededWork, &[]));
+        let noted = record.put(envelope::seal(ValueKind::SupersededWork, &revision.0));
         let marked = head.mark_step(&object, VersionMark::Removed);
         Ok(self.heads.put_acknowledged(Class::Description, vec![noted, marked]).await?)
     }
@@ -169,15 +173,19 @@ impl Repository {
         let kept_from = self.heads.kept_from(&object, &row.head, keep).await?;
         let cut_off = self.cut_off(&object, &row.head, records).await?;
         let versions = Versions { object, row, keep, kept_from, cut_off };
-        self.remove_removed(&versions, records).await?;
-        match versions.row.head.condemned {
+        let is_waiting = self.remove_removed(&versions, records).await?;
+        let progress = match versions.row.head.condemned {
             Some(condemned) if self.heads.grace_passed(self.heads.grace_from(condemned)) => {
                 self.remove_versions(&versions, condemned).await?;
                 Ok(Progress::Removed)
             }
             Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.heads.options().grace))),
             None => self.condemn_versions(&versions, records).await,
-        }
+        };
+        Ok(match progress? {
+            Progress::Finished if is_waiting => Progress::Waiting(self.heads.now().plus(LOOKED_AT_AGAIN)),
+            progress => progress,
+        })
     }
 
     /// The parts of revisions that left records, but are neither in the head nor in its log. Their
@@ -200,27 +208,28 @@ impl Repository {
     }
 
     /// Removes the parts of versions that clients removed, unless a version that can be read names
-    /// them too. Their records are due once the grace has passed.
-    async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<()> {
+    /// them too. Their records are due once the grace has passed. Returns whether a container that is
+    /// being deleted still names some.
+    async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<bool> {
         let Versions { object, row, keep, .. } = versions;
         let timeline = self.heads.timeline_before(object, row.clone(), *keep).await?;
         let log = self.heads.log_before(object, &row.head);
-        let mut doomed = Vec::new();
-        for (revision, _) in records.iter().filter_map(|entry| keys::superseded_of(entry.sort())) {
-            if revision >= row.head.revision {
-                continue;
-            }
+        let (mut doomed, mut is_waiting) = (Vec::new(), false);
+        for revision in records.iter().filter_map(removed_by) {
             let Some(head) = log.entry(revision).await? else { continue };
             if !timeline.is_removed(&head).await? {
                 continue;
             }
             for (written, content) in named_by(&head) {
-                if !self.is_needed(versions, &timeline, written).await? {
+                if row.head.state == ObjectState::Deleting && named_by(&row.head).any(|(named, _)| named == written) {
+                    is_waiting = true;
+                } else if !self.is_needed(versions, &timeline, written).await? {
                     doomed.push((written, content));
                 }
             }
         }
-        self.remove_written(object, doomed).await
+        self.remove_written(object, doomed).await?;
+        Ok(is_waiting)
     }
 
     /// Whether a part is named by the current head, or by an earlier one that can be read.
@@ -237,7 +246,8 @@ impl Repository {
         let mut heads = log.from(part.0).await?;
         while let Some(head) = heads.next_head().await?.filter(names) {
             let is_kept = *keep == Keep::Explicit || kept_from.is_some_and(|from| head.revision >= from);
-            if is_kept && timeline.is_listed(&head).await? {
+            // The entry of a deletion names what the last version named, and is none.
+            if is_kept && head.state == ObjectState::Live && timeline.is_listed(&head).await? {
                 return Ok(true);
             }
         }
@@ -282,6 +292,7 @@ impl Repository {
         let object = &versions.object;
         let named = if self.heads.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
         let since = versions.since(named);
+        self.unlist(versions, since.min(condemned.floor.successor())).await?;
         let doomed = |(revision, _): &Written| *revision <= condemned.floor;
         let mut batch: Vec<_> =
             versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
@@ -306,6 +317,31 @@ impl Repository {
                 Some(Head { condemned: None, collected: head.collected.max(Some(collected)), ..head.clone() })
             })
             .await?;
+        Ok(())
+    }
+
+    /// Marks the versions below a revision as removed that clients asked for under another policy,
+    /// before their parts are removed. Otherwise they would be listed again if that policy came back.
+    async fn unlist(&self, versions: &Versions, to: RevisionId) -> ObjectsResult<()> {
+        let Versions { object, row, keep, .. } = versions;
+        if *keep == Keep::Explicit {
+            return Ok(());
+        }
+        let from = row.head.collected.unwrap_or(RevisionId::ZERO);
+        let log = self.heads.log_before(object, &row.head);
+        for page in log.page_of(from).await?..=log.page_of(to).await? {
+            let marks = self.heads.version_marks(object, page).await?;
+            let listed = marks
+                .into_iter()
+                .filter(|(revision, marked)| (from..to).contains(revision) && Listed::Asked.has(*marked));
+            let removed = |(revision, _)| NewRow::new(keys::version_mark(revision, VersionMark::Removed), seal_mark());
+            let rows: Vec<_> = listed.map(removed).collect();
+            if !rows.is_empty() {
+                let partition = keys::log_page(object, page);
+                let marked = Step::Put { table: Table::Objects, partition, rows };
+                self.heads.put_acknowledged(Class::Description, vec![marked]).await?;
+            }
+        }
         Ok(())
     }
 
@@ -366,6 +402,12 @@ impl Unnamed<'_> {
             self.shown = named_by(&head).map(|(written, _)| written).collect();
         }
     }
+}
+
+/// The version whose removal left a record; `None` if the record is that of a writer.
+fn removed_by(record: &WorkEntry) -> Option<RevisionId> {
+    let payload = envelope::open(ValueKind::SupersededWork, &record.value).ok()?;
+    Some(RevisionId(<[u8; 16]>::try_from(&payload[..]).ok()?))
 }
 
 /// The parts stored here that a head names, each with its content, if it has one.

@@ -35,7 +35,8 @@ pub enum Update {
     },
     /// New bytes.
     Binary(Uploaded),
-    /// The state of a version: its description and, of a binary, its bytes.
+    /// The state of a version, for a client that asked for it: its description and, of a binary, its
+    /// bytes.
     Restored {
         /// The bytes of a binary, unless it has them now.
         bytes: Option<Uploaded>,
@@ -76,12 +77,13 @@ impl Repository {
                 }
                 rows.extend(self.refer(&path, refers_to).await?);
             }
-            Update::Snapshot if self.heads.options().kept_at(&path) == Keep::Explicit => {
-                self.heads.check_version_marks()?;
-                let next = Head { revision, logged: base.logged_with_it(), ..base.clone() };
-                rows.push(next.mark_step(&partition, VersionMark::Asked));
-            }
             Update::Binary(_) | Update::Snapshot => {}
+        }
+        let is_asked_for = matches!(update, Update::Snapshot | Update::Restored { .. });
+        if is_asked_for && self.heads.options().kept_at(&path) == Keep::Explicit {
+            self.heads.check_version_marks()?;
+            let next = Head { revision, logged: base.logged_with_it(), ..base.clone() };
+            rows.push(next.mark_step(&partition, VersionMark::Asked));
         }
         if let Update::Binary(uploaded) | Update::Restored { bytes: Some(uploaded), .. } = update {
             body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows));

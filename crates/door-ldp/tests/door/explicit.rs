@@ -82,7 +82,10 @@ async fn where_versions_are_explicit_a_restored_state_is_a_version() {
     let first = ask_for(&fixture, "/rest/a").await;
     put(&fixture, "/rest/a", "two").await;
     let name = first.rsplit('/').next().unwrap();
-    let restored = fixture.ask(Method::POST, &format!("/rest/a/fcr:versions?restore={name}")).answer().await;
+    // A form sends the tag of what the person saw.
+    let tag = fixture.get("/rest/a").await.etag();
+    let restored = fixture.ask(Method::POST, &format!("/rest/a/fcr:versions?restore={name}"));
+    let restored = restored.header("if-match", &tag).answer().await;
     assert_eq!(restored.status, StatusCode::CREATED, "{}", restored.text());
     assert_eq!(fixture.get("/rest/a").await.text(), "one");
     let second = restored.header("location").unwrap().strip_prefix("http://test").unwrap().to_owned();
@@ -91,7 +94,7 @@ async fn where_versions_are_explicit_a_restored_state_is_a_version() {
     // What was deleted comes back as it was asked for last.
     fixture.clock.advance(Duration::from_secs(60));
     assert_eq!(delete(&fixture, "/rest/a").await.status, StatusCode::NO_CONTENT);
-    let back = fixture.ask(Method::POST, "/rest/a/fcr:versions?restore=").answer().await;
+    let back = fixture.ask(Method::POST, "/rest/a/fcr:versions?restore=").header("if-none-match", "*").answer().await;
     assert_eq!(back.status, StatusCode::CREATED, "{}", back.text());
     assert_eq!((fixture.get("/rest/a").await.text(), listed(&fixture, "/rest/a").await.len()), ("one", 3));
 }

@@ -178,6 +178,58 @@ async fn a_fault_at_any_step_of_removing_loses_no_other_version_and_a_repeated_r
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_policy_collected_is_not_listed_when_versions_are_explicit_again() {
+    let faulty = faulty_with(keeping(Keep::Explicit)).await;
+    create(&faulty.library, "a", "0").await.unwrap();
+    ask_for(&faulty.library, "a").await.unwrap();
+    let with = async |keep| Library::open(faulty.store.clone(), faulty.clock.clone(), keeping(keep)).await.unwrap();
+    let other = with(Keep::Newest(1)).await;
+    for n in 1..4 {
+        update(&other, "a", &n.to_string()).await.unwrap();
+    }
+    for _ in 0..4 {
+        other.repository.collect_versions().await.unwrap();
+        faulty.clock.advance(other.options().grace + MINUTE);
+    }
+    assert_eq!(descriptions(&faulty, "a").len(), 2);
+    let explicit = with(Keep::Explicit).await;
+    assert_eq!(listed(&explicit, "a").await, []);
+    let asked = ask_for(&explicit, "a").await.unwrap();
+    assert_eq!(listed(&explicit, "a").await, [asked]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_version_of_a_deleted_container_goes_too() {
+    let faulty = faulty_with(keeping(Keep::All)).await;
+    let library = &faulty.library;
+    let container = NewResource { description: Bytes::from("secret"), ..super::tree::container() };
+    library.repository.create(&path("c"), &container).await.unwrap();
+    let all = listed(library, "c").await;
+    super::tree::delete(library, "c").await.unwrap();
+    library.repository.remove_version(&path("c"), all[0]).await.unwrap();
+    collected(&faulty).await;
+    assert_eq!((listed(library, "c").await, descriptions(&faulty, "c").len()), (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_version_keeps_its_grace_although_its_writer_left_a_record_earlier() {
+    let month = Duration::from_secs(30 * 24 * 3_600);
+    let faulty = faulty_with(keeping(Keep::For(month))).await;
+    let library = &faulty.library;
+    create(library, "a", "0").await.unwrap();
+    update(library, "a", "1").await.unwrap();
+    update(library, "a", "2").await.unwrap();
+    collected(&faulty).await;
+    let all = listed(library, "a").await;
+    library.repository.remove_version(&path("a"), all[1]).await.unwrap();
+    faulty.clock.advance(library.options().grace - Duration::from_millis(1));
+    library.repository.collect_versions().await.unwrap();
+    assert_eq!(descriptions(&faulty, "a").len(), 3, "who began to read may be reading");
+    collected(&faulty).await;
+    assert_eq!((listed(library, "a").await, descriptions(&faulty, "a").len()), (vec![all[0], all[2]], 2));
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Describe,

@@ -206,7 +206,8 @@ impl Loader {
     /// how many bytes were sent.
     pub async fn restore(&self, state: &State, earlier: usize) -> anyhow::Result<u64> {
         let address = self.address(state);
-        let Some(versions) = versions(&self.client, &address).await? else {
+        let kept = versions(&self.client, &address).await?.filter(|list| !list.are_explicit);
+        let Some(versions) = kept else {
             let bytes = self.replace_bytes(state).await?;
             self.replace_statements(state).await?;
             return Ok(bytes);
@@ -269,10 +270,13 @@ impl Loader {
         Ok((tag, client::whole(response).await?))
     }
 
-    /// The names of the versions of a resource, oldest first; `None` if the server keeps none.
+    /// The names of the versions of a resource, oldest first; `None` if the server keeps none, or
+    /// only those that clients ask for.
     pub async fn version_names(&self, path: &str) -> anyhow::Result<Option<Vec<String>>> {
         let versions = versions(&self.client, &self.base.address(path)).await?;
-        Ok(versions.map(|list| list.versions.into_iter().map(|(name, _)| name).collect()))
+        Ok(versions
+            .filter(|list| !list.are_explicit)
+            .map(|list| list.versions.into_iter().map(|(name, _)| name).collect()))
     }
 
     /// How many versions a resource has; `None` if the server keeps none.
