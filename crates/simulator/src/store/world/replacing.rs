@@ -85,8 +85,14 @@ impl World {
     /// Whether a plain row is as a replacement expects it, in a store of one copy; and the row.
     pub(super) fn is_as_expected(&self, step: &Step, now: UnixMillis) -> (bool, Option<Row>) {
         let Step::Replace { table, partition, sort, expect, .. } = step else { return (true, None) };
-        let stands = self.all_of(*table, partition).row(sort, now);
-        (stands.as_ref().map(PlainValue::of) == *expect, stands)
+        let rows = self.all_of(*table, partition);
+        let stands = rows.row(sort, now);
+        let is_expected = match expect {
+            // It counts also if it has expired meanwhile.
+            Some(expect) => rows.row(sort, UnixMillis(0)).as_ref().map(PlainValue::of).as_ref() == Some(expect),
+            None => stands.is_none(),
+        };
+        (is_expected, stands)
     }
 
     /// Replaces a plain row in a store of one copy.
@@ -121,6 +127,9 @@ impl World {
                 }),
                 Step::Remove { table: Table::Records, partition, .. } => {
                     self.model.records.decided(partition, self.step, None, true);
+                }
+                Step::Replace { table: Table::Records, partition, then, .. } => {
+                    self.model.records.decided(partition, self.step, then.as_ref(), true);
                 }
                 _ => {}
             }
