@@ -15,8 +15,8 @@ use crate::turns::{Link, Turn};
 use crate::unbroken::Unbroken;
 
 impl Records {
-    /// Changes a record. A change that follows others is written only if they are: it is a write that
-    /// compares, and begins again if it is refused.
+    /// Changes a record. A change is written only if the record is as it found it, which includes
+    /// what others have not made durable yet. It begins again if it is refused.
     ///
     /// Its answer comes when the change is durable. So does one that changes nothing, because it may
     /// be about what others have not made durable yet: it writes what it saw.
@@ -43,10 +43,9 @@ impl Records {
                 (None, None) => return Ok(answer),
             };
             self.mode.settle(deadline).await?;
-            let step = match left {
-                Some(expect) => follow(id, expect, then.clone()),
-                None => begin(id, then.clone()),
-            };
+            // The first one compares too. Otherwise it could overwrite one behind it that the store
+            // decides earlier, if a change between them left what was there before.
+            let step = follow(id, before, then.clone());
             let link = turn.begin(id, then);
             match self.give(deadline, turn, link, step).await? {
                 Outcome::Applied => return Ok(answer),

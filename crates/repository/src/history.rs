@@ -208,14 +208,19 @@ impl Repository {
     }
 
     /// Removes the parts of versions that clients removed, unless a version that can be read names
-    /// them too. Their records are due once the grace has passed. Returns whether a container that is
-    /// being deleted still names some.
+    /// them too, once the grace has passed. Returns whether it has not, or a container that is being
+    /// deleted still names some.
     async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<bool> {
         let Versions { object, row, keep, .. } = versions;
         let timeline = self.heads.timeline_before(object, row.clone(), *keep).await?;
         let log = self.heads.log_before(object, &row.head);
         let (mut doomed, mut is_waiting) = (Vec::new(), false);
-        for revision in records.iter().filter_map(removed_by) {
+        for (noted_as, revision) in records.iter().filter_map(removed_by) {
+            // Records are visited some minutes before they are due.
+            if !self.heads.grace_passed(noted_as.time()) {
+                is_waiting = true;
+                continue;
+            }
             let Some(head) = log.entry(revision).await? else { continue };
             if !timeline.is_removed(&head).await? {
                 continue;
@@ -404,10 +409,12 @@ impl Unnamed<'_> {
     }
 }
 
-/// The version whose removal left a record; `None` if the record is that of a writer.
-fn removed_by(record: &WorkEntry) -> Option<RevisionId> {
+/// The revision of a removal that left a record, and the version that it removed; `None` if the
+/// record is that of a writer.
+fn removed_by(record: &WorkEntry) -> Option<(RevisionId, RevisionId)> {
     let payload = envelope::open(ValueKind::SupersededWork, &record.value).ok()?;
-    Some(RevisionId(<[u8; 16]>::try_from(&payload[..]).ok()?))
+    let (noted_as, _) = keys::superseded_of(record.sort())?;
+    Some((noted_as, RevisionId(<[u8; 16]>::try_from(&payload[..]).ok()?)))
 }
 
 /// The parts stored here that a head names, each with its content, if it has one.
