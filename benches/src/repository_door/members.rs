@@ -1,10 +1,10 @@
-//! A container with very many members: creating in it, compared with an empty one, listing it, and
-//! listing it as of a time before the latest changes.
+//! A container with very many members: creating in it, compared with an empty one, listing it,
+//! listing it as of a time before the latest changes, and looking at it in a browser.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::bench::Bench;
 use super::quads::fill;
@@ -19,6 +19,9 @@ const CONNECTIONS: usize = 32;
 const SLICES: u32 = 24;
 /// The additional memory that a listing may take.
 const MEMORY_MB: Goal = Goal::AtMost(16.0);
+
+/// Pages for people that are looked at, one after the other.
+const PAGES: usize = 200;
 
 /// The predicate of a member.
 const CONTAINS: &[u8] = b" <http://www.w3.org/ns/ldp#contains> ";
@@ -41,6 +44,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let rate = list(&subject, bench.settings.members, &mut figures)?;
         figures.hold("listing as N-Triples", "members/s", Goal::AtLeast(500_000.0), rate);
         list_then(&subject, bench.settings.members, full, &mut figures)?;
+        pages(&subject, &mut figures)?;
     }
     Ok(figures)
 }
@@ -105,6 +109,34 @@ fn read(subject: &Subject) -> Result<(u64, f64)> {
         Ok(())
     })?;
     Ok((listed, received.whole.as_secs_f64()))
+}
+
+/// Looks at the container's pages for people, from the first one on, by the link to the next one.
+fn pages(subject: &Subject, figures: &mut Figures) -> Result<()> {
+    subject.process.settle()?;
+    subject.process.reset_peak()?;
+    let before = subject.process.memory()?;
+    let mut client = Client::connect(subject.address)?;
+    let (mut address, mut times_ms) = (subject.container("big"), Vec::with_capacity(PAGES));
+    for _ in 0..PAGES {
+        let mut page = Vec::new();
+        let received = client.fetch_into(&Request::get(&address).with("accept", "text/html"), |bytes| {
+            page.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        times_ms.push(received.whole.as_secs_f64() * 1e3);
+        let page = String::from_utf8(page)?;
+        let next = page.split_once("rel=\"next\" href=\"").and_then(|(_, rest)| rest.split_once('"'));
+        let (next, _) = next.context("a page of very many members links to the next one")?;
+        address = next.replace("&amp;", "&");
+    }
+    figures.hold("first page for people", "ms", Goal::AtMost(50.0), times_ms[0]);
+    times_ms.sort_by(f64::total_cmp);
+    figures.tell("page for people, median", "ms", times_ms[PAGES / 2]);
+    figures.hold("page for people, slowest of 200", "ms", Goal::AtMost(50.0), times_ms[PAGES - 1]);
+    let grown = subject.process.memory()?.peak_mb - before.resident_mb;
+    figures.hold("memory of pages for people", "MB", MEMORY_MB, grown);
+    Ok(())
 }
 
 /// Lists the container as of a time at which it had this number of members.
