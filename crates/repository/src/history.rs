@@ -212,10 +212,14 @@ impl Repository {
     /// deleted still names some.
     async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<bool> {
         let Versions { object, row, keep, .. } = versions;
+        let removals: Vec<_> = records.iter().filter_map(removed_by).collect();
+        if removals.is_empty() {
+            return Ok(false);
+        }
         let timeline = self.heads.timeline_before(object, row.clone(), *keep).await?;
         let log = self.heads.log_before(object, &row.head);
         let (mut doomed, mut is_waiting) = (Vec::new(), false);
-        for (noted_as, revision) in records.iter().filter_map(removed_by) {
+        for (noted_as, revision) in removals {
             // Records are visited some minutes before they are due.
             if !self.heads.grace_passed(noted_as.time()) {
                 is_waiting = true;
@@ -303,10 +307,15 @@ impl Repository {
             versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
         let log = self.heads.log_before(object, &versions.row.head);
         let mut unnamed = self.unnamed(&log, versions, since).await?;
-        let timeline = self.heads.timeline_before(object, versions.row.clone(), versions.keep).await?;
+        let explicit = match versions.keep {
+            Keep::Explicit => Some(self.heads.timeline_before(object, versions.row.clone(), versions.keep).await?),
+            _ => None,
+        };
         while let Some((written, content)) = unnamed.next().await? {
             // A client asked for a version that names it.
-            if versions.keep == Keep::Explicit && self.is_needed(versions, &timeline, written).await? {
+            if let Some(timeline) = &explicit
+                && self.is_needed(versions, timeline, written).await?
+            {
                 continue;
             }
             batch.extend(doomed(&written).then_some((written, content)));

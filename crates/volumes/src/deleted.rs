@@ -79,7 +79,7 @@ impl Listing {
             };
             let Some(row) = row.filter(|row| row.head.state == ObjectState::Deleted) else { continue };
             let versions = self.volumes.versions_before(&id, row).await?;
-            // A version that cannot be listed is damaged: whoever asks for it learns of that.
+            // A version that cannot be listed is damaged. A request for it reports that.
             let is_kept = match versions.list(RevisionId::ZERO, 1).await {
                 Err(error) if error.is_damage() => true,
                 listed => !listed?.is_empty(),
