@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::bench::Bench;
 use super::quads::fill;
@@ -20,7 +20,7 @@ const SLICES: u32 = 24;
 /// The additional memory that a listing may take.
 const MEMORY_MB: Goal = Goal::AtMost(16.0);
 
-/// Pages for people that are looked at, one after the other.
+/// Pages for people that are looked at, one after the other, or all that a smaller container has.
 const PAGES: usize = 200;
 
 /// The predicate of a member.
@@ -117,8 +117,8 @@ fn pages(subject: &Subject, figures: &mut Figures) -> Result<()> {
     subject.process.reset_peak()?;
     let before = subject.process.memory()?;
     let mut client = Client::connect(subject.address)?;
-    let (mut address, mut times_ms) = (subject.container("big"), Vec::with_capacity(PAGES));
-    for _ in 0..PAGES {
+    let (mut next, mut times_ms) = (Some(subject.container("big")), Vec::with_capacity(PAGES));
+    while let Some(address) = next.take_if(|_| times_ms.len() < PAGES) {
         let mut page = Vec::new();
         let received = client.fetch_into(&Request::get(&address).with("accept", "text/html"), |bytes| {
             page.extend_from_slice(bytes);
@@ -126,14 +126,14 @@ fn pages(subject: &Subject, figures: &mut Figures) -> Result<()> {
         })?;
         times_ms.push(received.whole.as_secs_f64() * 1e3);
         let page = String::from_utf8(page)?;
-        let next = page.split_once("rel=\"next\" href=\"").and_then(|(_, rest)| rest.split_once('"'));
-        let (next, _) = next.context("a page of very many members links to the next one")?;
-        address = next.replace("&amp;", "&");
+        let link = page.split_once("rel=\"next\" href=\"").and_then(|(_, rest)| rest.split_once('"'));
+        next = link.map(|(address, _)| address.replace("&amp;", "&"));
     }
+    ensure!(times_ms.len() > 1, "a page of very many members links to the next one");
     figures.hold("first page for people", "ms", Goal::AtMost(50.0), times_ms[0]);
     times_ms.sort_by(f64::total_cmp);
-    figures.tell("page for people, median", "ms", times_ms[PAGES / 2]);
-    figures.hold("page for people, slowest of 200", "ms", Goal::AtMost(50.0), times_ms[PAGES - 1]);
+    figures.tell("page for people, median", "ms", times_ms[times_ms.len() / 2]);
+    figures.hold("page for people, slowest of 200", "ms", Goal::AtMost(50.0), times_ms[times_ms.len() - 1]);
     let grown = subject.process.memory()?.peak_mb - before.resident_mb;
     figures.hold("memory of pages for people", "MB", MEMORY_MB, grown);
     Ok(())
