@@ -11,7 +11,7 @@ use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
 use store_cassandra::{CassandraOptions, CassandraStore};
-use store_embedded::EmbeddedStore;
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
@@ -28,11 +28,15 @@ const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 /// have their home, and to end the changes that they have begun.
 pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 
+/// How long changes may wait for their sync while a folder is loaded. A load that is repeated makes
+/// again what a power failure undid.
+const LOAD_SYNC_DELAY: Duration = Duration::from_secs(1);
+
 /// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.
 /// An unfinished copy is not opened, because it looks like a library that has lost most of its
 /// data.
 pub async fn open_store(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
-    let store = open_store_of_loads(settings).await?;
+    let store = open_gated(settings, Duration::ZERO).await?;
     match finished_load(settings) {
         Ok(None) => {}
         Ok(Some(folder)) => LoadMark::remove(folder).map_err(|error| unreadable_mark(folder, &error))?,
@@ -67,7 +71,11 @@ fn unreadable_mark(folder: &Path, error: &io::Error) -> StoreError {
 
 /// The same for a load, which leaves a mark there.
 pub async fn open_store_of_loads(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
-    let store = open_engine(settings).await?;
+    open_gated(settings, LOAD_SYNC_DELAY).await
+}
+
+async fn open_gated(settings: &Settings, sync_delay: Duration) -> StoreResult<Arc<dyn Store>> {
+    let store = open_engine(settings, sync_delay).await?;
     if let Some(origin) = copying::unfinished(store.as_ref()).await? {
         store.close().await?;
         return Err(unfinished_copy(settings, &origin));
@@ -109,7 +117,7 @@ async fn keep_looking(gate: Weak<ReadOnlyGate>) {
 /// Opens the configured store for a copy or a backup, which may write where others may not. A copy of
 /// an unfinished load would look like a whole store.
 pub async fn open_ungated(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
-    let store = open_engine(settings).await?;
+    let store = open_engine(settings, Duration::ZERO).await?;
     if let Err(error) = finished_load(settings) {
         store.close().await?;
         return Err(error);
@@ -117,9 +125,10 @@ pub async fn open_ungated(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
     Ok(store)
 }
 
-async fn open_engine(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
+/// Opens the engine. In a folder changes may wait so long for their sync.
+async fn open_engine(settings: &Settings, sync_delay: Duration) -> StoreResult<Arc<dyn Store>> {
     let engine: Arc<dyn Store> = match settings.place() {
-        StoreLocation::Folder(folder) => open_folder(folder, settings).await?,
+        StoreLocation::Folder(folder) => open_folder(folder, settings, sync_delay).await?,
         StoreLocation::Cluster(address) => {
             let options = settings.cassandra.options(address, settings.server.store.clock_skew_max)?;
             CassandraStore::open(options, Arc::new(SystemClock)).await?
@@ -128,9 +137,9 @@ async fn open_engine(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
     Ok(Arc::new(Limited::new(engine, Limits::default())))
 }
 
-async fn open_folder(folder: &Path, settings: &Settings) -> StoreResult<Arc<EmbeddedStore>> {
+async fn open_folder(folder: &Path, settings: &Settings, sync_delay: Duration) -> StoreResult<Arc<EmbeddedStore>> {
     let folder = folder.to_owned();
-    let options = settings.embedded.options(settings.server.limits.memory);
+    let options = EmbeddedOptions { sync_delay, ..settings.embedded.options(settings.server.limits.memory) };
     let opening = move || EmbeddedStore::open(&folder, options, Arc::new(SystemClock));
     let store = tokio::task::spawn_blocking(opening).await;
     store.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))

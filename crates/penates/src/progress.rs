@@ -13,7 +13,8 @@ const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wid
 const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
 const VERSIONS: &str = "{pos}/{len} versions  {per_sec}  {eta} left  {wide_bar}";
-const OBJECTS: &str = "{spinner} {pos} objects checked  {per_sec}";
+const OBJECTS: &str = "{pos}/{len} objects checked  {per_sec}  {eta} left  {wide_bar}";
+const OBJECTS_WITHOUT_END: &str = "{spinner} {pos} objects checked  {per_sec}";
 const VERIFIED: &str = "{pos}/{len} resources verified  {per_sec}  {eta} left  {wide_bar}";
 
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
@@ -61,9 +62,12 @@ pub fn versions(count: u64) -> ProgressBar {
     ProgressBar::new(count).with_style(style(VERSIONS))
 }
 
-/// The progress of a check of objects, whose number is not known.
-pub fn objects() -> ProgressBar {
-    ProgressBar::no_length().with_style(style(OBJECTS))
+/// The progress of a check of objects, whose number may not be known.
+pub fn objects(count: Option<u64>) -> ProgressBar {
+    match count {
+        Some(count) => ProgressBar::new(count).with_style(style(OBJECTS)),
+        None => ProgressBar::no_length().with_style(style(OBJECTS_WITHOUT_END)),
+    }
 }
 
 /// The progress of a check of what was loaded, measured in resources.

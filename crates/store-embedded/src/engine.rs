@@ -55,7 +55,7 @@ const ROWS_READ_HERE_MAX: usize = 32;
 const RUN_BYTES_READ_HERE_MAX: usize = 1 << 20;
 
 /// The most that acknowledged writes survive. A group is synced before its lists are acknowledged,
-/// unless all of them let it wait ([`Call::sync_delay`]).
+/// unless all of them let it wait ([`Call::sync_delay`], [`EmbeddedOptions::sync_delay`]).
 const GIVEN: Durability = Durability::Synced;
 
 /// The embedded engine over one data folder. See the head of the crate.
@@ -210,7 +210,8 @@ impl EmbeddedStore {
         writer.check_poison()?;
         let plan = self.touched(deadline, plan).await.map_err(not_begun)?;
         self.pace(deadline, &plan).await?;
-        writer.submit(deadline, plan).await
+        let sync_delay = plan.sync_delay.max(self.options.sync_delay);
+        writer.submit(deadline, plan.synced_within(sync_delay)).await
     }
 
     /// Reads the rows that the committer will need, so that it finds them in memory. Few rows are
@@ -444,5 +445,39 @@ fn not_begun(error: StoreError) -> StoreError {
             StoreError::Overloaded("the deadline passed before the write could begin".to_owned())
         }
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::{Class, NewRow, SystemClock};
+
+    use super::*;
+    use crate::opening::record::RecordFile;
+    use crate::opening::record_path;
+
+    const TABLE: Table = Table::Objects;
+
+    /// The groups that are written and synced after a write whose call demands a sync, and after the
+    /// store is closed.
+    async fn groups_synced(sync_delay: Duration) -> (u64, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = EmbeddedOptions { sync_delay, ..EmbeddedOptions::default() };
+        let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
+        let record = record_path(&store.database().unwrap().folder.database(TABLE.lane()));
+        let synced = || RecordFile::look(&record).unwrap().unwrap().group;
+        let put = Step::Put { table: TABLE, partition: "key".into(), rows: vec![NewRow::new("", "value")] };
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
+        assert!(store.run(call, vec![put]).await.unwrap().is_applied());
+        let before = synced();
+        store.close().await.unwrap();
+        (before, synced())
+    }
+
+    #[tokio::test]
+    async fn a_write_is_synced_before_it_is_acknowledged_unless_the_program_lets_all_of_them_wait() {
+        assert_eq!(groups_synced(Duration::ZERO).await, (1, 1));
+        assert_eq!(groups_synced(Duration::from_secs(3_600)).await, (0, 1));
     }
 }

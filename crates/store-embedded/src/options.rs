@@ -39,6 +39,9 @@ pub struct EmbeddedOptions {
     /// puts every request to compact back into the queue, over and over, while the other compacts;
     /// a third takes them out.
     pub worker_threads: usize,
+    /// Each write may wait this long for its sync, whatever its call wants. Zero, except in a program
+    /// that makes again what a power failure undoes. The death of the process alone undoes nothing.
+    pub sync_delay: Duration,
     /// The newest level that this program knows. Tests set another one, to be an earlier or a later
     /// program.
     pub newest_level: FormatLevel,
@@ -56,6 +59,7 @@ impl Default for EmbeddedOptions {
             unknown_content_grace: Duration::from_secs(30 * 24 * 3600),
             contents_per_sweep: 10_000,
             worker_threads: 3,
+            sync_delay: Duration::ZERO,
             newest_level: FormatLevel::NEWEST,
         }
     }

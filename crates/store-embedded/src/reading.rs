@@ -15,6 +15,10 @@ use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow, sums_in};
 /// Blocks that one read of a file covers.
 const PIECE_BLOCKS: u64 = 4;
 
+/// The same for a reader that reads everything once. The system does not read ahead for it, so each
+/// read has to be long enough to keep the disk at work.
+const PIECE_BLOCKS_ONCE: u64 = 16;
+
 /// A sealed content that is being read.
 pub(crate) struct Reading {
     pub(crate) id: ContentId,
@@ -51,7 +55,8 @@ impl Reading {
         let first = self.left.start / BLOCK_BYTES;
         let sums = self.sums_of(deadline, first).await?;
         let row_end = (sums.number + 1) * SUMS_OF_A_ROW;
-        let end = (first + PIECE_BLOCKS).min(self.left.end.div_ceil(BLOCK_BYTES)).min(row_end);
+        let piece_blocks = if self.is_once { PIECE_BLOCKS_ONCE } else { PIECE_BLOCKS };
+        let end = (first + piece_blocks).min(self.left.end.div_ceil(BLOCK_BYTES)).min(row_end);
         let (begins_at, ends_at) = (first * BLOCK_BYTES, (end * BLOCK_BYTES).min(self.len));
         let (id, file, is_once) = (self.id, self.file.clone(), self.is_once);
         let read = move || match is_once {

@@ -37,6 +37,9 @@ const LDP: &str = "http://www.w3.org/ns/ldp#";
 const EXTERNAL_CONTENT: &str = "http://fedora.info/definitions/fcrepo#ExternalContent";
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
+/// Why a resource is left as it is.
+const OTHER_KIND: &str = "there is a resource of another kind";
+
 /// Why a resource with a tombstone is not created.
 pub const IS_DELETED: &str = "it is deleted here; `penates rm --forget` frees its name";
 
@@ -397,9 +400,8 @@ impl Loader {
 
     async fn compare_bytes_at(&self, state: &State, address: &str) -> anyhow::Result<()> {
         let about = &state.about;
-        ensure!(self.has_model(about, address).await?, "there is a resource of another kind");
         if !about.is_binary() {
-            return Ok(());
+            return self.check_model(about, address).await;
         }
         let algorithm = state.bytes.as_ref().map_or("sha-256", Bytes::algorithm_name);
         let request = Request::builder().method(Method::HEAD);
@@ -411,9 +413,13 @@ impl Loader {
         let response = self.client.send(address, request, client::empty()).await?;
         if about.handling.is_some() && !response.status().is_success() {
             // The server that stores the bytes does not answer now. Nothing of them is here.
-            return Ok(());
+            return self.check_model(about, address).await;
+        }
+        if response.status().is_client_error() || response.status().is_server_error() {
+            return Err(ClientError::of_response(response).await.into());
         }
         let headers = response.headers();
+        ensure!(is_like(about, headers)?, OTHER_KIND);
         let is_same = match &state.bytes {
             Some(bytes) => text(headers, REPR_DIGEST) == Some(&bytes.repr_digest()),
             // The address of a file on the server's machine is not sent.
@@ -443,14 +449,12 @@ impl Loader {
         Ok(rdf::to_stored(&self.moved(&state.about, &state.statements)?))
     }
 
-    async fn has_model(&self, about: &About, address: &str) -> anyhow::Result<bool> {
+    /// Refuses to go on if there is a resource of another kind.
+    async fn check_model(&self, about: &About, address: &str) -> anyhow::Result<()> {
         let request = Request::builder().method(Method::OPTIONS);
         let response = self.client.ask(address, request, client::empty()).await?;
-        let model = format!("<{}>", model(about)?);
-        let group = format!("<{ARCHIVAL_GROUP}>");
-        let links = || response.headers().get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
-        let is_group = links().any(|link| link.starts_with(&group));
-        Ok(links().any(|link| link.starts_with(&model)) && is_group == about.is_group())
+        ensure!(is_like(about, response.headers())?, OTHER_KIND);
+        Ok(())
     }
 
     /// The statements, with the addresses of this repository in the place of those of the exported
@@ -581,6 +585,15 @@ pub fn check_headers(about: &About) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the headers of a response name the interaction model of a resource.
+fn is_like(about: &About, headers: &HeaderMap) -> anyhow::Result<bool> {
+    let model = format!("<{}>", model(about)?);
+    let group = format!("<{ARCHIVAL_GROUP}>");
+    let links = || headers.get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
+    let is_group = links().any(|link| link.starts_with(&group));
+    Ok(links().any(|link| link.starts_with(&model)) && is_group == about.is_group())
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

@@ -144,7 +144,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     let report = Arc::new(Report::create(args.report.as_deref())?);
     let root = match is_fedora(source).await? {
         true => Root::Fedora(Arc::new(fedora::checked(source, report.clone()).await?)),
-        false => Root::Own(ocfl::checked(source, report.clone()).await?),
+        false => Root::Own(Arc::new(ocfl::checked(source, report.clone()).await?)),
     };
     let archive = root.archive();
     if args.check {
@@ -156,7 +156,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     let (reached, mark) = Reached::open_for_load(&args.reach, &place, clock.clone()).await?;
     let shown = mark.as_ref().map(|(mark, _)| (clock.clone(), mark.newest()));
     let loaded = async {
-        let loader = loader(args, &reached).await?;
+        let loader = Arc::new(loader(args, &reached).await?);
         let Loaded { counts, failed } = timeline::load(archive, &loader, shown, &report).await?;
         let mut lines = Vec::new();
         if let Root::Fedora(root) = &root {
@@ -225,12 +225,12 @@ fn checked_path(path: &str) -> Result<ResourcePath, String> {
 
 /// A checked storage root.
 enum Root {
-    Own(Archive),
+    Own(Arc<Archive>),
     Fedora(Arc<FedoraRoot>),
 }
 
 impl Root {
-    fn archive(&self) -> &Archive {
+    fn archive(&self) -> &Arc<Archive> {
         match self {
             Self::Own(archive) => archive,
             Self::Fedora(root) => &root.archive,

@@ -105,7 +105,7 @@ pub async fn checked(source: &Path, report: Arc<Report>) -> anyhow::Result<Expor
     let source = source.to_owned();
     spawn_blocking(move || {
         let mut checking = Checking { report, found: Vec::new(), children: Vec::new() };
-        let bar = progress::objects();
+        let bar = progress::objects(None);
         for place in candidates(&source)? {
             bar.inc(1);
             checking.package(&place);

@@ -17,6 +17,7 @@ use preservation::archived::ArchivedVersion;
 use preservation::fedora::{FedoraObject, FedoraResource, has_headers};
 use preservation::ocfl::{Object, each_object_or_wrong};
 use preservation::read::{ReadError, ReadResult};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
@@ -35,7 +36,7 @@ const LOOKED_AT_MAX: usize = 100;
 pub struct FedoraRoot {
     folder: PathBuf,
     /// What is loaded of it.
-    pub archive: Archive,
+    pub archive: Arc<Archive>,
     /// The digests of inventories of the objects that were read. What is left out has none.
     inventories: HashMap<Arc<Path>, Option<String>>,
 }
@@ -63,50 +64,60 @@ pub async fn is_fedora(folder: &Path) -> anyhow::Result<bool> {
 /// Checks all of a storage root.
 pub async fn checked(folder: &Path, report: Arc<Report>) -> anyhow::Result<FedoraRoot> {
     let folder = folder.to_owned();
-    spawn_blocking(move || Checking::new(report).check(folder)).await?
+    spawn_blocking(move || Checking { report }.check(folder)).await?
 }
 
 /// A check of a storage root.
 struct Checking {
     report: Arc<Report>,
+}
+
+/// A checked object.
+struct CheckedObject {
+    /// The digest of its inventory.
+    inventory: String,
+    /// What is loaded of it.
     found: Vec<Found>,
-    inventories: HashMap<Arc<Path>, Option<String>>,
 }
 
 impl Checking {
-    fn new(report: Arc<Report>) -> Self {
-        Self { report, found: Vec::new(), inventories: HashMap::new() }
-    }
-
-    fn check(mut self, folder: PathBuf) -> anyhow::Result<FedoraRoot> {
-        let bar = progress::objects();
+    fn check(self, folder: PathBuf) -> anyhow::Result<FedoraRoot> {
+        let mut places: Vec<Arc<Path>> = Vec::new();
         each_object_or_wrong(&folder, &mut |object| {
-            bar.inc(1);
             match object {
-                Ok(place) => {
-                    let place: Arc<Path> = place.into();
-                    let digest = self.object(&place).map_err(|error| self.wrong(What::Damaged, &place, &error)).ok();
-                    self.inventories.insert(place, digest.flatten());
-                }
+                Ok(place) => places.push(place.into()),
                 Err(error) => self.wrong(What::Damaged, &folder, &error.into()),
             }
             Ok(())
         })
         .with_context(|| folder.display().to_string())?;
+        let bar = progress::objects(Some(places.len() as u64));
+        let check = |place: Arc<Path>| {
+            let object = self.object(&place).map_err(|error| self.wrong(What::Damaged, &place, &error));
+            bar.inc(1);
+            (place, object.ok().flatten())
+        };
+        // Nearly all of it is digests, so each processor takes objects.
+        let checked: Vec<_> = places.into_par_iter().map(check).collect();
         bar.finish_and_clear();
-        self.leave_out_doubles();
-        note_containers(&self.found, &self.report);
-        let archive = Archive::of(self.found)?;
-        Ok(FedoraRoot { folder, archive, inventories: self.inventories })
+        let mut all = Vec::new();
+        let mut inventories = HashMap::with_capacity(checked.len());
+        for (place, object) in checked {
+            let (inventory, found) = object.map(|CheckedObject { inventory, found }| (inventory, found)).unzip();
+            inventories.insert(place, inventory);
+            all.extend(found.into_iter().flatten());
+        }
+        let found = self.without_doubles(all);
+        note_containers(&found, &self.report);
+        Ok(FedoraRoot { folder, archive: Arc::new(Archive::of(found)?), inventories })
     }
 
     fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
         self.report.left_out(what, place, error);
     }
 
-    /// Checks an object, with all of its files. Returns the digest of its inventory, if anything of it
-    /// is loaded.
-    fn object(&mut self, folder: &Arc<Path>) -> anyhow::Result<Option<String>> {
+    /// Checks an object, with all of its files; `None` if nothing of it is loaded.
+    fn object(&self, folder: &Arc<Path>) -> anyhow::Result<Option<CheckedObject>> {
         let object = Object::open_with_mutable_head(folder)?;
         if !has_headers(&object) {
             let why = anyhow!("{}: it has no headers of Fedora; --into RESOURCE loads it as files", object.id());
@@ -144,8 +155,7 @@ impl Checking {
             let more = json!({"modified": acl.modified, "statements": acl.statements});
             self.report.more(What::Acl, &acl.of, "it is not applied: access is granted by tokens here", more);
         }
-        self.found.extend(found);
-        Ok(Some(object.digest().to_owned()))
+        Ok(Some(CheckedObject { inventory: object.digest().to_owned(), found }))
     }
 
     /// Checks a resource.
@@ -176,19 +186,18 @@ impl Checking {
     }
 
     /// Reports resources that several objects have, and leaves them out: nothing says which is right.
-    fn leave_out_doubles(&mut self) {
+    fn without_doubles(&self, all: Vec<Found>) -> Vec<Found> {
         let mut counts: HashMap<String, usize> = HashMap::new();
-        for found in &self.found {
+        for found in &all {
             *counts.entry(found.name.clone()).or_default() += 1;
         }
-        let all = std::mem::take(&mut self.found).into_iter();
-        let (doubles, found): (Vec<Found>, Vec<Found>) = all.partition(|found| counts[&found.name] > 1);
-        self.found = found;
+        let (doubles, found): (Vec<Found>, Vec<Found>) = all.into_iter().partition(|found| counts[&found.name] > 1);
         for Found { name, place, .. } in doubles {
             if let Place::Fedora { folder, .. } = place {
                 self.wrong(What::Damaged, &folder, &anyhow!("another object has /{name} too"));
             }
         }
+        found
     }
 }
 

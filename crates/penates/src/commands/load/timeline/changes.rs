@@ -158,9 +158,13 @@ impl Changes {
 
     /// Compares all that is there with all that the changes make.
     pub async fn verify(&self, loader: &Loader) -> anyhow::Result<()> {
-        let has_versions = loader.version_count(self.path()).await?.is_some();
-        if has_versions {
-            self.compare_versions(loader, self.changes.len()).await?;
+        let names = loader.version_names(self.path()).await?;
+        let has_versions = names.is_some();
+        if let Some(names) = names {
+            let made = self.versions_made_by(self.changes.len(), names)?;
+            // The newest version of what is not deleted is compared below.
+            let earlier = made.len().saturating_sub(usize::from(!self.is_deleted()));
+            self.compare_each(loader, &made[..earlier]).await?;
         }
         if self.is_deleted() {
             ensure!(!loader.is_there(self.path()).await?, "it is deleted there, and is here");
@@ -176,12 +180,22 @@ impl Changes {
     /// Compares each version that is there with those that the first `done` changes make.
     pub async fn compare_versions(&self, loader: &Loader, done: usize) -> anyhow::Result<()> {
         let names = loader.version_names(self.path()).await?.context(OTHER_VERSIONS)?;
+        self.compare_each(loader, &self.versions_made_by(done, names)?).await
+    }
+
+    /// The names of the versions that the first `done` changes make, each with the number of changes
+    /// until it.
+    fn versions_made_by(&self, done: usize, names: Vec<String>) -> anyhow::Result<Vec<(usize, String)>> {
         let made = self.changes.iter().take(done).enumerate().filter(|(_, (_, change))| change.makes_version());
         let made: Vec<_> = made.map(|(n, _)| n + 1).collect();
         ensure!(made.len() == names.len(), OTHER_VERSIONS);
-        for (done, name) in made.into_iter().zip(names) {
-            let state = self.state_after(done).await?.context(OTHER_VERSIONS)?;
-            loader.compare_version(&state, &name).await.with_context(|| format!("version {name}"))?;
+        Ok(made.into_iter().zip(names).collect())
+    }
+
+    async fn compare_each(&self, loader: &Loader, versions: &[(usize, String)]) -> anyhow::Result<()> {
+        for (done, name) in versions {
+            let state = self.state_after(*done).await?.context(OTHER_VERSIONS)?;
+            loader.compare_version(&state, name).await.with_context(|| format!("version {name}"))?;
         }
         Ok(())
     }

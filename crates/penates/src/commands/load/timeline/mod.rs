@@ -16,6 +16,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::json;
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
 use super::ocfl_volume::There;
@@ -28,8 +29,9 @@ pub use archive::{Archive, Found, Place, check_bytes, note_containers, times};
 use archive::{Loading, Moment, What};
 use changes::{Change, Changes};
 
-/// Resources that are verified at the same time.
-const VERIFIED_AT_ONCE: usize = 4;
+/// Resources that are verified at the same time, each in a task of its own, so that all processors
+/// work.
+const VERIFIED_AT_ONCE: usize = 8;
 
 /// What is known of the objects that were begun.
 #[derive(Default)]
@@ -141,21 +143,22 @@ pub struct Loaded {
 /// Compares all versions that are there with those of an archive. Returns how many resources are the
 /// same.
 pub async fn verify(
-    archive: &Archive,
-    loader: &Loader,
+    archive: &Arc<Archive>,
+    loader: &Arc<Loader>,
     failed: &HashSet<usize>,
     report: &Report,
 ) -> anyhow::Result<u64> {
     let bar = progress::verified(archive.len() as u64);
     let verified = stream::iter((0..archive.len()).filter(|object| !failed.contains(object)))
-        .map(|object| async move {
-            let verified = async {
-                match Loading::open(archive, object)?.what {
-                    What::Resource(changes) => changes.verify(loader).await,
+        .map(|object| {
+            let (archive, loader) = (archive.clone(), loader.clone());
+            let verifying = AbortOnDropHandle::new(tokio::spawn(async move {
+                match Loading::open(&archive, object)?.what {
+                    What::Resource(changes) => changes.verify(&loader).await,
                     What::Volume(_) => Ok(()),
                 }
-            };
-            (object, verified.await)
+            }));
+            async move { (object, verifying.await.unwrap_or_else(|error| Err(error.into()))) }
         })
         .buffer_unordered(VERIFIED_AT_ONCE);
     let mut verified = pin!(verified);
