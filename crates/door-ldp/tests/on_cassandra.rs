@@ -20,6 +20,8 @@ mod explicit;
 mod fixity;
 #[path = "door/flattened.rs"]
 mod flattened;
+#[path = "door/groups.rs"]
+mod groups;
 #[path = "door/instants.rs"]
 mod instants;
 #[path = "door/members.rs"]
