@@ -119,6 +119,10 @@ rules! {
     OnlyNamed = "onlynamed",
     /// An operation whose claim was surely lost is removed from its transaction.
     ForgetLost = "forgetlost",
+    /// A transaction claims the archival group of what it changes.
+    HoldGroup = "holdgroup",
+    /// A change without a transaction looks whether a transaction holds the archival group.
+    LookGroup = "lookgroup",
 }
 
 impl fmt::Display for Rule {

@@ -5,7 +5,8 @@
 //!
 //! Resources are created and changed from the top down, and then deleted from the bottom up. So
 //! nothing is listed that is not reachable. What was deleted since with a container above it is
-//! left out, as if the transaction had been committed just before that.
+//! left out, as if the transaction had been committed just before that. Claims of which nothing is
+//! made go with the deletions: an archival group is held until everything in it is carried out.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -70,7 +71,8 @@ impl Repository {
         let mut made: BTreeMap<usize, Vec<_>> = BTreeMap::new();
         let mut ended: BTreeMap<usize, Vec<_>> = BTreeMap::new();
         for (path, operation) in operations {
-            let phase = if deleted.contains(&path) { &mut ended } else { &mut made };
+            let is_made = matches!(operation.1.becomes, Becomes::Live(_));
+            let phase = if is_made { &mut made } else { &mut ended };
             phase.entry(path.names().count()).or_default().push((path, operation));
         }
         for operations in made.into_values().chain(ended.into_values().rev()) {

@@ -1,4 +1,5 @@
-//! Claims heads for operations of transactions, and takes claims back.
+//! Claims heads for operations of transactions, takes claims back, and finds those on archival
+//! groups.
 //!
 //! A claim is compared with what the client's request was evaluated against ([`Found`]).
 
@@ -7,8 +8,10 @@ use heads::Heads;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
+use heads::path::ResourcePath;
 use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
+use heads::rules::Rule;
 use heads::switch::{Amended, Amends};
 use heads::transaction::{Claim, Phase, Transaction, TransactionId, held};
 use store::{NewRow, Removal, Stamp, Step, Table};
@@ -118,6 +121,22 @@ impl Repository {
                 };
             }
         }
+    }
+
+    /// Refuses a change without a transaction of something in an archival group, if a transaction
+    /// holds the group.
+    ///
+    /// This is a look, and no fence: a transaction that claims the group between it and the change
+    /// does not stop the change. That counts as made before the transaction took the group. A claim
+    /// that was put before this call is always found. What is in no group costs no read.
+    ///
+    /// Fails with [`ObjectsError::Held`] if one holds it.
+    pub(crate) async fn refuse_in_held(&self, group: Option<&ResourcePath>) -> ObjectsResult<()> {
+        let Some(group) = group.filter(|_| self.heads.keeps(Rule::LookGroup)) else { return Ok(()) };
+        let object = keys::resource_partition(group);
+        let row = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
+        let Some(claim) = row.and_then(|row| row.head.claim) else { return Ok(()) };
+        self.heads.claim_is_over(claim).await?.map_err(|state| held(&object, &state))
     }
 
     /// The outcome of a claim that a head does not have, and whose tries cannot arrive any more.

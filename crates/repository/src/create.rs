@@ -229,6 +229,7 @@ impl Repository {
         is_implied: bool,
     ) -> ResourceResult<Made> {
         let (Some(id), Container::At(above)) = (self.transaction, parent.container()) else {
+            self.refuse_in_held(group).await?;
             return self.try_create_as(parent, name, base, new, Holder::Nobody).await;
         };
         if let Some(group) = group {

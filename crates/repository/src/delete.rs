@@ -64,7 +64,10 @@ impl Repository {
     pub async fn delete(&self, resource: &Resource) -> ResourceResult<()> {
         match self.transaction {
             Some(id) => self.stage_deletion(id, resource).await,
-            None => self.delete_as(resource, Holder::Nobody).await,
+            None => {
+                self.refuse_in_held(resource.group_around()).await?;
+                self.delete_as(resource, Holder::Nobody).await
+            }
         }
     }
 
@@ -327,7 +330,9 @@ impl Repository {
         if path.is_root() {
             return Err(ResourceError::Exists(path.clone()));
         }
-        let Located { live, end, at_end } = self.locate(path).await?;
+        let located = self.locate(path).await?;
+        let group = located.group(path);
+        let Located { live, end, at_end } = located;
         let at = path.chain().nth(live.len());
         match end {
             End::There => return Err(ResourceError::Exists(path.clone())),
@@ -341,6 +346,7 @@ impl Repository {
         // A container that is still being deleted has no tombstone yet.
         let moved = || ResourceError::Moved(path.clone());
         let deleted = at_end.filter(|row| row.head.state == ObjectState::Deleted).ok_or_else(moved)?;
+        self.refuse_in_held(group.as_ref()).await?;
         let freed = self.heads.free(&keys::resource_partition(path), deleted.head.revision).await?;
         freed.map(|_| ()).ok_or_else(moved)
     }

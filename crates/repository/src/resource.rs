@@ -46,6 +46,11 @@ impl Resource {
         self.row.head.is_group
     }
 
+    /// The archival group that it is in, if it was found by its path. A group is in none.
+    pub(crate) fn group_around(&self) -> Option<&ResourcePath> {
+        self.group.as_ref().filter(|group| **group != self.path)
+    }
+
     /// The contents of its head.
     pub fn body(&self) -> &ResourceBody {
         &self.body

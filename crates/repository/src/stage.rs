@@ -191,6 +191,9 @@ impl Repository {
     ///
     /// Fails with [`ObjectsError::Held`] if another one holds it.
     pub(crate) async fn hold_group(&self, id: TransactionId, group: &ResourcePath) -> ResourceResult<()> {
+        if !self.heads.keeps(Rule::HoldGroup) {
+            return Ok(());
+        }
         let object = keys::resource_partition(group);
         let mut tries = Tries::default();
         loop {
@@ -215,7 +218,7 @@ impl Repository {
 
     /// The same for a resource that is changed, if it is in a group.
     async fn hold_group_of(&self, id: TransactionId, resource: &Resource) -> ResourceResult<()> {
-        match resource.group.as_ref().filter(|group| **group != resource.path) {
+        match resource.group_around() {
             Some(group) => self.hold_group(id, group).boxed().await,
             None => Ok(()),
         }

@@ -61,6 +61,7 @@ impl Repository {
         if let Some(id) = self.transaction {
             return self.stage_update(id, resource, update).boxed().await;
         }
+        self.refuse_in_held(resource.group_around()).await?;
         let path = resource.path.clone();
         let base = resource.head();
         let partition = keys::resource_partition(&path);

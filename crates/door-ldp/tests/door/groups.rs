@@ -181,8 +181,6 @@ async fn two_transactions_do_not_change_the_same_group() {
         ("the deletion of a part", of(delete("/rest/g/b"), &two).await),
         ("a change of the group", of(fixture.put("/rest/g", "<> <urn:p> 1 ."), &two).await),
         ("the deletion of the group", of(delete("/rest/g"), &two).await),
-        ("a plain change of the group", fixture.put("/rest/g", "<> <urn:p> 1 .").answer().await),
-        ("a plain deletion of the group", delete("/rest/g").answer().await),
     ] {
         assert_eq!(refused.status, StatusCode::CONFLICT, "{what}: {}", refused.text());
         let detail = refused.detail();
@@ -191,10 +189,8 @@ async fn two_transactions_do_not_change_the_same_group() {
             "{what}: {detail}"
         );
     }
-    // The other transaction goes on, and so do plain requests for other parts.
+    // The other transaction goes on.
     assert_eq!(of(fixture.put("/rest/beside", ""), &two).await.status, StatusCode::CREATED);
-    assert_eq!(fixture.put("/rest/g/b", "<> <urn:p> 2 .").answer().await.status, StatusCode::NO_CONTENT);
-    assert_eq!(fixture.put("/rest/g/plain", "").answer().await.status, StatusCode::CREATED);
     let versions = || async {
         fixture.get("/rest/g/fcr:versions").await.objects(&format!("{ROOT}g/fcr:versions"), "contains").len()
     };
@@ -206,6 +202,89 @@ async fn two_transactions_do_not_change_the_same_group() {
     assert_eq!(of(fixture.put("/rest/g/c", ""), &two).await.status, StatusCode::CREATED, "the group is free again");
     end(&fixture, Method::DELETE, &two).await;
     assert_eq!(fixture.put("/rest/g", "<> <urn:p> 3 .").answer().await.status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_without_a_transaction_changes_nothing_in_a_group_that_one_holds() {
+    let fixture = fixture().await;
+    make_group(&fixture, "/rest/g").await;
+    for path in ["/rest/g/a", "/rest/g/b", "/rest/g/gone", "/rest/beside"] {
+        fixture.put(path, "").answer().await;
+    }
+    assert_eq!(fixture.ask(Method::DELETE, "/rest/g/gone").answer().await.status, StatusCode::NO_CONTENT);
+    let tx = begin(&fixture).await;
+    assert_eq!(of(fixture.put("/rest/g/a", "<> <urn:p> 1 ."), &tx).await.status, StatusCode::NO_CONTENT);
+    let versions = fixture.get("/rest/g/b/fcr:versions").await;
+    let version = versions.objects(&format!("{ROOT}g/b/fcr:versions"), "contains")[0].clone();
+    let version = version.rsplit('/').next().unwrap();
+    let second = fixture.beside().await;
+    for server in [&fixture, &second] {
+        let ask = |method: Method, path: &str| server.ask(method, path);
+        let bytes = |method, path| ask(method, path).header("content-type", "image/png").body("pixels".repeat(9_000));
+        let update = "INSERT DATA { <> <urn:p> 2 }";
+        for (what, request) in [
+            ("a change", server.put("/rest/g/b", "<> <urn:p> 2 .")),
+            (
+                "an update",
+                ask(Method::PATCH, "/rest/g/b").header("content-type", "application/sparql-update").body(update),
+            ),
+            ("a deletion", ask(Method::DELETE, "/rest/g/b")),
+            ("a new part", server.put("/rest/g/c", "")),
+            ("new bytes", bytes(Method::PUT, "/rest/g/bytes")),
+            ("a part in a new container", server.put("/rest/g/new/deep", "")),
+            ("a part with a name of the server", bytes(Method::POST, "/rest/g")),
+            ("a part of a part", server.post("/rest/g/b", "")),
+            ("a version", ask(Method::POST, "/rest/g/b/fcr:versions")),
+            ("an earlier version", ask(Method::POST, &format!("/rest/g/b/fcr:versions?restore={version}"))),
+            ("the return of what was deleted", ask(Method::POST, "/rest/g/gone/fcr:versions?restore=")),
+            ("the deletion of a tombstone", ask(Method::DELETE, "/rest/g/gone/fcr:tombstone")),
+            ("another resource at a tombstone", server.put("/rest/g/gone", "").header("overwrite-tombstone", "true")),
+            ("a change of the group", server.put("/rest/g", "<> <urn:p> 2 .")),
+            ("a deletion of the group", ask(Method::DELETE, "/rest/g")),
+        ] {
+            let refused = request.answer().await;
+            assert_eq!(refused.status, StatusCode::CONFLICT, "{what}: {}", refused.text());
+            let held = "/g is held by a transaction of local until 2025-06-15T15:09:40Z";
+            assert_eq!(refused.detail(), held, "{what}");
+        }
+        assert_eq!(server.library.repository.transaction_counts().conflicts, 15);
+        assert_eq!(server.put("/rest/beside", "<> <urn:p> 2 .").answer().await.status, StatusCode::NO_CONTENT);
+        assert!(!server.get("/rest/g/b").await.says("<g/b> <urn:p> 2 ."));
+    }
+    assert_eq!(fixture.contents().await, 0, "bytes that are refused are given back");
+    assert_eq!(fixture.get("/rest/g/gone").await.status, StatusCode::GONE);
+    let group = fixture.get("/rest/g").await.objects(&format!("{ROOT}g"), "contains");
+    assert_eq!(group, [format!("{ROOT}g/a"), format!("{ROOT}g/b")]);
+    end(&fixture, Method::PUT, &tx).await;
+    assert_eq!(second.put("/rest/g/b", "<> <urn:p> 2 .").answer().await.status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_free_for_requests_without_a_transaction_however_that_which_held_it_ends() {
+    let fixture = fixture().await;
+    for path in ["/rest/g", "/rest/other"] {
+        make_group(&fixture, path).await;
+        fixture.put(&format!("{path}/a"), "").answer().await;
+    }
+    // A change of the group itself holds what is in it, and so does its deletion.
+    for (method, at) in [(Method::PUT, "/rest/g"), (Method::PUT, "/rest/g/a"), (Method::DELETE, "/rest/g")] {
+        for end_by in [Some(Method::DELETE), None] {
+            let tx = begin(&fixture).await;
+            let ask = match method {
+                Method::PUT => fixture.put(at, "<> <urn:p> 1 ."),
+                _ => fixture.ask(method.clone(), at),
+            };
+            assert_eq!(of(ask, &tx).await.status, StatusCode::NO_CONTENT);
+            let change = |group: &str| fixture.put(&format!("/rest/{group}/b"), "<> <urn:p> 2 .").answer();
+            assert_eq!(change("g").await.status, StatusCode::CONFLICT, "{method} {at}");
+            assert!(change("other").await.status.is_success(), "{method} {at}");
+            match end_by {
+                Some(end_by) => end(&fixture, end_by, &tx).await,
+                None => fixture.clock.advance(Duration::from_secs(181)),
+            }
+            assert!(change("g").await.status.is_success(), "{method} {at}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,6 +48,17 @@ async fn fixture_of(settings: LdpSettings, options: LibraryOptions) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let store = engine(&folder, clock.clone()).await;
+    served(store, folder, clock, settings, options).await
+}
+
+/// A server of a store.
+async fn served(
+    store: Arc<dyn Store>,
+    folder: TempDir,
+    clock: Arc<ManualClock>,
+    settings: LdpSettings,
+    options: LibraryOptions,
+) -> Fixture {
     let library = Library::open(store, clock.clone(), options).await.unwrap();
     let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), settings).unwrap()));
     Fixture { router: read.merge(write), library, clock, folder }
@@ -143,6 +154,12 @@ pub struct Ask<'a> {
 }
 
 impl Fixture {
+    /// Another server of the same store, with the default settings.
+    pub async fn beside(&self) -> Self {
+        let (store, folder) = (self.library.store().clone(), tempfile::tempdir().unwrap());
+        served(store, folder, self.clock.clone(), LdpSettings::default(), LibraryOptions::default()).await
+    }
+
     pub fn ask(&self, method: Method, path: &str) -> Ask<'_> {
         let request = Request::builder().method(method).uri(path).header("host", "test");
         Ask { fixture: self, request, body: Body::empty() }

@@ -1,13 +1,9 @@
 //! Transactions: what their clients see, what others see, and how they end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use heads::LibraryOptions;
 use http::{Method, StatusCode};
-use library::Library;
 
 use crate::support::{Ask, Fixture, ROOT, Reply, fixture, fixture_keeping};
 
@@ -311,12 +307,7 @@ async fn a_container_is_deleted_in_a_transaction_with_what_that_made_in_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_server_goes_on_with_a_transaction() {
     let fixture = fixture().await;
-    let store = fixture.library.store().clone();
-    let library = Library::open(store, fixture.clock.clone(), LibraryOptions::default()).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
-    let router: Router = read.merge(write);
-    let folder = tempfile::tempdir().unwrap();
-    let second = Fixture { router, library, clock: fixture.clock.clone(), folder };
+    let second = fixture.beside().await;
     let tx = begin(&fixture).await;
     assert_eq!(put(&fixture, &tx, "/rest/a", &dc("1")).await, StatusCode::CREATED);
     assert_eq!(put(&second, &tx, "/rest/a/b", &dc("2")).await, StatusCode::CREATED);
