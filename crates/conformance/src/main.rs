@@ -9,8 +9,8 @@ use conformance::site::Site;
 use conformance::statement::Level;
 
 /// Judges a server by the statements of RFC 7089 (Memento) and of the Fedora API about versions,
-/// notifications and fixity, and of Fedora's documentation of its search. The exit code is 1 if it
-/// violates a MUST.
+/// notifications and fixity, and of Fedora's documentation of its search and archival groups. The
+/// exit code is 1 if it violates a MUST.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   conformance http://127.0.0.1:8080/rest/

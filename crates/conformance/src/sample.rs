@@ -14,7 +14,7 @@ use crate::site::{Answer, Site};
 const VERSIONED: &str = "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"";
 /// Memento's times are seconds. States that differ in them need one each, and nothing says when it
 /// is over.
-const SECOND: Duration = Duration::from_millis(1_100);
+pub const SECOND: Duration = Duration::from_millis(1_100);
 /// The namespace of LDP.
 pub const LDP: &str = "http://www.w3.org/ns/ldp#";
 /// The relation to a document of constraints.

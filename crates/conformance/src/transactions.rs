@@ -40,7 +40,7 @@ async fn endpoint(site: &Site) -> Result<Option<String>> {
 }
 
 /// A transaction.
-struct Open<'a> {
+pub struct Open<'a> {
     site: &'a Site,
     address: String,
     commit: String,
@@ -48,7 +48,8 @@ struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
-    async fn begin(site: &'a Site) -> Result<Self> {
+    /// Begins one.
+    pub async fn begin(site: &'a Site) -> Result<Self> {
         let endpoint = endpoint(site).await?.context("the root links to no transaction endpoint")?;
         let begun = site.send(Method::POST, &endpoint, &[], "").await?;
         begun.expect(StatusCode::CREATED)?;
@@ -57,7 +58,8 @@ impl<'a> Open<'a> {
         Ok(Self { site, address, commit: site.absolute(&commit)?, begun })
     }
 
-    async fn ask(&self, method: Method, url: &str, body: &str) -> Result<Answer> {
+    /// Sends a request in it.
+    pub async fn ask(&self, method: Method, url: &str, body: &str) -> Result<Answer> {
         self.site.send(method, url, &[TURTLE, ("atomic-id", &self.address)], body).await
     }
 
@@ -73,7 +75,8 @@ impl<'a> Open<'a> {
         self.site.send(Method::PUT, &self.commit, &[], "").await?.expect(StatusCode::NO_CONTENT)
     }
 
-    async fn abort(&self) -> Result<()> {
+    /// Rolls it back.
+    pub async fn abort(&self) -> Result<()> {
         self.site.send(Method::DELETE, &self.address, &[], "").await?.expect(StatusCode::NO_CONTENT)
     }
 
