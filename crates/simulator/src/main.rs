@@ -39,6 +39,9 @@ struct Cli {
     /// Let clients make transactions too: another world of each seed
     #[arg(long, conflicts_with = "records")]
     transactions: bool,
+    /// Let clients make transactions, also in archival groups: another world of each seed
+    #[arg(long, conflicts_with_all = ["records", "transactions"])]
+    groups: bool,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -59,8 +62,8 @@ fn main() -> anyhow::Result<ExitCode> {
             eprintln!("{nth} of {count} seeds, {failed} failed, {:.0?}", began.elapsed());
         }
         let seed = from + nth * cli.every;
-        let Cli { stop_at, leave_out: left_out, feed, records, transactions, .. } = cli;
-        let options = Options { seed, stop_at, left_out, feed, transactions, records };
+        let Cli { stop_at, leave_out: left_out, feed, records, transactions, groups, .. } = cli;
+        let options = Options { seed, stop_at, left_out, feed, transactions, groups, records };
         let report = simulate(options)?;
         steps += report.steps;
         operations += report.operations;
@@ -77,7 +80,12 @@ fn main() -> anyhow::Result<ExitCode> {
                 (_, true) => " --records",
                 _ => "",
             };
-            let world = format!("{world}{}", if cli.transactions { " --transactions" } else { "" });
+            let clients = match (cli.transactions, cli.groups) {
+                (true, _) => " --transactions",
+                (_, true) => " --groups",
+                _ => "",
+            };
+            let world = format!("{world}{clients}");
             println!("see it again: cargo xtask simulate --seed {seed}{left_out}{world}");
         }
         if !cli.keep_going {

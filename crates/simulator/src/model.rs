@@ -1,6 +1,7 @@
 //! The expected state: every version of every head, its writer, and all results that clients got.
 //! Every result is compared with it.
 
+mod groups;
 mod past;
 mod records;
 mod transactions;
@@ -54,6 +55,8 @@ pub(crate) struct Operation {
     pub(crate) target: Subject,
     pub(crate) what: String,
     pub(crate) reply: Option<Reply>,
+    /// The step at which it began.
+    pub(crate) began: u64,
     /// The versions that it made of its target: partition and revision.
     switched: Vec<(Bytes, RevisionId)>,
 }
@@ -82,6 +85,7 @@ pub(crate) struct Model {
     pub(crate) promises: Vec<Promise>,
     pub(crate) records: RecordsPast,
     transacted: Vec<transactions::Transacted>,
+    changed_in_groups: Vec<groups::GroupChange>,
     /// The first violation.
     pub(crate) violation: Option<String>,
 }
@@ -97,6 +101,7 @@ impl Model {
             promises: Vec::new(),
             records: RecordsPast::default(),
             transacted: Vec::new(),
+            changed_in_groups: Vec::new(),
             violation: None,
         }
     }
@@ -153,11 +158,11 @@ impl Model {
         let revision = head.revision;
         versions.push(Version { step, settled, head });
         if is_seen && let Some(by) = proposal.by {
-            self.switched(by, partition, revision);
+            self.switched(by, step, partition, revision);
         }
     }
 
-    fn switched(&mut self, by: Op, partition: &Bytes, revision: RevisionId) {
+    fn switched(&mut self, by: Op, step: u64, partition: &Bytes, revision: RevisionId) {
         let Some(operation) = self.operations.get_mut(&by) else { return };
         let is_target = match &operation.target {
             Subject::Nothing => false,
@@ -168,7 +173,10 @@ impl Model {
             return;
         }
         operation.switched.push((partition.clone(), revision));
-        let (what, reply, count) = (operation.what.clone(), operation.reply.clone(), operation.switched.len());
+        let operation = operation.clone();
+        self.changed_in_group(partition, step, &operation);
+        let Operation { what, reply, switched, .. } = operation;
+        let count = switched.len();
         let at = partition.escape_ascii();
         match reply {
             Some(Reply::Refused(why)) => {
@@ -183,8 +191,8 @@ impl Model {
     }
 
     /// Notes an operation that begins.
-    pub(crate) fn begins(&mut self, op: Op, target: Subject, what: String) {
-        self.operations.insert(op, Operation { target, what, reply: None, switched: Vec::new() });
+    pub(crate) fn begins(&mut self, op: Op, target: Subject, what: String, step: u64) {
+        self.operations.insert(op, Operation { target, what, reply: None, began: step, switched: Vec::new() });
     }
 
     /// Notes the result that a client got.

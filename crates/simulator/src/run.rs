@@ -29,7 +29,7 @@ use crate::store::world::World;
 use crate::store::{SimStore, Tasks};
 use crate::trace::Op;
 use crate::turns::{Fate, Kind, Turns};
-use crate::work::{Came, Seen, Work};
+use crate::work::{Came, GROUPS, Seen, What, Work, parsed};
 
 /// The turn at which a run is cut off, because it does not come to an end.
 const TURNS_MAX: u64 = 60_000;
@@ -52,6 +52,9 @@ pub struct Options {
     pub feed: bool,
     /// Whether clients make transactions too. It makes another world of the same seed.
     pub transactions: bool,
+    /// Whether clients make transactions, also in archival groups. It makes another world of the same
+    /// seed.
+    pub groups: bool,
     /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
     pub records: bool,
 }
@@ -137,9 +140,10 @@ impl Run {
         if options.feed {
             setup.announce_changes();
         }
-        if options.transactions {
+        if options.transactions || options.groups {
             setup.make_transactions();
         }
+        setup.has_groups = options.groups;
         if options.records {
             setup.keep_records();
         }
@@ -216,6 +220,13 @@ impl Run {
             self.start(server);
         }
         self.until_idle().await;
+        if self.setup.has_groups {
+            for group in GROUPS {
+                let what = What::Group(format!("t{}", self.operations));
+                self.ask(0, Work::Create { path: parsed(group), what });
+                self.until_idle().await;
+            }
+        }
         for _ in 0..self.setup.phases {
             self.is_calm = false;
             self.work(self.setup.ops_per_phase).await;
@@ -347,8 +358,8 @@ impl Run {
         self.operations += 1;
         self.note(&format!("op {op} at server {server}: {work:?}"));
         let mut world = self.world.lock();
-        world.model.begins(op, work.target(), format!("op {op} ({work:?})"));
         let began = world.step;
+        world.model.begins(op, work.target(), format!("op {op} ({work:?})"), began);
         drop(world);
         let task = match (&work, &self.servers[server].records) {
             (Work::Records(work), Some(records)) => {

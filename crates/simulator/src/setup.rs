@@ -173,6 +173,8 @@ pub(crate) struct Setup {
     pub(crate) keeps_records: bool,
     /// Whether clients make transactions.
     pub(crate) has_transactions: bool,
+    /// Whether there are archival groups.
+    pub(crate) has_groups: bool,
     /// Bytes of a step. With a small number, an import puts its rows in several steps.
     pub(crate) step_bytes: usize,
 }
@@ -251,6 +253,7 @@ impl Setup {
             spread: Spread::default(),
             keeps_records: false,
             has_transactions: false,
+            has_groups: false,
             step_bytes: Limits::default().step_bytes,
         }
     }

@@ -104,7 +104,7 @@ fn a_rule_that_is_left_out_is_found() {
     }
 }
 
-/// Seeds whose worlds with transactions every test run tries.
+/// Seeds whose worlds with transactions, and with groups too, every test run tries.
 const SEEDS_WITH_TRANSACTIONS: u64 = 24;
 
 /// Rules of transactions, which many seeds find, each with the first seed to try.
@@ -122,6 +122,13 @@ fn with_transactions(seed: u64, left_out: Option<Rule>) -> Report {
     simulate(Options { seed, left_out, transactions: true, ..Options::default() }).expect("a runtime can be made")
 }
 
+/// Rules of archival groups, which many seeds find, each with the first seed to try.
+const RULES_OF_GROUPS: &[(Rule, u64)] = &[(Rule::HoldGroup, 0), (Rule::LookGroup, 4)];
+
+fn with_groups(seed: u64, left_out: Option<Rule>) -> Report {
+    simulate(Options { seed, left_out, groups: true, ..Options::default() }).expect("a runtime can be made")
+}
+
 #[test]
 fn a_transaction_happens_as_a_whole_or_not_at_all_and_leaves_nothing_in_some_worlds() {
     for seed in 0..SEEDS_WITH_TRANSACTIONS {
@@ -132,9 +139,23 @@ fn a_transaction_happens_as_a_whole_or_not_at_all_and_leaves_nothing_in_some_wor
 }
 
 #[test]
+fn nobody_else_changes_a_group_that_a_transaction_holds_in_some_worlds() {
+    for seed in 0..SEEDS_WITH_TRANSACTIONS {
+        if let Some(violation) = with_groups(seed, None).violation {
+            panic!("seed {seed}: {violation}\nsee it again: cargo xtask simulate --groups --seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_rule_of_transactions_that_is_left_out_is_found() {
-    for (rule, first) in RULES_OF_TRANSACTIONS {
-        let found = (*first..*first + 200).find(|seed| with_transactions(*seed, Some(*rule)).violation.is_some());
+    each_is_found(RULES_OF_TRANSACTIONS, with_transactions);
+    each_is_found(RULES_OF_GROUPS, with_groups);
+}
+
+fn each_is_found(rules: &[(Rule, u64)], run: impl Fn(u64, Option<Rule>) -> Report) {
+    for (rule, first) in rules {
+        let found = (*first..*first + 200).find(|seed| run(*seed, Some(*rule)).violation.is_some());
         assert!(found.is_some(), "{rule} is found by none of 200 seeds from {first} on");
     }
 }

@@ -25,12 +25,23 @@ pub(crate) struct Transacted {
     /// What its requests would have written that were refused.
     refused: Vec<(Bytes, Mark)>,
     must: Must,
+    /// The archival groups in which it changes something, each with the step at which it surely
+    /// held it.
+    held: BTreeMap<Bytes, u64>,
+    /// The step at which its commit was requested.
+    committed_at: u64,
 }
 
 impl Model {
     /// Notes a transaction that begins; returns its number.
     pub(crate) fn transacts(&mut self) -> usize {
-        self.transacted.push(Transacted { staged: BTreeMap::new(), refused: Vec::new(), must: Must::Nothing });
+        self.transacted.push(Transacted {
+            staged: BTreeMap::new(),
+            refused: Vec::new(),
+            must: Must::Nothing,
+            held: BTreeMap::new(),
+            committed_at: 0,
+        });
         self.transacted.len() - 1
     }
 
@@ -47,6 +58,26 @@ impl Model {
     /// Notes a refused request.
     pub(crate) fn refused_to_stage(&mut self, nth: usize, object: Bytes, mark: Mark) {
         self.transacted[nth].refused.push((object, mark));
+    }
+
+    /// Notes that a transaction changes an object, and so holds the group that it is or is in.
+    pub(crate) fn holds(&mut self, nth: usize, object: &Bytes, step: u64) {
+        if let Some(group) = self.group_of(object) {
+            self.transacted[nth].held.entry(group).or_insert(step);
+        }
+    }
+
+    /// Notes that a commit is requested.
+    pub(crate) fn commits(&mut self, nth: usize, step: u64) {
+        let of = &mut self.transacted[nth];
+        (of.must, of.committed_at) = (Must::AllOrNothing, step);
+    }
+
+    /// Transactions that were surely committed: the groups that they held, and from which step to
+    /// which. None of them ended in between.
+    pub(crate) fn holdings(&self) -> impl Iterator<Item = (usize, &Bytes, u64, u64)> {
+        let committed = self.transacted.iter().enumerate().filter(|(_, of)| of.must == Must::All);
+        committed.flat_map(|(nth, of)| of.held.iter().map(move |(group, from)| (nth, group, *from, of.committed_at)))
     }
 
     /// Notes what must have happened.

@@ -82,6 +82,7 @@ impl Run {
             }
         }
         wrong.extend(world.model.wrong_transactions());
+        wrong.extend(world.model.wrong_holdings());
         wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
     }
 

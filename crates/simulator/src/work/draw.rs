@@ -6,12 +6,15 @@ use std::time::Duration;
 use hathi::VolumeId;
 use heads::ResourcePath;
 
-use super::{CONTAINERS, Does, End, Tend, Transact, VOLUMES, What, Work, parsed, volume_id};
+use super::{CONTAINERS, Does, End, GROUPS, Tend, Transact, VOLUMES, What, Work, parsed, volume_id};
 use crate::chance::Chance;
 use crate::setup::{Setup, Theme};
 
 /// Names in the root that transactions change. Some of them others change too.
 const TRANSACTED: [&str; 5] = ["n0", "n1", "x0", "x1", "x2"];
+
+/// Names in archival groups.
+const PARTS: [&str; 2] = ["p0", "p1"];
 
 /// Names in containers.
 const NAMES: [&str; 3] = ["n0", "n1", "c"];
@@ -19,6 +22,9 @@ const NAMES: [&str; 3] = ["n0", "n1", "c"];
 impl Work {
     /// The next operation.
     pub(crate) fn draw(chance: &mut Chance, number: u64, setup: &Setup) -> Self {
+        if setup.has_groups && chance.permille(500) {
+            return Self::about_groups(chance, number);
+        }
         if setup.has_transactions && chance.permille(400) {
             return Self::about_transactions(chance, number);
         }
@@ -179,21 +185,33 @@ impl Work {
             3 => return Self::Create { path, what: What::Statements(format!("t{number}")) },
             _ => {}
         }
-        let steps = (0..=chance.place(4)).map(|nth| {
-            let does = match chance.below(10) {
-                0 => Does::Delete,
-                nth_of => Does::Put { token: format!("t{number}-{nth}-"), is_bytes: nth_of > 6 },
-            };
-            (parsed(chance.one_of::<&str>(&TRANSACTED)), does)
-        });
-        let steps = steps.collect();
-        let end = match chance.below(10) {
-            0..=4 => End::Commit,
-            5..=7 => End::CommitBeside,
-            8 => End::RollBack,
-            _ => End::Leave,
-        };
-        Self::Transact(Transact { steps, end })
+        Self::Transact(Transact::draw(chance, number, |chance| parsed(chance.one_of::<&str>(&TRANSACTED))))
+    }
+
+    /// A transaction on archival groups, what is in them and names beside them; or what others do
+    /// there meanwhile. What is in a group is created by `Post`, so that no group is missing above.
+    fn about_groups(chance: &mut Chance, number: u64) -> Self {
+        let token = format!("t{number}");
+        let (group, name) = (*chance.one_of(&GROUPS), *chance.one_of(&PARTS));
+        let (container, part) = (parsed(group), parsed(&format!("{group}/{name}")));
+        match chance.below(16) {
+            0 | 1 => Self::Tend(Tend::EndTransactions),
+            2 | 3 => Self::Update { path: part, what: What::Statements(token) },
+            4 => Self::Update { path: container, what: What::Statements(token) },
+            5 | 6 => Self::Post { container, wish: Some(name.to_owned()), what: What::Bytes(token) },
+            7 => Self::Delete { path: part },
+            8 => Self::RemoveTombstone { path: part },
+            9 => Self::Create { path: container, what: What::Group(token) },
+            10 if group == GROUPS[0] => Self::Delete { path: container },
+            11 if group == GROUPS[0] => Self::RemoveTombstone { path: container },
+            10 | 11 => Self::List { container, page: 2 },
+            _ => Self::Transact(Transact::draw(chance, number, |chance| match chance.below(10) {
+                0..=6 => parsed(&format!("{group}/{}", chance.one_of(&PARTS))),
+                // No transaction creates or changes the first one, which others delete.
+                7 => parsed(GROUPS[1]),
+                _ => parsed(chance.one_of::<&str>(&TRANSACTED)),
+            })),
+        }
     }
 
     fn any(chance: &mut Chance, number: u64) -> Self {
@@ -238,6 +256,29 @@ impl Work {
             },
             _ => Self::Tend(*chance.one_of(&Tend::ALL)),
         }
+    }
+}
+
+impl Transact {
+    /// A transaction on some paths. It deletes no group.
+    fn draw(chance: &mut Chance, number: u64, path: impl Fn(&mut Chance) -> ResourcePath) -> Self {
+        let steps = (0..=chance.place(4)).map(|nth| {
+            let drawn = chance.below(10);
+            let path = path(chance);
+            let does = match drawn {
+                0 if !GROUPS.contains(&&*path.to_string()) => Does::Delete,
+                _ => Does::Put { token: format!("t{number}-{nth}-"), is_bytes: drawn > 6 },
+            };
+            (path, does)
+        });
+        let steps = steps.collect();
+        let end = match chance.below(10) {
+            0..=4 => End::Commit,
+            5..=7 => End::CommitBeside,
+            8 => End::RollBack,
+            _ => End::Leave,
+        };
+        Self { steps, end }
     }
 }
 

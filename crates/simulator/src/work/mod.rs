@@ -36,6 +36,9 @@ pub(crate) const CONTAINERS: [&str; 5] = ["", "a", "b", "a/c", "a/c/d"];
 /// Volumes.
 pub(crate) const VOLUMES: [&str; 3] = ["t.v0", "t.v1", "t.v2"];
 
+/// Containers that are archival groups, if clients create them so. The first one is also deleted.
+pub(crate) const GROUPS: [&str; 2] = ["g", "h"];
+
 /// An operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
@@ -64,6 +67,8 @@ pub(crate) enum Work {
 pub(crate) enum What {
     Statements(String),
     Container,
+    /// A container that is an archival group.
+    Group(String),
     Bytes(String),
 }
 

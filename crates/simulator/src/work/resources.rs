@@ -20,6 +20,7 @@ async fn made(library: &Library, path: &ResourcePath, what: &What) -> Result<(Ne
     let (kind, description, uploaded) = match what {
         What::Statements(token) => (NewKind::RdfSource, Bytes::from(token.clone()), None),
         What::Container => return Ok((NewResource::empty_container(), None)),
+        What::Group(token) => (NewKind::Group(Membership::Basic), Bytes::from(token.clone()), None),
         What::Bytes(token) => {
             let uploaded = upload(library, path, token).await?;
             (NewKind::Binary(uploaded.clone()), Bytes::new(), Some(uploaded))
@@ -95,7 +96,9 @@ pub(super) async fn update(library: &Library, path: &ResourcePath, what: &What) 
             let membership = Membership::Basic;
             (Update::Description { description, membership, members_for: None, refers_to: Vec::new() }, None)
         }
-        (_, What::Container) => return Came::replied(Reply::Refused("it stays what it is".to_owned())),
+        (_, What::Container | What::Group(_)) => {
+            return Came::replied(Reply::Refused("it stays what it is".to_owned()));
+        }
     };
     match library.repository.update(&resource, &update).await {
         Ok(Written { path, revision }) => written(&path, revision),

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use repository::{Kind, Membership, NewKind, NewResource, Phase, Repository, ResourceError, ResourceResult, Update};
 use sha2::{Digest, Sha256};
 
-use super::{Came, Reply, Seen};
+use super::{Came, GROUPS, Reply, Seen, parsed};
 use crate::model::{Mark, Must};
 use crate::store::world::World;
 
@@ -63,11 +63,17 @@ impl Transact {
         let inside = library.repository.in_transaction(id);
         let mut end = self.end;
         let mut steps = self.steps;
+        let may_be_deleted =
+            steps.iter().any(|(path, _)| path.parent().is_some_and(|above| above == parsed(GROUPS[0])));
         let last = if end == End::CommitBeside { steps.pop() } else { None };
         for (path, does) in steps {
             let object = keys::resource_partition(&path);
             match stage(&inside, &path, does).await {
-                Staged::In(mark) => world.lock().model.staged(nth, object, mark),
+                Staged::In(mark) => {
+                    let world = &mut *world.lock();
+                    world.model.holds(nth, &object, world.step);
+                    world.model.staged(nth, object, mark);
+                }
                 Staged::Not(mark) => note_refused(world, nth, object, mark),
                 Staged::Unknown => {
                     end = if matches!(end, End::Commit | End::CommitBeside) { End::RollBack } else { end };
@@ -80,9 +86,9 @@ impl Transact {
             (End::CommitBeside, Some((path, does))) => {
                 let object = keys::resource_partition(&path);
                 let before = {
-                    let model = &mut world.lock().model;
-                    model.must(nth, Must::AllOrNothing);
-                    model.take_staged(nth, &object)
+                    let world = &mut *world.lock();
+                    world.model.commits(nth, world.step);
+                    world.model.take_staged(nth, &object)
                 };
                 let (came, staged) = futures::join!(commit(), stage(&inside, &path, does));
                 match staged {
@@ -96,10 +102,14 @@ impl Transact {
                 Some(came)
             }
             (End::Commit | End::CommitBeside, _) => {
-                world.lock().model.must(nth, Must::AllOrNothing);
+                {
+                    let world = &mut *world.lock();
+                    world.model.commits(nth, world.step);
+                }
                 let came = commit().await;
-                if let Err(ResourceError::Objects(ObjectsError::Conflict(why))) = &came {
-                    // Nothing that it holds is in a container that others delete.
+                if let Err(ResourceError::Objects(ObjectsError::Conflict(why))) = &came
+                    && !may_be_deleted
+                {
                     return Came::seen(Seen::Wrong(format!("transaction {nth} had only sure answers, and {why}")));
                 }
                 Some(came)
@@ -145,6 +155,11 @@ async fn stage(inside: &Repository, path: &ResourcePath, does: Does) -> Staged {
         (Does::Delete, None) => return Staged::Not(None),
         (Does::Put { token, is_bytes }, _) => (token, is_bytes),
     };
+    if is_in_missing_group(inside, path).await {
+        return Staged::Not(None);
+    }
+    let is_group = GROUPS.contains(&&*path.to_string());
+    let is_bytes = is_bytes && !is_group;
     let is_bytes = resource.as_ref().map_or(is_bytes, |resource| matches!(resource.kind(), Kind::Binary(_)));
     let text = Bytes::from(token.repeat(if is_bytes { 30 } else { 1 }));
     let mark: Mark = Sha256::digest(&text).into();
@@ -166,7 +181,11 @@ async fn stage(inside: &Repository, path: &ResourcePath, does: Does) -> Staged {
             inside.update(resource, &update).await
         }
         (None, uploaded) => {
-            let kind = uploaded.clone().map_or(NewKind::RdfSource, NewKind::Binary);
+            let kind = match uploaded.clone() {
+                Some(uploaded) => NewKind::Binary(uploaded),
+                None if is_group => NewKind::Group(Membership::Basic),
+                None => NewKind::RdfSource,
+            };
             let description = if uploaded.is_some() { Bytes::new() } else { text };
             inside.create(path, &NewResource { kind, description, ..NewResource::empty_container() }).await
         }
@@ -177,6 +196,15 @@ async fn stage(inside: &Repository, path: &ResourcePath, does: Does) -> Staged {
         inside.discard(uploaded).await;
     }
     outcome(written.map(|_| ()), Some(mark))
+}
+
+/// Whether a resource is to be in a group that is not there. Its creation would make a container of
+/// another kind in the place of the group.
+async fn is_in_missing_group(inside: &Repository, path: &ResourcePath) -> bool {
+    match path.parent().filter(|above| !above.is_root()) {
+        Some(above) => inside.resource(&above).await.is_err(),
+        None => false,
+    }
 }
 
 fn outcome(came: ResourceResult<()>, mark: Option<Mark>) -> Staged {
