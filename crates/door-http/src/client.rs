@@ -8,6 +8,11 @@ use http::Method;
 #[derive(Clone, Copy, Debug)]
 pub struct ReadsOnly;
 
+/// Request and response extension: the client may read at least a part of what is stored, so pages
+/// offer to search it. It protects nothing either.
+#[derive(Clone, Copy, Debug)]
+pub struct MayRead;
+
 /// Response extension: a form did what this request would have done. The audit records that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acted {

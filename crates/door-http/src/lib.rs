@@ -23,7 +23,7 @@ pub mod spool;
 
 pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};
-pub use client::{Acted, ReadsOnly};
+pub use client::{Acted, MayRead, ReadsOnly};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
 pub use one_value::{Ambiguous, one_value};

@@ -58,6 +58,9 @@ pub struct Page {
     pub home: String,
     /// The places that every page of the door names.
     pub places: Vec<Place>,
+    /// The address of the repository's search, to which a box in the header leads; `None`: there is
+    /// no search, or whoever sees the page may not use it.
+    pub search: Option<String>,
     /// The way up, from the top down, without the page itself.
     pub way: Vec<Place>,
 }
@@ -79,6 +82,7 @@ impl Page {
             a.skip href="#main" { "Skip to the content" }
             header.top {
                 a.brand href=(self.home) { "Penates" }
+                @if let Some(search) = &self.search { (search_box(search)) }
                 @if !self.places.is_empty() {
                     nav aria-label="This server" {
                         @for place in &self.places { a href=(place.address) { (place.name) } }
@@ -105,6 +109,22 @@ impl Page {
     }
 }
 
+/// The parameter of the repository's search that the box in the header fills in.
+const SEARCHED: &str = "fedora_id";
+
+/// The box by which people search the repository at an address for a path.
+pub fn search_box(address: &str) -> Markup {
+    html! {
+        form.search role="search" aria-label="Search by path" action=(address) {
+            label {
+                span.visually-hidden { "Path of a resource; a star stands for any text" }
+                input type="search" name=(SEARCHED) placeholder="Path, as in letters/*" autocapitalize="none" spellcheck="false";
+            }
+            button { "Search" }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,10 +140,17 @@ mod tests {
     fn texts_from_outside_are_no_markup() {
         let text = "<script>\"&'";
         let places = vec![Place::new(text, text)];
-        let page = Page { title: text.to_owned(), places: places.clone(), way: places, ..Page::default() };
+        let search = Some(text.to_owned());
+        let page = Page { title: text.to_owned(), places: places.clone(), way: places, search, ..Page::default() };
         let page = page.with(&html! { p { (text) } });
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("<title>&lt;script&gt;&quot;&amp;'</title>"), "{page}");
         assert!(page.contains("href=\"&lt;script&gt;&quot;&amp;'\""), "{page}");
+        assert!(page.contains("action=\"&lt;script&gt;&quot;&amp;'\""), "{page}");
+    }
+
+    #[test]
+    fn a_page_without_a_search_has_no_box() {
+        assert!(!Page::default().begin().contains("role=\"search\""));
     }
 }

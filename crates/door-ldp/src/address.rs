@@ -183,6 +183,8 @@ pub struct Site {
     server: String,
     /// The same with the path of the repository, and with a slash at the end.
     root: String,
+    /// Whether there is a search.
+    has_search: bool,
 }
 
 impl Site {
@@ -203,7 +205,12 @@ impl Site {
         };
         let server = format!("{origin}{}", settings.mount);
         let root = format!("{server}{}/", settings.base);
-        Ok(Self { server, root })
+        Ok(Self { server, root, has_search: settings.search.is_kept })
+    }
+
+    /// The address of the search; `None`: no index is kept.
+    pub fn search(&self) -> Option<String> {
+        self.has_search.then(|| self.iri_of(&ResourcePath::root(), "search"))
     }
 
     /// The address of the server, without a slash at the end.

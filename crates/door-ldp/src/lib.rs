@@ -120,7 +120,8 @@ pub struct LdpDoor {
 impl LdpDoor {
     /// A door to this library. It fails if content elsewhere is allowed and the system has no root
     /// certificates.
-    pub fn new(library: Library, settings: LdpSettings) -> io::Result<Self> {
+    pub fn new(library: Library, mut settings: LdpSettings) -> io::Result<Self> {
+        settings.search.is_kept |= library.store().capabilities().is_shared;
         let external = match settings.external.is_empty() {
             true => None,
             false => Some(External::new(&settings.external)?),

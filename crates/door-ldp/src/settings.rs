@@ -62,7 +62,8 @@ pub struct LdpSettings {
 /// How much a search may read, and give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchSettings {
-    /// Whether this server keeps the index up to date.
+    /// Whether the index is kept up to date: by this server or, where servers share a store, perhaps
+    /// by another one. Without it there is no search on pages.
     pub is_kept: bool,
     /// Most rows of the index that one search reads, about.
     pub rows_max: usize,

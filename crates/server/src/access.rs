@@ -18,7 +18,7 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use door_http::problem::INSUFFICIENT_SCOPE;
-use door_http::{ReadsOnly, Reason};
+use door_http::{MayRead, ReadsOnly, Reason};
 use door_ldp::SeenAs;
 use heads::actor;
 use http::uri::Authority;
@@ -152,6 +152,10 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     if !policy.allows_within_area(holder.as_ref(), Right::Write) {
         request.extensions_mut().insert(ReadsOnly);
     }
+    let may_read = policy.allows_within_area(holder.as_ref(), Right::Read).then_some(MayRead);
+    if let Some(may_read) = may_read {
+        request.extensions_mut().insert(may_read);
+    }
     let extensions = request.extensions();
     let requester = Requester {
         name: holder.as_ref().map(|holder| holder.name.clone()),
@@ -168,6 +172,9 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     };
     if let Some(token) = token {
         response.extensions_mut().insert(token);
+    }
+    if let Some(may_read) = may_read {
+        response.extensions_mut().insert(may_read);
     }
     // Caches that people share know that `Authorization` makes a response private (RFC 9111,
     // section 3.5). Of cookies they do not know it.

@@ -178,7 +178,7 @@ fn shown_page(title: &str, to_root: &str, content: &Markup) -> Response {
         style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.to_owned(),
         places: vec![Place::new("Volumes", to_root), Place::new("Fixity", format!("{to_root}fixity"))],
-        way: Vec::new(),
+        ..Page::default()
     };
     let headers = [
         (header::CONTENT_TYPE, page::TYPE),

@@ -13,7 +13,7 @@
 //!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `observed_body.rs`
 //!   shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
 //!   `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and `page.rs` are the server's own
-//!   routes; so is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks
+//!   routes (`places.rs`: where their links lead); so is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks
 //!   (`webhooks/`) and, over bridges, to brokers of messages (`bridges/`).
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
@@ -56,6 +56,7 @@ mod otlp;
 mod pace;
 mod page;
 mod peer;
+mod places;
 mod private;
 mod problem;
 mod problem_page;

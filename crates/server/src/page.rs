@@ -1,11 +1,14 @@
 //! The page for people at `/`, and the routes as `/openapi.json`, with a page that shows them.
 //! Embedded, without a build step, and without requests to other servers.
 
-use axum::Router;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use door_http::page::{STYLE, STYLE_PATH};
+use axum::{Extension, Router};
+use door_http::MayRead;
+use door_http::page::{STYLE, STYLE_PATH, search_box};
+
+use crate::places::Places;
 
 /// Allows only what this server serves, so that markup in a stored text can neither load nor run
 /// anything.
@@ -18,10 +21,21 @@ const CACHE: &str = "no-cache";
 /// What the page has in the place of the address of the repository.
 const REPOSITORY: &str = "REPOSITORY/";
 
-pub(crate) fn routes(repository: &str) -> Router {
-    let index = include_str!("../assets/index.html").replace(REPOSITORY, repository.trim_start_matches('/'));
+/// What the page has in the place of the box by which people search the repository.
+const SEARCH_BOX: &str = "<!-- SEARCH -->";
+
+pub(crate) fn routes(places: Places) -> Router {
+    let index = |may_read: Option<&MayRead>| {
+        let search = places.search("./", may_read).map(|address| search_box(&address).into_string());
+        let index = include_str!("../assets/index.html").replace(REPOSITORY, places.repository.trim_start_matches('/'));
+        index.replace(SEARCH_BOX, &search.unwrap_or_default())
+    };
+    let (of_reader, of_stranger) = (index(Some(&MayRead)), index(None));
+    let index = async move |reader: Option<Extension<MayRead>>| {
+        asset("text/html; charset=utf-8", if reader.is_some() { of_reader } else { of_stranger })
+    };
     Router::new()
-        .route("/", get(async move || asset("text/html; charset=utf-8", index)))
+        .route("/", get(index))
         .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
         .route(
             "/assets/page.js",

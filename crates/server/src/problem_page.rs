@@ -1,19 +1,18 @@
 //! Errors for people: a problem (RFC 9457) becomes a page if a browser asks.
 
-use std::sync::Arc;
-
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::Response;
 use door_http::accept::{self, Offer};
 use door_http::page::{self, STYLE_PATH};
-use door_http::{Page, Place};
+use door_http::{MayRead, Page, Place};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, header};
 use maud::html;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
+use crate::places::Places;
 use crate::sign_in;
 
 /// The media type of problems.
@@ -44,15 +43,14 @@ pub(crate) struct Visit {
     to_root: String,
     /// The path and the query from the root, without the slash at its beginning.
     address: String,
-    /// Where the repository is: `/rest/`.
-    repository: Arc<str>,
+    places: Places,
     /// Whether the browser may open that again.
     is_reading: bool,
 }
 
 /// The visit of a browser that opens a page; `None` for other requests. Some libraries name
 /// `text/html` too: the one of Java does, by default.
-pub(crate) fn preferred(request: &Request, repository: &Arc<str>) -> Option<Visit> {
+pub(crate) fn preferred(request: &Request, places: &Places) -> Option<Visit> {
     let headers = request.headers();
     let accepted = headers.get(header::ACCEPT)?.to_str().ok()?;
     let is_browser = accepted.contains(XHTML) || headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
@@ -61,7 +59,7 @@ pub(crate) fn preferred(request: &Request, repository: &Arc<str>) -> Option<Visi
     is_preferred.then(|| Visit {
         to_root: page::to_root(request.uri().path()),
         address: request.uri().path_and_query().map_or("", PathAndQuery::as_str).trim_start_matches('/').to_owned(),
-        repository: repository.clone(),
+        places: places.clone(),
         is_reading: request.method().is_safe(),
     })
 }
@@ -91,17 +89,9 @@ pub(crate) async fn of(response: Response, visit: &Visit) -> Response {
     }
     let links = head.headers.get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
     let has_tombstone = links.into_iter().any(|link| link.contains("rel=\"hasTombstone\""));
-    Response::from_parts(head, Body::from(shown(status, &problem, visit, has_tombstone)))
-}
-
-/// The places that pages of the server name.
-pub(crate) fn places(to_root: &str, volumes: &str, repository: &str, sign_in: Option<&str>) -> Vec<Place> {
-    let repository = format!("{to_root}{}", repository.trim_start_matches('/'));
-    let search = format!("{repository}fcr:search");
-    let mut places =
-        vec![Place::new("Volumes", volumes), Place::new("Repository", repository), Place::new("Search", search)];
-    places.extend(sign_in.map(|sign_in| Place::new("Account", sign_in)));
-    places
+    let may_read = head.extensions.get::<MayRead>();
+    let page = shown(status, &problem, visit, has_tombstone, may_read);
+    Response::from_parts(head, Body::from(page))
 }
 
 /// The containers above a path, if it is one of the repository.
@@ -118,8 +108,14 @@ fn way(to_root: &str, path: &str, repository: &str) -> Vec<Place> {
     way
 }
 
-fn shown(status: StatusCode, problem: &Problem, visit: &Visit, has_tombstone: bool) -> String {
-    let Visit { to_root, address, repository, is_reading } = visit;
+fn shown(
+    status: StatusCode,
+    problem: &Problem,
+    visit: &Visit,
+    has_tombstone: bool,
+    may_read: Option<&MayRead>,
+) -> String {
+    let Visit { to_root, address, places, is_reading } = visit;
     let mut sign_in = format!("{to_root}{}", sign_in::PATH);
     if *is_reading {
         let to = form_urlencoded::Serializer::new(String::new()).append_pair(sign_in::TO, address).finish();
@@ -130,8 +126,9 @@ fn shown(status: StatusCode, problem: &Problem, visit: &Visit, has_tombstone: bo
         title: problem.title.clone(),
         style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.clone(),
-        places: places(to_root, to_root, repository, Some(&sign_in)),
-        way: way(to_root, path, repository),
+        places: places.named(to_root, to_root, Some(&sign_in)),
+        search: places.search(to_root, may_read),
+        way: way(to_root, path, &places.repository),
     };
     page.with(&html! {
         p.note { (problem.detail) }

@@ -14,14 +14,15 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{RequestExt, Router};
 use door_http::page::{self, STYLE_PATH};
-use door_http::{Page, Reason};
+use door_http::{MayRead, Page, Reason};
 use door_ldp::SeenAs;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use maud::html;
 
-use crate::access::is_from_another_site;
+use crate::access::{Right, is_from_another_site};
+use crate::places::Places;
 use crate::tokens::Tokens;
-use crate::{problem, problem_page, tokens};
+use crate::{problem, tokens};
 
 /// The cookie's name without encryption.
 const COOKIE: &str = "penates-token";
@@ -43,17 +44,16 @@ pub(crate) const PATH: &str = "sign-in";
 #[derive(Clone)]
 struct Known {
     tokens: Arc<Tokens>,
-    /// Where the repository is: `/rest/`.
-    repository: Arc<str>,
+    places: Places,
 }
 
 /// The pages.
-pub(crate) fn routes(tokens: Arc<Tokens>, repository: Arc<str>) -> Router {
+pub(crate) fn routes(tokens: Arc<Tokens>, places: Places) -> Router {
     Router::new()
         .route(&format!("/{PATH}"), get(show).post(sign_in))
         .route("/sign-out", post(sign_out))
         .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
-        .with_state(Known { tokens, repository })
+        .with_state(Known { tokens, places })
 }
 
 /// The token in the cookie.
@@ -138,7 +138,9 @@ fn shown(status: StatusCode, known: &Known, holder: Option<&tokens::Holder>, to:
         title: if holder.is_some() { "Signed in".to_owned() } else { "Sign in".to_owned() },
         style: STYLE_PATH.to_owned(),
         home: "./".to_owned(),
-        places: problem_page::places("./", "volumes/?format=html", &known.repository, None),
+        places: known.places.named("./", "volumes/?format=html", None),
+        search: holder
+            .and_then(|holder| known.places.search("./", holder.scopes.allow(Right::Read).then_some(&MayRead))),
         way: Vec::new(),
     };
     let content = html! {

@@ -34,15 +34,16 @@ pub fn about(site: &Site, path: &ResourcePath, title: impl Into<String>) -> Page
             way.push(place(names[count - 1], &site.iri(&above)));
         }
     }
+    let search = site.search();
+    let mut places =
+        vec![Place::new("Volumes", format!("{server}volumes/?format=html")), place(ROOT_NAME, &site.iri(&root))];
+    places.extend(search.as_deref().map(|search| place("Search", search)));
+    places.push(Place::new("Account", format!("{server}sign-in")));
     Page {
         title: title.into(),
         style: local(&site.iri_of(&root, "style")).to_owned(),
-        places: vec![
-            Place::new("Volumes", format!("{server}volumes/?format=html")),
-            place(ROOT_NAME, &site.iri(&root)),
-            place("Search", &site.iri_of(&root, "search")),
-            Place::new("Account", format!("{server}sign-in")),
-        ],
+        places,
+        search: search.as_deref().map(local).map(str::to_owned),
         home: server,
         way,
     }

@@ -20,9 +20,12 @@ const READ_AT_ONCE: usize = 8;
 /// Types of its own that a result is shown with.
 const TYPES_SHOWN: usize = 4;
 
+/// The parameter with a path.
+const PATH: &str = "fedora_id";
+
 /// The fields of the form: parameter, label, kind of input, and an example.
 const FIELDS: [(&str, &str, &str, &str); 7] = [
-    ("fedora_id", "Path", "text", "letters/*"),
+    (PATH, "Path", "text", "letters/*"),
     ("rdf_type", "Type", "text", "ldp:Container"),
     ("mime_type", "Media type", "text", "image/*"),
     ("modified_from", "Changed from", "date", ""),
@@ -62,7 +65,7 @@ impl LdpRequest {
                 let paths: Vec<_> = found.hits.iter().map(|hit| hit.path.clone()).collect();
                 let titles = stream::iter(paths).map(|path| members::title_at(self.library(), path));
                 let titles: Vec<_> = titles.buffered(READ_AT_ONCE).try_collect().await?;
-                html! { (form(Some(&asked))) (self.results(&searched, titles)) }
+                html! { (form(Some(&asked))) (self.results(&asked, &searched, titles)) }
             }
         };
         let root = ResourcePath::root();
@@ -72,9 +75,10 @@ impl LdpRequest {
         Ok(response)
     }
 
-    fn results(&self, Searched { found, next }: &Searched, titles: Vec<Option<String>>) -> Markup {
+    fn results(&self, asked: &Asked, Searched { found, next }: &Searched, titles: Vec<Option<String>>) -> Markup {
         html! {
             h2 { "Results" }
+            @if let Some(wider) = wider(asked) { (wider) }
             @if let Some(why) = incomplete(found) { p.note { "Some may be missing: " (why) "." } }
             @if let Some(total) = found.total { p.lead { (total) " in all" } }
             @if found.hits.is_empty() {
@@ -137,6 +141,23 @@ fn kind(hit: &Hit) -> &'static str {
     }
 }
 
+/// Searches that find more, if the search is for one path.
+fn wider(asked: &Asked) -> Option<Markup> {
+    let path = asked.parameter(PATH)?.trim_matches('/');
+    // Addresses and ids of Fedora name one resource, whatever stars are around them.
+    if path.is_empty() || path.contains(['*', ':']) {
+        return None;
+    }
+    let link = |pattern: String| format!("?{}", asked.with(PATH, &pattern));
+    Some(html! {
+        p.lead {
+            "Only the resource at this path. There are also those whose path "
+            a href=(link(format!("{path}*"))) { "begins with it" } " or "
+            a href=(link(format!("*{path}*"))) { "contains it" } "."
+        }
+    })
+}
+
 /// The types that the description of a result gives it.
 fn own_types(hit: &Hit) -> impl Iterator<Item = &str> {
     let own = hit.document.own_types.iter().filter(|_| hit.facet == Facet::Itself);
@@ -147,7 +168,7 @@ fn own_types(hit: &Hit) -> impl Iterator<Item = &str> {
 fn form(asked: Option<&Asked>) -> Markup {
     let value = |name: &str| asked.and_then(|asked| asked.parameter(name)).unwrap_or_default();
     html! {
-        form action="" role="search" {
+        form action="" role="search" aria-label="Search by all fields" {
             div.fields {
                 @for (name, label, kind, example) in FIELDS {
                     label {

@@ -130,6 +130,12 @@ impl Asked {
         next.finish()
     }
 
+    /// The query of the first page of the same search with another value of a parameter.
+    pub fn with(&self, name: &str, value: &str) -> String {
+        let others = self.parameters.iter().filter(|(known, _)| known != name);
+        Serializer::new(String::new()).extend_pairs(others).append_pair(name, value).finish()
+    }
+
     /// The value of a parameter, for the form of the page.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

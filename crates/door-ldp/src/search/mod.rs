@@ -131,9 +131,8 @@ impl LdpRequest {
         let limits = Limits { rows: settings.rows_max, time: settings.time_max };
         let trees: Option<Vec<ResourcePath>> = self.area.is_limited().then(|| self.area.trees().cloned().collect());
         let mut found = search.find(&asked.query, limits, trees.as_deref()).await?;
-        // Where servers share a store, another one may keep the index, and its lease shows whether.
-        let is_shared = self.library().store().capabilities().is_shared;
-        found.is_complete &= settings.is_kept || is_shared;
+        // Where another server may keep the index, its lease shows whether it does.
+        found.is_complete &= settings.is_kept;
         let next = match &found.next {
             Some(place) => {
                 let cursor = search.cursors().await?.seal(order, is_descending, place)?;

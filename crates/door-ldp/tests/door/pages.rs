@@ -1,5 +1,6 @@
 //! Pages for people.
 
+use door_ldp::{LdpSettings, SearchSettings};
 use http::{Method, StatusCode};
 
 use crate::support::*;
@@ -221,6 +222,46 @@ async fn texts_from_outside_are_no_markup_wherever_they_are_shown() {
     ] {
         let page = page(&fixture, path).await;
         assert!(page.text().contains("&lt;img") && !page.text().contains("<img"), "{path}: {}", page.text());
+    }
+}
+
+/// An address of each kind of page.
+async fn of_each_kind(fixture: &Fixture) -> Vec<&'static str> {
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    put_bytes(fixture, "/rest/c/b", "text/plain", "bytes").await;
+    fixture.clock.advance(std::time::Duration::from_secs(5));
+    assert_eq!(fixture.put("/rest/c", "<> <http://a/p> 1 .").answer().await.status, StatusCode::NO_CONTENT);
+    vec![
+        "/rest/",
+        "/rest/c",
+        "/rest/c/b/fcr:metadata",
+        "/rest/c/b/fcr:fixity",
+        "/rest/c/fcr:versions",
+        "/rest/c/fcr:versions?older=20250615150640&newer=20250615150645",
+        "/rest/c/fcr:versions/20250615150640",
+        "/rest/c/fcr:forms",
+        "/rest/volumes",
+        "/rest/fcr:search",
+        "/rest/fcr:constraints",
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_page_has_a_box_that_searches_for_a_path_if_there_is_a_search() {
+    let search = SearchSettings { is_kept: false, ..SearchSettings::default() };
+    let without = fixture_with(LdpSettings { search, ..LdpSettings::default() }).await;
+    // Where servers share a store, another one may keep the index.
+    let is_shared = without.library.store().capabilities().is_shared;
+    for (fixture, has_search) in [(fixture().await, true), (without, is_shared)] {
+        for path in of_each_kind(&fixture).await {
+            let page = fixture.ask(Method::GET, path).header("accept", BROWSER).answer().await;
+            let header = page.text().split("</header>").next().unwrap();
+            let form =
+                "<form class=\"search\" role=\"search\" aria-label=\"Search by path\" action=\"/rest/fcr:search\">";
+            assert_eq!(header.matches(form).count(), usize::from(has_search), "{path}: {header}");
+            assert_eq!(header.matches("name=\"fedora_id\"").count(), usize::from(has_search), "{path}: {header}");
+            assert_eq!(header.contains(">Search</a>"), has_search, "{path}: {header}");
+        }
     }
 }
 

@@ -43,6 +43,29 @@ async fn found(fixture: &Fixture, query: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_search_for_one_path_leads_to_wider_searches() {
+    let fixture = filled().await;
+    let page = async |query: &str| {
+        let asked = fixture.ask(Method::GET, &format!("/rest/fcr:search?{query}")).header("accept", "text/html");
+        asked.answer().await.text().to_owned()
+    };
+    let narrow = page("fedora_id=%2F%C3%BC&mime_type=text/plain").await;
+    assert!(narrow.contains("Nothing was found."), "{narrow}");
+    let contains = "href=\"?mime_type=text%2Fplain&amp;fedora_id=*%C3%BC*\"";
+    let begins = "href=\"?mime_type=text%2Fplain&amp;fedora_id=%C3%BC*\"";
+    assert!(narrow.contains(contains) && narrow.contains(begins), "{narrow}");
+    let wider = page("mime_type=text%2Fplain&fedora_id=*%C3%BC*").await;
+    assert!(wider.contains("href=\"/rest/c/b%20%C3%BC/fcr:metadata\""), "{wider}");
+    for query in
+        ["fedora_id=*%C3%BC*", "mime_type=text/plain", "fedora_id=http://test/rest/c", "fedora_id=info:fedora/c"]
+    {
+        assert!(!page(query).await.contains("begins with it"), "{query}");
+    }
+    let hostile = page("fedora_id=%22%3E%3Cimg%20src=x%3E").await;
+    assert!(!hostile.contains("<img"), "{hostile}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_search_is_answered_as_fedora_answers_it() {
     let fixture = filled().await;
     let answer = found(&fixture, "").await;

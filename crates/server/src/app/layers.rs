@@ -15,16 +15,17 @@ use crate::access::{Policy, identify};
 use crate::audited::{self, Trail};
 use crate::hosts::Hosts;
 use crate::live::Live;
+use crate::places::Places;
 use crate::quota::{self, Quotas};
 use crate::{cors, pace, problem, problem_page, rate, request_id, telemetry};
 
 /// Puts the layers around the routes; see [`App::router`](super::App::router) for their order. Without `hosts`, `Host`
-/// is not checked. The repository is at `repository`. Without `quotas`, requests have no limits.
+/// is not checked. Pages of errors name `places`. Without `quotas`, requests have no limits.
 pub(super) fn layered(
     routes: Router,
     policy: Arc<Policy>,
     hosts: Option<Arc<Hosts>>,
-    repository: Arc<str>,
+    places: Places,
     quotas: Option<Arc<Quotas>>,
     trail: Option<Arc<Trail>>,
     live: Arc<Live>,
@@ -34,7 +35,7 @@ pub(super) fn layered(
         .layer(from_fn(request_id::assign))
         .layer(from_fn(telemetry::observe))
         .option_layer(origins.map(|origins| from_fn_with_state(origins, cors::answer)))
-        .layer(from_fn_with_state((hosts, repository), guard))
+        .layer(from_fn_with_state((hosts, places), guard))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
         .option_layer(trail.map(|trail| from_fn_with_state(trail, audited::record)))
@@ -46,12 +47,8 @@ pub(super) fn layered(
 
 /// A layer: refuses requests for another host, forbids browsers to guess types, and makes pages of
 /// errors for them. It is one layer for all, because each costs every request a microsecond or two.
-async fn guard(
-    State((hosts, repository)): State<(Option<Arc<Hosts>>, Arc<str>)>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let visit = problem_page::preferred(&request, &repository);
+async fn guard(State((hosts, places)): State<(Option<Arc<Hosts>>, Places)>, request: Request, next: Next) -> Response {
+    let visit = problem_page::preferred(&request, &places);
     let checked = hosts.map_or(Ok(()), |hosts| hosts.check(&request));
     let mut response = match checked {
         Ok(()) => next.run(request).await,

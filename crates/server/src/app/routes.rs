@@ -20,6 +20,7 @@ use crate::config::{Config, Hsts};
 use crate::cors::Origins;
 use crate::health::{self, Readiness};
 use crate::listen::Ways;
+use crate::places::Places;
 use crate::telemetry::Watched;
 use crate::tokens::Tokens;
 use crate::{
@@ -52,10 +53,9 @@ impl App {
         let members = |routes| door_ldp::members(&self.ldp, routes);
         let door_data::Routes { read: members_read, write: members_write } =
             door_data::member_routes(self.data.clone());
-        let repository = self.repository();
-        let mut routes = page::routes(&repository)
+        let mut routes = page::routes(self.places())
             .merge(health::routes(self.readiness()))
-            .merge(sign_in::routes(self.tokens.clone(), repository.clone()))
+            .merge(sign_in::routes(self.tokens.clone(), self.places()))
             .merge(guarded(self.metrics_routes(), Right::Metrics))
             .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(guarded(fixity_pages::routes(self.fixity.clone()), Right::Operate))
@@ -89,9 +89,10 @@ impl App {
         base_path::below(&self.config.http.base_path, within, outside)
     }
 
-    /// Where the repository is, with a slash at the end.
-    fn repository(&self) -> Arc<str> {
-        format!("{}/", self.ldp.settings().base).into()
+    /// The places that pages name.
+    pub(super) fn places(&self) -> Places {
+        let settings = self.ldp.settings();
+        Places { repository: format!("{}/", settings.base).into(), has_search: settings.search.is_kept }
     }
 
     /// Puts the layers of a way in around routes.
@@ -99,7 +100,7 @@ impl App {
         let hosts = (!via.is_admin()).then(|| self.hosts.clone());
         let quotas = (!via.is_admin()).then(|| self.quotas.clone());
         let trail = Trail::new(via, self.library.audit.clone(), &self.config, self.ldp.settings());
-        layered(routes, Arc::new(self.policy(via)), hosts, self.repository(), quotas, trail, self.live.clone())
+        layered(routes, Arc::new(self.policy(via)), hosts, self.places(), quotas, trail, self.live.clone())
     }
 
     /// The routes of all ways in. `tls` is where HTTPS is, if it is this server's own.

@@ -259,7 +259,7 @@ async fn a_defect_costs_one_response_that_still_has_its_request_id() {
     let (app, _faults, _folder) = app().await;
     let panics = async || -> &'static str { panic!("a defect, on purpose") };
     let (routes, policy) = (Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)));
-    let router = layered(routes, policy, None, "/rest/".into(), None, None, app.live.clone());
+    let router = layered(routes, policy, None, app.places(), None, None, app.live.clone());
     let response = answer(&router, Method::GET, "/").await;
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert!(response.headers().contains_key(request_id::HEADER));

@@ -97,3 +97,28 @@ async fn what_a_person_sees_who_has_signed_in_is_kept_by_no_shared_cache() {
     let page = server.ask(Method::GET, "/rest/", &[BROWSER, ("cookie", &cookie)]).await;
     assert_eq!((page.status, page.header("cache-control")), (StatusCode::OK, "private, no-cache"));
 }
+
+#[tokio::test]
+async fn pages_of_the_server_offer_a_search_to_those_who_may_read_only() {
+    let (server, _folder, token) = closed().await;
+    let cookie = format!("penates-token={token}");
+    for path in ["/", "/rest/absent", "/sign-in"] {
+        let page = async |headers: &[(&str, &str)]| server.ask(Method::GET, path, headers).await.text();
+        assert!(!page(&[BROWSER]).await.contains("<form class=\"search\""), "{path}");
+        let page = page(&[BROWSER, ("cookie", &cookie)]).await;
+        let to_root = if path == "/rest/absent" { "../" } else { "./" };
+        let form = format!("aria-label=\"Search by path\" action=\"{to_root}rest/fcr:search\"");
+        assert!(page.contains(&form), "{path}: {page}");
+    }
+    server.end().await;
+
+    let (open, _folder) = Server::start(|_| {}).await;
+    assert!(open.get("/").await.text().contains("<form class=\"search\""));
+    open.end().await;
+    let (without, _folder) = Server::start(|config| config.search.index = false).await;
+    for path in ["/", "/rest/absent", "/rest/"] {
+        let page = without.ask(Method::GET, path, &[BROWSER]).await.text();
+        assert!(page.contains("<header") && !page.contains("<form class=\"search\""), "{path}: {page}");
+    }
+    without.end().await;
+}

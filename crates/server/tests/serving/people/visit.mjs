@@ -7,10 +7,10 @@ const require = createRequire(join(packages, 'package.json'));
 const puppeteer = require('puppeteer-core');
 const axe = require('axe-core');
 
-const LOOKS = [
-  { name: 'desktop', width: 1280, height: 900, scheme: 'light' },
-  { name: 'phone', width: 360, height: 800, scheme: 'dark' },
-];
+const SIZES = [{ size: 'desktop', width: 1280, height: 900 }, { size: 'phone', width: 360, height: 800 }];
+const LOOKS = SIZES.flatMap((size) => ['light', 'dark'].map((scheme) => (
+  { ...size, scheme, name: `${size.size}-${scheme}` }
+)));
 const seen = { pages: 0, titles: [], violations: [], overflows: [] };
 
 const browser = await puppeteer.launch({
@@ -19,6 +19,7 @@ const browser = await puppeteer.launch({
 });
 const page = await browser.newPage();
 await page.setJavaScriptEnabled(false);
+const { origin } = new URL(base);
 
 // Looks at the present page, at each size and in each colour scheme. The checks are scripts.
 async function look() {
@@ -36,6 +37,9 @@ async function look() {
     }
     const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
     if (excess > 0) seen.overflows.push({ page: title, look: name, excess });
+    // The header leaves the title where people see it first.
+    const top = await page.$eval('h1', (heading) => heading.getBoundingClientRect().top + window.scrollY);
+    if (top > height / 3) seen.overflows.push({ page: title, look: name, top });
     // A table may be wider than a phone, but not so wide that nobody finds its other columns.
     const wide = await page.evaluate(() => {
       const widths = [...document.querySelectorAll('.wide > table')].map((table) => table.offsetWidth);
@@ -67,6 +71,16 @@ async function press(text) {
   if (!button) throw new Error(`no button ${text} on ${page.url()}`);
   await Promise.all([page.waitForNavigation(), button.click()]);
   await look();
+}
+
+// Puts the focus somewhere by the keyboard alone, as somebody without a mouse does.
+async function tabTo(selector) {
+  for (let presses = 0; presses < 20; presses += 1) {
+    await page.keyboard.press('Tab');
+    const focused = await page.evaluateHandle(() => document.activeElement);
+    if (await focused.evaluate((element, wanted) => element.matches(wanted), selector)) return;
+  }
+  throw new Error(`the keyboard does not reach ${selector} on ${page.url()}`);
 }
 
 async function type(selector, text) {
@@ -103,6 +117,18 @@ await follow('Change');
 await page.click('input[name="sure"]');
 await press('Delete');
 await go(letters);
+await page.goto(new URL('rest/', base).href);
+await tabTo('.search input');
+await page.keyboard.type('let*');
+await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
+await look();
+if (page.url() !== `${origin}/rest/fcr:search?fedora_id=let*`) throw new Error(`the search led to ${page.url()}`);
+await page.goto(base);
+if (!(await page.$('.search input'))) throw new Error('the first page has no search without a script');
+await page.setJavaScriptEnabled(true);
+await page.goto(base);
+await page.waitForSelector('h1');
+await look();
 await go('rest/volumes');
 await go(`rest/volumes/${volume}`);
 await go('sign-in');
