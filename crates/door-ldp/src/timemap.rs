@@ -21,7 +21,6 @@ use crate::address::{At, Site, Target};
 use crate::conditions::{Reading, Validators};
 use crate::errors::{ACCEPT_POST, LdpError};
 use crate::format::Format;
-use crate::pages::timeline;
 use crate::query::Parameters;
 use crate::request::{LdpRequest, empty, unsent};
 use crate::version_name::{InvalidVersionName, VersionName};
@@ -45,15 +44,20 @@ const MEMENTO: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://memen
 const ORIGINAL: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://mementoweb.org/ns#original");
 const CREATED: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://purl.org/dc/terms/created");
 
+/// The fields of the form that compares two versions.
+pub const COMPARED: [&str; 2] = ["older", "newer"];
+
 /// The versions that a query requests.
-#[derive(Default)]
-struct Query {
-    /// The first one, and the revision from which on.
-    from: Option<VersionName>,
-    until: Option<VersionName>,
-    limit: Option<usize>,
+#[derive(Clone, Copy, Default)]
+pub struct Query {
+    /// The first one.
+    pub from: Option<VersionName>,
+    /// The last one.
+    pub until: Option<VersionName>,
+    /// Most versions on a page.
+    pub limit: Option<usize>,
     /// The versions that people compare, if the query names any.
-    compared: [Option<VersionName>; 2],
+    pub compared: [Option<VersionName>; 2],
 }
 
 /// A page of a TimeMap.
@@ -75,7 +79,7 @@ impl Page {
 
 impl Query {
     fn of(query: Option<&str>) -> Result<Self, LdpError> {
-        let known = ["from", "until", "limit", timeline::COMPARED[0], timeline::COMPARED[1]];
+        let known = ["from", "until", "limit", COMPARED[0], COMPARED[1]];
         let asked = Parameters::only(query, &known)?;
         let version =
             |name| asked.read_as(name, |value| value.parse().map_err(|error: InvalidVersionName| error.to_string()));
@@ -83,17 +87,29 @@ impl Query {
             from: version("from")?,
             until: version("until")?,
             limit: asked.number("limit", PAGE_VERSIONS_MAX)?,
-            compared: [version(timeline::COMPARED[0])?, version(timeline::COMPARED[1])?],
+            compared: [version(COMPARED[0])?, version(COMPARED[1])?],
         })
     }
 
-    /// The same from another version on.
-    fn written(&self, from: Option<VersionName>) -> String {
-        let mut fields = Vec::new();
-        fields.extend(from.map(|from| format!("from={from}")));
-        fields.extend(self.until.map(|until| format!("until={until}")));
+    /// The revision from which on, and that below which.
+    pub fn revisions(&self) -> [RevisionId; 2] {
+        let from = self.from.map_or(RevisionId::ZERO, VersionName::first);
+        [from, self.until.map_or(RevisionId::LAST, VersionName::end).max(from)]
+    }
+
+    /// As in an address, with the question mark.
+    pub fn written(&self) -> String {
+        let [older, newer] = self.compared;
+        let names = [("from", self.from), ("until", self.until), (COMPARED[0], older), (COMPARED[1], newer)];
+        let mut fields: Vec<_> =
+            names.into_iter().filter_map(|(field, name)| Some(format!("{field}={}", name?))).collect();
         fields.extend(self.limit.map(|limit| format!("limit={limit}")));
         if fields.is_empty() { String::new() } else { format!("?{}", fields.join("&")) }
+    }
+
+    /// The same from another version on.
+    fn going_on(&self, from: Option<VersionName>) -> String {
+        Self { from, compared: [None, None], ..*self }.written()
     }
 }
 
@@ -113,15 +129,12 @@ impl LdpRequest {
         let format = *accept::media_type(&self.headers, &offers).ok_or_else(|| LdpError::NotAcceptable(offered()))?;
         let query = Query::of(self.query.as_deref())?;
         let versions = self.versions().await?;
-        if let (Some(Format::Html), [Some(older), Some(newer)]) = (format, query.compared) {
-            let mut response = empty(StatusCode::OK);
-            Format::Html.insert(response.headers_mut());
-            response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
-            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-            return self.compare(&versions, [older, newer], response).await;
-        }
-        let usual = if format == Some(Format::Html) { timeline::VERSIONS } else { PAGE_VERSIONS };
-        let page = self.page(&versions, &query, usual).await?;
+        let syntax = match format {
+            Some(Format::Html) => return self.page_of_versions(&versions, &query).await,
+            Some(Format::Graph(syntax)) => Some(syntax),
+            None => None,
+        };
+        let page = self.page(&versions, &query).await?;
 
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
@@ -139,7 +152,7 @@ impl LdpRequest {
         }
         let list = self.iri_at(At::All);
         if let Some(next) = page.next {
-            links::append(headers, &format!("{list}{}", query.written(Some(next))), "next");
+            links::append(headers, &format!("{list}{}", query.going_on(Some(next))), "next");
         }
         if validators.reading(&self.headers)? == Reading::NotModified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -153,16 +166,9 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         let at = Addresses { site: self.site.clone(), target: self.target.clone() };
-        *response.body_mut() = match format {
+        *response.body_mut() = match syntax {
             None => in_pieces(Links { rest: links_of(at, &query, page).peekable() })?,
-            Some(Format::Html) => {
-                let next = page.next.map(|next| format!("{list}{}", query.written(Some(next))));
-                // Where versions are explicit, the newest one need not be the current state.
-                let is_current = !self.library().repository.are_versions_explicit(self.path());
-                let current = if is_current { page.ends[1] } else { versions.newest() };
-                self.page_of_versions(&page.versions, current, next).into()
-            }
-            Some(Format::Graph(syntax)) => {
+            Some(syntax) => {
                 let writer = Some(Writer::new(syntax, PREFIXES));
                 in_pieces(Statements { writer, rest: statements_of(at, page) })?
             }
@@ -172,13 +178,13 @@ impl LdpRequest {
 
     /// The types and methods of a list of versions.
     pub async fn timemap_options(&self) -> Result<Response, LdpError> {
-        self.page(&self.versions().await?, &Query::default(), 1).await?;
+        self.ends(&self.versions().await?).await?;
         let mut response = empty(StatusCode::OK);
         self.describe_timemap(response.headers_mut());
         Ok(response)
     }
 
-    fn describe_timemap(&self, headers: &mut HeaderMap) {
+    pub fn describe_timemap(&self, headers: &mut HeaderMap) {
         for class in [ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER] {
             links::append(headers, class.as_str(), "type");
         }
@@ -192,36 +198,47 @@ impl LdpRequest {
         headers.insert(ACCEPT_POST, HeaderValue::from_static("*/*"));
     }
 
-    async fn page(&self, versions: &Versions, query: &Query, usual: usize) -> Result<Page, LdpError> {
-        let absent = || LdpError::Resource(ResourceError::Absent(self.path().clone()));
+    /// The first version there is, and the last; `None` if none is listed of a resource that is
+    /// there, because none was asked for.
+    pub async fn ends(&self, versions: &Versions) -> Result<Option<[RevisionId; 2]>, LdpError> {
         let (first, last) =
             (versions.oldest_from(RevisionId::ZERO).await?, versions.newest_below(RevisionId::LAST).await?);
-        let (Some(first), Some(last)) = (first, last) else {
-            // Of a resource that is there, none may have been asked for.
-            let is_empty = self.library().repository.are_versions_explicit(self.path()) && versions.is_live();
-            let none = Page { versions: Vec::new(), next: None, ends: [RevisionId::ZERO; 2] };
-            return is_empty.then_some(none).ok_or_else(absent);
-        };
-        let (first, last) = (first.revision(), last.revision());
-        let from = query.from.map_or(RevisionId::ZERO, VersionName::first);
-        let to = query.until.map_or(RevisionId::LAST, VersionName::end);
-        let limit = query.limit.unwrap_or(usual);
-        let mut found = Vec::new();
-        let mut earlier: Option<Version> = None;
-        for version in versions.page(from, to.max(from), limit + 1).await? {
+        if let (Some(first), Some(last)) = (first, last) {
+            return Ok(Some([first.revision(), last.revision()]));
+        }
+        let is_empty = self.library().repository.are_versions_explicit(self.path()) && versions.is_live();
+        is_empty.then_some(None).ok_or_else(|| ResourceError::Absent(self.path().clone()).into())
+    }
+
+    /// The names of versions, which are in order of time.
+    pub async fn names_of(&self, versions: &Versions, listed: &[Version]) -> Result<Vec<VersionName>, LdpError> {
+        let mut names = Vec::with_capacity(listed.len());
+        let mut earlier: Option<&Version> = None;
+        for version in listed {
             let second = |version: &Version| Second::of(version.revision.time());
-            let name = match &earlier {
-                // The one before it on the page says whether it is the first of its second, unless one
-                // that the list does not show is between.
-                Some(earlier) if second(earlier) == second(&version) => VersionName::of(version.revision, false),
+            names.push(match earlier {
+                // The one before it says whether it is the first of its second, unless one that is
+                // not listed is between.
+                Some(earlier) if second(earlier) == second(version) => VersionName::of(version.revision, false),
                 Some(earlier) if version.follows(earlier) => VersionName::of(version.revision, true),
                 _ => self.name_of(versions, version.revision).await?,
-            };
+            });
             earlier = Some(version);
-            found.push((name, version.revision));
         }
+        Ok(names)
+    }
+
+    async fn page(&self, versions: &Versions, query: &Query) -> Result<Page, LdpError> {
+        let Some(ends) = self.ends(versions).await? else {
+            return Ok(Page { versions: Vec::new(), next: None, ends: [RevisionId::ZERO; 2] });
+        };
+        let [from, to] = query.revisions();
+        let limit = query.limit.unwrap_or(PAGE_VERSIONS);
+        let listed = versions.page(from, to, limit + 1).await?;
+        let names = self.names_of(versions, &listed).await?;
+        let mut found: Vec<_> = names.into_iter().zip(listed.iter().map(|version| version.revision)).collect();
         let next = (found.len() > limit).then(|| found.pop()).flatten().map(|(name, _)| name);
-        Ok(Page { versions: found, next, ends: [first, last] })
+        Ok(Page { versions: found, next, ends })
     }
 }
 
@@ -248,10 +265,10 @@ fn links_of(address: Addresses, query: &Query, page: Page) -> impl Iterator<Item
     let mut links = vec![
         links::link(&original, "original", &[]),
         links::link(&original, "timegate", &[]),
-        links::link(&format!("{list}{}", query.written(query.from)), "self", &own),
+        links::link(&format!("{list}{}", query.going_on(query.from)), "self", &own),
     ];
     if let Some(next) = page.next {
-        let next_page = format!("{list}{}", query.written(Some(next)));
+        let next_page = format!("{list}{}", query.going_on(Some(next)));
         let from = next.second().http();
         links.push(links::link(&next_page, "timemap", &[("type", LINK_FORMAT), ("from", &from)]));
     }

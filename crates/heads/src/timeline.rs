@@ -7,6 +7,8 @@
 //! (`version_marks.rs`): those that were removed are passed over, and where versions are explicit,
 //! only those with a mark are found.
 
+mod newest_first;
+
 use std::sync::Arc;
 
 use bytes::Bytes;

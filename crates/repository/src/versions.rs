@@ -31,6 +31,59 @@ pub struct Versions {
     is_shown: Shown,
 }
 
+/// What happened to a resource, as its heads say. That a version was restored is not in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was created, for the first time at its path.
+    Created,
+    /// It was created, or brought back, where there had been something before.
+    CreatedAgain,
+    /// Its description changed.
+    Description,
+    /// Its bytes changed.
+    Bytes,
+    /// Both changed.
+    DescriptionAndBytes,
+    /// Nothing changed: a client asked for a version.
+    Nothing,
+    /// It was deleted.
+    Deleted,
+}
+
+impl Change {
+    fn of(head: &Head) -> Self {
+        let Some(resource) = head.live_resource() else { return Self::Deleted };
+        let has_new_bytes = resource.binary().is_some_and(|binary| binary.revision == head.revision);
+        match (head.revision == head.incarnation, resource.description.revision == head.revision, has_new_bytes) {
+            (true, ..) if head.logged == 0 => Self::Created,
+            (true, ..) => Self::CreatedAgain,
+            (false, true, false) => Self::Description,
+            (false, false, true) => Self::Bytes,
+            (false, true, true) => Self::DescriptionAndBytes,
+            (false, false, false) => Self::Nothing,
+        }
+    }
+}
+
+/// A moment in the history of a resource: a version begins, or there is none any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The version; of [`Change::Deleted`], the head that ended it.
+    pub version: Version,
+    /// What happened.
+    pub change: Change,
+    /// The length of the bytes that are stored here from then on.
+    pub len_bytes: Option<u64>,
+}
+
+impl Moment {
+    fn of(head: &Head) -> Self {
+        let binary = head.live_resource().and_then(|resource| resource.binary());
+        let len_bytes = binary.filter(|binary| binary.elsewhere().is_none()).map(|binary| binary.len_bytes);
+        Self { version: Version::of(head), change: Change::of(head), len_bytes }
+    }
+}
+
 /// The members of a container as of a time.
 pub struct PastMembers(MembersAsOf);
 
@@ -242,6 +295,13 @@ impl Versions {
     /// At most `max` versions from a revision on and below another, oldest first.
     pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Version>> {
         Ok(self.timeline.page(from.max(self.from), to, max, self.is_shown, Version::of).await?)
+    }
+
+    /// What happened from a revision on and below another, newest first, with at most `max` versions.
+    /// A deletion is there if a version before it is; where versions are explicit, none is.
+    pub async fn newest_first(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Moment>> {
+        let revisions = from.max(self.from)..to;
+        Ok(self.timeline.newest_first(revisions, max, self.is_shown, Moment::of).await?)
     }
 
     /// The first version from a revision on and below another that there ever was; `None` if there

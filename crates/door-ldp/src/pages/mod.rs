@@ -1,15 +1,16 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
-//! members (`members.rs`) and a look at its bytes (`preview.rs`). `timeline.rs` lists its versions
-//! and compares two of them. Long answers, such as all volumes, are streams of statements with the
+//! members (`members.rs`) and a look at its bytes (`preview.rs`). `versions.rs` is the page
+//! of its versions, and `compare.rs` says what two of them differ in. Long answers, such as all volumes, are streams of statements with the
 //! same head and foot.
 
+mod compare;
 mod described;
 mod members;
 mod preview;
 mod resource;
 pub mod search;
 mod terms;
-pub mod timeline;
+pub mod versions;
 
 use door_http::{Page, Place};
 use hathi::VolumeId;

@@ -1,5 +1,6 @@
 //! Terms of statements as people read them.
 
+use door_http::Second;
 use heads::ResourcePath;
 use maud::{Markup, html};
 use rdf::vocab::PREFIXES;
@@ -105,6 +106,16 @@ pub fn time(time: UnixMillis) -> Markup {
 /// A size in bytes, in decimal units.
 pub fn size(len_bytes: u64) -> String {
     bytesize::ByteSize::b(len_bytes).display().si().to_string()
+}
+
+/// The day of a time.
+pub fn day(time: UnixMillis) -> String {
+    Second::of(time).written("%-d %B %Y")
+}
+
+/// A time on a day that people know.
+pub fn clock(time: UnixMillis) -> Markup {
+    html! { time datetime=(time_text(time)) { (Second::of(time).written("%H:%M:%S UTC")) } }
 }
 
 #[cfg(test)]

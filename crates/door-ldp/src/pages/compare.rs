@@ -1,5 +1,4 @@
-//! The versions of a resource for people: a list with the newest last, and what two of them differ
-//! in.
+//! The page of two versions: what they differ in.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,63 +14,12 @@ use repository::{Resource, Versions};
 use super::{about_part, described, local, members, terms};
 use crate::address::{At, kept_iri};
 use crate::errors::LdpError;
-use crate::forms;
 use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
 use crate::timegate::State;
 use crate::version_name::VersionName;
 
-/// The fields of the form that compares two versions.
-pub const COMPARED: [&str; 2] = ["older", "newer"];
-
-/// Versions on a page for people if the client does not say.
-pub const VERSIONS: usize = 100;
-
 impl LdpRequest {
-    /// A list of versions. The two newest ones are those that the form proposes to compare.
-    pub fn page_of_versions(
-        &self,
-        versions: &[(VersionName, RevisionId)],
-        newest: RevisionId,
-        next: Option<String>,
-    ) -> String {
-        let proposed = |back: usize| versions.len().checked_sub(back).map(|at| versions[at].1);
-        let [older, newer] = [proposed(2), proposed(1)];
-        let choice = |field: &str, name: &VersionName, is_proposed: bool| {
-            let label = format!("{field} version: {name}");
-            html! { input type="radio" name=(field) value=(name) aria-label=(label) checked[is_proposed]; }
-        };
-        let content = html! {
-            form action="" {
-                div.wide {
-                    table {
-                        thead {
-                            tr { th scope="col" { "Older" } th scope="col" { "Newer" } th scope="col" { "Version" } }
-                        }
-                        tbody {
-                            @for (name, revision) in versions {
-                                tr {
-                                    td { (choice(COMPARED[0], name, older == Some(*revision))) }
-                                    td { (choice(COMPARED[1], name, newer == Some(*revision))) }
-                                    td {
-                                        (self.version(*name, *revision))
-                                        @if *revision == newest { " " span.badge { "newest" } }
-                                        @else if !self.reads_only { " " a href=(self.restoring(name)) { "Restore" } }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-                p.row.pager {
-                    @if versions.len() > 1 { button { "Compare" } }
-                    @if let Some(next) = next { a.button rel="next" href=(local(&next)) { "Later versions" } }
-                }
-            }
-        };
-        about_part(&self.site, &self.target, format!("Versions of /{}", self.path())).with(&content)
-    }
-
     /// What two versions differ in.
     pub async fn compare(
         &self,
@@ -115,13 +63,8 @@ impl LdpRequest {
         Ok(response)
     }
 
-    /// The address of the form that restores a version.
-    fn restoring(&self, name: &VersionName) -> String {
-        format!("{}?restore={name}", local(&self.site.iri_of(self.path(), forms::NAME)))
-    }
-
     /// A link to a version.
-    fn version(&self, name: VersionName, revision: RevisionId) -> Markup {
+    pub(super) fn version(&self, name: VersionName, revision: RevisionId) -> Markup {
         html! {
             a href=(local(&self.iri_at(At::Version(name)))) { (terms::time(revision.time())) }
             " " code { (name) }

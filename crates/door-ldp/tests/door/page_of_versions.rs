@@ -1,0 +1,217 @@
+//! The page of the versions of a resource: what happened, newest first, a page at a time, and the
+//! form that compares two versions.
+
+use std::time::Duration;
+
+use axum::Extension;
+use door_http::ReadsOnly;
+use door_ldp::LdpSettings;
+use heads::{History, Keep, LibraryOptions};
+use http::{Method, StatusCode};
+
+use crate::pages::{page, put_bytes};
+use crate::support::*;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The parts of a text between two others, in their order.
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
+    text.split(begin).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
+}
+
+/// The names of the versions of a page, from top to bottom.
+fn names(page: &Reply) -> Vec<String> {
+    between(page.text(), "<code>", "</code>").into_iter().map(str::to_owned).collect()
+}
+
+/// The address in a link of a relation type.
+fn link(page: &Reply, rel: &str) -> Option<String> {
+    let links = between(page.text(), &format!("rel=\"{rel}\" href=\""), "\"");
+    links.first().map(|link| link.replace("&amp;", "&"))
+}
+
+async fn put_text(fixture: &Fixture, path: &str, text: &str) {
+    let put = fixture.ask(Method::PUT, path).header("content-type", "text/plain").body(text.to_owned());
+    assert_eq!(put.answer().await.status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_is_listed_newest_first_and_by_day() {
+    let fixture = fixture().await;
+    put_bytes(&fixture, "/rest/b", "text/plain", "four").await;
+    fixture.clock.advance(Duration::from_secs(5));
+    put_text(&fixture, "/rest/b", &"x".repeat(2_000)).await;
+    fixture.clock.advance(DAY);
+    let described = fixture.put("/rest/b/fcr:metadata", "<http://test/rest/b> <http://a/p> 1 .").answer().await;
+    assert_eq!(described.status, StatusCode::NO_CONTENT, "{}", described.text());
+    fixture.clock.advance(Duration::from_secs(5));
+    assert_eq!(fixture.ask(Method::POST, "/rest/b/fcr:versions").answer().await.status, StatusCode::CREATED);
+    fixture.clock.advance(Duration::from_secs(5));
+    assert_eq!(fixture.ask(Method::DELETE, "/rest/b").answer().await.status, StatusCode::NO_CONTENT);
+    let deleted = page(&fixture, "/rest/b/fcr:versions").await;
+    assert!(!deleted.text().contains(">current<"), "nothing is there: {}", deleted.text());
+    assert_eq!(deleted.text().matches(">Restore</a>").count(), 4, "each can be brought back: {}", deleted.text());
+
+    fixture.clock.advance(DAY);
+    let restored = fixture.ask(Method::POST, "/rest/b/fcr:versions?restore=").answer().await;
+    assert_eq!(restored.status, StatusCode::CREATED, "{}", restored.text());
+    let page = page(&fixture, "/rest/b/fcr:versions").await;
+    assert_eq!(between(page.text(), "<h2>", "</h2>"), ["17 June 2025", "16 June 2025", "15 June 2025"]);
+    assert_eq!(
+        between(page.text(), "class=\"what\">", "</span>"),
+        [
+            "Created or brought back",
+            "Deleted",
+            "Version made, without a change",
+            "Description changed",
+            "Bytes changed",
+            "Created",
+        ]
+    );
+    let clocks = between(page.text(), "Z\">", "</time>");
+    let expected = ["15:06:55 UTC", "15:06:55 UTC", "15:06:50 UTC", "15:06:45 UTC", "15:06:45 UTC", "15:06:40 UTC"];
+    assert_eq!(clocks, expected, "{}", page.text());
+    assert_eq!(between(page.text(), "</code> · ", "<"), ["2.0 kB", "2.0 kB", "2.0 kB", "2.0 kB", "4 B"]);
+    assert_eq!(page.text().matches(">current<").count(), 1);
+    assert_eq!(page.text().matches(">Restore</a>").count(), 4, "all but the current one: {}", page.text());
+    assert_eq!(page.text().matches(">Compare with the newest</a>").count(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
+    let fixture = fixture().await;
+    fixture.make("/rest/x", "RDFSource", "").await;
+    // Some begin in the same second, and the log of heads has more than one page.
+    for number in 1..1_100 {
+        if number % 3 == 0 {
+            fixture.clock.advance(Duration::from_millis(700));
+        }
+        let put = fixture.put("/rest/x", &format!("<> <http://a/p> {number} .")).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT);
+    }
+    let map = fixture.ask(Method::GET, "/rest/x/fcr:versions?limit=2000").header("accept", "application/link-format");
+    let map = map.answer().await;
+    let mut all: Vec<_> = between(map.text(), "/fcr:versions/", ">").into_iter().map(str::to_owned).collect();
+    all.reverse();
+    assert_eq!(all.len(), 1_100);
+
+    let mut down = vec![page(&fixture, "/rest/x/fcr:versions?limit=400").await];
+    while let Some(older) = link(down.last().unwrap(), "next") {
+        assert_eq!(down.last().unwrap().links("next"), [format!("http://test{older}")]);
+        down.push(page(&fixture, &older).await);
+    }
+    assert_eq!(down.iter().map(|page| names(page).len()).collect::<Vec<_>>(), [400, 400, 300]);
+    assert_eq!(down.iter().flat_map(names).collect::<Vec<_>>(), all);
+    let mut up = vec![down.pop().unwrap()];
+    while let Some(newer) = link(up.last().unwrap(), "prev") {
+        assert_eq!(up.last().unwrap().links("prev"), [format!("http://test{newer}")]);
+        up.push(page(&fixture, &newer).await);
+    }
+    up.reverse();
+    assert_eq!(up.iter().flat_map(names).collect::<Vec<_>>(), all);
+
+    assert_eq!(names(&page(&fixture, "/rest/x/fcr:versions").await).len(), 100);
+    assert_eq!(names(&page(&fixture, "/rest/x/fcr:versions?limit=10000").await).len(), 500);
+    let some = page(&fixture, &format!("/rest/x/fcr:versions?from={}&until={}", all[20], all[11])).await;
+    assert_eq!(names(&some), all[11..=20]);
+    let none = page(&fixture, "/rest/x/fcr:versions?until=20000101000000").await;
+    assert!(none.text().contains("There are no versions here.") && link(&none, "prev").is_some(), "{}", none.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_was_chosen_is_compared_with_one_on_another_page() {
+    let fixture = fixture().await;
+    fixture.make("/rest/x", "RDFSource", "<> <http://a/p> \"first\" .").await;
+    for text in ["second", "third", "fourth"] {
+        fixture.clock.advance(Duration::from_secs(5));
+        let put = fixture.put("/rest/x", &format!("<> <http://a/p> \"{text}\" .")).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT);
+    }
+    let first = page(&fixture, "/rest/x/fcr:versions?limit=2").await;
+    let choose = between(first.text(), "<a href=\"", "</a>").into_iter().find(|link| link.contains(">Choose"));
+    let choose = choose.unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    assert_eq!(choose, "/rest/x/fcr:versions?older=20250615150655&limit=2");
+    let chosen = page(&fixture, &choose).await;
+    assert!(chosen.text().contains("You chose the version of"), "{}", chosen.text());
+    assert_eq!(chosen.text().matches("name=\"older\"").count(), 1, "it is not marked again: {}", chosen.text());
+    assert_eq!(chosen.text().matches("type=\"radio\"").count(), 1, "there is one other: {}", chosen.text());
+    assert_eq!(chosen.text().matches("checked").count(), 1);
+
+    let older = page(&fixture, &link(&chosen, "next").unwrap()).await;
+    assert!(
+        older.text().contains("<input type=\"hidden\" name=\"older\" value=\"20250615150655\">"),
+        "{}",
+        older.text()
+    );
+    assert_eq!(between(older.text(), "name=\"newer\" value=\"", "\""), ["20250615150645", "20250615150640"]);
+    let compared = page(&fixture, "/rest/x/fcr:versions?older=20250615150655&newer=20250615150640").await;
+    let (removed, added) = compared.text().split_once("Added statements").unwrap();
+    assert!(removed.contains("first") && added.contains("fourth"), "{}", compared.text());
+    let none = older.text().split("\">Choose none").next().unwrap().rsplit("href=\"").next().unwrap();
+    let none = &none.replace("&amp;", "&");
+    assert!(!page(&fixture, none).await.text().contains("You chose"), "{none}");
+
+    for (query, status) in [
+        ("older=20200101000000", StatusCode::NOT_FOUND),
+        ("older=%3Cimg%3E", StatusCode::BAD_REQUEST),
+        ("older=20250615150640&older=20250615150640", StatusCode::BAD_REQUEST),
+        ("limit=0", StatusCode::BAD_REQUEST),
+    ] {
+        let asked = fixture.ask(Method::GET, &format!("/rest/x/fcr:versions?{query}")).header("accept", "text/html");
+        assert_eq!(asked.answer().await.status, status, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_versions_has_a_tag_and_offers_readers_nothing_to_restore() {
+    let fixture = fixture().await;
+    fixture.make("/rest/x", "RDFSource", "").await;
+    fixture.clock.advance(Duration::from_secs(5));
+    assert_eq!(fixture.put("/rest/x", "<> <http://a/p> 1 .").answer().await.status, StatusCode::NO_CONTENT);
+    let of_writer = page(&fixture, "/rest/x/fcr:versions").await;
+    assert!(of_writer.text().contains(">Restore</a>"), "{}", of_writer.text());
+    let ask = |method: Method| fixture.ask(method, "/rest/x/fcr:versions").header("accept", "text/html");
+    let again = ask(Method::GET).header("if-none-match", &of_writer.etag()).answer().await;
+    assert_eq!(again.status, StatusCode::NOT_MODIFIED);
+    let head = ask(Method::HEAD).answer().await;
+    assert_eq!((head.status, head.body.len(), head.etag()), (StatusCode::OK, 0, of_writer.etag()));
+
+    let reader = Fixture { router: fixture.router.clone().layer(Extension(ReadsOnly)), ..fixture };
+    let of_reader = page(&reader, "/rest/x/fcr:versions").await;
+    assert!(!of_reader.text().contains(">Restore</a>"), "{}", of_reader.text());
+    assert_ne!(of_reader.etag(), of_writer.etag());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_lists_explicit_versions_only_where_versions_are_explicit() {
+    let history = History { resources: Keep::Explicit, ..History::default() };
+    let fixture = fixture_keeping(LibraryOptions { history, ..LibraryOptions::default() }).await;
+    fixture.make("/rest/x", "RDFSource", "").await;
+    let none = page(&fixture, "/rest/x/fcr:versions").await;
+    assert!(none.text().contains("There are no versions here."), "{}", none.text());
+    fixture.clock.advance(Duration::from_secs(5));
+    assert_eq!(fixture.ask(Method::POST, "/rest/x/fcr:versions").answer().await.status, StatusCode::CREATED);
+    fixture.clock.advance(Duration::from_secs(5));
+    assert_eq!(fixture.put("/rest/x", "<> <http://a/p> 1 .").answer().await.status, StatusCode::NO_CONTENT);
+    let one = page(&fixture, "/rest/x/fcr:versions").await;
+    assert_eq!(names(&one), ["20250615150645"]);
+    assert!(one.text().contains(">Restore</a>") && !one.text().contains(">current<"), "{}", one.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_was_deleted_is_not_on_the_page() {
+    let fixture = fixture_with(LdpSettings { delete_versions: true, ..LdpSettings::default() }).await;
+    fixture.make("/rest/x", "RDFSource", "").await;
+    for number in 0..2 {
+        fixture.clock.advance(Duration::from_secs(5));
+        let put = fixture.put("/rest/x", &format!("<> <http://a/p> {number} .")).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT);
+    }
+    let before = page(&fixture, "/rest/x/fcr:versions").await;
+    assert_eq!(names(&before), ["20250615150650", "20250615150645", "20250615150640"]);
+    let removed = fixture.ask(Method::DELETE, "/rest/x/fcr:versions/20250615150645").answer().await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT, "{}", removed.text());
+    let after = page(&fixture, "/rest/x/fcr:versions").await;
+    assert_eq!(names(&after), ["20250615150650", "20250615150640"]);
+    assert_ne!(after.etag(), before.etag());
+}
