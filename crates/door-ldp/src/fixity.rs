@@ -8,18 +8,19 @@
 use axum::response::Response;
 use budget::Pace;
 use http::{HeaderValue, Method, StatusCode, header};
+use rdf::vocab::PREFIXES;
 use rdf::vocab::rdf::TYPE;
-use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple};
+use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 use repository::{Binary, Part, VerifiedResource};
 
 use crate::address::kept_iri;
 use crate::arrange::Section;
 use crate::errors::LdpError;
 use crate::format::Format;
+use crate::links;
 use crate::managed::{HAS_SIZE, has_digest};
 use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::Statements;
-use crate::{links, pages};
 
 /// The outcome if the bytes are those that were stored.
 const SUCCESS: &str = "SUCCESS";
@@ -65,8 +66,11 @@ impl LdpRequest {
         let reading = self.turn_to_read().await?;
         let verified = self.library().repository.verify_parts(&resource, &[Part::Bytes], Pace::unlimited()).await?;
         drop(reading);
-        let title = || format!("Fixity of /{}", self.path());
-        let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
+        let Format::Graph(syntax) = format else {
+            let checked = self.library().clock().now();
+            return Ok(self.page_of_fixity(&verified, binary, checked, response));
+        };
+        let writer = Writer::new(syntax, PREFIXES);
         let told = vec![Section::Triples(statements(&verified, binary))];
         let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);
         *response.body_mut() = statements.write().await?.into();

@@ -33,6 +33,8 @@ pub struct VerifiedResource {
     pub revision: RevisionId,
     /// Bytes of its description and content that were read.
     pub bytes: u64,
+    /// The SHA-256 of the content that was read; `None` if none was read to its end.
+    pub sha256: Option<[u8; 32]>,
     /// The damaged parts. They are marked now.
     pub damaged: Vec<DamagedPart>,
     /// The container above it whose damaged head hides it, if its own head is sound.
@@ -78,7 +80,7 @@ impl Repository {
                 let damaged = vec![DamagedPart { part: None, detail: error.to_string() }];
                 let (path, revision) = (path.clone(), RevisionId::ZERO);
                 let unreachable_below = self.damaged_above(&path).await?;
-                Ok(VerifiedResource { path, revision, bytes: 0, damaged, unreachable_below })
+                Ok(VerifiedResource { path, revision, bytes: 0, sha256: None, damaged, unreachable_below })
             }
             Err(error) => Err(error),
         }
@@ -109,7 +111,7 @@ impl Repository {
         pace: &Pace,
     ) -> ObjectsResult<VerifiedResource> {
         let mut found = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut sha256) = (0, None);
         let mut add = |part: Part, read: ObjectsResult<(u64, bool)>| {
             match read {
                 Ok((len, true)) => bytes += len,
@@ -132,13 +134,15 @@ impl Repository {
         }
         let binary = resource.body.binary().filter(|binary| binary.elsewhere().is_none());
         if let Some(binary) = binary.filter(|_| parts.contains(&Part::Bytes)) {
-            let sha256 = self.sha256_of(resource, binary, pace).await;
-            add(Part::Bytes, sha256.map(|sha256| (binary.len_bytes, sha256 == binary.sha256)))?;
+            let read = self.sha256_of(resource, binary, pace).await;
+            sha256 = read.as_ref().ok().copied();
+            add(Part::Bytes, read.map(|sha256| (binary.len_bytes, sha256 == binary.sha256)))?;
         }
         self.set_marks(resource, parts, &found).await?;
         let damaged = found.into_iter().map(|(part, detail)| DamagedPart { part: Some(part), detail });
         let (path, revision) = (resource.path.clone(), resource.head().revision);
-        Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect(), unreachable_below: None })
+        let damaged = damaged.collect();
+        Ok(VerifiedResource { path, revision, bytes, sha256, damaged, unreachable_below: None })
     }
 
     /// Does the same with all earlier versions at a path that the history keeps, also of what was

@@ -1,10 +1,12 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
 //! members (`members.rs`) and a look at its bytes (`preview.rs`). `versions.rs` is the page
-//! of its versions, and `compare.rs` says what two of them differ in. Long answers, such as all volumes, are streams of statements with the
+//! of its versions, and `compare.rs` says what two of them differ in. `fixity.rs` is the
+//! page of a check. Long answers, such as all volumes, are streams of statements with the
 //! same head and foot.
 
 mod compare;
 mod described;
+mod fixity;
 mod members;
 mod preview;
 mod resource;
@@ -16,7 +18,7 @@ use door_http::{Page, Place};
 use hathi::VolumeId;
 use heads::ResourcePath;
 
-use crate::address::{At, Site, Target, kept_volumes};
+use crate::address::{At, Facet, Site, Target, kept_volumes};
 
 /// The name of the root for people.
 const ROOT_NAME: &str = "Repository";
@@ -53,7 +55,9 @@ pub fn about(site: &Site, path: &ResourcePath, title: impl Into<String>) -> Page
 /// The same of a page about something of a resource: its versions, one of them, or a check.
 pub fn about_part(site: &Site, target: &Target, title: impl Into<String>) -> Page {
     let mut page = about(site, &target.path, title);
-    let at = |at| site.iri_of_target(&Target { at, ..target.clone() });
+    // Only bytes have a check, and their page is that of their description.
+    let facet = if target.facet == Facet::Fixity { Facet::Description } else { target.facet };
+    let at = |at| site.iri_of_target(&Target { at, facet, ..target.clone() });
     page.way.push(place(name_of(&target.path), &at(At::Present)));
     if let At::Version(_) = target.at {
         page.way.push(place("Versions", &at(At::All)));

@@ -93,6 +93,9 @@ impl LdpRequest {
                 @if self.library().repository.keeps_versions(resource.path()) {
                     a.button href=(local(&versions)) { "Versions" }
                 }
+                @if self.target.at == At::Present && members::len_bytes(resource).is_some() {
+                    a.button rel="nofollow" href=(local(&self.site.iri_of(resource.path(), "fixity"))) { "Check the bytes" }
+                }
                 @if !self.reads_only && self.target.at == At::Present {
                     a.button href=(local(&self.site.iri_of(resource.path(), forms::NAME))) { "Change" }
                 }

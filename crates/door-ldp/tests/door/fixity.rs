@@ -75,11 +75,45 @@ async fn the_outcome_comes_in_the_syntax_that_the_client_prefers() {
         assert!(says(&reply, "premis:hasEventOutcome \"SUCCESS\""), "{}", reply.text());
     }
     let page = fixture.ask(Method::GET, "/rest/b/fcr:fixity").header("accept", "text/html").answer().await;
-    assert!(page.text().contains("SUCCESS"), "{}", page.text());
+    assert!(page.text().contains("The bytes are what they should be."), "{}", page.text());
     let refused = fixture.ask(Method::GET, "/rest/b/fcr:fixity").header("accept", "image/png").answer().await;
     assert_eq!(refused.status, StatusCode::NOT_ACCEPTABLE);
     let head = fixture.ask(Method::HEAD, "/rest/b/fcr:fixity").answer().await;
     assert_eq!((head.status, head.body.len()), (StatusCode::OK, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_says_whether_the_bytes_are_what_they_should_be() {
+    let fixture = fixture().await;
+    let bytes = [7; 300_000];
+    put(&fixture, "/rest/b", &bytes).await;
+    fixture.clock.advance(std::time::Duration::from_secs(60));
+    let page = async || {
+        let page = fixture.ask(Method::GET, "/rest/b/fcr:fixity").header("accept", "text/html").answer().await;
+        assert_eq!((page.status, page.header("cache-control")), (StatusCode::OK, Some("no-store")));
+        page.text().to_owned()
+    };
+    let digest = hex::encode(Sha256::digest(bytes));
+    let sound = page().await;
+    assert_eq!(sound.matches(&digest).count(), 2, "the expected one and the computed one: {sound}");
+    for shown in [
+        "The bytes are what they should be.",
+        "300.0 kB (300000 bytes)",
+        "2025-06-15 15:06:40 UTC",
+        "2025-06-15 15:07:40 UTC",
+        "<a href=\"/rest/b/fcr:metadata\">b</a>",
+    ] {
+        assert!(sound.contains(shown), "{shown}: {sound}");
+    }
+    let described = fixture.ask(Method::GET, "/rest/b/fcr:metadata").header("accept", "text/html").answer().await;
+    assert!(described.text().contains("href=\"/rest/b/fcr:fixity\">Check the bytes</a>"), "{}", described.text());
+
+    fixture.flip_bit("b", 200_000).await;
+    let damaged = page().await;
+    assert_eq!(damaged.matches(&digest).count(), 1, "the expected one: {damaged}");
+    for shown in ["The bytes are not what they should be.", "could not be read to their end", "role=\"alert\""] {
+        assert!(damaged.contains(shown), "{shown}: {damaged}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

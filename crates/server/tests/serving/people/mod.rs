@@ -70,7 +70,15 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     assert_eq!(seen["overflows"], Value::Array(Vec::new()), "{seen:#}");
     assert!(seen["pages"].as_u64().unwrap() >= 22, "{seen:#}");
     let titles: Vec<_> = seen["titles"].as_array().unwrap().iter().map(|title| title.as_str().unwrap()).collect();
-    for title in ["Sign in", "Repository", "Letters from <b>Rome</b>", "Changed", "letter.txt", "Search"] {
+    for title in [
+        "Sign in",
+        "Repository",
+        "Letters from <b>Rome</b>",
+        "Changed",
+        "letter.txt",
+        "Fixity of /Letters-from-b-Rome-b/letter.txt",
+        "Search",
+    ] {
         assert!(titles.contains(&title), "{title}: {titles:?}");
     }
     assert_eq!(server.get("/rest/Letters-from-b-Rome-b").await.status, StatusCode::GONE);

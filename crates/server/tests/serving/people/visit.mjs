@@ -102,6 +102,7 @@ const letters = page.url();
 await follow('Change');
 await (await page.$('#upload-file')).uploadFile(upload);
 await press('Upload');
+await follow('Check the bytes');
 await go(letters);
 await follow('Change');
 await type('#describe-turtle', 'this is no Turtle');
