@@ -9,13 +9,14 @@ use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rdf::vocab::ldp;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::sent::{Sent, refused};
-use super::{Action, CONTENTS, ETAG, SLUG, SURE, TITLE, TURTLE, VERSION};
+use super::{Action, CONTENTS, ETAG, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
 use crate::address::{At, Facet, Target};
 use crate::disposition;
 use crate::errors::LdpError;
+use crate::fedora;
 use crate::incoming::OCTETS;
 use crate::pages::local;
 use crate::post::SLUG as SLUG_HEADER;
@@ -35,7 +36,8 @@ pub struct Done {
 impl LdpRequest {
     pub(super) async fn act(self: &Arc<Self>, action: Action, sent: &mut Sent) -> Result<Done, LdpError> {
         match action {
-            Action::Create => self.create_container(sent).await,
+            Action::Create => self.create_basic_container(sent).await,
+            Action::CreateWithMembers => self.create_with_members(sent).await,
             Action::Upload => self.upload_file(sent).await,
             Action::Replace => self.replace_file(sent).await,
             Action::Describe => self.describe_by_form(sent).await,
@@ -44,25 +46,44 @@ impl LdpRequest {
         }
     }
 
-    async fn create_container(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+    async fn create_basic_container(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        let class = ldp::BASIC_CONTAINER.as_str();
+        let headers = match sent.text(GROUP).is_empty() {
+            true => of_classes(&[class])?,
+            false => of_classes(&[class, fedora::ARCHIVAL_GROUP.as_str()])?,
+        };
+        self.create_container(sent, headers, Map::new()).await
+    }
+
+    async fn create_with_members(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        let (members, statements) = members::asked_for(sent, &self.site)?;
+        self.create_container(sent, of_classes(&[members.class().as_str()])?, statements).await
+    }
+
+    /// Creates a container of these classes with a title and these statements.
+    async fn create_container(
+        self: &Arc<Self>,
+        sent: &Sent,
+        mut headers: HeaderMap,
+        mut statements: Map<String, Value>,
+    ) -> Result<Done, LdpError> {
         let title = sent.text(TITLE);
         let wish = if sent.text(SLUG).is_empty() { name_from(title) } else { sent.text(SLUG).to_owned() };
-        let mut headers = of_class(ldp::BASIC_CONTAINER.as_str())?;
         insert(&mut headers, header::CONTENT_TYPE, "application/ld+json")?;
         insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(&wish, NON_ALPHANUMERIC).to_string())?;
-        let described = match title.is_empty() {
-            true => json!({ "@id": "" }),
-            false => json!({ "@id": "", DC_TITLE: title }),
-        };
+        statements.insert("@id".to_owned(), json!(""));
+        if !title.is_empty() {
+            statements.insert(DC_TITLE.to_owned(), json!(title));
+        }
         let asked = self.like(Method::POST, self.at(Facet::Itself), headers);
-        let response = asked.post(described.to_string().into()).await?;
+        let response = asked.post(Value::Object(statements).to_string().into()).await?;
         asked.done(&response, None)
     }
 
     async fn upload_file(self: &Arc<Self>, sent: &mut Sent) -> Result<Done, LdpError> {
         let wish = sent.text(SLUG).to_owned();
         let (file_headers, body, name) = file(sent)?;
-        let mut headers = of_class(ldp::NON_RDF_SOURCE.as_str())?;
+        let mut headers = of_classes(&[ldp::NON_RDF_SOURCE.as_str()])?;
         headers.extend(file_headers);
         let wish = if wish.is_empty() { name } else { wish };
         insert(&mut headers, SLUG_HEADER, &utf8_percent_encode(&wish, NON_ALPHANUMERIC).to_string())?;
@@ -186,10 +207,11 @@ fn file(sent: &mut Sent) -> Result<(HeaderMap, Body, String), LdpError> {
     Ok((headers, Body::from_stream(bytes), name))
 }
 
-/// The headers that ask for a class of LDP.
-fn of_class(iri: &str) -> Result<HeaderMap, LdpError> {
+/// The headers that ask for classes.
+fn of_classes(iris: &[&str]) -> Result<HeaderMap, LdpError> {
     let mut headers = HeaderMap::new();
-    insert(&mut headers, header::LINK, &format!("<{iri}>; rel=\"type\""))?;
+    let links: Vec<_> = iris.iter().map(|iri| format!("<{iri}>; rel=\"type\"")).collect();
+    insert(&mut headers, header::LINK, &links.join(", "))?;
     Ok(headers)
 }
 

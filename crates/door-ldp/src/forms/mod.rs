@@ -1,9 +1,10 @@
 //! Forms for people, at `fcr:forms` of a resource: they create, upload, describe, replace, delete
 //! and restore from a browser, without a script. `page.rs` shows them, `sent.rs` reads one that
-//! was sent, and `actions.rs` does what it asks for, as the request that a program would make: the
+//! was sent, `members.rs` is about containers with members, and `actions.rs` does what it asks for, as the request that a program would make: the
 //! rules, conditions and limits of a change are those of its method.
 
 mod actions;
+mod members;
 mod page;
 mod sent;
 
@@ -31,6 +32,8 @@ const ETAG: &str = "etag";
 const TITLE: &str = "title";
 /// The field with the last name of the address of a new resource.
 const SLUG: &str = "name";
+/// The field that asks for an archival group.
+const GROUP: &str = "group";
 /// The field with a description in Turtle.
 const TURTLE: &str = "turtle";
 /// The field with a file.
@@ -45,8 +48,10 @@ const CONTENTS: &str = "contents";
 /// What a form does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// Creates a container.
+    /// Creates a Basic Container.
     Create,
+    /// Creates a Direct or an Indirect Container.
+    CreateWithMembers,
     /// Creates a binary.
     Upload,
     /// Replaces the bytes of a binary.
@@ -60,12 +65,21 @@ enum Action {
 }
 
 impl Action {
-    const ALL: [Self; 6] = [Self::Create, Self::Upload, Self::Replace, Self::Describe, Self::Delete, Self::Restore];
+    const ALL: [Self; 7] = [
+        Self::Create,
+        Self::CreateWithMembers,
+        Self::Upload,
+        Self::Replace,
+        Self::Describe,
+        Self::Delete,
+        Self::Restore,
+    ];
 
     /// The value of [`ACTION`].
     fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
+            Self::CreateWithMembers => "create-with-members",
             Self::Upload => "upload",
             Self::Replace => "replace",
             Self::Describe => "describe",

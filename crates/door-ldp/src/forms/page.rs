@@ -10,7 +10,7 @@ use rdf::vocab::ldp;
 use repository::{Kind, Resource, ResourceError};
 
 use super::sent::TEXT_BYTES_MAX;
-use super::{ACTION, Action, CONTENTS, ETAG, FILE, NAME, SLUG, SURE, TITLE, TURTLE, VERSION};
+use super::{ACTION, Action, CONTENTS, ETAG, FILE, GROUP, NAME, SLUG, SURE, TITLE, TURTLE, VERSION, members};
 use crate::address::Facet;
 use crate::errors::LdpError;
 use crate::fedora;
@@ -40,7 +40,7 @@ pub enum Refusal {
 
 impl Shown {
     /// What was typed into a field of a form.
-    fn typed(&self, action: Action, field: &str) -> Option<&str> {
+    pub fn typed(&self, action: Action, field: &str) -> Option<&str> {
         let (refused, _) = self.refused.as_ref()?;
         (*refused == action).then(|| self.texts.get(field).map_or("", String::as_str))
     }
@@ -103,7 +103,11 @@ impl LdpRequest {
     async fn forms_of(&self, resource: &Resource, shown: &Shown) -> Result<Markup, LdpError> {
         let tag = self.tag_of(resource);
         Ok(html! {
-            @if is_container(resource) { (self.create_form(shown)) (self.upload_form(Action::Upload, "Upload a file", &tag, shown)) }
+            @if is_container(resource) {
+                (self.create_form(resource, shown))
+                (self.upload_form(Action::Upload, "Upload a file", &tag, shown))
+                (self.members_form(shown))
+            }
             @if let Kind::Binary(_) = resource.kind() {
                 (self.upload_form(Action::Replace, "Replace the file", &tag, shown))
             }
@@ -112,7 +116,7 @@ impl LdpRequest {
         })
     }
 
-    fn create_form(&self, shown: &Shown) -> Markup {
+    fn create_form(&self, container: &Resource, shown: &Shown) -> Markup {
         let typed = |field| shown.typed(Action::Create, field);
         self.form(
             Action::Create,
@@ -120,7 +124,27 @@ impl LdpRequest {
             &html! {
                 (field("create-title", TITLE, "Title", typed(TITLE)))
                 (field("create-name", SLUG, "Name in the address (made of the title if it is empty)", typed(SLUG)))
+                // There is none within another one.
+                @if !container.is_group() {
+                    p {
+                        label {
+                            input type="checkbox" name=(GROUP) value="yes" checked[typed(GROUP).is_some_and(|typed| !typed.is_empty())];
+                            " As an archival group: what is in it belongs together"
+                        }
+                    }
+                }
                 p { button.primary { "Add" } }
+            },
+        )
+    }
+
+    fn members_form(&self, shown: &Shown) -> Markup {
+        let is_open = shown.typed(Action::CreateWithMembers, SLUG).is_some();
+        self.form(
+            Action::CreateWithMembers,
+            "Add a container with members",
+            &html! {
+                details open[is_open] { summary { "A Direct or an Indirect Container" } (members::fields(shown)) }
             },
         )
     }
@@ -229,7 +253,8 @@ impl LdpRequest {
     }
 }
 
-fn field(id: &str, name: &str, label: &str, typed: Option<&str>) -> Markup {
+/// A text field with its label.
+pub fn field(id: &str, name: &str, label: &str, typed: Option<&str>) -> Markup {
     html! { p { label for=(id) { (label) } input id=(id) name=(name) value=(typed.unwrap_or_default()); } }
 }
 

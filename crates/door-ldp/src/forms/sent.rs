@@ -16,7 +16,7 @@ use crate::request::LdpRequest;
 pub const TEXT_BYTES_MAX: u64 = 256 << 10;
 
 /// Most fields.
-const FIELDS_MAX: usize = 8;
+const FIELDS_MAX: usize = 16;
 
 /// Memory that a form takes: its texts, and the page that shows them again.
 const FORM_BYTES: u64 = 4 * TEXT_BYTES_MAX;

@@ -72,6 +72,101 @@ async fn forms_create_containers_and_upload_files_with_their_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn forms_create_containers_with_members_and_archival_groups() {
+    let fixture = fixture().await;
+    fixture.make("/rest/book", "RDFSource", "").await;
+    let direct = form(
+        &[
+            ("action", "create-with-members"),
+            ("kind", "direct"),
+            ("title", "Parts <b>"),
+            ("name", ""),
+            ("membership-resource", "/book"),
+            ("direction", "has-member"),
+            ("relation", "dcterms:hasPart"),
+            ("inserted-content-relation", ""),
+        ],
+        None,
+    );
+    assert_eq!(location(&send(&fixture, "/rest", direct).await), "/rest/Parts-b");
+    assert!(fixture.get("/rest/Parts-b").await.is("DirectContainer"));
+    fixture.make("/rest/Parts-b/one", "RDFSource", "").await;
+    let book = fixture.get("/rest/book").await;
+    assert!(book.says("<book> dc:hasPart <Parts-b/one> ."), "{}", book.text());
+
+    let indirect = form(
+        &[
+            ("action", "create-with-members"),
+            ("kind", "indirect"),
+            ("name", "subjects"),
+            ("membership-resource", "http://test/rest/book"),
+            ("direction", "is-member-of"),
+            ("relation", "http://purl.org/dc/terms/isPartOf"),
+            ("inserted-content-relation", "foaf:primaryTopic"),
+        ],
+        None,
+    );
+    assert_eq!(location(&send(&fixture, "/rest", indirect).await), "/rest/subjects");
+    assert!(fixture.get("/rest/subjects").await.is("IndirectContainer"));
+    let topic = "<> <http://xmlns.com/foaf/0.1/primaryTopic> <http://a/topic> .";
+    fixture.make("/rest/subjects/one", "RDFSource", topic).await;
+    let subjects = fixture.get("/rest/subjects").await;
+    assert!(subjects.says("<http://a/topic> dc:isPartOf <book> ."), "{}", subjects.text());
+
+    let usual = [("action", "create-with-members"), ("kind", "indirect"), ("direction", "has-member"), ("name", "own")];
+    assert_eq!(location(&send(&fixture, "/rest", form(&usual, None)).await), "/rest/own");
+    let own = fixture.get("/rest/own").await;
+    let rule = "<own> ldp:membershipResource <own> ; ldp:hasMemberRelation ldp:member ;
+                ldp:insertedContentRelation ldp:MemberSubject .";
+    assert!(own.says(rule), "{}", own.text());
+
+    let group = form(&[("action", "create"), ("title", "Group"), ("group", "yes")], None);
+    assert_eq!(location(&send(&fixture, "/rest", group.clone()).await), "/rest/Group");
+    let made = fixture.get("/rest/Group").await;
+    let class = "http://fedora.info/definitions/v4/repository#ArchivalGroup".to_owned();
+    assert!(made.links("type").contains(&class), "{:?}", made.headers);
+    assert!(!fixture.get("/rest/Group/fcr:forms").await.text().contains("name=\"group\""), "there is none in another");
+    let refused = send(&fixture, "/rest/Group", group).await;
+    assert!(refused.status.is_client_error() && refused.text().contains("role=\"alert\""), "{}", refused.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_container_with_members_keeps_what_was_typed_and_creates_nothing() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    for (field, typed, shown) in [
+        ("membership-resource", "book", "<option value=\"is-member-of\" selected>"),
+        ("membership-resource", "/a/../b", "value=\"/a/../b\""),
+        ("relation", "dcterms:a b", "value=\"dcterms:a b\""),
+        ("relation", "<img src=x>", "value=\"&lt;img src=x&gt;\""),
+        ("relation", "ldp:contains", "value=\"ldp:contains\""),
+        ("relation", "rdf:type", "<details open>"),
+        ("inserted-content-relation", "no address", "value=\"no address\""),
+        ("kind", "direct", "value=\"direct\" checked"),
+        ("kind", "basic", "value=\"Kept\""),
+        ("direction", "up", "value=\"Kept\""),
+    ] {
+        let mut fields = vec![
+            ("action", "create-with-members"),
+            ("kind", "indirect"),
+            ("title", "Kept"),
+            ("direction", "is-member-of"),
+            ("inserted-content-relation", "dcterms:subject"),
+        ];
+        fields.retain(|(known, _)| *known != field);
+        fields.push((field, typed));
+        let refused = send(&fixture, "/rest/c", form(&fields, None)).await;
+        assert!(refused.status.is_client_error(), "{field}: {typed}: {}", refused.status);
+        for part in ["role=\"alert\"", "value=\"Kept\"", shown] {
+            assert!(refused.text().contains(part), "{field}: {typed}: {part}: {}", refused.text());
+        }
+        assert!(!refused.text().contains("<img"), "{}", refused.text());
+    }
+    let container = fixture.get("/rest/c").await;
+    assert!(container.objects(&format!("{ROOT}c"), "contains").is_empty(), "{}", container.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn forms_edit_descriptions_replace_files_and_delete_only_what_they_show() {
     let fixture = fixture().await;
     fixture.make("/rest/a", "RDFSource", "<> <http://purl.org/dc/terms/title> \"One\" .").await;

@@ -66,11 +66,16 @@ async function follow(text) {
   await look();
 }
 
-async function press(text) {
-  const button = await page.$(`::-p-xpath(//button[normalize-space()="${text}"])`);
+async function press(text, within = '') {
+  const button = await page.$(`::-p-xpath(${within}//button[normalize-space()="${text}"])`);
   if (!button) throw new Error(`no button ${text} on ${page.url()}`);
   await Promise.all([page.waitForNavigation(), button.click()]);
   await look();
+}
+
+// Presses a button of the form that does this.
+async function pressIn(action, text) {
+  await press(text, `//form[input[@name="action"][@value="${action}"]]`);
 }
 
 // Puts the focus somewhere by the keyboard alone, as somebody without a mouse does.
@@ -103,6 +108,14 @@ await follow('Change');
 await (await page.$('#upload-file')).uploadFile(upload);
 await press('Upload');
 await follow('Check the bytes');
+await go(letters);
+await follow('Change');
+await page.click('summary');
+await type('#members-title', 'Pages of a <i>book</i>');
+await type('#members-relation', 'no relation');
+await pressIn('create-with-members', 'Add');     // It is refused, and what was typed comes back.
+await type('#members-relation', 'dcterms:hasPart');
+await pressIn('create-with-members', 'Add');
 await go(letters);
 await follow('Change');
 await type('#describe-turtle', 'this is no Turtle');
