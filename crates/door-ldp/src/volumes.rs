@@ -12,7 +12,7 @@ use hathi::VolumeId;
 use heads::RevisionId;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
-use rdf::vocab::ldp;
+use rdf::vocab::{PREFIXES, ldp};
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
 use crate::address::{Site, kept_volume, kept_volumes};
@@ -47,6 +47,13 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     let format = Format::negotiated(asked.headers).map_err(|error| unless_archive(asked.headers, error))?;
     let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
+    let page = Page::of(request.uri.query())?;
+    let Format::Graph(syntax) = format else {
+        return match asked.method == Method::HEAD {
+            true => Ok(unsent(response)),
+            false => pages::page_of_volumes(&door.library, &asked.site, page, response).await,
+        };
+    };
     let change = match preferences.containment {
         true => Some(door.library.volumes.volumes_changed().await?),
         false => None,
@@ -58,14 +65,13 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
         return Ok(unsent(response));
     }
     let iri = asked.site.shown(&kept_volumes()).unwrap_or_default();
-    let page = Page::of(request.uri.query())?;
     if let (Some(members_max), None) = (preferences.members_max, &page) {
         return paging::to_first(&iri, members_max, response);
     }
     let subject = NamedNode::new_unchecked(kept_volumes());
     let types = types(&[]).into_iter().filter(|_| preferences.managed);
     let mut triples: Vec<_> = types.map(|class| typed(&subject, class)).collect();
-    let writer = format.writer(|| pages::about_volumes(&asked.site, None));
+    let writer = Writer::new(syntax, PREFIXES);
     let Some(mut page) = page else {
         let mut sections = vec![Section::Triples(triples)];
         sections.extend(preferences.containment.then_some(Section::Volumes));

@@ -18,7 +18,7 @@ pub const MEMBERS: usize = 50;
 /// Most members on a page for people. Each of them is read.
 pub const MEMBERS_MAX: usize = 200;
 /// Members that are read together.
-const READ_AT_ONCE: usize = 8;
+pub const READ_AT_ONCE: usize = 8;
 /// Only descriptions of so many rows are searched for a title. So a page reads little, whatever its
 /// members are.
 const TITLE_ROWS_MAX: u32 = 1;
@@ -62,7 +62,6 @@ impl Members {
     pub fn table(&self, site: &Site, container: &Resource) -> Markup {
         let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && self.is_first);
         let iri = site.iri(container.path());
-        let pages = |after| paging::address(local(&iri), self.members_max, after);
         let is_empty = self.rows.is_empty() && volumes.is_none();
         html! {
             h2 { "Contents" }
@@ -93,11 +92,19 @@ impl Members {
                     }
                 }
             }
-            @if !self.is_first || self.next.is_some() {
-                nav.row.pager aria-label="Pages of the contents" {
-                    @if self.is_first { span {} } @else { a.button href=(pages(None)) { "First page" } }
-                    @if let Some(next) = &self.next { a.button rel="next" href=(pages(Some(next))) { "Next page" } }
-                }
+            (pager("Pages of the contents", local(&iri), self.members_max, self.is_first, self.next.as_ref()))
+        }
+    }
+}
+
+/// Links from a page of a container to other pages.
+pub fn pager(label: &str, address: &str, members_max: usize, is_first: bool, next: Option<&ListToken>) -> Markup {
+    let pages = |after| paging::address(address, members_max, after);
+    html! {
+        @if !is_first || next.is_some() {
+            nav.row.pager aria-label=(label) {
+                @if is_first { span {} } @else { a.button href=(pages(None)) { "First page" } }
+                @if let Some(next) = next { a.button rel="next" href=(pages(Some(next))) { "Next page" } }
             }
         }
     }

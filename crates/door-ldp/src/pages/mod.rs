@@ -1,8 +1,8 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
 //! members (`members.rs`) and a look at its bytes (`preview.rs`). `versions.rs` is the page
 //! of its versions, and `compare.rs` says what two of them differ in. `fixity.rs` is the
-//! page of a check. Long answers, such as all volumes, are streams of statements with the
-//! same head and foot.
+//! page of a check, and `volumes.rs` that of all volumes. Long answers are streams of statements
+//! with the same head and foot.
 
 mod compare;
 mod described;
@@ -13,6 +13,9 @@ mod resource;
 pub mod search;
 mod terms;
 pub mod versions;
+mod volumes;
+
+pub use volumes::page_of_volumes;
 
 use door_http::{Page, Place};
 use hathi::VolumeId;

@@ -46,7 +46,12 @@ pub fn title_in(description: &Graph, path: &ResourcePath) -> Option<String> {
         })
     };
     let title = TITLES.iter().find_map(|title| named(title))?;
-    Some(shortened(title, TITLE_CHARS_MAX))
+    Some(self::title(title))
+}
+
+/// A title of a length that people read.
+pub fn title(text: &str) -> String {
+    shortened(text, TITLE_CHARS_MAX)
 }
 
 /// A text of at most so many characters.

@@ -9,7 +9,9 @@ use server::config::Access;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{PATIENCE, Server, VOLUME, soon};
+use crate::support::{
+    PATIENCE, Server, VOLUME, import_from, import_samples, on_free_ports, open_store, samples, soon, until,
+};
 
 /// More than fits into a row.
 const LARGE_BYTES: usize = 300_000;
@@ -26,15 +28,6 @@ async fn open_to_writers() -> (Server, tempfile::TempDir) {
 fn content_files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
     entries.map(|path| if path.is_dir() { content_files(&path) } else { 1 }).sum()
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let wait = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    soon(what, wait).await;
 }
 
 /// Sends the head of a PUT and some of its body. Returns the connection.
@@ -140,6 +133,60 @@ async fn slow_and_silent_clients_keep_nobody_else_waiting() {
     let mut all = Vec::new();
     tokio::time::timeout(PATIENCE, reader.read_to_end(&mut all)).await.unwrap().unwrap();
     assert!(all.ends_with(b"xxxx") && all.len() > 8 << 20);
+    server.end().await;
+}
+
+/// A copy of a sample volume with another title.
+fn retitled(folder: &Path, title: &str) {
+    let sample = "uc2/pairtree_root/ar/k+/=1/39/60/=t/8f/f3/zh/99/ark+=13960=t8ff3zh99";
+    std::fs::create_dir_all(folder.join(sample)).unwrap();
+    for file in std::fs::read_dir(samples().join(sample)).unwrap() {
+        let file = file.unwrap().path();
+        let copy = folder.join(sample).join(file.file_name().unwrap());
+        std::fs::copy(&file, &copy).unwrap();
+        if copy.extension().is_some_and(|extension| extension == "json") {
+            let record = std::fs::read_to_string(&copy).unwrap();
+            std::fs::write(&copy, record.replace("An introduction to Combinatory analysis", title)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_all_volumes_has_titles_and_leads_from_page_to_page() {
+    let (folder, changed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open_store(folder.path());
+    import_samples(store.clone(), &["t0ks80527"]).await;
+    retitled(changed.path(), "<img src=x> of analysis");
+    import_from(store.clone(), changed.path(), &["t8ff3zh99"]).await;
+    let server = Server::serve(on_free_ports(), store).await;
+    let page = async |path: &str| {
+        let page = server.ask(http::Method::GET, path, &[("accept", "text/html")]).await;
+        assert_eq!((page.status, page.header("content-type")), (StatusCode::OK, "text/html; charset=utf-8"), "{path}");
+        page.text()
+    };
+    let all = page("/rest/volumes").await;
+    for shown in [
+        "Salmon fry production",
+        "&lt;img src=x&gt; of analysis, by P.A. MacMahon",
+        "href=\"/rest/volumes/uc2.ark+=13960=t8ff3zh99\"",
+        "<td>1920</td><td>eng</td><td class=\"number\">92</td>",
+        "href=\"/volumes/?format=html\">Find volumes</a>",
+    ] {
+        assert!(all.contains(shown), "{shown}: {all}");
+    }
+    assert!(!all.contains("<img") && !all.contains("class=\"row pager\""), "{all}");
+
+    let (mut rows, mut pages) = (0, vec![page("/rest/volumes?limit=1").await]);
+    while let Some(next) = pages.last().unwrap().split("rel=\"next\" href=\"").nth(1) {
+        rows += pages.last().unwrap().matches("scope=\"row\"").count();
+        pages.push(page(&next.split('"').next().unwrap().replace("&amp;", "&")).await);
+    }
+    assert_eq!(rows + pages.last().unwrap().matches("scope=\"row\"").count(), 2);
+    assert_eq!(pages.iter().filter(|page| page.contains("Salmon fry")).count(), 1, "each volume is there once");
+    assert!(!pages[0].contains("First page") && pages[1].contains("First page"), "{}", pages[1]);
+    assert!(page("/rest/volumes?last=true&limit=1").await.contains("scope=\"row\""));
+    let head = server.ask(http::Method::HEAD, "/rest/volumes", &[("accept", "text/html")]).await;
+    assert_eq!((head.status, head.text()), (StatusCode::OK, String::new()));
     server.end().await;
 }
 

@@ -31,6 +31,16 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
+/// Waits until something is so.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, wait).await;
+}
+
 /// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names. If `CI` is set, no
 /// test may be left out.
 pub fn not_run(what: &str) {
@@ -66,9 +76,18 @@ pub fn open_store(folder: &Path) -> Arc<dyn Store> {
 
 /// Imports the sample volumes whose path contains one of the words.
 pub async fn import_samples(store: Arc<dyn Store>, words: &[&str]) {
+    import_from(store, &samples(), words).await;
+}
+
+/// The folder with the sample volumes.
+pub fn samples() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree")
+}
+
+/// Imports the volumes of a folder whose path contains one of the words.
+pub async fn import_from(store: Arc<dyn Store>, folder: &Path, words: &[&str]) {
     let library = Library::open(store, Arc::new(SystemClock), Default::default()).await.unwrap();
-    let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree");
-    for files in hathi::discover(&samples) {
+    for files in hathi::discover(folder) {
         let files = files.unwrap();
         if words.iter().any(|word| files.zip.to_string_lossy().contains(word)) {
             library.volumes.import(files.open().unwrap(), Unchanged::Skip, |_| {}).await.unwrap();

@@ -1,0 +1,120 @@
+//! The page of all volumes: a table with titles, a page at a time.
+
+use ::volumes::Volume;
+use axum::response::Response;
+use futures::{StreamExt, TryStreamExt, stream};
+use hathi::VolumeId;
+use heads::ObjectsError;
+use library::Library;
+use maud::{Markup, html};
+
+use super::members::{MEMBERS, MEMBERS_MAX, READ_AT_ONCE, pager};
+use super::{about_volumes, local, terms};
+use crate::address::{Site, kept_volumes};
+use crate::errors::LdpError;
+use crate::paging::Page;
+
+/// A volume, or why nothing is known of it.
+enum Row {
+    Readable(Box<Volume>),
+    /// Its head is damaged.
+    Damaged(VolumeId),
+}
+
+/// The page of some volumes. Each of them is read.
+pub async fn page_of_volumes(
+    library: &Library,
+    site: &Site,
+    page: Option<Page>,
+    mut response: Response,
+) -> Result<Response, LdpError> {
+    let volumes_max = page.as_ref().map_or(MEMBERS, |page| page.members_max.min(MEMBERS_MAX));
+    let after = match &page {
+        Some(page) if page.is_last => library.volumes.last_page_of_volumes(volumes_max).await?,
+        Some(page) => page.after.clone(),
+        None => None,
+    };
+    let listing = library.volumes.list(after.as_ref(), volumes_max).await?;
+    let rows = stream::iter(listing.volumes).map(|id| row(library, id)).buffered(READ_AT_ONCE);
+    let rows: Vec<_> = rows.try_filter_map(async |row| Ok(row)).try_collect().await?;
+    let iri = site.shown(&kept_volumes()).unwrap_or_default();
+    if let Some(page) = &page {
+        page.describe(&iri, listing.next.as_ref(), response.headers_mut());
+    }
+    let find = format!("{}volumes/?format=html", local(&format!("{}/", site.server())));
+    let content = html! {
+        p.lead { a href=(find) { "Find volumes" } " by title, author, year and language." }
+        @if rows.is_empty() {
+            p { @if after.is_none() && listing.next.is_none() { "There are no volumes." } @else { "There are none on this page." } }
+        } @else {
+            (table(site, &rows))
+        }
+        (pager("Pages of the volumes", local(&iri), volumes_max, after.is_none(), listing.next.as_ref()))
+    };
+    *response.body_mut() = about_volumes(site, None).with(&content).into();
+    Ok(response)
+}
+
+/// Reads a volume; `None` if it is gone.
+async fn row(library: &Library, id: VolumeId) -> Result<Option<Row>, LdpError> {
+    match library.volumes.volume(&id).await {
+        Ok(volume) => Ok(Some(Row::Readable(Box::new(volume)))),
+        Err(ObjectsError::Absent(_) | ObjectsError::Gone(_)) => Ok(None),
+        Err(error) if error.is_damage() => Ok(Some(Row::Damaged(id))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn table(site: &Site, rows: &[Row]) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Title" }
+                        th scope="col" { "Date" }
+                        th scope="col" { "Language" }
+                        th.number scope="col" { "Pages" }
+                        th.number scope="col" { "Size" }
+                        th scope="col" { "Changed" }
+                    }
+                }
+                tbody { @for row in rows { (shown(site, row)) } }
+            }
+        }
+    }
+}
+
+fn shown(site: &Site, row: &Row) -> Markup {
+    match row {
+        Row::Damaged(id) => html! {
+            tr {
+                th scope="row" { a href=(local(&site.volume_iri(id))) { (id.as_str()) } }
+                td { "damaged" } td {} td.number {} td.number {} td {}
+            }
+        },
+        Row::Readable(volume) => {
+            let Volume { id, revision, body } = &**volume;
+            html! {
+                tr {
+                    th scope="row" {
+                        @let address = site.volume_iri(id);
+                        @match &body.title {
+                            Some(title) => {
+                                a href=(local(&address)) { (terms::title(title)) }
+                                br;
+                                span.title { (id.as_str()) }
+                            }
+                            None => a href=(local(&address)) { (id.as_str()) }
+                        }
+                    }
+                    td { (body.pub_date.as_deref().unwrap_or_default()) }
+                    td { (body.language.as_deref().unwrap_or_default()) }
+                    td.number { (body.pages.count) }
+                    td.number { (terms::size(body.pages.bytes)) }
+                    td { (terms::time(revision.time())) }
+                }
+            }
+        }
+    }
+}
