@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{PATIENCE, Server, VOLUME, import_samples, not_run, on_free_ports, open_store};
+use crate::support::{PATIENCE, Server, VOLUME, import_samples, not_run, on_free_ports, open_store, until};
 
 /// The names under which Chromium is installed.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -82,7 +82,8 @@ async fn the_page_loads_nothing_from_elsewhere() {
     let without_script = page.split("<noscript>").nth(1).unwrap();
     for place in ["volumes/?format=html", "rest/", "rest/fcr:search", "openapi.json"] {
         assert!(without_script.contains(&format!("href=\"{place}\"")), "{place}: {page}");
-        assert!(server.get(&format!("/{place}")).await.status.is_success(), "{place}");
+        // The index of the search may not be there yet.
+        until(place, async || server.get(&format!("/{place}")).await.status.is_success()).await;
     }
     assert!(page.contains("\"assets/page.js\"") && !page.contains(VOLUME));
 }
