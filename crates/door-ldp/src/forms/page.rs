@@ -207,7 +207,8 @@ impl LdpRequest {
                     (hidden(ETAG, &self.tag_of(resource)))
                     p { "The version " code { (version) } " becomes the current state, as a new version. Nothing is lost." }
                 }
-                None => p { "The last state before it was deleted becomes the current one." }
+                None if version.is_empty() => p { "The last state before it was deleted becomes the current one." }
+                None => p { "The version " code { (version) } " becomes the current state." }
             }
             p {
                 label {

@@ -287,7 +287,7 @@ fn what(change: Change) -> &'static str {
         Change::Description => "Description changed",
         Change::Bytes => "Bytes changed",
         Change::DescriptionAndBytes => "Description and bytes changed",
-        Change::Nothing => "Version made, without a change",
+        Change::Nothing => "Version made",
         Change::Deleted => "Deleted",
     }
 }

@@ -51,6 +51,9 @@ async fn what_happened_is_listed_newest_first_and_by_day() {
     let deleted = page(&fixture, "/rest/b/fcr:versions").await;
     assert!(!deleted.text().contains(">current<"), "nothing is there: {}", deleted.text());
     assert_eq!(deleted.text().matches(">Restore</a>").count(), 4, "each can be brought back: {}", deleted.text());
+    let form = fixture.get("/rest/b/fcr:forms?restore=20250615150640").await;
+    let says = "The version <code>20250615150640</code> becomes the current state.";
+    assert!(form.text().contains(says), "{}", form.text());
 
     fixture.clock.advance(DAY);
     let restored = fixture.ask(Method::POST, "/rest/b/fcr:versions?restore=").answer().await;
@@ -59,14 +62,7 @@ async fn what_happened_is_listed_newest_first_and_by_day() {
     assert_eq!(between(page.text(), "<h2>", "</h2>"), ["17 June 2025", "16 June 2025", "15 June 2025"]);
     assert_eq!(
         between(page.text(), "class=\"what\">", "</span>"),
-        [
-            "Created or brought back",
-            "Deleted",
-            "Version made, without a change",
-            "Description changed",
-            "Bytes changed",
-            "Created",
-        ]
+        ["Created or brought back", "Deleted", "Version made", "Description changed", "Bytes changed", "Created",]
     );
     let clocks = between(page.text(), "Z\">", "</time>");
     let expected = ["15:06:55 UTC", "15:06:55 UTC", "15:06:50 UTC", "15:06:45 UTC", "15:06:45 UTC", "15:06:40 UTC"];
@@ -116,6 +112,17 @@ async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
     assert_eq!(names(&some), all[11..=20]);
     let none = page(&fixture, "/rest/x/fcr:versions?until=20000101000000").await;
     assert!(none.text().contains("There are no versions here.") && link(&none, "prev").is_some(), "{}", none.text());
+
+    // A description of bytes has the versions of bytes, whatever was there before, and after.
+    for tombstone in ["/rest/x", "/rest/x/fcr:tombstone"] {
+        assert_eq!(fixture.ask(Method::DELETE, tombstone).answer().await.status, StatusCode::NO_CONTENT);
+    }
+    put_bytes(&fixture, "/rest/x", "text/plain", "bytes").await;
+    let of_bytes = page(&fixture, "/rest/x/fcr:metadata/fcr:versions").await;
+    assert_eq!((names(&of_bytes).len(), link(&of_bytes, "next")), (1, None), "{}", of_bytes.text());
+    assert!(!of_bytes.text().contains(">Deleted<"), "{}", of_bytes.text());
+    let of_all = page(&fixture, "/rest/x/fcr:versions").await;
+    assert!(of_all.text().contains(">Deleted<") && link(&of_all, "next").is_some(), "{}", of_all.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
