@@ -66,7 +66,7 @@ fn read_lines(path: &Path) -> Result<Vec<String>> {
 
 /// Prints what did not run. Fails if that is not allowed.
 fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
-    println!("\n{}", told(not_run, proofs));
+    println!("\n{}", summary(not_run, proofs));
     if not_run.is_empty() {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
 }
 
 /// The report: what did not run, and what this command does not include.
-fn told(not_run: &[String], proofs: &[String]) -> String {
+fn summary(not_run: &[String], proofs: &[String]) -> String {
     let list = |lines: &[String]| lines.iter().map(|line| format!("\n  - {line}")).collect::<String>();
     let not_run = match not_run.is_empty() {
         true => "Not run, of what belongs to this command: nothing.".to_owned(),
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_proofs_are_always_listed() {
         for not_run in [vec![], vec!["fuzz targets: no compiler".to_owned()]] {
-            let told = told(&not_run, &proofs::names());
+            let summary = summary(&not_run, &proofs::names());
             for proof in [
                 "store-cassandra: three_nodes",
                 "store-cassandra: two_datacenters",
@@ -121,10 +121,10 @@ mod tests {
                 "penates: cli proofs::two_datacenters",
                 "penates: cli proofs::rocfl",
             ] {
-                assert!(told.contains(&format!("\n  - {proof}")), "{told}");
+                assert!(summary.contains(&format!("\n  - {proof}")), "{summary}");
             }
-            assert!(told.contains("cargo xtask proofs") && !told.contains("All tests ran"), "{told}");
-            assert!(not_run.iter().all(|line| told.contains(line)));
+            assert!(summary.contains("cargo xtask proofs") && !summary.contains("All tests ran"), "{summary}");
+            assert!(not_run.iter().all(|line| summary.contains(line)));
         }
     }
 }

@@ -27,7 +27,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let zip = bench.work.finished_zip(&server, &bench.corpus, volumes)?;
     let packs = bench.runtime.block_on(Packs::of(&bench.node, keyspace, &bench.corpus))?;
     let (times, at_once) = (downloads(zip.bytes), packs.volumes_in(READ_AHEAD_BYTES));
-    figures.tell("bare program: volumes at once", "volumes", at_once as f64);
+    figures.report("bare program: volumes at once", "volumes", at_once as f64);
     let mut asked = ways_of_asking(&server, &bench.corpus, volumes)?;
     let mut client = Client::connect(server.http)?;
     for (_, asking) in &mut asked {
@@ -48,8 +48,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let bare_seconds = bench.runtime.block_on(packs.read(times, at_once))?.as_secs_f64();
         let used = bench.node.usage()?.since(before);
         let text_mb = text_bytes as f64 * times as f64 / 1e6;
-        figures.tell("bare program: page text", "MB/s", text_mb / bare_seconds);
-        figures.tell("bare program: CPU of the node", "ms per GB of text", used.cpu_seconds * 1e6 / text_mb);
+        figures.report("bare program: page text", "MB/s", text_mb / bare_seconds);
+        figures.report("bare program: CPU of the node", "ms per GB of text", used.cpu_seconds * 1e6 / text_mb);
         for (name, asking) in &mut asked {
             let before = bench.node.usage()?;
             let sample = measure(&mut client, &asking.requests(times), zip.bytes, &server.process)?;
@@ -57,8 +57,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let what = |what: &str| format!("{name}: {what}");
             figures.hold(what("page text"), "MB/s", TEXT, text_mb / sample.seconds);
             figures.hold(what("of the bare program's rate"), "times", OF_BARE, bare_seconds / sample.seconds);
-            figures.tell(what("CPU of the server"), "ms per GB of text", sample.server_cpu_seconds * 1e6 / text_mb);
-            figures.tell(what("CPU of the node"), "ms per GB of text", used.cpu_seconds * 1e6 / text_mb);
+            figures.report(what("CPU of the server"), "ms per GB of text", sample.server_cpu_seconds * 1e6 / text_mb);
+            figures.report(what("CPU of the node"), "ms per GB of text", used.cpu_seconds * 1e6 / text_mb);
         }
     }
     Ok(figures)

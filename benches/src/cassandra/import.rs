@@ -37,11 +37,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let written = bench.runtime.block_on(Rows::of(&session, &other))?.count();
         ensure!(written == rows.count(), "{written} rows were written of {}", rows.count());
 
-        figures.tell("bare program: page text", "MB/s", text_mb / bare_seconds);
-        figures.tell("bare program: rows", "rows/s", rows.count() as f64 / bare_seconds);
-        figures.tell("import: page text", "MB/s", text_mb / seconds);
-        figures.tell("import: CPU", "s", used.ended_children_cpu_seconds);
-        figures.tell("import: CPU of the node", "s", node_used.cpu_seconds);
+        figures.report("bare program: page text", "MB/s", text_mb / bare_seconds);
+        figures.report("bare program: rows", "rows/s", rows.count() as f64 / bare_seconds);
+        figures.report("import: page text", "MB/s", text_mb / seconds);
+        figures.report("import: CPU", "s", used.ended_children_cpu_seconds);
+        figures.report("import: CPU of the node", "s", node_used.cpu_seconds);
         figures.hold("import: of the bare program's rate", "times", OF_BARE, bare_seconds / seconds);
     }
     Ok(figures)

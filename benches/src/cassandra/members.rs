@@ -19,13 +19,13 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let keyspace = bench.empty()?;
     let subject = bench.repository(&keyspace)?;
     let rate = fill(&subject, "big", bench.settings.members)?;
-    figures.tell("filling it by N-Quads", "resources/s", rate);
+    figures.report("filling it by N-Quads", "resources/s", rate);
     Client::connect(subject.address)?.fetch(&subject.make_container("empty"))?;
     let next = AtomicU64::new(0);
     for _ in 0..bench.settings.repetitions {
         create_in_both(&subject, &next, bench.duration(), &mut figures)?;
         let rate = list(&subject, bench.settings.members, &mut figures)?;
-        figures.tell("listing as N-Triples", "members/s", rate);
+        figures.report("listing as N-Triples", "members/s", rate);
     }
     figures.hold("largest partition", "MB", PARTITION_MB, largest_partition_mb(bench, &keyspace)?);
     Ok(figures)

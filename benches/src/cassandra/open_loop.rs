@@ -52,7 +52,7 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
     deadline_after: Duration,
     call: impl Fn(u64, Instant) -> F,
 ) -> Result<Calls> {
-    let (tell, told) = mpsc::channel();
+    let (report, told) = mpsc::channel();
     let (begun, mut woken_late_max) = (Instant::now(), Duration::ZERO);
     // A thread of its own keeps the time, because it sleeps by microseconds and a task by
     // milliseconds.
@@ -63,14 +63,14 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
             std::thread::sleep(early);
             woken_late_max = woken_late_max.max(due.elapsed());
         }
-        let (calling, tell) = (call(number, due + deadline_after), tell.clone());
+        let (calling, report) = (call(number, due + deadline_after), report.clone());
         runtime.spawn(async move {
             let is_answered = calling.await;
             // The receiver lives until the end.
-            let _ = tell.send(Seen { latency: due.elapsed(), is_answered });
+            let _ = report.send(Seen { latency: due.elapsed(), is_answered });
         });
     }
-    drop(tell);
+    drop(report);
     let latencies_us = Histogram::new(3)?;
     let mut calls = Calls { count: 0, unanswered: 0, latencies_us, overdue_max: Duration::ZERO, woken_late_max };
     for Seen { latency, is_answered } in told {

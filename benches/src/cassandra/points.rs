@@ -49,15 +49,15 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         figures.hold(what("mean"), "ms", MEAN, at_asked.mean_ms());
         figures.hold(what("p99"), "ms", P99, at_asked.quantile_ms(0.99));
         figures.hold(what("latest after its deadline"), "ms", OVERDUE, overdue_ms(&at_asked));
-        figures.tell(
+        figures.report(
             what("latest that a sleeping thread was woken"),
             "ms",
             at_asked.woken_late_max.as_secs_f64() * 1e3,
         );
-        figures.tell(what("without an answer"), "calls", at_asked.unanswered as f64);
-        figures.tell(what("CPU of the node"), "µs per call", used.cpu_seconds * 1e6 / at_asked.count.max(1) as f64);
+        figures.report(what("without an answer"), "calls", at_asked.unanswered as f64);
+        figures.report(what("CPU of the node"), "µs per call", used.cpu_seconds * 1e6 / at_asked.count.max(1) as f64);
         let held = highest(bench, &store)?;
-        figures.tell("highest step that holds", "reads/s, and as many writes", held);
+        figures.report("highest step that holds", "reads/s, and as many writes", held);
     }
     Ok(figures)
 }

@@ -135,9 +135,9 @@ fn figures(points: &[Point<Key>]) -> Figures {
         let what =
             |what: &str| format!("{}, {}, {readers} readers: {what}", page_cache_name(*page_cache), caches.name());
         for trial in trials {
-            figures.tell(what("page text"), "MB/s", trial.text_rate());
+            figures.report(what("page text"), "MB/s", trial.text_rate());
             let from_disk = trial.device_bytes.unwrap_or_default() as f64 / trial.coded_bytes as f64;
-            figures.tell(what("fetched from the disk"), "bytes per byte of frames", from_disk);
+            figures.report(what("fetched from the disk"), "bytes per byte of frames", from_disk);
         }
     }
     figures

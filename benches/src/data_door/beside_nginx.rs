@@ -77,7 +77,7 @@ impl<S: Read + Write> Comparison<S> {
             let mut rates = Vec::new();
             for Contestant { name, asking, client, process } in &mut contestants {
                 let sample = measure(client, &asking.requests(times), zip.bytes, process)?;
-                self.tell(figures, volumes, name, &sample, text_bytes);
+                self.report(figures, volumes, name, &sample, text_bytes);
                 rates.push((*name, sample.gigabytes_per_second()));
             }
             if let [ours @ .., ("nginx", by_nginx)] = rates.as_slice() {
@@ -91,22 +91,26 @@ impl<S: Read + Write> Comparison<S> {
             let request = asking.request();
             if let Some(calls) = syscalls::count(process, || client.fetch(&request).map(drop))? {
                 let what = format!("{volumes} volumes, {name}: system calls of the server");
-                figures.tell(what, "per MB of ZIP", calls as f64 / (zip.bytes as f64 / 1e6));
+                figures.report(what, "per MB of ZIP", calls as f64 / (zip.bytes as f64 / 1e6));
             }
         }
         Ok(())
     }
 
-    fn tell(&self, figures: &mut Figures, volumes: u64, name: &str, sample: &Sample, text_bytes: u64) {
+    fn report(&self, figures: &mut Figures, volumes: u64, name: &str, sample: &Sample, text_bytes: u64) {
         let what = |what: &str| format!("{volumes} volumes, {name}: {what}");
-        figures.tell(what("ZIP"), "GB/s", sample.gigabytes_per_second());
+        figures.report(what("ZIP"), "GB/s", sample.gigabytes_per_second());
         match self.text.filter(|_| name != "nginx") {
             Some(target) => figures.hold(what("page text"), "GB/s", target, sample.rate_of(text_bytes)),
-            None => figures.tell(what("page text"), "GB/s", sample.rate_of(text_bytes)),
+            None => figures.report(what("page text"), "GB/s", sample.rate_of(text_bytes)),
         }
         let cpu = [("server", sample.server_cpu_seconds), ("client", sample.client_cpu_seconds)];
         for (whose, seconds) in cpu {
-            figures.tell(what(&format!("CPU of the {whose}")), "ms per GB of ZIP", sample.cpu_ms_per_gigabyte(seconds));
+            figures.report(
+                what(&format!("CPU of the {whose}")),
+                "ms per GB of ZIP",
+                sample.cpu_ms_per_gigabyte(seconds),
+            );
         }
     }
 }

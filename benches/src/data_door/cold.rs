@@ -27,11 +27,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let server = bench.server()?;
         let received = Client::connect(server.http)?.fetch(&Request::get(&selection))?;
         let cold = received.body_bytes as f64 / 1e9 / received.whole.as_secs_f64();
-        figures.tell("files of the store one after the other, from the disk", "GB/s", disk);
-        figures.tell("the same again, out of the page cache", "GB/s", cached);
-        figures.tell("ZIP of a selection of all volumes, from the disk", "GB/s", cold);
-        figures.tell("ZIP over files", "times", cold / disk);
-        figures.tell("first byte, from the disk", "ms", received.first_byte.as_secs_f64() * 1e3);
+        figures.report("files of the store one after the other, from the disk", "GB/s", disk);
+        figures.report("the same again, out of the page cache", "GB/s", cached);
+        figures.report("ZIP of a selection of all volumes, from the disk", "GB/s", cold);
+        figures.report("ZIP over files", "times", cold / disk);
+        figures.report("first byte, from the disk", "ms", received.first_byte.as_secs_f64() * 1e3);
     }
     Ok(figures)
 }

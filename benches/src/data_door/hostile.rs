@@ -141,9 +141,9 @@ fn once(bench: &Bench, name: &str, attacks: &[Attack], figures: &mut Figures) ->
     let waits = Spread::of(answers.iter().map(|wait| wait.as_secs_f64() * 1e3)).context("no answers")?;
     figures.hold(format!("{name}: peak of the server"), "MB", PEAK_MB, server.process.memory()?.peak_mb);
     figures.hold(format!("{name}: honest requests refused"), "", REFUSED, refused as f64);
-    figures.tell(format!("{name}: honest requests per second"), "1/s", answers.len() as f64 / duration.as_secs_f64());
-    figures.tell(format!("{name}: honest wait, median"), "ms", waits.median);
-    figures.tell(format!("{name}: honest wait, longest"), "ms", waits.max);
+    figures.report(format!("{name}: honest requests per second"), "1/s", answers.len() as f64 / duration.as_secs_f64());
+    figures.report(format!("{name}: honest wait, median"), "ms", waits.median);
+    figures.report(format!("{name}: honest wait, longest"), "ms", waits.max);
     Ok(())
 }
 

@@ -42,12 +42,12 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let disk = disk_bytes(&store)?;
         fs::remove_dir_all(&store)?;
 
-        figures.tell("bare program: page text", "MB/s", done.text_bytes as f64 / 1e6 / bare_seconds);
-        figures.tell("import: page text", "MB/s", done.text_bytes as f64 / 1e6 / seconds);
-        figures.tell("import: CPU", "s", used.ended_children_cpu_seconds);
+        figures.report("bare program: page text", "MB/s", done.text_bytes as f64 / 1e6 / bare_seconds);
+        figures.report("import: page text", "MB/s", done.text_bytes as f64 / 1e6 / seconds);
+        figures.report("import: CPU", "s", used.ended_children_cpu_seconds);
         figures.hold("import: of the bare program's rate", "times", OF_BARE, bare_seconds / seconds);
-        figures.tell("written to the disk over frames", "times", used.disk_written_bytes / done.frame_bytes as f64);
-        figures.tell("disk use over frames", "times", disk as f64 / done.frame_bytes as f64);
+        figures.report("written to the disk over frames", "times", used.disk_written_bytes / done.frame_bytes as f64);
+        figures.report("disk use over frames", "times", disk as f64 / done.frame_bytes as f64);
     }
     Ok(figures)
 }

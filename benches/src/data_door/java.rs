@@ -71,13 +71,13 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let requests = asking.requests(downloads(zip.bytes));
             let sample = measure(&mut by_penates, &requests, zip.bytes, &server.process)?;
             ours.push((*name, sample.rate_of(text_bytes)));
-            figures.tell(format!("{name}: page text"), "GB/s", sample.rate_of(text_bytes));
+            figures.report(format!("{name}: page text"), "GB/s", sample.rate_of(text_bytes));
         }
         for (level, target, request, bytes) in &java_levels {
             let sample = measure(&mut by_java, slice::from_ref(request), *bytes, &java)?;
             let rate = sample.rate_of(text_bytes);
-            figures.tell(format!("Java, level {level}: page text"), "GB/s", rate);
-            figures.tell(format!("Java, level {level}: ZIP"), "GB/s", sample.gigabytes_per_second());
+            figures.report(format!("Java, level {level}: page text"), "GB/s", rate);
+            figures.report(format!("Java, level {level}: ZIP"), "GB/s", sample.gigabytes_per_second());
             for (name, our_rate) in &ours {
                 figures.hold(format!("{name}: of Java's rate at level {level}"), "times", *target, our_rate / rate);
             }

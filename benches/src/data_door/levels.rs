@@ -50,14 +50,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let by_door = sample.rate_of(text_bytes) * 1e3;
             let (by_library, library_bytes) = by_library(&frames, text_bytes, *level, *layout != "pages")?;
             let what = format!("{layout}, level {level}");
-            figures.tell(format!("{what}: page text through the door"), "MB/s", by_door);
-            figures.tell(format!("{what}: page text by the library"), "MB/s", by_library);
+            figures.report(format!("{what}: page text through the door"), "MB/s", by_door);
+            figures.report(format!("{what}: page text by the library"), "MB/s", by_library);
             figures.hold(format!("{what}: of the library's rate"), "times", OF_LIBRARY, by_door / by_library);
             let busy = sample.server_cpu_seconds / sample.seconds;
-            figures.tell(format!("{what}: processors that the server keeps busy"), "", busy);
-            figures.tell(format!("{what}: ZIP over text"), "times", *zip_bytes as f64 / text_bytes as f64);
+            figures.report(format!("{what}: processors that the server keeps busy"), "", busy);
+            figures.report(format!("{what}: ZIP over text"), "times", *zip_bytes as f64 / text_bytes as f64);
             let ratio = library_bytes as f64 / text_bytes as f64;
-            figures.tell(format!("{what}: the library's streams over text"), "times", ratio);
+            figures.report(format!("{what}: the library's streams over text"), "times", ratio);
         }
     }
     Ok(figures)

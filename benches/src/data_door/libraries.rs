@@ -60,7 +60,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             }
             let text_bytes: usize = streams.iter().map(|(_, size)| size).sum();
             let rate = text_bytes as f64 / 1e6 / begun.elapsed().as_secs_f64();
-            figures.tell(format!("{name}, inflating: page text"), "MB/s", rate);
+            figures.report(format!("{name}, inflating: page text"), "MB/s", rate);
         }
     }
     Ok(figures)
@@ -109,7 +109,7 @@ fn once(name: &str, library: &mut dyn Deflate, texts: &Texts, figures: &mut Figu
         deflated_bytes += library.deflate(text)?.len();
         text_bytes += text.len();
     }
-    figures.tell(format!("{name}: page text"), "MB/s", text_bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
-    figures.tell(format!("{name}: streams over text"), "times", deflated_bytes as f64 / text_bytes as f64);
+    figures.report(format!("{name}: page text"), "MB/s", text_bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
+    figures.report(format!("{name}: streams over text"), "times", deflated_bytes as f64 / text_bytes as f64);
     Ok(())
 }

@@ -32,18 +32,18 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         let (one, ()) = beside_bulk(server.http, &selection, 1, wait)?;
         let (many, ()) = beside_bulk(server.http, &selection, MANY, wait)?;
-        figures.tell("1 bulk client: ZIP", "GB/s", one);
-        figures.tell("16 bulk clients: ZIP, total", "GB/s", many);
+        figures.report("1 bulk client: ZIP", "GB/s", one);
+        figures.report("16 bulk clients: ZIP, total", "GB/s", many);
         figures.hold("16 bulk clients: of the rate of 1", "times", OF_ONE, many / one);
 
         let mut next = pages.iter().cycle();
         let mut ask = || closed(server.http, 1, duration, |_| next.next().map_or(&[][..], Vec::as_slice));
         let alone = ask()?;
-        figures.tell("1 page client alone: p99", "ms", alone.quantile_ms(0.99));
+        figures.report("1 page client alone: p99", "ms", alone.quantile_ms(0.99));
         let (beside, load) = beside_bulk(server.http, &selection, MANY, ask)?;
-        figures.tell("16 bulk clients beside 1 page client: ZIP, total", "GB/s", beside);
-        figures.tell("1 page client beside 16 bulk clients: rate", "requests/s", load.rate());
-        figures.tell("1 page client beside 16 bulk clients: median", "ms", load.quantile_ms(0.5));
+        figures.report("16 bulk clients beside 1 page client: ZIP, total", "GB/s", beside);
+        figures.report("1 page client beside 16 bulk clients: rate", "requests/s", load.rate());
+        figures.report("1 page client beside 16 bulk clients: median", "ms", load.quantile_ms(0.5));
         figures.hold("1 page client beside 16 bulk clients: p99", "ms", PAGE_P99_MS, load.quantile_ms(0.99));
     }
     Ok(figures)

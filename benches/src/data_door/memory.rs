@@ -69,8 +69,8 @@ fn once(bench: &Bench, clients: usize, asking: Asking, figures: &mut Figures) ->
         (resident(&memory), resident(&memory[..quarter]), resident(&memory[memory.len() - quarter..]), memory.last())
     {
         figures.hold(what("peak from its start on"), "MB", PEAK_MB, end.peak_mb);
-        figures.tell(what("resident while streaming"), "MB", all.median);
-        figures.tell(what("growth from first to last quarter"), "MB", last.median - first.median);
+        figures.report(what("resident while streaming"), "MB", all.median);
+        figures.report(what("growth from first to last quarter"), "MB", last.median - first.median);
     }
     Ok(())
 }

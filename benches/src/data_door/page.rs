@@ -46,13 +46,13 @@ fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, f
     let load = closed(server.http, CONNECTIONS, duration, |_| next.next().map_or(&[][..], Vec::as_slice))?;
     let what = |what: &str| format!("{name}: {what}");
     figures.hold(what("rate"), "requests/s", RATE, load.rate());
-    figures.tell(what("median"), "ms", load.quantile_ms(0.5));
+    figures.report(what("median"), "ms", load.quantile_ms(0.5));
     figures.hold(what("p99"), "ms", P99_MS, load.quantile_ms(0.99));
-    figures.tell(what("slowest"), "ms", load.quantile_ms(1.0));
+    figures.report(what("slowest"), "ms", load.quantile_ms(1.0));
     let of_server = server.process.usage()?.since(server_before);
     let own = Usage::own()?.since(own_before);
-    figures.tell(what("CPU of the server"), "µs per request", of_server.cpu_seconds * 1e6 / load.answers as f64);
-    figures.tell(what("CPU of the client"), "µs per request", own.cpu_seconds * 1e6 / load.answers as f64);
+    figures.report(what("CPU of the server"), "µs per request", of_server.cpu_seconds * 1e6 / load.answers as f64);
+    figures.report(what("CPU of the client"), "µs per request", own.cpu_seconds * 1e6 / load.answers as f64);
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         thread::sleep(IDLE.min(Duration::from_secs_f64(bench.settings.seconds)));
         let memory = server.process.memory()?;
         figures.hold("resident when idle", "MB", IDLE_MB, memory.resident_mb);
-        figures.tell("peak since the start", "MB", memory.peak_mb);
+        figures.report("peak since the start", "MB", memory.peak_mb);
     }
     Ok(figures)
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::bench::Bench;
 use super::fill::fill;
-use super::mixes::{Mix, tell_on_cassandra};
+use super::mixes::{Mix, report_on_cassandra};
 use super::record::Draw;
 use super::subject::{connect, serve};
 use crate::rig::figures::Figures;
@@ -51,11 +51,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             anyhow::Ok(([of_first?, of_second?], lag.join().map_err(|_| panicked())??))
         })?;
         for (center, arrivals) in arrivals.iter().enumerate() {
-            tell_on_cassandra(&mut figures, arrivals, |figure| format!("data center {}: {figure}", center + 1));
+            report_on_cassandra(&mut figures, arrivals, |figure| format!("data center {}: {figure}", center + 1));
         }
         for (name, quantile) in [("median", 0.5), ("p99", 0.99)] {
             let ms = lag_us.value_at_quantile(quantile) as f64 / 1e3;
-            figures.tell(format!("a write arrives in the other data center, {name}"), "ms", ms);
+            figures.report(format!("a write arrives in the other data center, {name}"), "ms", ms);
         }
     }
     Ok(figures)

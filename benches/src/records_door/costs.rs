@@ -27,8 +27,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             node.nodetool(&["compact", "records", "records"])?;
         }
         let each = disk_bytes(&data(&subject)?)?.saturating_sub(empty) as f64 / records as f64;
-        figures.tell(format!("{kind}: on disk, of each record"), "bytes", each);
-        figures.tell(format!("{kind}: resident"), "MB", subject.process.memory()?.resident_mb);
+        figures.report(format!("{kind}: on disk, of each record"), "bytes", each);
+        figures.report(format!("{kind}: resident"), "MB", subject.process.memory()?.resident_mb);
         for _ in 0..bench.settings.repetitions {
             for (name, reads) in [("read", 100), ("write", 0)] {
                 let mix = Mix { reads, draw: Draw::Uniform, records };
@@ -39,10 +39,10 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 let answers: u64 = arrivals.loads.iter().map(|load| load.answers).sum();
                 let each_us = |used: f64| used * 1e6 / answers as f64;
                 let server = each_us(after.0.since(before.0).cpu_seconds);
-                figures.tell(format!("{kind}: processor time of the server for a {name}"), "µs", server);
+                figures.report(format!("{kind}: processor time of the server for a {name}"), "µs", server);
                 if let (Some(after), Some(before)) = (after.1, before.1) {
                     let node = each_us(after.since(before).cpu_seconds);
-                    figures.tell(format!("{kind}: processor time of the node for a {name}"), "µs", node);
+                    figures.report(format!("{kind}: processor time of the node for a {name}"), "µs", node);
                 }
             }
         }

@@ -49,20 +49,20 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             // The records expire in the first half of this.
             let busy = mix.run(subject.address, bench.settings.rate, 2 * span)?;
             let (rest_ms, busy_ms) = (rest.loads[0].quantile_ms(0.99), busy.loads[0].quantile_ms(0.99));
-            figures.tell(format!("{kind}: reads p99 at rest"), "ms", rest_ms);
-            figures.tell(format!("{kind}: reads p99 while records expire"), "ms", busy_ms);
-            figures.tell(format!("{kind}: failed"), "operations", (rest.errors + busy.errors) as f64);
+            figures.report(format!("{kind}: reads p99 at rest"), "ms", rest_ms);
+            figures.report(format!("{kind}: reads p99 while records expire"), "ms", busy_ms);
+            figures.report(format!("{kind}: failed"), "operations", (rest.errors + busy.errors) as f64);
             let name = format!("{kind}: reads p99 while records expire, over rest");
             match kind.is_penates() {
                 true => figures.hold(name, "times", Goal::AtMost(TIMES), busy_ms / rest_ms),
-                false => figures.tell(name, "times", busy_ms / rest_ms),
+                false => figures.report(name, "times", busy_ms / rest_ms),
             }
-            figures.tell(format!("{kind}: on disk before"), "MB", before);
+            figures.report(format!("{kind}: on disk before"), "MB", before);
             let after = disk_bytes(subject.folder.path())? as f64 / 1e6;
-            figures.tell(format!("{kind}: on disk at the end"), "MB", after);
+            figures.report(format!("{kind}: on disk at the end"), "MB", after);
             let mut client = subject.connect()?;
             let left: u64 = redis::cmd("DBSIZE").query(&mut client).context("DBSIZE")?;
-            figures.tell(format!("{kind}: records left"), "records", left as f64);
+            figures.report(format!("{kind}: records left"), "records", left as f64);
         }
     }
     Ok(figures)

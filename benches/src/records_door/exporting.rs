@@ -37,11 +37,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 anyhow::Ok((exported, during?.0))
             })?;
             let (after, after_us) = reads(bench, &subject)?;
-            figures.tell(format!("{kind}: exported"), "records/s", exported_per_s);
+            figures.report(format!("{kind}: exported"), "records/s", exported_per_s);
             for (when, load) in [("before", &before), ("during", &during), ("after", &after)] {
-                figures.tell(format!("{kind}: reads p99 {when} an export"), "ms", load.quantile_ms(0.99));
+                figures.report(format!("{kind}: reads p99 {when} an export"), "ms", load.quantile_ms(0.99));
             }
-            figures.tell(format!("{kind}: processor time of a read before an export"), "µs", before_us);
+            figures.report(format!("{kind}: processor time of a read before an export"), "µs", before_us);
             let what = format!("{kind}: processor time of a read after an export, over before");
             figures.hold(what, "times", Goal::AtMost(TIMES), after_us / before_us);
         }

@@ -30,11 +30,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let began = Instant::now();
             fill(subject.address, bench.settings.records, None)?;
             let rate = bench.settings.records as f64 / began.elapsed().as_secs_f64();
-            figures.tell(format!("{kind}: written"), "records/s", rate);
+            figures.report(format!("{kind}: written"), "records/s", rate);
             subject.process.settle()?;
             let memory_mb = subject.process.memory()?.resident_mb;
-            figures.tell(format!("{kind}: resident"), "MB", memory_mb);
-            figures.tell(format!("{kind}: on disk"), "MB", disk_bytes(subject.folder.path())? as f64 / 1e6);
+            figures.report(format!("{kind}: resident"), "MB", memory_mb);
+            figures.report(format!("{kind}: on disk"), "MB", disk_bytes(subject.folder.path())? as f64 / 1e6);
             resident.push((kind, memory_mb));
         }
         let of = |wanted| resident.iter().find(|(kind, _)| *kind == wanted).map(|(_, memory_mb)| *memory_mb);

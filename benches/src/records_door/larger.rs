@@ -45,8 +45,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 break;
             }
         };
-        figures.tell(format!("{kind}: memory"), "MB", (stored / TIMES) as f64 / 1e6);
-        figures.tell(format!("{kind}: on disk"), "MB", stored as f64 / 1e6);
+        figures.report(format!("{kind}: memory"), "MB", (stored / TIMES) as f64 / 1e6);
+        figures.report(format!("{kind}: on disk"), "MB", stored as f64 / 1e6);
         let penates = bench.penates().within(&group);
         let log = folder.path().join("log");
         let (process, address, _) = serve(&["records.durability=sync"], &penates, OsStr::new(&store), &log)
@@ -60,14 +60,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let read = process.usage()?.since(before).disk_read_bytes;
                     let what = |figure: &str| format!("{kind}: {} {figure}", mix.name());
                     let [of_reads, of_writes] = &arrivals.loads;
-                    figures.tell(what("reads p99"), "ms", of_reads.quantile_ms(0.99));
-                    figures.tell(what("writes p99"), "ms", of_writes.quantile_ms(0.99));
-                    figures.tell(what("reads later than 10 ms"), "%", 100.0 * of_reads.share_above_ms(LATE_MS));
-                    figures.tell(what("writes later than 10 ms"), "%", 100.0 * of_writes.share_above_ms(LATE_MS));
-                    figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
-                    figures.tell(what("failed"), "operations", arrivals.errors as f64);
+                    figures.report(what("reads p99"), "ms", of_reads.quantile_ms(0.99));
+                    figures.report(what("writes p99"), "ms", of_writes.quantile_ms(0.99));
+                    figures.report(what("reads later than 10 ms"), "%", 100.0 * of_reads.share_above_ms(LATE_MS));
+                    figures.report(what("writes later than 10 ms"), "%", 100.0 * of_writes.share_above_ms(LATE_MS));
+                    figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+                    figures.report(what("failed"), "operations", arrivals.errors as f64);
                     let operations = (of_reads.answers + of_writes.answers).max(1) as f64;
-                    figures.tell(what("read from disks"), "bytes per operation", read / operations);
+                    figures.report(what("read from disks"), "bytes per operation", read / operations);
                 }
             }
         }

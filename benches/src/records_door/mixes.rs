@@ -52,11 +52,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let sync_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
                     let mix = Mix { reads, draw, records: bench.settings.records };
                     let arrivals = mix.run(subject.address, bench.settings.rate, bench.duration())?;
-                    mix.tell(&mut figures, kind, &arrivals, sync_ms);
+                    mix.report(&mut figures, kind, &arrivals, sync_ms);
                 }
             }
         }
-        figures.tell(format!("{kind}: resident at the end"), "MB", subject.process.memory()?.resident_mb);
+        figures.report(format!("{kind}: resident at the end"), "MB", subject.process.memory()?.resident_mb);
     }
     Ok(figures)
 }
@@ -110,34 +110,34 @@ impl Mix {
         format!("{}/{} {draw}:", self.reads, 100 - self.reads)
     }
 
-    fn tell(self, figures: &mut Figures, kind: Kind, arrivals: &Arrivals<2>, sync_ms: f64) {
+    fn report(self, figures: &mut Figures, kind: Kind, arrivals: &Arrivals<2>, sync_ms: f64) {
         let what = |figure: &str| format!("{kind}: {} {figure}", self.name());
         let [of_reads, of_writes] = &arrivals.loads;
         if kind.is_on_cassandra() {
-            tell_on_cassandra(figures, arrivals, what);
+            report_on_cassandra(figures, arrivals, what);
             return;
         }
         let mut bound = |name: &str, value: f64, most: f64| match kind.is_penates() {
             true => figures.hold(what(name), "ms", Goal::AtMost(most), value),
-            false => figures.tell(what(name), "ms", value),
+            false => figures.report(what(name), "ms", value),
         };
         bound("reads p99", of_reads.quantile_ms(0.99), READ_P99_MS);
         bound("reads p99.9", of_reads.quantile_ms(0.999), READ_P999_MS);
         // The bound of each run is its own, so the ratio is what has a target.
         let (write_ms, most_ms) = (of_writes.quantile_ms(0.99), WRITE_P99_MS + SYNCS * sync_ms);
-        figures.tell(what("p99 of a sync of the disk"), "ms", sync_ms);
-        figures.tell(what("writes p99"), "ms", write_ms);
+        figures.report(what("p99 of a sync of the disk"), "ms", sync_ms);
+        figures.report(what("writes p99"), "ms", write_ms);
         if kind.is_penates() {
             let share = write_ms / most_ms;
             figures.hold(what("writes p99 over 1 ms + 3 syncs"), "times", Goal::AtMost(1.0), share);
         }
-        figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
-        figures.tell(what("failed"), "operations", arrivals.errors as f64);
+        figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+        figures.report(what("failed"), "operations", arrivals.errors as f64);
     }
 }
 
 /// The figures of operations on Cassandra, named by `what`.
-pub fn tell_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: impl Fn(&str) -> String) {
+pub fn report_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: impl Fn(&str) -> String) {
     let [of_reads, of_writes] = &arrivals.loads;
     for (name, load) in [("reads", of_reads), ("writes", of_writes)] {
         let what = |figure: &str| what(&format!("{name} {figure}"));
@@ -148,6 +148,6 @@ pub fn tell_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: im
         let late = 100.0 * late / (load.answers + arrivals.errors).max(1) as f64;
         figures.hold(what("later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late);
     }
-    figures.tell(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
-    figures.tell(what("failed"), "operations", arrivals.errors as f64);
+    figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+    figures.report(what("failed"), "operations", arrivals.errors as f64);
 }

@@ -29,8 +29,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let write = load.rate(&subject, &set_command(), seconds)?;
                     let read = load.rate(&subject, &["HGETALL".into(), ID.into()], seconds)?;
                     let what = |which: &str| format!("{kind}: {which}, {connections} connections, {pipeline} at once");
-                    figures.tell(what("HSET"), "requests/s", write);
-                    figures.tell(what("HGETALL"), "requests/s", read);
+                    figures.report(what("HSET"), "requests/s", write);
+                    figures.report(what("HGETALL"), "requests/s", read);
                     rates.push((kind, write, read));
                 }
                 compare(&mut figures, &rates, connections, pipeline);

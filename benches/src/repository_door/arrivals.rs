@@ -31,8 +31,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         for kind in bench.settings.subjects.clone() {
             let Some(subject) = bench.start(kind)? else { continue };
             let (rate, not) = held_rate(&subject, bench.duration())?;
-            figures.tell(format!("{kind}: held"), "requests/s", rate);
-            figures.tell(format!("{kind}: not held"), "requests/s", not);
+            figures.report(format!("{kind}: held"), "requests/s", rate);
+            figures.report(format!("{kind}: not held"), "requests/s", not);
             held.push((kind, rate));
         }
         let of_peers = held.iter().filter(|(kind, _)| *kind != Kind::Penates).map(|(_, rate)| *rate);

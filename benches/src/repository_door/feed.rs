@@ -59,8 +59,8 @@ fn create(bench: &Bench, figures: &mut Figures) -> Result<()> {
         sums[which].1 += load.seconds;
     }
     let [with, without] = sums.map(|(answers, seconds)| answers as f64 / seconds);
-    figures.tell("creating with the feed", "requests/s", with);
-    figures.tell("creating without the feed", "requests/s", without);
+    figures.report("creating with the feed", "requests/s", with);
+    figures.report("creating without the feed", "requests/s", without);
     figures.hold("rate with the feed, of that without", "times", Goal::AtLeast(0.9), with / without);
     Ok(())
 }
@@ -119,7 +119,7 @@ fn consume(subject: &Subject, events: u64, figures: &mut Figures) -> Result<()> 
     let rate = (CONSUMERS as u64 * (events + 1)) as f64 / begun.elapsed().as_secs_f64();
     let name = |figure: &str| format!("{CONSUMERS} consumers from the start: {figure}");
     figures.hold(name("rate"), "events/s", Goal::AtLeast(100_000.0), rate);
-    figures.tell(name("memory"), "MB", subject.process.memory()?.peak_mb - before.resident_mb);
+    figures.report(name("memory"), "MB", subject.process.memory()?.peak_mb - before.resident_mb);
     Ok(())
 }
 
@@ -160,7 +160,7 @@ fn follow(subject: &Subject, duration: Duration, figures: &mut Figures) -> Resul
         let _ = begun.set(Instant::now());
         let arrivals = open(subject.address, Pace { connections: CONNECTIONS, rate: RATE, duration }, request)?;
         ensure!(arrivals.errors == 0, "{} changes failed", arrivals.errors);
-        figures.tell("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].quantile_ms(0.99));
+        figures.report("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].quantile_ms(0.99));
         consumer.join().map_err(|_| anyhow::anyhow!("the consumer panicked"))?
     })?;
     let p99_ms = late_us.value_at_quantile(0.99) as f64 / 1e3;

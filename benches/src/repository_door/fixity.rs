@@ -59,22 +59,22 @@ fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     let digest = digest_rate(&piece, pieces * BINARIES / 4);
     let disk = disk_rate(&folder)?;
     let rate = pass_rate(&over(bench, &folder, &[AT_ONCE, "fixity.rate=0B"])?)?;
-    figures.tell("SHA-256 alone", "MB/s", digest / 1e6);
-    figures.tell("the disk alone", "MB/s", disk / 1e6);
-    figures.tell("the auditor without a limit", "MB/s", rate / 1e6);
+    figures.report("SHA-256 alone", "MB/s", digest / 1e6);
+    figures.report("the disk alone", "MB/s", disk / 1e6);
+    figures.report("the auditor without a limit", "MB/s", rate / 1e6);
     let share = rate / digest.min(disk);
     figures.hold("the auditor, of the slower of both", "times", Goal::AtLeast(0.7), share);
 
     let at_rest = read(&over(bench, &folder, &[OFF])?, bench.duration())?;
-    figures.tell("reading at rest: p99", "ms", at_rest);
+    figures.report("reading at rest: p99", "ms", at_rest);
     for (what, limit) in [("at its default rate", "fixity.rate=8MiB"), ("without a limit", "fixity.rate=0B")] {
         let subject = over(bench, &folder, &[AT_ONCE, limit])?;
         wait(&subject, |metrics| metric(metrics, BYTES) > 0.0)?;
         let audited = read(&subject, bench.duration())?;
-        figures.tell(format!("reading beside the auditor {what}: p99"), "ms", audited);
+        figures.report(format!("reading beside the auditor {what}: p99"), "ms", audited);
         let name = format!("p99 beside the auditor {what}, of that at rest");
         match limit {
-            "fixity.rate=0B" => figures.tell(name, "times", audited / at_rest),
+            "fixity.rate=0B" => figures.report(name, "times", audited / at_rest),
             _ => figures.hold(name, "times", Goal::AtMost(1.5), audited / at_rest),
         }
     }

@@ -54,15 +54,15 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let mut rates = Vec::new();
         let synced = sync::run(bench.folder(), Duration::from_secs_f64(SYNC_SECONDS.min(bench.settings.seconds)))?;
         let sync_p99_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
-        figures.tell("bare sync: rate", "syncs/s", synced.rate);
-        figures.tell("bare sync: p99", "ms", sync_p99_ms);
+        figures.report("bare sync: rate", "syncs/s", synced.rate);
+        figures.report("bare sync: p99", "ms", sync_p99_ms);
         for kind in bench.settings.subjects.clone() {
             let Some(subject) = bench.start(kind)? else { continue };
             for connections in bench.settings.connections.clone() {
                 let before = subject.process.usage()?;
                 let load = load(&subject, connections, bench.duration())?;
                 let used = subject.process.usage()?.since(before);
-                tell(&mut figures, kind, connections, &load, used, sync_p99_ms);
+                report(&mut figures, kind, connections, &load, used, sync_p99_ms);
                 rates.push((kind, connections, load.rate()));
             }
         }
@@ -71,24 +71,24 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-fn tell(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used: Usage, sync_p99_ms: f64) {
+fn report(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used: Usage, sync_p99_ms: f64) {
     let what = |what: &str| format!("{kind}, {connections} connections: {what}");
     match target(kind, connections) {
         Some(target) => figures.hold(what("rate"), "requests/s", target, load.rate()),
-        None => figures.tell(what("rate"), "requests/s", load.rate()),
+        None => figures.report(what("rate"), "requests/s", load.rate()),
     }
-    figures.tell(what("median"), "ms", load.quantile_ms(0.5));
+    figures.report(what("median"), "ms", load.quantile_ms(0.5));
     match kind == Kind::Penates && connections >= 32 {
         // The time of the disk itself cannot be saved by the server.
         true => {
             let beyond_ms = load.quantile_ms(0.99) - 3.0 * sync_p99_ms;
-            figures.tell(what("p99"), "ms", load.quantile_ms(0.99));
+            figures.report(what("p99"), "ms", load.quantile_ms(0.99));
             figures.hold(what("p99 beyond 3 times that of a bare sync"), "ms", Goal::AtMost(20.0), beyond_ms);
         }
-        false => figures.tell(what("p99"), "ms", load.quantile_ms(0.99)),
+        false => figures.report(what("p99"), "ms", load.quantile_ms(0.99)),
     }
-    figures.tell(what("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
-    figures.tell(what("written to disk"), "bytes per request", used.disk_written_bytes / load.answers.max(1) as f64);
+    figures.report(what("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
+    figures.report(what("written to disk"), "bytes per request", used.disk_written_bytes / load.answers.max(1) as f64);
 }
 
 /// Ratios within one repetition.

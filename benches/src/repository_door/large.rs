@@ -38,8 +38,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let up = Client::connect(address)?.upload(path, "application/x-bytes", &piece, pieces)?;
             let down = Client::connect(address)?.fetch(&Request::get(path))?;
             anyhow::ensure!(down.body_bytes as f64 == bytes, "{name} sent {} bytes", down.body_bytes);
-            figures.tell(format!("{name}: up"), "MB/s", rate(&up));
-            figures.tell(format!("{name}: down"), "MB/s", rate(&down));
+            figures.report(format!("{name}: up"), "MB/s", rate(&up));
+            figures.report(format!("{name}: down"), "MB/s", rate(&down));
             rates.push((rate(&up), rate(&down)));
         }
         if let [(up, down), (plain_up, plain_down)] = rates[..] {
@@ -54,28 +54,28 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 
 /// A server in this process that takes one file and returns it.
 fn plain_copying(file: PathBuf) -> Result<SocketAddr> {
-    let (tell, told) = mpsc::channel();
+    let (report, message) = mpsc::channel();
     std::thread::spawn(move || -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-            tell.send(listener.local_addr()?)?;
+            report.send(listener.local_addr()?)?;
             let routes = Router::new().route("/large", put(take).get(give)).with_state(file);
             axum::serve(listener, routes).await?;
             Ok(())
         })
     });
-    told.recv().context("the copying server did not start")
+    message.recv().context("the copying server did not start")
 }
 
 async fn take(State(file): State<PathBuf>, request: HttpRequest) -> Result<(), String> {
-    let told = |error: &dyn std::fmt::Display| error.to_string();
-    let mut file = tokio::fs::File::create(file).await.map_err(|error| told(&error))?;
+    let message = |error: &dyn std::fmt::Display| error.to_string();
+    let mut file = tokio::fs::File::create(file).await.map_err(|error| message(&error))?;
     let mut pieces = request.into_body().into_data_stream();
     while let Some(piece) = pieces.next().await {
-        file.write_all(&piece.map_err(|error| told(&error))?).await.map_err(|error| told(&error))?;
+        file.write_all(&piece.map_err(|error| message(&error))?).await.map_err(|error| message(&error))?;
     }
-    file.sync_all().await.map_err(|error| told(&error))
+    file.sync_all().await.map_err(|error| message(&error))
 }
 
 async fn give(State(file): State<PathBuf>) -> Result<Body, String> {

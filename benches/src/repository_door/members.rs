@@ -31,7 +31,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let subject = bench.penates()?;
     let rate = fill(&subject, "big", bench.settings.members)?;
-    figures.tell("filling it by N-Quads", "resources/s", rate);
+    figures.report("filling it by N-Quads", "resources/s", rate);
     Client::connect(subject.address)?.fetch(&subject.make_container("empty"))?;
     // The next second begins after the container is full. Everything that follows is later.
     let full = SystemTime::now() + Duration::from_secs(1);
@@ -67,8 +67,8 @@ pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, f
         created.answers += load.answers;
         created.seconds += load.seconds;
     }
-    figures.tell("creating in it", "requests/s", big.rate());
-    figures.tell("creating in an empty one", "requests/s", empty.rate());
+    figures.report("creating in it", "requests/s", big.rate());
+    figures.report("creating in an empty one", "requests/s", empty.rate());
     let times = empty.rate() / big.rate();
     figures.hold("time of creating, of that in an empty one", "times", Goal::AtMost(1.2), times);
     Ok(())
@@ -132,7 +132,7 @@ fn pages(subject: &Subject, figures: &mut Figures) -> Result<()> {
     ensure!(times_ms.len() > 1, "a page of very many members links to the next one");
     figures.hold("first page for people", "ms", Goal::AtMost(50.0), times_ms[0]);
     times_ms.sort_by(f64::total_cmp);
-    figures.tell("page for people, median", "ms", times_ms[times_ms.len() / 2]);
+    figures.report("page for people, median", "ms", times_ms[times_ms.len() / 2]);
     figures.hold("page for people, slowest of 200", "ms", Goal::AtMost(50.0), times_ms[times_ms.len() - 1]);
     let grown = subject.process.memory()?.peak_mb - before.resident_mb;
     figures.hold("memory of pages for people", "MB", MEMORY_MB, grown);

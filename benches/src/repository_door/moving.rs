@@ -27,20 +27,20 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let store = folder.path().join("moved");
         let arguments = [OsStr::new("load"), root.as_os_str(), OsStr::new("--store"), store.as_os_str()];
         let begun = Instant::now();
-        let told = bench.penates.run(arguments)?;
+        let output = bench.penates.run(arguments)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let loaded = loaded(&told)?;
+        let loaded = loaded(&output)?;
         ensure!(loaded >= ingested.answers, "{loaded} of {} resources were loaded", ingested.answers);
         let rate = loaded as f64 / seconds;
-        figures.tell(format!("Fedora, {CONNECTIONS} connections: ingest"), "resources/s", ingested.rate());
-        figures.tell("a load, checked and verified", "resources/s", rate);
+        figures.report(format!("Fedora, {CONNECTIONS} connections: ingest"), "resources/s", ingested.rate());
+        figures.report("a load, checked and verified", "resources/s", rate);
         figures.hold("a load beside Fedora's ingest", "times", Goal::AtLeast(20.0), rate / ingested.rate());
     }
     Ok(figures)
 }
 
 /// How many resources a load reports.
-fn loaded(told: &str) -> Result<u64> {
-    let count = told.strip_prefix("loaded ").and_then(|rest| rest.split(' ').next());
-    count.and_then(|count| count.parse().ok()).with_context(|| format!("the load said {told:?}"))
+fn loaded(output: &str) -> Result<u64> {
+    let count = output.strip_prefix("loaded ").and_then(|rest| rest.split(' ').next());
+    count.and_then(|count| count.parse().ok()).with_context(|| format!("the load said {output:?}"))
 }

@@ -44,10 +44,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 let name = |figure: &str| format!("{kind}, {what}: {figure}");
                 match kind {
                     Kind::Penates => figures.hold(name("rate"), "requests/s", Goal::AtLeast(rate), load.rate()),
-                    _ => figures.tell(name("rate"), "requests/s", load.rate()),
+                    _ => figures.report(name("rate"), "requests/s", load.rate()),
                 }
-                figures.tell(name("p99"), "ms", load.quantile_ms(0.99));
-                figures.tell(name("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers as f64);
+                figures.report(name("p99"), "ms", load.quantile_ms(0.99));
+                figures.report(
+                    name("CPU of the server"),
+                    "µs per request",
+                    used.cpu_seconds * 1e6 / load.answers as f64,
+                );
             }
         }
     }

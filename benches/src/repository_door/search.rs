@@ -42,7 +42,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     fill(&subject, "big", members)?;
     make_letters(&subject)?;
     find(&subject, &format!("letters/{}", LETTERS - 1), begun)?;
-    figures.tell("stored by N-Quads and indexed", "resources/s", members as f64 / begun.elapsed().as_secs_f64());
+    figures.report("stored by N-Quads and indexed", "resources/s", members as f64 / begun.elapsed().as_secs_f64());
     subject.process.settle()?;
     for _ in 0..bench.settings.repetitions {
         first_pages(&subject, bench.duration(), members, &mut figures)?;
@@ -85,10 +85,10 @@ fn first_pages(subject: &Subject, duration: Duration, members: u64, figures: &mu
         for (connections, target) in CONNECTIONS {
             let load = closed(subject.address, connections, duration, request)?;
             let name = |figure: &str| format!("{kind}, {connections} connections: {figure}");
-            figures.tell(name("rate"), "requests/s", load.rate());
+            figures.report(name("rate"), "requests/s", load.rate());
             match target {
                 Some(target) => figures.hold(name("p99"), "ms", target, load.quantile_ms(0.99)),
-                None => figures.tell(name("p99"), "ms", load.quantile_ms(0.99)),
+                None => figures.report(name("p99"), "ms", load.quantile_ms(0.99)),
             }
         }
     }
@@ -122,8 +122,8 @@ fn follow(subject: &Subject, duration: Duration, figures: &mut Figures) -> Resul
         arrivals
     })?;
     ensure!(arrivals.errors == 0, "{} changes failed", arrivals.errors);
-    figures.tell("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].quantile_ms(0.99));
-    figures.tell("1,000 changes/s: changes that were looked for", "", late_us.len() as f64);
+    figures.report("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].quantile_ms(0.99));
+    figures.report("1,000 changes/s: changes that were looked for", "", late_us.len() as f64);
     let p99_ms = late_us.value_at_quantile(0.99) as f64 / 1e3;
     figures.hold("1,000 changes/s: p99 until a change is found", "ms", Goal::AtMost(1_000.0), p99_ms);
     Ok(())

@@ -39,13 +39,13 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             for &clients in &counts {
                 let Compared { rates: [without, within], refused } = compare(&subject, clients, bench.duration())?;
                 let name = |what: &str| format!("{kind}, {clients} clients: {what}");
-                figures.tell(name("commits refused"), "%", 100.0 * refused);
-                figures.tell(name("without transactions"), "resources/s", without);
-                figures.tell(name("in transactions of 100"), "resources/s", within);
+                figures.report(name("commits refused"), "%", 100.0 * refused);
+                figures.report(name("without transactions"), "resources/s", without);
+                figures.report(name("in transactions of 100"), "resources/s", within);
                 let (what, ratio) = (name("rate in transactions, of that without"), within / without);
                 match kind {
                     Kind::Penates => figures.hold(what, "times", Goal::AtLeast(0.5), ratio),
-                    _ => figures.tell(what, "times", ratio),
+                    _ => figures.report(what, "times", ratio),
                 }
                 rates.push((kind, clients, within));
             }

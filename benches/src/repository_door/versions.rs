@@ -62,8 +62,8 @@ fn update(bench: &Bench, figures: &mut Figures) -> Result<()> {
         sums[which].1 += load.seconds;
     }
     let [with, without] = sums.map(|(answers, seconds)| answers as f64 / seconds);
-    figures.tell("updates that keep versions", "requests/s", with);
-    figures.tell("updates that keep none", "requests/s", without);
+    figures.report("updates that keep versions", "requests/s", with);
+    figures.report("updates that keep none", "requests/s", without);
     figures.hold("rate with versions, of that without", "times", Goal::AtLeast(0.9), with / without);
     Ok(())
 }
@@ -86,10 +86,10 @@ fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
     for (connections, target) in [(1, Some(Goal::AtMost(2.0))), (CONNECTIONS, None)] {
         let load = closed(subject.address, connections, bench.duration(), request)?;
         let name = |figure: &str| format!("TimeGate of {versions} versions, {connections} connections: {figure}");
-        figures.tell(name("rate"), "requests/s", load.rate());
+        figures.report(name("rate"), "requests/s", load.rate());
         match target {
             Some(target) => figures.hold(name("p99"), "ms", target, load.quantile_ms(0.99)),
-            None => figures.tell(name("p99"), "ms", load.quantile_ms(0.99)),
+            None => figures.report(name("p99"), "ms", load.quantile_ms(0.99)),
         }
     }
     Ok(())

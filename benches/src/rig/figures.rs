@@ -81,7 +81,7 @@ pub struct Figures(Vec<Figure>);
 
 impl Figures {
     /// Adds a measurement of a figure without a target.
-    pub fn tell(&mut self, what: impl Into<String>, unit: &'static str, sample: f64) {
+    pub fn report(&mut self, what: impl Into<String>, unit: &'static str, sample: f64) {
         self.add(what.into(), unit, None, sample);
     }
 
@@ -113,7 +113,7 @@ mod tests {
         let mut figures = Figures::default();
         for sample in [0.9, 1.2, 1.3] {
             figures.hold("ratio", "times", Goal::AtLeast(1.1), sample);
-            figures.tell("rate", "GB/s", sample);
+            figures.report("rate", "GB/s", sample);
         }
         let all: Vec<_> = figures.iter().collect();
         assert_eq!(all.len(), 2);

@@ -46,8 +46,8 @@ impl Served {
             command.env_remove(name);
         }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let told = child.stderr.take().context("no standard error").and_then(addresses);
-        let mut said = match told {
+        let printed = child.stderr.take().context("no standard error").and_then(addresses);
+        let mut said = match printed {
             Ok(said) => said,
             Err(error) => {
                 // It may have ended already.

@@ -51,7 +51,7 @@ enum State {
 #[derive(Clone, Copy)]
 struct Entry {
     /// As stated in the header; zeros if a descriptor follows.
-    told: Told,
+    stated: Told,
     described: bool,
     crc32: u32,
 }
@@ -129,10 +129,10 @@ impl Unpacker {
         let (bytes, there) = self.gather(spec::LOCAL_BYTES + usize::from(name_bytes), bytes);
         if there {
             let described = u16_at(&self.held, 6) & spec::FLAG_DESCRIPTOR != 0;
-            let entry = Entry { told: Told::of(&self.held[14..]), described, crc32: 0 };
+            let entry = Entry { stated: Told::of(&self.held[14..]), described, crc32: 0 };
             self.state = match u16_at(&self.held, 8) {
                 spec::METHOD_DEFLATE => State::Stream(entry),
-                spec::METHOD_STORED if entry.told.text_bytes == 0 => State::Header,
+                spec::METHOD_STORED if entry.stated.text_bytes == 0 => State::Header,
                 method => bail!("an entry has method {method}"),
             };
             self.contents.entries += 1;
@@ -156,7 +156,7 @@ impl Unpacker {
         if status == Status::StreamEnd {
             self.contents.text_bytes += self.inflater.total_out();
             self.contents.deflate_bytes += self.inflater.total_in();
-            self.state = if entry.described { State::Descriptor(entry) } else { self.ended(entry, entry.told)? };
+            self.state = if entry.described { State::Descriptor(entry) } else { self.ended(entry, entry.stated)? };
         }
         Ok(rest)
     }
@@ -171,13 +171,13 @@ impl Unpacker {
         Ok(bytes)
     }
 
-    fn ended(&self, entry: Entry, told: Told) -> Result<State> {
+    fn ended(&self, entry: Entry, stated: Told) -> Result<State> {
         let found = Told {
             crc32: entry.crc32,
             deflate_bytes: u32::try_from(self.inflater.total_in())?,
             text_bytes: u32::try_from(self.inflater.total_out())?,
         };
-        ensure!(found == told, "an entry is {found:?}, but its header says {told:?}");
+        ensure!(found == stated, "an entry is {found:?}, but its header says {stated:?}");
         Ok(State::Header)
     }
 }

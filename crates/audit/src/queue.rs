@@ -155,13 +155,13 @@ impl Queue {
         let answered: Vec<Waiting> = waiting.callers.drain(..callers).collect();
         for caller in answered {
             waiting.bytes -= caller.len_bytes();
-            let _ = caller.written.send(result.as_ref().copied().map_err(told_to_many));
+            let _ = caller.written.send(result.as_ref().copied().map_err(for_many));
         }
     }
 }
 
 /// The same error for each caller that waited for one write.
-fn told_to_many(error: &StoreError) -> StoreError {
+fn for_many(error: &StoreError) -> StoreError {
     match error {
         StoreError::Full(why) => StoreError::Full(why.clone()),
         StoreError::Poisoned(why) => StoreError::Poisoned(why.clone()),

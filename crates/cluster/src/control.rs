@@ -106,9 +106,9 @@ fn attend(stream: UnixStream, cluster: &Cluster, went_down: &Sender<()>) -> io::
         Ok(order) => carry_out(order, cluster).map(|()| cluster.status()).map_err(|error| error.to_string()),
         Err(error) => Err(format!("this is not an order: {error}")),
     };
-    let mut told = serde_json::to_vec(&answer)?;
-    told.push(b'\n');
-    let written = (&stream).write_all(&told);
+    let mut output = serde_json::to_vec(&answer)?;
+    output.push(b'\n');
+    let written = (&stream).write_all(&output);
     if is_down {
         // The receiver may be gone, and then nobody waits.
         let _ = went_down.send(());

@@ -52,10 +52,10 @@ mod tests {
         let mut lines: Vec<_> = (0..30).map(|n| format!("line {n}")).collect();
         lines.push("é".repeat(LINE_CHARS + 1));
         std::fs::write(&log, lines.join("\n")).unwrap();
-        let told = tail(&log);
-        let told: Vec<_> = told.lines().collect();
-        assert_eq!((told.len(), told[0]), (LINES, "line 6"));
-        assert_eq!(told[LINES - 1], "é".repeat(LINE_CHARS) + "…");
+        let output = tail(&log);
+        let output: Vec<_> = output.lines().collect();
+        assert_eq!((output.len(), output[0]), (LINES, "line 6"));
+        assert_eq!(output[LINES - 1], "é".repeat(LINE_CHARS) + "…");
     }
 
     #[test]

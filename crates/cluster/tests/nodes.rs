@@ -15,12 +15,12 @@ const NODE: NodeId = NodeId(1);
 /// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
 fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
-    let told = format!("Cassandra nodes: {error}");
-    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
-    eprintln!("not run: {told}");
+    let message = format!("Cassandra nodes: {error}");
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {message}");
+    eprintln!("not run: {message}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        std::io::Write::write_all(&mut list, format!("{told}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(&mut list, format!("{message}\n").as_bytes()).unwrap();
     }
     false
 }

@@ -40,8 +40,8 @@ pub struct Notifications<'a> {
 impl<'a> Notifications<'a> {
     /// Notes the end of a collection.
     pub async fn begin(site: &'a Site, collection: &str) -> Result<Self> {
-        let told = read(site, collection).await?;
-        let from = told["last"].as_str().or_else(|| told["last"]["id"].as_str());
+        let fetched = read(site, collection).await?;
+        let from = fetched["last"].as_str().or_else(|| fetched["last"]["id"].as_str());
         let from = from.with_context(|| format!("{collection} names no last page"))?.to_owned();
         Ok(Self { site, from })
     }
@@ -63,18 +63,18 @@ impl<'a> Notifications<'a> {
         let (mut found, mut page) = (Vec::new(), Some(self.from.clone()));
         for _ in 0..PAGES_MAX {
             let Some(url) = page else { break };
-            let told = read(self.site, &url).await?;
-            let items = ["orderedItems", "items"].into_iter().filter_map(|name| told[name].as_array()).flatten();
+            let fetched = read(self.site, &url).await?;
+            let items = ["orderedItems", "items"].into_iter().filter_map(|name| fetched[name].as_array()).flatten();
             // What a page has in its context holds for what is in the page.
             let whole = |one: &Value| {
                 let mut one = one.clone();
                 if one["@context"].is_null() {
-                    one["@context"] = told["@context"].clone();
+                    one["@context"] = fetched["@context"].clone();
                 }
                 one
             };
             found.extend(items.filter(|one| subject(one) == Some(resource)).map(whole));
-            page = told["next"].as_str().map(str::to_owned);
+            page = fetched["next"].as_str().map(str::to_owned);
         }
         Ok(found)
     }

@@ -52,8 +52,8 @@ impl<'a> Sample<'a> {
         let original = create(site, "text/turtle", &title(1), "BasicContainer").await?;
         for n in 2..=3 {
             tokio::time::sleep(SECOND).await;
-            let stands = site.get(&original, &[]).await?;
-            let tag = stands.header("etag").unwrap_or("*").trim_start_matches("W/").to_owned();
+            let current = site.get(&original, &[]).await?;
+            let tag = current.header("etag").unwrap_or("*").trim_start_matches("W/").to_owned();
             let headers = [("content-type", "text/turtle"), ("if-match", tag.as_str())];
             let changed = site.send(Method::PUT, &original, &headers, &title(n)).await?;
             ensure!(changed.status.is_success(), "a change was refused: {} {}", changed.status, changed.text());

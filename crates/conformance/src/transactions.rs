@@ -125,8 +125,8 @@ async fn a_request_in_an_inactive_transaction_is_a_conflict_and_changes_nothing(
     open.abort().await?;
     let refused = open.ask(Method::PUT, &sample.original, "").await?;
     refused.expect(StatusCode::CONFLICT)?;
-    let stands = sample.site.get(&sample.original, &[("accept", "text/turtle")]).await?;
-    ensure!(stands.text().contains("state 3"), "the resource was changed");
+    let current = sample.site.get(&sample.original, &[("accept", "text/turtle")]).await?;
+    ensure!(current.text().contains("state 3"), "the resource was changed");
     Ok(())
 }
 

@@ -84,8 +84,8 @@ async fn replace(
             }
             Err(error @ ObjectsError::Conflict(_)) => {
                 // It can succeed later only if another writer was faster.
-                let stands = door.library.volumes.volume(id).await?.revision;
-                if stands == volume.revision || tries == TRIES_MAX {
+                let current = door.library.volumes.volume(id).await?.revision;
+                if current == volume.revision || tries == TRIES_MAX {
                     return Err(error.into());
                 }
             }

@@ -188,22 +188,22 @@ mod tests {
 
     #[test]
     fn a_writer_may_use_the_tag_of_any_representation_and_no_other() {
-        let stands = Validators::of_graph(REVISION, None, "t");
+        let current = Validators::of_graph(REVISION, None, "t");
         for tag in [
-            &*stands.etag,
+            &*current.etag,
             "*",
             "\"x\", \"07070707070707070707070707070707-j\"",
             "\"07070707070707070707070707070707\"",
         ] {
-            stands.writing(&with(header::IF_MATCH, tag)).unwrap();
+            current.writing(&with(header::IF_MATCH, tag)).unwrap();
         }
         for tag in ["\"08080808080808080808080808080808-t\"", "nonsense", "", "\"\""] {
-            assert!(stands.writing(&with(header::IF_MATCH, tag)).is_err(), "{tag}");
+            assert!(current.writing(&with(header::IF_MATCH, tag)).is_err(), "{tag}");
         }
-        assert!(stands.writing(&with(header::IF_NONE_MATCH, "*")).is_err());
+        assert!(current.writing(&with(header::IF_NONE_MATCH, "*")).is_err());
         assert!(creating(&with(header::IF_NONE_MATCH, "*")).is_ok());
         assert!(creating(&with(header::IF_MATCH, "*")).is_err());
-        assert!(stands.writing(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
+        assert!(current.writing(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
         assert!(creating(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
     }
 

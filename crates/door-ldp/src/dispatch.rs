@@ -33,7 +33,7 @@ pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Resp
                 (Ok(()), None) => asked.clone().respond(body).await,
             };
             let answered = answered.map(|mut response| {
-                asked.tell_transaction(response.headers_mut());
+                asked.name_transaction(response.headers_mut());
                 response
             });
             match answered {
@@ -145,7 +145,7 @@ impl LdpRequest {
         }
         let mut response = self.site.shown_error(error).into_response();
         let headers = response.headers_mut();
-        self.tell_transaction(headers);
+        self.name_transaction(headers);
         if explained {
             let page = self.site.iri_of(&ResourcePath::root(), "constraints");
             links::append(headers, &page, ldp::CONSTRAINED_BY.as_str());

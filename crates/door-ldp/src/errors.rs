@@ -309,14 +309,14 @@ impl LdpError {
 
     /// Whether the client gets the details of an internal error: of damaged data it may have a
     /// copy.
-    fn tells_inside(&self) -> bool {
+    fn reveals_inside(&self) -> bool {
         matches!(self, Self::Resource(ResourceError::Objects(ObjectsError::DamagedResource { .. })))
     }
 
     /// The message for one of many.
-    pub fn told(&self) -> (StatusCode, String) {
+    pub fn status_and_detail(&self) -> (StatusCode, String) {
         let reason = self.reason();
-        (reason.status, Problem::new(reason, self, self.tells_inside()).into_detail())
+        (reason.status, Problem::new(reason, self, self.reveals_inside()).into_detail())
     }
 
     /// Whether to link to the page about constraints. LDP 1.0, section 4.2.1.6, requires it for
@@ -395,7 +395,7 @@ impl IntoResponse for LdpError {
     fn into_response(self) -> Response {
         let reason = self.reason();
         let mut response =
-            Problem::new(reason, &self, self.tells_inside()).with_headers(self.headers()).into_response();
+            Problem::new(reason, &self, self.reveals_inside()).with_headers(self.headers()).into_response();
         if !matches!(reason.status, StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::BAD_REQUEST) {
             links::append(response.headers_mut(), rdf::vocab::ldp::RESOURCE.as_str(), "type");
         }

@@ -71,8 +71,8 @@ impl LdpRequest {
             return Ok(self.page_of_fixity(&verified, binary, checked, response));
         };
         let writer = Writer::new(syntax, PREFIXES);
-        let told = vec![Section::Triples(statements(&verified, binary))];
-        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);
+        let described = vec![Section::Triples(statements(&verified, binary))];
+        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, described);
         *response.body_mut() = statements.write().await?.into();
         Ok(response)
     }

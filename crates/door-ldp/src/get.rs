@@ -125,26 +125,26 @@ impl LdpRequest {
             return self.page_of(resource, &giving, page, response).await;
         }
         let writer = format.writer(|| pages::about(&self.site, resource.path(), format!("/{}", resource.path())));
-        let statements = |told| Statements::new(self.library().clone(), self.site.clone(), writer, told);
+        let statements = |described| Statements::new(self.library().clone(), self.site.clone(), writer, described);
         if let Some(mut page) = page.filter(|_| is_container(resource)) {
             if page.is_last {
                 page.after = self.library().repository.last_page(resource, page.members_max).await?;
             }
-            let (told, next) = self.told_on_page(resource, &page, &preferences).await?;
+            let (described, next) = self.statements_on_page(resource, &page, &preferences).await?;
             page.describe(&self.site.iri(self.path()), next.as_ref(), response.headers_mut());
-            *response.body_mut() = statements(told).write().await?.into();
+            *response.body_mut() = statements(described).write().await?.into();
             return Ok(response);
         }
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let told = self.told_whole(resource, giving, &preferences).await?;
-        *response.body_mut() = statements(told).write().await?.into();
+        let described = self.whole_statements(resource, giving, &preferences).await?;
+        *response.body_mut() = statements(described).write().await?.into();
         Ok(response)
     }
 
     /// The statements about a resource.
-    async fn told_whole(
+    async fn whole_statements(
         &self,
         resource: &Resource,
         giving: Vec<(Membership, Resource)>,
@@ -154,46 +154,46 @@ impl LdpRequest {
         if preferences.membership {
             listings.extend(giving);
         }
-        let mut told = arranged(self.told_of_itself(resource, preferences).await?, listings);
+        let mut described = arranged(self.own_statements(resource, preferences).await?, listings);
         if preferences.contained_descriptions && is_container(resource) {
-            told.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
+            described.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
         }
         if preferences.inbound_references {
-            told.sections.push_back(self.inbound_references(resource));
+            described.sections.push_back(self.inbound_references(resource));
         }
-        Ok(told)
+        Ok(described)
     }
 
     /// The statements on a page, and where the next one begins. The first page describes the
     /// container itself. Each page has some children, with the membership statements that follow
     /// from them.
-    async fn told_on_page(
+    async fn statements_on_page(
         &self,
         resource: &Resource,
         page: &Page,
         preferences: &Preferences,
     ) -> Result<(Arranged, Option<ListToken>), LdpError> {
         let mut triples = match page.after {
-            None => self.told_of_itself(resource, preferences).await?,
+            None => self.own_statements(resource, preferences).await?,
             Some(_) => Graph::new(),
         };
         let listings = listings(resource, preferences);
-        let told = match listings.is_empty() && !preferences.contained_descriptions {
+        let described = match listings.is_empty() && !preferences.contained_descriptions {
             true => ChildPage::default(),
             false => self.library().repository.children(resource, page.after.as_ref(), page.members_max).await?,
         };
         for (membership, container) in listings {
             let statement = |child| membership::statement(&membership, container.path(), child);
-            triples.extend(told.children.iter().filter_map(statement));
+            triples.extend(described.children.iter().filter_map(statement));
         }
         let mut arranged = arranged::<Resource>(triples, Vec::new());
         if preferences.contained_descriptions {
-            arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children), None));
+            arranged.sections.push_back(Section::Descriptions(paths_of(resource, &described.children), None));
         }
         if preferences.inbound_references && page.after.is_none() {
             arranged.sections.push_back(self.inbound_references(resource));
         }
-        Ok((arranged, told.next))
+        Ok((arranged, described.next))
     }
 
     fn inbound_references(&self, resource: &Resource) -> Section {
@@ -201,7 +201,7 @@ impl LdpRequest {
     }
 
     /// The statements about a resource that do not follow from its children.
-    pub async fn told_of_itself(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
+    pub async fn own_statements(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
         let is_wanted = |triple: &Triple| match triple.predicate.as_ref() == ldp::CONTAINS {
             true => preferences.containment,
             false => preferences.managed,

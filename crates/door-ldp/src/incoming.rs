@@ -125,19 +125,19 @@ impl LdpRequest {
     /// Receives the replacement of a resource, which must have the same model.
     pub async fn receive_replacement(self: Arc<Self>, resource: &Resource, body: Body) -> Result<Incoming, LdpError> {
         refuse_codings(&self.headers)?;
-        let stands = Model::of(resource);
+        let current = Model::of(resource);
         let said = content_type(&self.headers);
         // A graph stays a graph, so a plain text is one as well.
-        let graph = said.and_then(if stands == Model::Binary { ContentType::parse } else { ContentType::of_graph });
+        let graph = said.and_then(if current == Model::Binary { ContentType::parse } else { ContentType::of_graph });
         if let Some(asked) = Model::asked(&self.headers, graph.is_some())?
-            && !asked.fits(stands)
+            && !asked.fits(current)
         {
             return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
         }
-        if let (Some(named), Model::Binary) = (Named::of(&self.headers)?, stands) {
+        if let (Some(named), Model::Binary) = (Named::of(&self.headers)?, current) {
             return self.receive_external(named, self.path()).await.map(Incoming::Binary);
         }
-        match (stands, graph) {
+        match (current, graph) {
             (Model::Binary, _) => self.upload(body, self.path()).await.map(Incoming::Binary),
             (_, Some(content_type)) => Ok(Incoming::Graph(GraphBody::read(body, content_type, &self).await?, None)),
             (_, None) => Err(LdpError::UnsupportedMediaType {

@@ -134,16 +134,16 @@ impl LdpRequest {
                 }
             }
         });
-        let (told, answer) = spool::new();
+        let (outcomes, answer) = spool::new();
         // Creation continues when the client leaves, and does not wait for it to read.
         actor::spawn(async move {
             let mut lines = std::pin::pin!(lines.buffered(CREATED_AT_ONCE));
             while let Some(line) = lines.next().await {
-                if let Err(error) = told.write(line.as_bytes()) {
+                if let Err(error) = outcomes.write(line.as_bytes()) {
                     return tracing::warn!(%error, "lines that wait for their client cannot be kept");
                 }
             }
-            told.finish();
+            outcomes.finish();
         });
         let mut response = empty(StatusCode::OK);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
@@ -156,7 +156,7 @@ impl LdpRequest {
         let quads::Resource { name, graph } = resource;
         let graph = map(graph, |iri| self.site.kept(iri));
         let made = self.create_named(container, model, name.as_str(), |_| Ok(graph.clone())).await;
-        self.told(Some(name.as_str()), made)
+        self.outcome(Some(name.as_str()), made)
     }
 
     /// Creates the resource of a line of JSON-LD. Returns its line. The base of relative IRIs is
@@ -169,7 +169,7 @@ impl LdpRequest {
         let body = GraphBody::json_ld(json_ld, share);
         let Some(id) = id else {
             let graph = |path: &ResourcePath| body.graph(&self.site, path, self.settings());
-            return self.told(None, self.create_fresh(container, model, graph).await);
+            return self.outcome(None, self.create_fresh(container, model, graph).await);
         };
         // With or without a slash at the end of a container's address, its children follow a slash.
         let base = Iri::parse(format!("{}/", self.site.iri(container.path()).trim_end_matches('/')));
@@ -177,7 +177,7 @@ impl LdpRequest {
         match named.map_err(|error| LdpError::Line(format!("@id: {error}"))) {
             Ok((named, base)) => {
                 let graph = |_: &ResourcePath| body.graph_from(&base, &self.site, self.settings());
-                self.told(Some(&named), self.create_named(container, model, &named, graph).await)
+                self.outcome(Some(&named), self.create_named(container, model, &named, graph).await)
             }
             Err(error) => line(Some(&id), &error),
         }
@@ -217,7 +217,7 @@ impl LdpRequest {
     }
 
     /// The line of a resource with this requested name.
-    fn told(&self, name: Option<&str>, made: Result<String, LdpError>) -> String {
+    fn outcome(&self, name: Option<&str>, made: Result<String, LdpError>) -> String {
         match made {
             Ok(iri) => format!("{}\n", serde_json::json!({"resource": iri, "status": StatusCode::CREATED.as_u16()})),
             Err(error) => line(name, &self.site.shown_error(error)),
@@ -291,6 +291,6 @@ fn is_below(path: &ResourcePath, container: &ResourcePath) -> bool {
 
 /// The line of a resource that was not created.
 fn line(name: Option<&str>, error: &LdpError) -> String {
-    let (status, detail) = error.told();
+    let (status, detail) = error.status_and_detail();
     format!("{}\n", serde_json::json!({"resource": name, "status": status.as_u16(), "detail": detail}))
 }

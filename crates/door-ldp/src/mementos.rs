@@ -121,9 +121,9 @@ impl LdpRequest {
         }
         let title = || format!("/{}, {}", version.path(), state.name.second().http());
         let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
-        let told = self.told_of_itself(version, &preferences).await?;
-        let told = arranged(told, listings);
-        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, told);
+        let described = self.own_statements(version, &preferences).await?;
+        let described = arranged(described, listings);
+        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, described);
         *response.body_mut() = statements.write().await?.into();
         Ok(response)
     }

@@ -83,13 +83,13 @@ impl Model {
         matches!(self, Self::Container(_) | Self::Group(_))
     }
 
-    /// Whether a request that asks for this model may change a resource that has `stands`: it names
+    /// Whether a request that asks for this model may change a resource that has `current`: it names
     /// no other model, and maybe a more general one.
-    pub fn fits(self, stands: Self) -> bool {
-        match (self, stands) {
+    pub fn fits(self, current: Self) -> bool {
+        match (self, current) {
             (Self::Container(asked), Self::Group(members)) => asked == members,
-            (Self::RdfSource, stands) => stands != Self::Binary,
-            (asked, stands) => asked == stands,
+            (Self::RdfSource, current) => current != Self::Binary,
+            (asked, current) => asked == current,
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Statements {
     library: Library,
     site: Site,
     writer: Writer,
-    told: Arranged,
+    described: Arranged,
     /// Where the listing of the first section continues.
     after: Option<ListToken>,
     /// Descriptions of other resources written so far.
@@ -59,16 +59,16 @@ impl From<Written> for Body {
 
 impl Statements {
     /// Statements for a writer.
-    pub fn new(library: Library, site: Site, writer: Writer, told: impl Into<Arranged>) -> Self {
-        let mut told = told.into();
-        let lists = std::mem::take(&mut told.lists).map(|item| match item {
+    pub fn new(library: Library, site: Site, writer: Writer, described: impl Into<Arranged>) -> Self {
+        let mut described = described.into();
+        let lists = std::mem::take(&mut described.lists).map(|item| match item {
             Term::NamedNode(mut node) => {
                 replace(&mut node, &|iri| site.shown(iri));
                 node.into()
             }
             item => item,
         });
-        Self { library, site, writer: writer.with_lists(lists), told, after: None, descriptions: 0 }
+        Self { library, site, writer: writer.with_lists(lists), described, after: None, descriptions: 0 }
     }
 
     /// Writes until it is clear whether the response is small.
@@ -88,7 +88,7 @@ impl Statements {
 
     /// Writes more. Returns false if everything is written.
     async fn advance(&mut self) -> Result<bool, LdpError> {
-        let Some(section) = self.told.sections.pop_front() else { return self.push_held() };
+        let Some(section) = self.described.sections.pop_front() else { return self.push_held() };
         let rest = match section {
             Section::Triples(triples) => {
                 for triple in triples {
@@ -105,7 +105,7 @@ impl Statements {
                 let descriptions = Section::Descriptions(paths_of(&container, &page.children), None);
                 self.after = page.next;
                 let rest = self.after.is_some().then_some(Section::ContainedDescriptions(container));
-                rest.into_iter().for_each(|rest| self.told.sections.push_front(rest));
+                rest.into_iter().for_each(|rest| self.described.sections.push_front(rest));
                 Some(descriptions)
             }
             Section::InboundReferences(mut referrers, area) => {
@@ -114,7 +114,7 @@ impl Statements {
                         let target = referrers.path().clone();
                         // A statement of a resource about itself is no reference to it.
                         paths.retain(|path| *path != target && area.has_resource(path));
-                        self.told.sections.push_front(Section::InboundReferences(referrers, area));
+                        self.described.sections.push_front(Section::InboundReferences(referrers, area));
                         Some(Section::Descriptions(paths.into(), Some(target)))
                     }
                     None => None,
@@ -131,7 +131,7 @@ impl Statements {
             }
         };
         if let Some(rest) = rest {
-            self.told.sections.push_front(rest);
+            self.described.sections.push_front(rest);
         }
         Ok(true)
     }
@@ -214,7 +214,7 @@ impl Statements {
 
     /// Writes a statement with all held statements of its subject.
     fn push_with_held(&mut self, triple: Triple) -> Result<(), LdpError> {
-        let mut triples = self.told.held.swap_remove(&triple.subject).unwrap_or_default();
+        let mut triples = self.described.held.swap_remove(&triple.subject).unwrap_or_default();
         let same = triples.iter().rposition(|held| held.predicate == triple.predicate);
         triples.insert(same.map_or(triples.len(), |at| at + 1), triple);
         triples.into_iter().try_for_each(|triple| self.push(triple))
@@ -222,7 +222,7 @@ impl Statements {
 
     /// Writes held statements whose subject no listing contained. Returns false if there are none.
     fn push_held(&mut self) -> Result<bool, LdpError> {
-        let held = std::mem::take(&mut self.told.held);
+        let held = std::mem::take(&mut self.described.held);
         let is_any = !held.is_empty();
         held.into_values().flatten().try_for_each(|triple| self.push(triple))?;
         Ok(is_any)

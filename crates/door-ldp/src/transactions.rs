@@ -64,9 +64,9 @@ impl LdpRequest {
     }
 
     /// Adds to a response which transaction it is about.
-    pub fn tell_transaction(&self, headers: &mut HeaderMap) {
+    pub fn name_transaction(&self, headers: &mut HeaderMap) {
         if let Some(Joined { id, until, .. }) = &self.joined {
-            tell(&self.site, *id, *until, headers);
+            name_in(&self.site, *id, *until, headers);
         }
     }
 
@@ -177,7 +177,7 @@ async fn read_beside(door: &LdpDoor, what: &'static str, request: Request, next:
         true => next.run(request).await,
         false => LdpError::from(ResourceError::NotInTransaction(what)).into_response(),
     };
-    tell(&site, id, until, response.headers_mut());
+    name_in(&site, id, until, response.headers_mut());
     Ok(response)
 }
 
@@ -200,7 +200,7 @@ async fn named(
 }
 
 /// Adds to a response which transaction it is about.
-fn tell(site: &Site, id: TransactionId, until: UnixMillis, headers: &mut HeaderMap) {
+fn name_in(site: &Site, id: TransactionId, until: UnixMillis, headers: &mut HeaderMap) {
     insert(headers, ATOMIC_ID, address(site, id));
     insert(headers, ATOMIC_EXPIRES, http_date(until));
 }

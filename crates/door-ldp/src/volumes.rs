@@ -80,14 +80,14 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     if page.is_last {
         page.after = door.library.volumes.last_page_of_volumes(page.members_max).await?;
     }
-    let told = match preferences.containment {
+    let reported = match preferences.containment {
         true => door.library.volumes.list(page.after.as_ref(), page.members_max).await?,
         false => Listing::default(),
     };
-    triples.extend(told.volumes.iter().map(volume_contained));
+    triples.extend(reported.volumes.iter().map(volume_contained));
     let sections = vec![Section::Triples(triples)];
     let statements = Statements::new(door.library.clone(), asked.site.clone(), writer, sections);
-    page.describe(&iri, told.next.as_ref(), response.headers_mut());
+    page.describe(&iri, reported.next.as_ref(), response.headers_mut());
     *response.body_mut() = statements.write().await?.into();
     Ok(response)
 }

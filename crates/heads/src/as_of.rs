@@ -131,12 +131,12 @@ impl MembersAsOf {
 
     async fn of_shard(&mut self, shard: u16, after: Option<String>, max: usize) -> ObjectsResult<Vec<PastMember>> {
         // The shards may have been rewritten meanwhile.
-        let stands = shards_of(&self.heads, &self.container, self.incarnation).await?;
-        let places = stands.places(shard, self.began.shards).into_iter();
+        let current = shards_of(&self.heads, &self.container, self.incarnation).await?;
+        let places = current.places(shard, self.began.shards).into_iter();
         let mut partitions: Vec<_> =
             places.map(|(shard, epoch)| self.container.children_partition(self.incarnation, shard, epoch)).collect();
         let was_being_copied = self.began.growing.is_some() || self.began.epochs(shard).next.is_some();
-        if was_being_copied || stands != self.began {
+        if was_being_copied || current != self.began {
             partitions.extend(self.filled_since(shard).await?);
         }
         let from = after.as_deref().map_or_else(Bytes::new, keys::after_child);

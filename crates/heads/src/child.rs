@@ -65,12 +65,12 @@ impl Heads {
                 }
                 switched => return Ok(switched),
             }
-            let stands = match tries.again().await {
+            let current = match tries.again().await {
                 true => self.retry_transient(|| self.parent(parent.container())).await.ok(),
                 false => None,
             };
-            match stands.filter(|stands| stands.incarnation() == parent.incarnation()) {
-                Some(stands) => parent = stands,
+            match current.filter(|current| current.incarnation() == parent.incarnation()) {
+                Some(current) => parent = current,
                 None => break,
             }
         }
@@ -136,7 +136,7 @@ impl Parent {
         before.push(self.require());
         let after = match head.state {
             ObjectState::Deleted => self.removed(name, incarnation, Some(head.revision), head.revision),
-            _ => self.tell_change(name, head.revision),
+            _ => self.note_change(name, head.revision),
         };
         let partition = self.container().child_partition(name);
         let holder = Holder::Nobody;

@@ -49,7 +49,7 @@ impl Container {
     }
 
     /// Whether clients ask when its listing changed.
-    fn tells_changes(&self) -> bool {
+    fn notes_changes(&self) -> bool {
         matches!(self, Self::At(_))
     }
 
@@ -224,12 +224,12 @@ impl Parent {
     }
 
     fn settle(&self, name: &str, mark: NewRow, change: RevisionId) -> Step {
-        let told = self.container.tells_changes().then(|| change_row(change));
-        self.put(name, std::iter::once(mark).chain(told).collect())
+        let noted = self.container.notes_changes().then(|| change_row(change));
+        self.put(name, std::iter::once(mark).chain(noted).collect())
     }
 
     /// Records that the listing of the shard of `name` has changed.
-    pub fn tell_change(&self, name: &str, change: RevisionId) -> Step {
+    pub fn note_change(&self, name: &str, change: RevisionId) -> Step {
         self.put(name, vec![change_row(change)])
     }
 

@@ -177,20 +177,20 @@ impl Heads {
     }
 
     async fn grow(&self, job: &GrowthJob) -> ObjectsResult<Grew> {
-        let Some(stands) = self.live_container(&job.of, job.incarnation).await? else { return Ok(Grew::Before) };
-        if stands.body().first_epoch != job.first_epoch {
+        let Some(current) = self.live_container(&job.of, job.incarnation).await? else { return Ok(Grew::Before) };
+        if current.body().first_epoch != job.first_epoch {
             return Ok(Grew::Before);
         }
-        let begun = match stands.body().growing {
-            Some(_) => Some(stands.body().clone()),
-            None => stands.body().about_to_grow(self.times(&stands).await?),
+        let begun = match current.body().growing {
+            Some(_) => Some(current.body().clone()),
+            None => current.body().about_to_grow(self.times(&current).await?),
         };
         // A shard is being rewritten.
         let Some(begun) = begun else { return Ok(Grew::NotNow) };
-        if *stands.body() != begun && !self.name_shards(&stands, stands.body(), &begun).await? {
+        if *current.body() != begun && !self.name_shards(&current, current.body(), &begun).await? {
             return Ok(Grew::NotNow);
         }
-        self.copy_all(&stands, &begun).await?;
+        self.copy_all(&current, &begun).await?;
         let Some(grown) = begun.grown() else { return Ok(Grew::NotNow) };
         let record = Outgrown {
             of: job.of.clone(),
@@ -201,7 +201,7 @@ impl Heads {
         let record =
             self.queued(Queue::Outgrown, self.inner.surroundings.clock.now(), &[], sort).put(head::seal(&record)?);
         self.put_acknowledged(Class::Description, vec![record]).await?;
-        match self.name_shards(&stands, &begun, &grown).await? {
+        match self.name_shards(&current, &begun, &grown).await? {
             true => Ok(Grew::Now),
             false => Ok(Grew::NotNow),
         }

@@ -72,8 +72,8 @@ impl Heads {
         let is_unsure = AtomicBool::new(false);
         let attempt = async || match self.store().run(self.call(Class::Description), vec![step.clone()]).await {
             Ok(Outcome::Applied) => Ok(Some(Expect::Stamp(stamp))),
-            Ok(Outcome::Refused { stands, .. }) => {
-                let is_own = stands.and_then(|row| row.guard).is_some_and(|guard| guard.stamp == stamp);
+            Ok(Outcome::Refused { current, .. }) => {
+                let is_own = current.and_then(|row| row.guard).is_some_and(|guard| guard.stamp == stamp);
                 match is_own {
                     true => Ok(Some(Expect::Stamp(stamp))),
                     false if !is_unsure.load(Ordering::Relaxed) => Ok(None),

@@ -18,16 +18,16 @@ pub const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
 
 impl Heads {
     /// The revision from which on earlier heads of an object are kept; `None` if none are kept.
-    pub async fn kept_from(&self, partition: &Bytes, stands: &Head, keep: Keep) -> ObjectsResult<Option<RevisionId>> {
+    pub async fn kept_from(&self, partition: &Bytes, head: &Head, keep: Keep) -> ObjectsResult<Option<RevisionId>> {
         let now = self.inner.surroundings.clock.now();
-        self.kept_from_then(partition, stands, keep, stands.revision, now).await
+        self.kept_from_then(partition, head, keep, head.revision, now).await
     }
 
     /// The same at an earlier time, when `current` was the newest revision of the object.
     pub async fn kept_from_then(
         &self,
         partition: &Bytes,
-        stands: &Head,
+        head: &Head,
         keep: Keep,
         current: RevisionId,
         then: UnixMillis,
@@ -38,7 +38,7 @@ impl Heads {
             Keep::None | Keep::Explicit => Ok(None),
             Keep::Newest(count) => {
                 let (mut from, mut left) = (None, count);
-                let log = self.log_before(partition, stands);
+                let log = self.log_before(partition, head);
                 let mut newest_first = log.newest_first_below(current).await?;
                 while left > 0
                     && let Some(head) = newest_first.next_head().await?
@@ -58,7 +58,7 @@ impl Heads {
                 if current < since {
                     return Ok(None);
                 }
-                let current_then = self.log_before(partition, stands).newest_below(since).await?;
+                let current_then = self.log_before(partition, head).newest_below(since).await?;
                 Ok(Some(current_then.map_or(since, |head| head.revision)))
             }
         }
@@ -72,18 +72,18 @@ impl Heads {
     pub async fn spares(
         &self,
         partition: &Bytes,
-        stands: &Head,
+        head: &Head,
         keep: Keep,
         revision: RevisionId,
     ) -> ObjectsResult<bool> {
-        if stands.keeps(revision) {
+        if head.keeps(revision) {
             return Ok(true);
         }
-        if self.kept_from(partition, stands, keep).await?.is_none_or(|kept_from| revision < kept_from) {
+        if self.kept_from(partition, head, keep).await?.is_none_or(|kept_from| revision < kept_from) {
             return Ok(false);
         }
-        let Some(condemned) = stands.condemned else { return Ok(true) };
-        let kept_then = self.kept_from_then(partition, stands, keep, condemned.named, condemned.at).await?;
+        let Some(condemned) = head.condemned else { return Ok(true) };
+        let kept_then = self.kept_from_then(partition, head, keep, condemned.named, condemned.at).await?;
         Ok(revision > condemned.floor || kept_then.is_some_and(|kept_from| revision >= kept_from))
     }
 

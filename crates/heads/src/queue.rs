@@ -167,7 +167,7 @@ pub struct Pass {
 /// A low-water mark as it was read.
 struct Low {
     bucket: u32,
-    stands: Expect,
+    current: Expect,
 }
 
 impl Heads {
@@ -218,14 +218,14 @@ impl Heads {
             Err(StoreError::Corrupt { .. }) => None,
             row => row?,
         };
-        let stands = row.as_ref().and_then(|row| row.guard.as_ref());
-        let stands = stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
+        let current = row.as_ref().and_then(|row| row.guard.as_ref());
+        let current = current.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
         let payload = row.and_then(|row| envelope::open(ValueKind::LowWater, &row.value).ok());
         let bucket = match payload.and_then(|payload| payload[..].try_into().ok()).map(u32::from_be_bytes) {
             Some(bucket) => bucket,
             None => self.first_bucket(queue).await?.unwrap_or(open_from).min(open_from),
         };
-        Ok(Low { bucket, stands })
+        Ok(Low { bucket, current })
     }
 
     /// The first bucket of a queue that has a record.
@@ -306,7 +306,7 @@ impl Heads {
             table: Table::Work,
             partition: keys::low_water_partition(),
             sort: keys::low_water(pass.queue.name()),
-            expect: pass.low.stands,
+            expect: pass.low.current,
             guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
             value: envelope::seal(ValueKind::LowWater, &pass.empty_until.to_be_bytes()),
         };

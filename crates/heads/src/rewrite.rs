@@ -202,9 +202,9 @@ impl Heads {
     async fn name_epochs(&self, parent: &Parent, from: ShardEpochs, to: ShardEpochs) -> ObjectsResult<bool> {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.incarnation == parent.incarnation())?;
-            let stands =
+            let is_unchanged =
                 |container: &&ContainerBody| container.growing.is_none() && container.epochs(from.shard) == from;
-            let container = head.live_container().filter(stands)?;
+            let container = head.live_container().filter(is_unchanged)?;
             let mut head = head.clone();
             let epochs = container.with_epochs(to);
             head.body.container_mut().map(|container| *container = epochs)?;

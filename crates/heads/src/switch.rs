@@ -115,13 +115,11 @@ impl Heads {
         if floor_of(switch.base.as_ref()) >= revision && self.keeps(Rule::CondCas) {
             // The base was read again after the revision was minted (a deleted head was made free),
             // and by then it was fenced. Rows of the revision may be gone.
-            let is_in =
-                switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
+            let is_in = switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Fate::Switched);
             return Ok(if is_in { Switched::Applied } else { Switched::Fenced });
         }
         if !self.may_switch(&switch.partition, switch.base.as_ref(), switch.holder).await? {
-            let is_in =
-                switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
+            let is_in = switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Fate::Switched);
             return Ok(if is_in { Switched::Applied } else { Switched::Moved });
         }
         let mut announcing = self.announce(&switch.partition, switch.base.as_ref(), &switch.head).await?;
@@ -159,7 +157,7 @@ impl Heads {
                 _ => {}
             }
             match self.look(&switch.partition, revision, unsure).await? {
-                Stands::Switched => {
+                Fate::Switched => {
                     if unsure && !switch.after.is_empty() {
                         // The steps after the head may not have been applied with it. They may be
                         // lost, so nothing waits for them.
@@ -167,21 +165,21 @@ impl Heads {
                     }
                     return Ok(Switched::Applied);
                 }
-                Stands::Otherwise(stands) if same_stamp(stands.as_deref(), switch.base.as_ref()) => match answer {
+                Fate::Otherwise(current) if same_stamp(current.as_deref(), switch.base.as_ref()) => match answer {
                     TryOutcome::Required => return Ok(Switched::Required { unsure }),
                     TryOutcome::Failed(error) if !error.is_passing() => {
                         return Err(ObjectsError::Unknown(error.to_string()));
                     }
                     _ => {}
                 },
-                Stands::Otherwise(stands) if !same_to_clients(stands.as_deref(), switch.base.as_ref()) => {
+                Fate::Otherwise(current) if !same_to_clients(current.as_deref(), switch.base.as_ref()) => {
                     return Ok(Switched::Moved);
                 }
-                Stands::Otherwise(stands) if floor_of(stands.as_deref()) >= revision && self.keeps(Rule::CondCas) => {
+                Fate::Otherwise(current) if floor_of(current.as_deref()) >= revision && self.keeps(Rule::CondCas) => {
                     return Ok(Switched::Fenced);
                 }
-                Stands::Otherwise(stands) => {
-                    switch.base = stands.map(|row| *row);
+                Fate::Otherwise(current) => {
+                    switch.base = current.map(|row| *row);
                     unsure = false;
                     if !self.may_switch(&switch.partition, switch.base.as_ref(), switch.holder).await? {
                         return Ok(Switched::Moved);
@@ -210,7 +208,7 @@ impl Heads {
             None => Some(Head { floor: revision, ..Head::free() }),
         };
         self.amend(partition, fence).await?;
-        Ok(matches!(self.look(partition, revision, true).await?, Stands::Switched))
+        Ok(matches!(self.look(partition, revision, true).await?, Fate::Switched))
     }
 
     /// The time before which no writer that began to switch a head is still trying, by any server's
@@ -233,7 +231,7 @@ impl Heads {
         self.fence(partition, incarnation).await.map_err(|error| error.if_unsure(true))?;
         // The compared stamp has changed: the creation is fenced, or something else was created
         // since.
-        Ok(matches!(self.look(partition, incarnation, true).await?, Stands::Switched))
+        Ok(matches!(self.look(partition, incarnation, true).await?, Fate::Switched))
     }
 
     /// A call that writes the head of a switch. A transaction was admitted when it was decided.
@@ -283,16 +281,16 @@ impl Heads {
     /// An unsure writer reads the head serially, because a decided write need not have arrived
     /// where a strong read looks. Entries of the log were acknowledged before the head was
     /// replaced, so a strong read finds them.
-    async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
+    async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Fate> {
         let look = || async {
             let call = self.call(Class::Description);
             let is_serial = unsure && self.keeps(Rule::LookSerially);
             let call = if is_serial { call.serial() } else { call.strong() };
             let head = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
-            let Some(row) = head.as_ref().map(HeadRow::open).transpose()? else { return Ok(Stands::Otherwise(None)) };
+            let Some(row) = head.as_ref().map(HeadRow::open).transpose()? else { return Ok(Fate::Otherwise(None)) };
             let is_there = row.head.revision == revision
                 || self.keeps(Rule::Log) && self.log_before(partition, &row.head).has(revision).await?;
-            Ok(if is_there { Stands::Switched } else { Stands::Otherwise(Some(Box::new(row))) })
+            Ok(if is_there { Fate::Switched } else { Fate::Otherwise(Some(Box::new(row))) })
         };
         match self.retry_transient(look).await {
             Err(error) if unsure => Err(ObjectsError::Unknown(error.to_string())),
@@ -443,7 +441,7 @@ impl TryOutcome {
 }
 
 /// What a head and its log show about a revision.
-enum Stands {
+enum Fate {
     /// The revision is or was current.
     Switched,
     /// It never was; this is the current head.

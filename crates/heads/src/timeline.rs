@@ -72,7 +72,7 @@ impl Heads {
 
 impl Timeline {
     /// The head that was read.
-    pub fn stands(&self) -> &HeadRow {
+    pub fn current(&self) -> &HeadRow {
         &self.row
     }
 

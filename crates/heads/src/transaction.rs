@@ -315,8 +315,8 @@ impl Heads {
             let call = amends.call(self.call(Class::Description));
             let failure = match self.store().run(call, steps.clone()).await {
                 Ok(Outcome::Applied) => return Ok(Replaced::Applied),
-                Ok(Outcome::Refused { stands, .. }) => {
-                    let is_own = stands.as_ref().map(PlainValue::of) == then;
+                Ok(Outcome::Refused { current, .. }) => {
+                    let is_own = current.as_ref().map(PlainValue::of) == then;
                     return Ok(if unsure && is_own { Replaced::Applied } else { Replaced::Refused });
                 }
                 Ok(Outcome::Unknown { reason }) => {

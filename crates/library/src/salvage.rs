@@ -318,14 +318,14 @@ impl Library {
                     // A container that is being deleted stays until the job that deletes it has
                     // found it.
                     let is_there = |head: &Head| matches!(head.state, ObjectState::Live | ObjectState::Deleting);
-                    let stands = head?.map(|row| row.head).filter(is_there).map(|head| head.incarnation);
+                    let current = head?.map(|row| row.head).filter(is_there).map(|head| head.incarnation);
                     let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);
-                    let headless: Vec<_> = listed.filter(|marked| stands != Some(marked.incarnation)).collect();
+                    let headless: Vec<_> = listed.filter(|marked| current != Some(marked.incarnation)).collect();
                     for marked in &headless {
                         let end = self.heads.end_of(partition, marked.incarnation).await?.map(|end| end.revision);
                         removals.push(parent.mark_removed(&name.name, marked.incarnation, end));
                     }
-                    if stands.is_none() && !headless.is_empty() {
+                    if current.is_none() && !headless.is_empty() {
                         found.lost.extend(keys::volume_of_partition(partition));
                         found.lost_resources.extend(keys::resource_of_partition(partition));
                     }

@@ -71,7 +71,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<CliError>();
     if !known.is_some_and(CliError::is_told) {
         let hint = error.downcast_ref().and_then(ClientError::hint);
-        note!("penates: {}{}", told(error.as_ref()), hint.map(|hint| format!("; {hint}")).unwrap_or_default());
+        note!("penates: {}{}", full_message(error.as_ref()), hint.map(|hint| format!("; {hint}")).unwrap_or_default());
     }
     let code = match (known, error.downcast_ref::<ClientError>()) {
         (Some(known), _) => known.code(),
@@ -85,10 +85,10 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 
 /// An error with its causes, as one line. Some errors contain their cause in their message: it is
 /// not repeated.
-pub fn told(error: &(dyn Error + 'static)) -> String {
+pub fn full_message(error: &(dyn Error + 'static)) -> String {
     let causes = anyhow::Chain::new(error).map(ToString::to_string);
     causes
-        .reduce(|told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") })
+        .reduce(|message, cause| if message.contains(&cause) { message } else { format!("{message}: {cause}") })
         .unwrap_or_default()
 }
 
@@ -119,8 +119,8 @@ mod tests {
     fn a_cause_in_the_message_of_an_error_is_not_repeated() {
         let cause = std::io::Error::other("Address already in use");
         let itself = anyhow::Error::new(cause).context("cannot listen: Address already in use");
-        assert_eq!(told(itself.as_ref()), "cannot listen: Address already in use");
-        assert_eq!(told(anyhow!("no route").context("cannot connect").as_ref()), "cannot connect: no route");
+        assert_eq!(full_message(itself.as_ref()), "cannot listen: Address already in use");
+        assert_eq!(full_message(anyhow!("no route").context("cannot connect").as_ref()), "cannot connect: no route");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use indicatif::style::ProgressTracker;
 use indicatif::{ProgressBar, ProgressStyle};
 
-const IMPORT: &str = "{told}  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
+const IMPORT: &str =
+    "{summary}  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
 const BYTES: &str = "{decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
 const BYTES_WITHOUT_END: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}";
 const COPY: &str = "{prefix}: {pos}/{len}  {msg}  {per_sec}  {wide_bar}";
@@ -23,10 +24,10 @@ const WORKER: &str = "{prefix}  {pos}/{len} s  {msg}";
 const STUDY: &str = "{pos}/{len} runs  {msg}  {wide_bar}";
 const ROWS: &str = "{spinner} {pos} rows  {per_sec}";
 
-/// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
+/// The progress of an import: the text of `summary` (volumes and pages), bytes of ZIPs, rate and time
 /// left.
-pub fn import(zip_bytes: u64, told: impl ProgressTracker + 'static) -> ProgressBar {
-    ProgressBar::new(zip_bytes).with_style(style(IMPORT).with_key("told", told))
+pub fn import(zip_bytes: u64, summary: impl ProgressTracker + 'static) -> ProgressBar {
+    ProgressBar::new(zip_bytes).with_style(style(IMPORT).with_key("summary", summary))
 }
 
 /// The progress of a work measured in bytes: bytes, rate and time left. Without a known length it

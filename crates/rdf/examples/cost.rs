@@ -25,11 +25,13 @@ fn main() {
     let graph = rdf::parse(RESOURCE.as_bytes(), Syntax::Turtle, &base, &Limits::default()).unwrap();
     assert_eq!(graph.len(), 10);
     let stored = rdf::to_stored(&graph);
-    told("parse Turtle", || rdf::parse(RESOURCE.as_bytes(), Syntax::Turtle, &base, &Limits::default()).unwrap().len());
-    told("to stored form", || rdf::to_stored(&graph).len());
-    told("from stored form", || rdf::from_stored(&stored).unwrap().len());
+    measured("parse Turtle", || {
+        rdf::parse(RESOURCE.as_bytes(), Syntax::Turtle, &base, &Limits::default()).unwrap().len()
+    });
+    measured("to stored form", || rdf::to_stored(&graph).len());
+    measured("from stored form", || rdf::from_stored(&stored).unwrap().len());
     for syntax in Syntax::ALL {
-        told(&format!("from stored form to {syntax:?}"), || {
+        measured(&format!("from stored form to {syntax:?}"), || {
             rdf::write(&rdf::from_stored(&stored).unwrap(), syntax, rdf::vocab::PREFIXES).unwrap().len()
         });
     }
@@ -41,7 +43,7 @@ fn main() {
     }
 }
 
-fn told(what: &str, mut work: impl FnMut() -> usize) {
+fn measured(what: &str, mut work: impl FnMut() -> usize) {
     let start = Instant::now();
     for _ in 0..ROUNDS {
         black_box(work());

@@ -375,15 +375,15 @@ mod tests {
 
     #[test]
     fn limits_apply_to_each_resource_and_each_line() {
-        let told = |limits| read(TWO, 10, limits).1.map(|error| error.to_string());
-        assert_eq!(told(Limits { triples: 2, body_bytes: 60, term_bytes: 40, ..Limits::default() }), None);
-        let error = told(Limits { triples: 1, ..Limits::default() });
+        let output = |limits| read(TWO, 10, limits).1.map(|error| error.to_string());
+        assert_eq!(output(Limits { triples: 2, body_bytes: 60, term_bytes: 40, ..Limits::default() }), None);
+        let error = output(Limits { triples: 1, ..Limits::default() });
         assert_eq!(error.unwrap(), "too large: more than 1 triples");
-        let error = told(Limits { body_bytes: 40, ..Limits::default() });
+        let error = output(Limits { body_bytes: 40, ..Limits::default() });
         assert_eq!(error.unwrap(), "too large: more than 40 bytes of one line");
-        let error = told(Limits { iri_bytes: 10, ..Limits::default() });
+        let error = output(Limits { iri_bytes: 10, ..Limits::default() });
         assert_eq!(error.unwrap(), "too large: more than 10 bytes of one IRI");
-        let error = told(Limits { expanded_bytes: 40, ..Limits::default() });
+        let error = output(Limits { expanded_bytes: 40, ..Limits::default() });
         assert_eq!(error.unwrap(), "too large: more than 40 bytes once all names are written out");
     }
 }

@@ -186,7 +186,7 @@ impl KnownMode {
         while !deadline.passed() {
             let stored = match by(deadline, self.store.run(call(deadline), vec![step.clone()])).await? {
                 Outcome::Applied => Some(self.mode),
-                Outcome::Refused { stands, .. } => stands.map(|row| Mode::of_row(&row)).transpose()?,
+                Outcome::Refused { current, .. } => current.map(|row| Mode::of_row(&row)).transpose()?,
                 Outcome::Unknown { .. } => None,
             };
             if let Some(stored) = stored {

@@ -296,7 +296,7 @@ impl Records {
             self.mode.settle(deadline).await?;
             match self.write(deadline, turns.clone(), steps).await? {
                 Outcome::Applied => return Ok(answer),
-                Outcome::Refused { stands, .. } => rows = vec![stands],
+                Outcome::Refused { current, .. } => rows = vec![current],
                 Outcome::Unknown { reason } => return Err(RecordsError::Unknown(reason)),
             }
         }

@@ -205,10 +205,10 @@ impl Repository {
             let description = self.staged_description(id, &staged.body).await?.ok_or_else(no_description)?;
             (rows, body.description) = describe::put(&partition, revision, &description)?;
         }
-        if let (Kind::Container { membership: stands, .. }, Kind::Container { membership, .. }) =
+        if let (Kind::Container { membership: current, .. }, Kind::Container { membership, .. }) =
             (&mut body.kind, &staged.body.kind)
         {
-            stands.clone_from(membership);
+            current.clone_from(membership);
         }
         if staged.bytes_are_staged {
             let uploaded = self.staged_upload(id, &staged.body).await?;

@@ -84,12 +84,12 @@ impl Repository {
                 (Err(error), None) => return Err(error),
                 (Err(error), Some(_)) => return Ok(Claimed::Unclear(error.to_string())),
             };
-            let stands = row.as_ref().and_then(|row| row.head.claim);
-            if stands == Some(claim) {
+            let current = row.as_ref().and_then(|row| row.head.claim);
+            if current == Some(claim) {
                 return Ok(Claimed::Put);
             }
-            let own = stands.filter(|stands| stands.transaction == claim.transaction);
-            if let (None, Some(other)) = (own, stands) {
+            let own = current.filter(|current| current.transaction == claim.transaction);
+            if let (None, Some(other)) = (own, current) {
                 match self.heads.claim_is_over(other).await {
                     Ok(Ok(())) => {}
                     Ok(Err(state)) => return Ok(self.lost(claim, unknown, Some(held(object, &state))).await),

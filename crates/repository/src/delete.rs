@@ -167,9 +167,9 @@ impl Repository {
         let job: DeletionJob = head::open(Table::Work, &record.value)?;
         let path = keys::stored_path(&job.path)?;
         let object = keys::resource_partition(&path);
-        let stands = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
+        let current = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
         let is_live = |row: &HeadRow| row.head.state == ObjectState::Live && row.head.incarnation == job.incarnation;
-        if stands.is_some_and(|row| is_live(&row)) {
+        if current.is_some_and(|row| is_live(&row)) {
             // The recorder may still be about to begin, for up to a grace.
             return Ok((false, self.heads.finished_if(self.heads.grace_passed(since.time()))));
         }

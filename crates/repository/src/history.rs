@@ -113,13 +113,13 @@ impl Repository {
         let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
         let version = timeline.version(revision).await?.filter(|row| row.head.revision >= timeline.kept_from());
         let head = version.ok_or_else(|| ResourceError::NoVersion(path.clone()))?.head;
-        if timeline.stands().head.revision == revision {
+        if timeline.current().head.revision == revision {
             return Err(ResourceError::CurrentVersion(path.clone()));
         }
         let due = self.heads.now().plus(self.heads.options().grace);
         // Its own revision keeps it apart from the record of the writer, which may be due earlier.
-        let stands = &timeline.stands().head;
-        let noted_as = self.heads.revisions().mint_above(stands.revision.max(stands.floor));
+        let current = &timeline.current().head;
+        let noted_as = self.heads.revisions().mint_above(current.revision.max(current.floor));
         let sort = keys::superseded(noted_as, path);
         let record = self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort);
         // The record is first, so that whatever is marked is also deleted.
@@ -190,12 +190,12 @@ impl Repository {
 
     /// The parts of revisions that left records, but are neither in the head nor in its log. Their
     /// writers may still be at work.
-    async fn cut_off(&self, object: &Bytes, stands: &Head, records: &[WorkEntry]) -> ObjectsResult<BTreeSet<Written>> {
-        let log = self.heads.log_before(object, stands);
+    async fn cut_off(&self, object: &Bytes, current: &Head, records: &[WorkEntry]) -> ObjectsResult<BTreeSet<Written>> {
+        let log = self.heads.log_before(object, current);
         let mut cut_off = BTreeSet::new();
         let recorded = records.iter().filter_map(|entry| keys::superseded_of(entry.sort()));
         for (revision, _) in recorded {
-            if revision == stands.revision || log.has(revision).await? {
+            if revision == current.revision || log.has(revision).await? {
                 continue;
             }
             let (partition, call) = (keys::version(object, revision), self.heads.call(Class::Description).strong());

@@ -242,8 +242,8 @@ impl Repository {
             Update::Description { description, membership, members_for, refers_to } => {
                 staged.body.description = staging.describe(operation, description)?;
                 staged.description_is_staged = true;
-                if let Kind::Container { membership: stands, .. } = &mut staged.body.kind {
-                    stands.clone_from(membership);
+                if let Kind::Container { membership: current, .. } = &mut staged.body.kind {
+                    current.clone_from(membership);
                     staging.links.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
                 }
                 staging.links.extend(self.refer(&path, refers_to).await?);

@@ -124,12 +124,12 @@ impl StagedResource {
         self.body.binary().filter(|_| self.bytes_are_staged)
     }
 
-    /// The head as the transaction sees it. `stands` is the head that there is.
-    fn head(&self, operation: RevisionId, stands: &Head, new_shards: u16) -> Head {
+    /// The head as the transaction sees it. `current` is the head that there is.
+    fn head(&self, operation: RevisionId, current: &Head, new_shards: u16) -> Head {
         let mut body = self.body.clone();
         if let Some(children) = body.container_mut() {
             // Shards may have been rewritten since the operation was staged.
-            match stands.live_container().filter(|_| !self.is_new) {
+            match current.live_container().filter(|_| !self.is_new) {
                 Some(standing) => children.clone_from(standing),
                 None => *children = heads::ContainerBody::new(new_shards),
             }
@@ -140,7 +140,7 @@ impl StagedResource {
             parent_incarnation: self.parent_incarnation,
             revision: operation,
             body: Body::Resource(body),
-            ..stands.clone()
+            ..current.clone()
         }
     }
 }

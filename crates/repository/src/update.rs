@@ -72,8 +72,8 @@ impl Repository {
             Update::Description { description, membership, members_for, refers_to }
             | Update::Restored { description, membership, members_for, refers_to, .. } => {
                 (rows, body.description) = describe::put(&partition, revision, description)?;
-                if let Kind::Container { membership: stands, .. } = &mut body.kind {
-                    stands.clone_from(membership);
+                if let Kind::Container { membership: current, .. } = &mut body.kind {
+                    current.clone_from(membership);
                     rows.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
                 }
                 rows.extend(self.refer(&path, refers_to).await?);

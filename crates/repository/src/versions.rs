@@ -141,7 +141,7 @@ impl Repository {
     /// newest of `versions`. A name that was used several times may be there several times. Of a
     /// container that is there, most members that are there are left out.
     pub async fn members_ever(&self, versions: &Versions, version: &Resource) -> ResourceResult<PastMembers> {
-        match versions.timeline.stands().head.state {
+        match versions.timeline.current().head.state {
             ObjectState::Live => {
                 let container = Container::At(version.path().clone());
                 Ok(PastMembers(self.heads.lost_members(&container, version.incarnation()).await?))
@@ -177,7 +177,7 @@ impl Repository {
             Err(ResourceError::Absent(_)) => return Ok(None),
             versions => versions?,
         };
-        if versions.timeline.stands().head.state != ObjectState::Deleted {
+        if versions.timeline.current().head.state != ObjectState::Deleted {
             return Ok(None);
         }
         match versions.newest_below(RevisionId::LAST).await? {
@@ -233,7 +233,7 @@ impl Versions {
 
     /// Whether there is a resource now.
     pub fn is_live(&self) -> bool {
-        self.timeline.stands().head.state == ObjectState::Live
+        self.timeline.current().head.state == ObjectState::Live
     }
 
     /// The first revision whose version is kept.
@@ -243,12 +243,12 @@ impl Versions {
 
     /// The revision of the newest head: of the last version, or of a deletion after it.
     pub fn newest(&self) -> RevisionId {
-        self.timeline.stands().head.revision
+        self.timeline.current().head.revision
     }
 
     /// The current version; `None` if it is deleted.
     pub(super) fn current(&self) -> Option<Resource> {
-        Resource::of(self.path.clone(), self.timeline.stands().clone())
+        Resource::of(self.path.clone(), self.timeline.current().clone())
     }
 
     /// The newest version below a revision.
@@ -259,7 +259,7 @@ impl Versions {
 
     /// Whether a container is there that is being deleted.
     pub fn is_being_deleted(&self) -> bool {
-        self.timeline.stands().head.state == ObjectState::Deleting
+        self.timeline.current().head.state == ObjectState::Deleting
     }
 
     /// The newest version of an incarnation.

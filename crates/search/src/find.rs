@@ -239,13 +239,13 @@ impl Finding<'_> {
         let hit = |candidate: Candidate| {
             let Candidate { place, path, facet, value, document } = candidate;
             let document = document.or_else(|| documents.next().flatten());
-            let stands = |document: &Arc<Document>| {
+            let has_value = |document: &Arc<Document>| {
                 list == List::Documents
                     || document.facets().contains(&facet)
                         && document.values(list, facet).iter().any(|of_document| of_document[..] == value[..])
             };
             let is_found = |document: &Arc<Document>| {
-                stands(document) && self.query.matches(&path, facet, document) && self.may_read(&path)
+                has_value(document) && self.query.matches(&path, facet, document) && self.may_read(&path)
             };
             let document = document.filter(is_found);
             (place, document.map(|document| Hit { path, facet, document }))

@@ -43,14 +43,14 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
         loop {
             ticks.tick().await;
             let resumed = resume(&library, std::mem::replace(&mut job_age_min, JOB_AGE_MIN)).await;
-            telemetry::tell_task("deletions", &resumed);
+            telemetry::record_task("deletions", &resumed);
             match resumed {
                 Ok(0) => {}
                 Ok(deletions) => tracing::info!(deletions, "resumed interrupted deletions"),
                 Err(error) => tracing::warn!(%error, "a deletion could not be resumed; the next pass tries again"),
             }
             let swept = sweep(&library).await;
-            telemetry::tell_task("sweep", &swept);
+            telemetry::record_task("sweep", &swept);
             match swept {
                 Ok(swept) => tracing::debug!(?swept, "swept"),
                 Err(error) => tracing::warn!(%error, "sweeping failed; the next pass tries again"),
@@ -94,7 +94,7 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
         loop {
             ticks.tick().await;
             let read = tokens.list().await;
-            telemetry::tell_task("tokens", &read);
+            telemetry::record_task("tokens", &read);
             if let Err(error) = read {
                 tracing::warn!(%error, "reading the tokens failed; known tokens stay valid, and the next pass tries again");
             }

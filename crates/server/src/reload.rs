@@ -149,9 +149,9 @@ impl Reloading {
 
     fn reload_blocking(&self, mut known: OwnedMutexGuard<Known>) -> Result<Reloaded, String> {
         let Some(how) = self.how.get() else { return Err("this process has no configuration to read".to_owned()) };
-        systemd::tell(Phase::Reloading);
+        systemd::notify(Phase::Reloading);
         let reloaded = self.change(&mut known, how);
-        systemd::tell(Phase::Ready);
+        systemd::notify(Phase::Ready);
         match &reloaded {
             Ok(Reloaded { changed, restart, certificate }) => {
                 tracing::info!(?changed, ?restart, certificate, "the configuration was read again");

@@ -101,11 +101,11 @@ async fn serve_app(
     tracing::info!(http, http_socket, tls, redirect, records, socket, "listening");
     let ways = app.ways(addresses.tls);
     ready(addresses);
-    systemd::tell(systemd::State::Ready);
+    systemd::notify(systemd::State::Ready);
     let shutdown = async {
         shutdown.await;
         tracing::info!("stopping");
-        systemd::tell(systemd::State::Stopping);
+        systemd::notify(systemd::State::Stopping);
         app.stopping().cancel();
         let drain = app.live().drain();
         if !drain.is_zero() {

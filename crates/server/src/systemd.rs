@@ -28,7 +28,7 @@ pub(crate) enum State {
 }
 
 /// Reports it, if systemd listens. A failure is logged and stops nothing.
-pub(crate) fn tell(state: State) {
+pub(crate) fn notify(state: State) {
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE) else { return };
     if let Err(error) = send(&socket, state) {
         tracing::warn!(%error, ?socket, "systemd cannot be notified that the server is {state:?}");
@@ -40,7 +40,7 @@ pub(crate) async fn keep_alive() {
     let timeout = watchdog(std::env::var("WATCHDOG_USEC").ok(), std::env::var("WATCHDOG_PID").ok());
     let Some(timeout) = timeout else { return std::future::pending().await };
     loop {
-        tell(State::Alive);
+        notify(State::Alive);
         tokio::time::sleep(timeout / 2).await;
     }
 }

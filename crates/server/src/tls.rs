@@ -126,7 +126,7 @@ impl KeyPair {
             tracing::warn!("{}", finding.what);
         }
         if let Some(not_after) = read.not_after {
-            telemetry::tell_certificate(not_after);
+            telemetry::record_certificate(not_after);
         }
         Ok(read.key)
     }

@@ -201,8 +201,8 @@ impl World {
             return None;
         }
         let versions = self.model.versions.get(object)?;
-        let stands = versions.last()?.head.revision;
-        let replaced = versions.iter().rev().map(|version| &version.head).find(|head| head.revision != stands)?;
+        let current = versions.last()?.head.revision;
+        let replaced = versions.iter().rev().map(|version| &version.head).find(|head| head.revision != current)?;
         if replaced.revision == RevisionId::ZERO {
             return None;
         }
@@ -228,8 +228,8 @@ impl World {
         let head = self.model.head(object).filter(|head| !is_over(head))?;
         // The root is never deleted, nor is the container of volumes.
         let above = container_of(object).filter(|above| above.starts_with(b"r/") && above.len() > 2)?;
-        let stands = self.model.head(&above).filter(|stands| !is_over(stands));
-        let is_in_it = stands.is_some_and(|stands| stands.incarnation == head.parent_incarnation);
+        let current = self.model.head(&above).filter(|current| !is_over(current));
+        let is_in_it = current.is_some_and(|current| current.incarnation == head.parent_incarnation);
         (!is_in_it).then(|| format!("{} is {:?}, and what it is in is gone", object.escape_ascii(), head.state))
     }
 

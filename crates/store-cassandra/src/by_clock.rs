@@ -65,20 +65,20 @@ impl Engine {
         }
         let mut seen = self.see(call, table, &partition, &replacements).await?;
         for Replacement { step, sort, expect, then } in replacements {
-            let stands = seen.remove(&sort);
+            let current = seen.remove(&sort);
             let expected = stored_value(&expect.value, expect.expires_at);
-            let Some(stands) = stands.as_ref().filter(|stands| stands.cell == expected) else {
-                let stands = stands.map(|stands| self.row_of_cell(table, sort, stands.cell)).transpose()?.flatten();
-                return Ok(Outcome::Refused { step, stands });
+            let Some(current) = current.as_ref().filter(|current| current.cell == expected) else {
+                let current = current.map(|current| self.row_of_cell(table, sort, current.cell)).transpose()?.flatten();
+                return Ok(Outcome::Refused { step, current });
             };
-            let after = stands.written_at.saturating_add(1);
+            let after = current.written_at.saturating_add(1);
             // What this process writes next is later still.
             self.write_times.observe_near(after);
             writes.push(match then {
                 Some(PlainValue { value, expires_at }) => {
                     self.put_at(statements, &partition, NewRow { sort, value, expires_at }, after)
                 }
-                None => removal(statements, &partition, sort, stands.written_at),
+                None => removal(statements, &partition, sort, current.written_at),
             });
         }
         let level = self.levels.write(table.class()).consistency();

@@ -59,9 +59,10 @@ impl Engine {
                 Err(Failure::Refused(_)) if unsure.is_none() => return answer.map(|_| Ended::Applied),
                 Err(failure) => unsure = Some(failure.reason()),
             }
-            let stands = self.row_at(call.deadline, serial.read(), change.table, &change.partition, &change.sort).await;
-            let stands = match stands {
-                Ok(stands) => stands,
+            let current =
+                self.row_at(call.deadline, serial.read(), change.table, &change.partition, &change.sort).await;
+            let current = match current {
+                Ok(current) => current,
                 // Sending the same transaction again also finds out its outcome.
                 Err(error) if error.is_passing() && tries.again().await => continue,
                 Err(error) => {
@@ -69,12 +70,12 @@ impl Engine {
                     return Err(Failure::Unsure(format!("{why}; the stored row could not be read: {error}")));
                 }
             };
-            if change.is_done(stands.as_ref()) {
+            if change.is_done(current.as_ref()) {
                 return Ok(Ended::Applied);
             }
             match &unsure {
-                None => return Ok(Ended::Refused(stands)),
-                Some(reason) if !change.expect.holds(stands.as_ref()) => {
+                None => return Ok(Ended::Refused(current)),
+                Some(reason) if !change.expect.holds(current.as_ref()) => {
                     return Err(Failure::Unsure(format!("{reason}; the row has been changed since")));
                 }
                 // The row has not changed, so the same transaction may be sent again: whichever try
@@ -115,10 +116,10 @@ impl Engine {
 
 impl Change {
     /// Whether the stored row shows that this change was applied.
-    fn is_done(&self, stands: Option<&Row>) -> bool {
+    fn is_done(&self, current: Option<&Row>) -> bool {
         match &self.then {
-            Become::Changed { guard, .. } => Expect::Stamp(guard.stamp).holds(stands),
-            Become::Gone => stands.is_none(),
+            Become::Changed { guard, .. } => Expect::Stamp(guard.stamp).holds(current),
+            Become::Gone => current.is_none(),
         }
     }
 }

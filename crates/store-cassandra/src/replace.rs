@@ -45,9 +45,9 @@ impl Engine {
                     Err(failure) => return Err(failure),
                 }
             }
-            let (cell, stands) = self.cell_and_row(call.deadline, change).await.map_err(Failure::Refused)?;
-            if change.expect.is_some() || stands.is_some() {
-                return Ok(Ended::Refused(stands));
+            let (cell, current) = self.cell_and_row(call.deadline, change).await.map_err(Failure::Refused)?;
+            if change.expect.is_some() || current.is_some() {
+                return Ok(Ended::Refused(current));
             }
             if change.then.is_none() {
                 return Ok(Ended::Applied);

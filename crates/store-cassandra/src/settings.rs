@@ -171,8 +171,8 @@ mod tests {
     fn a_password_is_never_shown() {
         let config = with_password();
         config.check().unwrap();
-        let told = format!("{config:?} {}", serde_json::to_string(&config).unwrap());
-        assert!(told.contains("(hidden)") && !told.contains("a-secret"), "{told}");
+        let shown = format!("{config:?} {}", serde_json::to_string(&config).unwrap());
+        assert!(shown.contains("(hidden)") && !shown.contains("a-secret"), "{shown}");
     }
 
     #[test]

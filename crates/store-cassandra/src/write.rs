@@ -45,7 +45,7 @@ impl Engine {
             let changes = !matches!(step, Step::Require { .. });
             match self.step(call, step).await {
                 Ok(Ended::Applied) => something_applied |= changes,
-                Ok(Ended::Refused(stands)) => return Ok(Outcome::Refused { step: index, stands }),
+                Ok(Ended::Refused(current)) => return Ok(Outcome::Refused { step: index, current }),
                 Err(Failure::Refused(error)) if !something_applied => return Err(error),
                 Err(failure) => return Ok(Outcome::Unknown { reason: failure.reason() }),
             }
@@ -67,8 +67,8 @@ impl Engine {
             Step::Put { table, partition, rows } => self.put(call, table, &partition, rows).await,
             Step::Require { table, partition, sort, condition } => {
                 let call = Call { strength: Strength::Strong, ..call };
-                let stands = self.get(call, table, &partition, &sort).await.map_err(Failure::Refused)?;
-                Ok(if condition.holds(stands.as_ref()) { Ended::Applied } else { Ended::Refused(stands) })
+                let current = self.get(call, table, &partition, &sort).await.map_err(Failure::Refused)?;
+                Ok(if condition.holds(current.as_ref()) { Ended::Applied } else { Ended::Refused(current) })
             }
             Step::CompareAndWrite { table, partition, sort, expect, guard, value } => {
                 let then = Become::Changed { guard, value };

@@ -102,10 +102,10 @@ async fn arrives(store: &CassandraStore, partition: &str, sort: &'static str) {
 async fn lag(store: &CassandraStore, datacenter: &str, will_do: impl Fn(Duration) -> bool) -> Duration {
     let deadline = Instant::now() + Duration::from_secs(300);
     loop {
-        let told = store.health().await.replication_lag.get(datacenter).copied();
-        match told.filter(|lag| will_do(*lag)) {
+        let behind = store.health().await.replication_lag.get(datacenter).copied();
+        match behind.filter(|lag| will_do(*lag)) {
             Some(lag) => return lag,
-            None => assert!(Instant::now() < deadline, "{datacenter} is reported to be {told:?} behind"),
+            None => assert!(Instant::now() < deadline, "{datacenter} is reported to be {behind:?} behind"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

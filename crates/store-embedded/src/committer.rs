@@ -127,12 +127,12 @@ impl Committer {
         };
         match written {
             Ok(()) => {
-                tell(answers);
+                answer_all(answers);
                 due.filter(|_| !syncs)
             }
             Err(error) => {
                 let reason = self.fail(&error);
-                tell(
+                answer_all(
                     answers
                         .into_iter()
                         .map(|(sender, answer)| (sender, undecided(self.lane, answer, &reason)))
@@ -198,7 +198,7 @@ fn undecided(lane: Lane, answer: StoreResult<Outcome>, reason: &str) -> StoreRes
     }
 }
 
-fn tell(answers: Vec<Answer>) {
+fn answer_all(answers: Vec<Answer>) {
     for (sender, answer) in answers {
         // A submitter that gave up has dropped its receiver.
         let _ = sender.send(answer);

@@ -69,8 +69,8 @@ pub(crate) enum Verdict {
 pub(crate) fn evaluate(plan: &Plan, view: &View<'_>, group: &Pending, now: UnixMillis) -> StoreResult<Verdict> {
     let mut list = List { view, group, writes: Pending::default(), now };
     for (step, change) in plan.changes.iter().enumerate() {
-        if let Err(stands) = list.apply(change)? {
-            return Ok(Verdict::Refused(Outcome::Refused { step, stands }));
+        if let Err(current) = list.apply(change)? {
+            return Ok(Verdict::Refused(Outcome::Refused { step, current }));
         }
     }
     Ok(Verdict::Accepted(list.writes))
@@ -92,13 +92,13 @@ impl List<'_> {
         match change {
             Change::Put { table, rows } => self.put(*table, rows)?,
             Change::Require { target, condition } => {
-                let stands = self.row(target)?;
-                return Ok(if condition.holds(stands.as_ref()) { Ok(()) } else { Err(stands) });
+                let current = self.row(target)?;
+                return Ok(if condition.holds(current.as_ref()) { Ok(()) } else { Err(current) });
             }
             Change::CompareAndWrite { target, expect, value } => {
-                let stands = self.row(target)?;
-                if !expect.holds(stands.as_ref()) {
-                    return Ok(Err(stands));
+                let current = self.row(target)?;
+                if !expect.holds(current.as_ref()) {
+                    return Ok(Err(current));
                 }
                 self.write(Space::Rows(target.table), &target.key, Some(value.clone()));
             }
@@ -132,9 +132,9 @@ impl List<'_> {
                 }
             }
             Change::DropGuarded { target, expect } => {
-                let stands = self.row(target)?;
-                if !expect.holds(stands.as_ref()) {
-                    return Ok(Err(stands));
+                let current = self.row(target)?;
+                if !expect.holds(current.as_ref()) {
+                    return Ok(Err(current));
                 }
                 self.write(Space::Rows(target.table), &target.key, None);
             }

@@ -146,11 +146,11 @@ impl Recorder {
             self.take(seen);
         }
         let written = self.file.write(&self.record);
-        self.tell(written);
+        self.note_written(written);
         if self.synced_at.elapsed() >= SYNC_EVERY {
             self.synced_at = Instant::now();
             let synced = self.file.sync();
-            self.tell(synced);
+            self.note_written(synced);
         }
         if self.known_at.elapsed() >= KNOWN_EVERY && self.known_versions != self.record.versions {
             self.learn(engine);
@@ -164,7 +164,7 @@ impl Recorder {
         }
         self.take(engine.seen());
         let written = self.file.write(&self.record).and_then(|()| self.file.sync());
-        self.tell(written);
+        self.note_written(written);
         self.learn(engine);
     }
 
@@ -180,11 +180,11 @@ impl Recorder {
         self.known = self.known.learn(&self.database, engine.files().into_iter());
         self.known_versions = self.record.versions.clone();
         let written = self.known.write(&known_path(&self.database));
-        self.tell(written);
+        self.note_written(written);
     }
 
     /// A record that falls behind weakens the next check, and does no other harm.
-    fn tell(&mut self, written: io::Result<()>) {
+    fn note_written(&mut self, written: io::Result<()>) {
         match written {
             Ok(()) => self.is_failing = false,
             Err(error) if !self.is_failing => {

@@ -99,7 +99,7 @@ const TABLES: [Table; 2] = [Table::Objects, Table::Children];
 
 /// List number `list` of a writer: switches the head to it, puts its rows, and removes those of the
 /// list that is now too old.
-fn list(writer: u64, list: u64, stands: Option<Stamp>) -> (Vec<Step>, Stamp) {
+fn list(writer: u64, list: u64, current: Option<Stamp>) -> (Vec<Step>, Stamp) {
     let stamp = Stamp::fresh();
     let mut steps = Vec::new();
     for table in TABLES {
@@ -114,7 +114,7 @@ fn list(writer: u64, list: u64, stands: Option<Stamp>) -> (Vec<Step>, Stamp) {
         table: Table::Objects,
         partition: head_partition(writer),
         sort: "head".into(),
-        expect: stands.map_or(Expect::Absent, Expect::Stamp),
+        expect: current.map_or(Expect::Absent, Expect::Stamp),
         guard: Guard { stamp, tag: Bytes::new() },
         value: list.to_be_bytes().to_vec().into(),
     });
@@ -127,7 +127,7 @@ async fn last_list(store: &EmbeddedStore, writer: u64) -> Option<(u64, Stamp)> {
     Some((u64::from_be_bytes(head.value[..].try_into().unwrap()), head.guard.unwrap().stamp))
 }
 
-fn tell(line: String) {
+fn print_line(line: String) {
     let mut out = std::io::stdout().lock();
     // The parent may have closed its end already: then it has killed this process, or is about to.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -141,18 +141,18 @@ async fn write_until_killed(folder: &Path) {
 
 async fn write_lists(store: Arc<EmbeddedStore>, writer: u64) {
     let last = last_list(&store, writer).await;
-    let (mut next, mut stands) = last.map_or((0, None), |(list, stamp)| (list + 1, Some(stamp)));
+    let (mut next, mut current) = last.map_or((0, None), |(list, stamp)| (list + 1, Some(stamp)));
     loop {
-        let (steps, stamp) = list(writer, next, stands);
+        let (steps, stamp) = list(writer, next, current);
         let outcome = store.run(call(), steps).await.unwrap();
         assert!(outcome.is_applied(), "writer {writer}, list {next}: {outcome:?}");
-        tell(format!("list {writer} {next}"));
+        print_line(format!("list {writer} {next}"));
         if next % CONTENT_EVERY == 0 {
             let pieces = TABLES.map(|table| Ok(value(writer, next, table)));
             let id = store.put_content(call(), head_partition(writer), stream::iter(pieces).boxed()).await.unwrap();
-            tell(format!("content {writer} {next} {id}"));
+            print_line(format!("content {writer} {next} {id}"));
         }
-        (next, stands) = (next + 1, Some(stamp));
+        (next, current) = (next + 1, Some(stamp));
     }
 }
 
@@ -168,8 +168,8 @@ fn start(role: &str, folder: &Path, limit_file_kib: Option<u64>) -> (Child, BufR
         }
     };
     let mut child = command.arg(folder).env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap();
-    let told = BufReader::new(child.stdout.take().unwrap());
-    (child, told)
+    let heard = BufReader::new(child.stdout.take().unwrap());
+    (child, heard)
 }
 
 /// The output of the process that was killed.
@@ -208,32 +208,32 @@ fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
     println!("kill -9: {rounds} rounds, PENATES_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();
-    let mut told = Told::default();
+    let mut heard = Told::default();
     for round in 0..rounds {
         let heard_before_kill = random.random_range(1..300);
         let (mut child, lines) = start("writer", folder.path(), None);
         let mut lines = lines.lines().map(Result::unwrap);
         for line in lines.by_ref().take(heard_before_kill) {
-            told.hear(&line);
+            heard.hear(&line);
         }
         std::thread::sleep(Duration::from_micros(random.random_range(0..3000)));
         child.kill().unwrap();
         // Output that was printed before the kill took effect counts too.
-        lines.for_each(|line| told.hear(&line));
+        lines.for_each(|line| heard.hear(&line));
         let status = child.wait().unwrap();
         assert!(!status.success() && status.code().is_none(), "round {round}: the writer ended by itself: {status}");
         runtime().block_on(async {
             let store = open(folder.path());
-            check(&store, &told).await;
-            delete_old_contents(&store, &mut told).await;
+            check(&store, &heard).await;
+            delete_old_contents(&store, &mut heard).await;
             store.close().await.unwrap();
         });
     }
     runtime().block_on(check_leftovers(folder.path()));
-    let lists: u64 = told.lists.values().map(|last| last + 1).sum();
+    let lists: u64 = heard.lists.values().map(|last| last + 1).sum();
     println!(
         "kill -9: {lists} acknowledged lists and {} contents are all there, none by half",
-        told.contents.len() + told.deleted.len()
+        heard.contents.len() + heard.deleted.len()
     );
 }
 
@@ -255,7 +255,7 @@ async fn write_bulk_until_killed(folder: &Path) {
     let store = open(folder);
     for number in 0.. {
         put_bulk(&store, number).await;
-        tell(format!("bulk {number}"));
+        print_line(format!("bulk {number}"));
     }
 }
 
@@ -273,12 +273,12 @@ fn journals_that_come_and_go_are_no_damage() {
         }
         newest = *journals().last().unwrap();
         child.kill().unwrap();
-        let told = lines.filter(|line| line.starts_with("bulk")).count();
+        let heard = lines.filter(|line| line.starts_with("bulk")).count();
         child.wait().unwrap();
         runtime().block_on(async {
             let store = open(folder.path());
             let page = store.scan(call(), Table::Objects, &"bulk".into(), Scan::prefix("", usize::MAX)).await.unwrap();
-            assert!(page.rows.len() >= told, "{} of {told} rows are there", page.rows.len());
+            assert!(page.rows.len() >= heard, "{} of {heard} rows are there", page.rows.len());
         });
     }
     println!("kill -9: {rounds} times while journals were sealed, the last was number {newest}");
@@ -294,7 +294,7 @@ fn journals_of_text(folder: &Path) -> Vec<u64> {
 
 async fn make(folder: &Path) {
     let store = open(folder);
-    tell("made".to_owned());
+    print_line("made".to_owned());
     store.close().await.unwrap();
 }
 
@@ -348,28 +348,28 @@ fn a_store_that_was_being_made_is_made_at_the_next_start() {
     );
 }
 
-async fn check(store: &EmbeddedStore, told: &Told) {
+async fn check(store: &EmbeddedStore, heard: &Told) {
     for writer in 0..WRITERS {
-        check_writer(store, writer, told.lists.get(&writer).copied()).await;
+        check_writer(store, writer, heard.lists.get(&writer).copied()).await;
     }
-    for (writer, list, id) in &told.contents {
+    for (writer, list, id) in &heard.contents {
         let pieces = store.read_content(call(), *id, 0..u64::MAX).await.unwrap();
         let pieces = pieces.unwrap_or_else(|| panic!("acknowledged content {id} is lost"));
         let content = pieces.try_collect::<Vec<Bytes>>().await.unwrap().concat();
         let expected = TABLES.map(|table| value(*writer, *list, table)).concat();
         assert!(content == expected, "content {id} is not what was acknowledged");
     }
-    for id in &told.deleted {
+    for id in &heard.deleted {
         assert!(store.content_header(call(), *id).await.unwrap().is_none(), "deleted content {id} came back");
     }
 }
 
-async fn delete_old_contents(store: &EmbeddedStore, told: &mut Told) {
-    let old = told.contents.len().saturating_sub(CONTENTS);
-    for (_, _, id) in told.contents.drain(..old) {
+async fn delete_old_contents(store: &EmbeddedStore, heard: &mut Told) {
+    let old = heard.contents.len().saturating_sub(CONTENTS);
+    for (_, _, id) in heard.contents.drain(..old) {
         assert!(store.condemn_content(call(), id).await.unwrap());
         assert!(store.delete_content(call(), id).await.unwrap());
-        told.deleted.push(id);
+        heard.deleted.push(id);
     }
 }
 
@@ -409,28 +409,28 @@ fn a_failed_write_poisons_and_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     runtime().block_on(async { open(folder.path()).close().await.unwrap() });
     let (mut child, lines) = start("poisoned", folder.path(), Some(POISON_KIB));
-    let mut told = Told::default();
-    lines.lines().for_each(|line| told.hear(&line.unwrap()));
+    let mut heard = Told::default();
+    lines.lines().for_each(|line| heard.hear(&line.unwrap()));
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
-    runtime().block_on(async { check(&open(folder.path()), &told).await });
-    println!("failed write: poisoned after {} acknowledged lists, all there", told.lists[&0] + 1);
+    runtime().block_on(async { check(&open(folder.path()), &heard).await });
+    println!("failed write: poisoned after {} acknowledged lists, all there", heard.lists[&0] + 1);
 }
 
 async fn write_until_poisoned(folder: &Path) {
     let store = open(folder);
-    let mut stands = None;
+    let mut current = None;
     for next in 0.. {
-        let (steps, stamp) = list(0, next, stands);
+        let (steps, stamp) = list(0, next, current);
         match store.run(call(), steps).await {
-            Ok(Outcome::Applied) => tell(format!("list 0 {next}")),
+            Ok(Outcome::Applied) => print_line(format!("list 0 {next}")),
             Ok(Outcome::Unknown { .. }) => break,
             // A thread of the database met the limit first.
             Err(StoreError::Poisoned(_)) => break,
             answer => panic!("{answer:?}"),
         }
         assert!(next < 10_000, "the limit of the file size does nothing");
-        stands = Some(stamp);
+        current = Some(stamp);
     }
     let (steps, _) = list(1, 0, None);
     let refused = store.run(call(), steps).await;

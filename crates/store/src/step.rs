@@ -180,7 +180,7 @@ pub enum Outcome {
         /// The index of the refused step.
         step: usize,
         /// What is stored instead.
-        stands: Option<Row>,
+        current: Option<Row>,
     },
     /// The outcome is unknown (a time-out, a lost connection): look the revision id up, or report
     /// it to the client.

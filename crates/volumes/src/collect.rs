@@ -173,10 +173,10 @@ impl Volumes {
             return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         }
         let Some(floor) = floor else { return Ok(Progress::Waiting(now)) };
-        let stands = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
+        let current = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
         let condemned = Condemned { named, floor, at: self.heads.now() };
-        let floor = if self.heads.keeps(Rule::Floor) { stands.floor.max(floor) } else { stands.floor };
-        let head = Head { floor, condemned: Some(condemned), ..stands };
+        let floor = if self.heads.keeps(Rule::Floor) { current.floor.max(floor) } else { current.floor };
+        let head = Head { floor, condemned: Some(condemned), ..current };
         let partition = keys::volume_partition(id);
         let amended = self.heads.try_amend(&partition, row.as_ref(), head, Vec::new()).await?;
         // If the head moved, or the outcome is unknown, the next pass reads the present state.

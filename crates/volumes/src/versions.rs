@@ -106,7 +106,7 @@ impl Volumes {
 impl Versions {
     /// The head that was read.
     pub(crate) fn head(&self) -> &Head {
-        &self.timeline.stands().head
+        &self.timeline.current().head
     }
 
     /// What was in force when exactly the changes below a position had been made.
@@ -149,7 +149,7 @@ impl Versions {
     /// At most `max` versions that can be read, from a revision on, oldest first.
     pub async fn list(&self, from: RevisionId, max: usize) -> ObjectsResult<Vec<VersionInfo>> {
         let current = self.head().revision;
-        let told = |head: &Head| {
+        let version = |head: &Head| {
             head.live_volume().map(|body| VersionInfo {
                 revision: head.revision,
                 since: head.since(),
@@ -163,7 +163,7 @@ impl Versions {
         let mut listed = Vec::new();
         while listed.len() < max {
             let left = max - listed.len();
-            let page = self.timeline.page(from, RevisionId::LAST, left, |_| true, told).await;
+            let page = self.timeline.page(from, RevisionId::LAST, left, |_| true, version).await;
             let page: Vec<_> = page.map_err(|error| error.of_volume(&self.id))?.into_iter().flatten().collect();
             let Some(last) = page.last() else { break };
             from = last.revision.successor();
@@ -185,12 +185,12 @@ impl Versions {
 
     /// The version that begins with a head.
     async fn open(&self, head: Head) -> ObjectsResult<Then> {
-        let stands = self.head();
+        let current = self.head();
         let revision = head.revision;
         let Some(mut body) = head.live_volume().cloned() else { return Ok(Then::Absent) };
-        if revision != stands.revision {
+        if revision != current.revision {
             let is_kept = revision >= self.timeline.kept_from();
-            if !is_kept || !self.handle.holds(&self.id, stands, revision).await? {
+            if !is_kept || !self.handle.holds(&self.id, current, revision).await? {
                 return Ok(Then::NotKept);
             }
             // The log does not count marks.

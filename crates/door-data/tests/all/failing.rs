@@ -32,7 +32,7 @@ async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_is_whole() {
         assert_eq!(name, "ERROR.err");
         let lines: Vec<&str> = errors.strip_prefix(HEADING).unwrap().lines().collect();
         let line = format!("RepositoryException: damaged: {MACMAHON}");
-        assert!(!lines.is_empty() && lines.iter().all(|told| told.starts_with(&line)), "{harm:?}: {lines:?}");
+        assert!(!lines.is_empty() && lines.iter().all(|reported| reported.starts_with(&line)), "{harm:?}: {lines:?}");
         assert_eq!(again.header("penates-missing").unwrap(), lines.len().to_string());
         let sound: Vec<_> = entries.iter().filter(|(name, _)| name.starts_with(&cleaned(SALMON))).collect();
         assert_eq!(sound.len(), 25);

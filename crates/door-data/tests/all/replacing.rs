@@ -58,9 +58,9 @@ async fn a_replaced_mets_changes_labels_and_order() {
     assert_eq!(replaced.status, StatusCode::NO_CONTENT, "{}", replaced.text());
     assert_eq!(fixture.get("/volumes/a.b/mets").await.text(), new);
     let pages = fixture.get("/volumes/a.b/pages/").await.json();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         pages.as_array().unwrap().iter().map(|page| (page["seq"].clone(), page["label"].clone())).collect();
-    assert_eq!(told, [(2.into(), "p2".into()), (3.into(), "p3".into()), (9.into(), "last".into())]);
+    assert_eq!(reported, [(2.into(), "p2".into()), (3.into(), "p3".into()), (9.into(), "last".into())]);
     assert_eq!(fixture.get("/volumes/a.b/pages/9").await.text(), "one");
     assert_eq!(fixture.get("/volumes/a.b/pages/1").await.status, StatusCode::NOT_FOUND);
     assert_eq!(fixture.get("/volumes?volumeIDs=a.b&layout=wordseq").await.entries()[0].1, "twothreeone");

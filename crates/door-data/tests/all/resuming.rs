@@ -139,15 +139,15 @@ async fn a_selection_stays_the_same_while_its_volumes_change() {
     let created = fixture.post("/selections", &format!("volumeIDs={MACMAHON}|{SALMON}|none.such&mets=true")).await;
     assert_eq!(created.status, StatusCode::CREATED);
     let address = created.header("location").unwrap();
-    let told = created.json();
+    let reported = created.json();
     assert_eq!(
-        (told["address"].as_str(), told["volumes"].as_u64(), told["missing"].as_u64()),
+        (reported["address"].as_str(), reported["volumes"].as_u64(), reported["missing"].as_u64()),
         (Some(address), Some(2), Some(1))
     );
     let before = fixture.get(address).await;
     assert_eq!(before.header("content-disposition"), Some("attachment; filename=\"selection.zip\""));
-    assert_eq!(told["len_bytes"].as_u64(), Some(before.body.len() as u64));
-    assert_eq!(told["etag"].as_str(), before.header("etag"));
+    assert_eq!(reported["len_bytes"].as_u64(), Some(before.body.len() as u64));
+    assert_eq!(reported["etag"].as_str(), before.header("etag"));
 
     fixture.library.volumes.import(volume(MACMAHON, &["another text"]), Unchanged::Skip, |_| {}).await.unwrap();
     fixture.library.volumes.delete(&SALMON.parse().unwrap()).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_selection_stays_the_same_while_its_volumes_change() {
     let head = fixture.head(address).await;
     assert_eq!((head.status, &head.headers), (StatusCode::OK, &after.headers));
     let json = fixture.ask(Method::GET, address).header(header::ACCEPT, "application/json").answer().await;
-    assert_eq!(json.json(), told);
+    assert_eq!(json.json(), reported);
 }
 
 #[tokio::test(flavor = "multi_thread")]

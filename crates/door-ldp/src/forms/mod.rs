@@ -120,7 +120,7 @@ impl LdpRequest {
             // What a person has typed comes back with the reason.
             Err(error) if !error.is_passing() => {
                 let is_changed = matches!(error, LdpError::PreconditionFailed(_));
-                let (status, why) = self.site.shown_error(error).told();
+                let (status, why) = self.site.shown_error(error).status_and_detail();
                 let why = if is_changed { Refusal::Changed } else { Refusal::Other(why) };
                 let asked = (action == Action::Restore).then(|| sent.text(VERSION).to_owned());
                 match self.forms(Shown { asked, refused: Some((action, why)), texts: sent.texts }).await {

@@ -205,8 +205,8 @@ async fn many_resources_are_made_while_nobody_reads_the_response() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), made).await.unwrap();
-    let told = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    assert_eq!(String::from_utf8(told.to_vec()).unwrap().matches("\"status\":201").count(), 300);
+    let reported = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    assert_eq!(String::from_utf8(reported.to_vec()).unwrap().matches("\"status\":201").count(), 300);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,12 +228,13 @@ async fn lines_of_json_ld_make_a_resource_each_with_a_line_for_each() {
     let ask = fixture.ask(Method::POST, "/rest/j").header("content-type", "application/x-ndjson").of_class("RDFSource");
     let answer = ask.body(lines.join("\n")).answer().await;
     assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, Some("application/x-ndjson")));
-    let told: Vec<serde_json::Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let statuses: Vec<_> = told.iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    let reported: Vec<serde_json::Value> =
+        answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let statuses: Vec<_> = reported.iter().map(|line| line["status"].as_u64().unwrap()).collect();
     assert_eq!(statuses, [201, 201, 201, 409, 409, 409, 400, 400, 400, 201], "{}", answer.text());
     assert!(fixture.get("/rest/j/a").await.says("<j/a> dc:title \"A\" ; dc:relation <j/b> ; a ldp:RDFSource ."));
     assert!(fixture.get("/rest/j/deep/b").await.says("<j/deep/b> dc:title \"B\" ."));
-    let fresh = told[2]["resource"].as_str().unwrap();
+    let fresh = reported[2]["resource"].as_str().unwrap();
     let read = fixture.get(fresh.strip_prefix("http://test").unwrap()).await;
     assert!(read.says(&format!("<{fresh}> dc:title \"Fresh\" .")), "{}", read.text());
     assert_eq!(fixture.get("/rest/j").await.objects(&format!("{ROOT}j"), "contains").len(), 5);
@@ -289,21 +290,21 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
         let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
         assert!(page.is("Page"));
         assert_eq!(page.links("canonical"), [format!("{ROOT}big")]);
-        let told = page.objects(&format!("{ROOT}big"), "contains");
-        sizes.push(told.len());
+        let reported = page.objects(&format!("{ROOT}big"), "contains");
+        sizes.push(reported.len());
         last_address = page.links("last").pop();
         assert_eq!(page.links("first").len(), 1);
-        children.extend(told);
+        children.extend(reported);
         address = page.links("next").pop();
     }
     let last = fixture.get(last_address.unwrap().strip_prefix("http://test").unwrap()).await;
-    let told = last.objects(&format!("{ROOT}big"), "contains");
-    assert!(last.links("next").is_empty() && !told.is_empty() && told.len() <= 1_000, "{}", told.len());
-    assert!(told.iter().all(|child| children.contains(child)));
+    let reported = last.objects(&format!("{ROOT}big"), "contains");
+    assert!(last.links("next").is_empty() && !reported.is_empty() && reported.len() <= 1_000, "{}", reported.len());
+    assert!(reported.iter().all(|child| children.contains(child)));
     // With one member per page, the last page has the last member that a client gets page by page.
     let one = fixture.get("/rest/big?limit=1&last=true").await.objects(&format!("{ROOT}big"), "contains");
     assert_eq!(one.len(), 1);
-    assert!(told.contains(&one[0]));
+    assert!(reported.contains(&one[0]));
     children.sort();
     children.dedup();
     assert_eq!((children.len(), sizes), (2_500, vec![1_000, 1_000, 500]));
@@ -341,7 +342,7 @@ async fn omitted_statements_are_left_out_and_only_then_reported_as_omitted() {
         ("<c> dc:title \"t\" .", "<c> a ldp:BasicContainer .", "<c> ldp:contains <c/child> .");
     let contained = "http://www.w3.org/ns/ldp#PreferContainment";
     let mut tags = std::collections::HashSet::new();
-    for (preference, told, applied) in [
+    for (preference, reported, applied) in [
         (format!("include=\"{MINIMAL}\""), [true, true, false], APPLIED),
         (format!("omit=\"{MINIMAL}\""), [false, false, true], APPLIED),
         (format!("omit=\"{SERVER_MANAGED}\""), [true, false, true], APPLIED),
@@ -352,7 +353,7 @@ async fn omitted_statements_are_left_out_and_only_then_reported_as_omitted() {
     ] {
         let answer = preferring(&fixture, "/rest/c", &preference).await;
         let said = [title, class, contains].map(|statement| answer.says(statement));
-        assert_eq!(said, told, "{preference}: {}", answer.text());
+        assert_eq!(said, reported, "{preference}: {}", answer.text());
         assert_eq!(answer.header("preference-applied"), applied, "{preference}");
         tags.insert(answer.etag());
     }

@@ -37,11 +37,11 @@ async fn sound_bytes_have_the_outcome_success_with_their_digest_and_size() {
         let reply = fixture.get("/rest/b/fcr:fixity").await;
         let digest = hex::encode(Sha256::digest(&bytes));
         let size = format!("\"{len}\"^^<http://www.w3.org/2001/XMLSchema#long>");
-        let told = format!(
+        let reported = format!(
             "a premis:Fixity, premis:EventOutcomeDetail ; premis:hasEventOutcome \"SUCCESS\" ; \
              premis:hasMessageDigest <urn:sha-256:{digest}> ; premis:hasSize {size}"
         );
-        assert!(says(&reply, &told), "{}", reply.text());
+        assert!(says(&reply, &reported), "{}", reply.text());
         assert_eq!(reply.graph().len(), 6, "{}", reply.text());
         assert_eq!(reply.header("cache-control"), Some("no-store"));
         assert_ne!(check_of(&reply), check_of(&fixture.get("/rest/b/fcr:fixity").await), "each check has a name");

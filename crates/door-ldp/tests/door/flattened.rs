@@ -70,8 +70,8 @@ async fn statements_about_a_member_are_with_its_membership() {
         make(&fixture, &format!("/rest/pages/{n}"), "RDFSource", "").await;
     }
     let subjects = assert_flattened(&fixture, "/rest/pages").await;
-    for told in ["pages", "pages/0", "pages/1", "x", "y"] {
-        assert!(subjects.contains(&format!("{ROOT}{told}")), "{told}: {subjects:?}");
+    for described in ["pages", "pages/0", "pages/1", "x", "y"] {
+        assert!(subjects.contains(&format!("{ROOT}{described}")), "{described}: {subjects:?}");
     }
     assert_flattened(&fixture, "/rest/pages?limit=3").await;
     assert_flattened(&fixture, "/rest/book").await;

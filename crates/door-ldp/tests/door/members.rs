@@ -58,11 +58,11 @@ async fn a_page_has_the_membership_of_its_children_on_request() {
         let page = fixture.ask(Method::GET, "/rest/pages?limit=3").header("prefer", &prefer).answer().await;
         let contained = page.objects(&format!("{ROOT}pages"), "contains");
         assert_eq!(contained.len(), if contains { 3 } else { 0 }, "{omitted:?}: {}", page.text());
-        let told = (0..5).filter(|n| page.says(&format!("<book> dc:hasPart <pages/{n}> ."))).collect::<Vec<_>>();
-        assert_eq!(told.len(), if has_members { 3 } else { 0 }, "{omitted:?}: {}", page.text());
+        let described = (0..5).filter(|n| page.says(&format!("<book> dc:hasPart <pages/{n}> ."))).collect::<Vec<_>>();
+        assert_eq!(described.len(), if has_members { 3 } else { 0 }, "{omitted:?}: {}", page.text());
         if contains && has_members {
-            let same = told.iter().all(|n| contained.contains(&format!("{ROOT}pages/{n}")));
-            assert!(same, "{contained:?} and {told:?}");
+            let same = described.iter().all(|n| contained.contains(&format!("{ROOT}pages/{n}")));
+            assert!(same, "{contained:?} and {described:?}");
         }
     }
 }

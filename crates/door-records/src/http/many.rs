@@ -85,16 +85,16 @@ fn each(door: Arc<Door>, asking: Asking, body: Body, answer: Answer) -> Response
     let most = door.settings.request.bytes;
     let sent = lines::of(body, most, share);
     let answers = answers(door, Arc::new(asking), sent, answer);
-    let (told, response) = spool::new();
+    let (output, response) = spool::new();
     // It continues when the client leaves, and does not wait for it to read.
     tokio::spawn(async move {
         let mut answers = std::pin::pin!(answers);
         while let Some(line) = answers.next().await {
-            if let Err(error) = told.write(line.as_bytes()) {
+            if let Err(error) = output.write(line.as_bytes()) {
                 return tracing::warn!(%error, "lines that wait for their client cannot be kept");
             }
         }
-        told.finish();
+        output.finish();
     });
     ([(header::CONTENT_TYPE, LINES)], Body::from_stream(response)).into_response()
 }

@@ -177,12 +177,12 @@ async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: 
     let mut body: String = lines.iter().map(|line| format!("{line}\n")).collect();
     body.push_str("no json\n");
     let written = send(&router, Method::POST, "/records:batchWrite", &[], body).await;
-    let told = written.lines();
-    let statuses: Vec<u64> = told.iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    let output = written.lines();
+    let statuses: Vec<u64> = output.iter().map(|line| line["status"].as_u64().unwrap()).collect();
     assert_eq!(statuses[..300], [201; 300]);
     assert_eq!(statuses[300..], [204, 204, 204, 412, 400, 400]);
-    assert_eq!(told[299]["id"], "r299");
-    assert_eq!(told[303]["kind"], "precondition-failed");
+    assert_eq!(output[299]["id"], "r299");
+    assert_eq!(output[303]["kind"], "precondition-failed");
 
     let asked = "\"r1\"\n{\"id\":\"r2\"}\n\"r3\"\n{\"id\":\"r4\",\"attributes\":[\"x\"]}\n\"\"\n";
     let read = send(&router, Method::POST, "/records:batchGet", &[], asked).await.lines();

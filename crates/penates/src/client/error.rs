@@ -55,7 +55,7 @@ impl ClientError {
         let retry_after_s = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let text = whole(response).await.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         let detail = match text {
-            Ok(text) => told(&text).unwrap_or_else(|| status.to_string()),
+            Ok(text) => reason(&text).unwrap_or_else(|| status.to_string()),
             Err(_) => status.to_string(),
         };
         Self::Refused { status, detail, retry_after_s }
@@ -117,7 +117,7 @@ fn is_distrust(error: &(dyn Error + 'static)) -> bool {
     distrusts(error) || held.is_some_and(|held| is_distrust(held)) || error.source().is_some_and(is_distrust)
 }
 
-fn told(text: &str) -> Option<String> {
+fn reason(text: &str) -> Option<String> {
     let problem: Option<Problem> = serde_json::from_str(text).ok();
     let detail = problem.map_or(Some(text.to_owned()), |problem| problem.detail.or(problem.title));
     detail.filter(|detail| !detail.is_empty())
@@ -145,15 +145,15 @@ mod tests {
     #[test]
     fn the_detail_of_a_problem_document_is_the_reason() {
         assert_eq!(
-            told(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#),
+            reason(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#),
             Some("a.b is not in the store".into())
         );
-        assert_eq!(told(r#"{"title":"Not Found"}"#), Some("Not Found".into()));
+        assert_eq!(reason(r#"{"title":"Not Found"}"#), Some("Not Found".into()));
     }
 
     #[test]
     fn plain_text_is_the_reason_and_an_empty_response_has_none() {
-        assert_eq!(told("Missing required parameter volumeIDs"), Some("Missing required parameter volumeIDs".into()));
-        assert_eq!(told(""), None);
+        assert_eq!(reason("Missing required parameter volumeIDs"), Some("Missing required parameter volumeIDs".into()));
+        assert_eq!(reason(""), None);
     }
 }

@@ -8,7 +8,7 @@ use server::Finding;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::commands::serve::ListenArgs;
-use crate::exit::{CliError, told};
+use crate::exit::{CliError, full_message};
 use crate::local;
 use crate::output::{Output, cell};
 use crate::settings::{self, Flags, Origin, Setting, Settings, StoreLocation};
@@ -62,7 +62,7 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let mut findings = loaded.settings.check_files();
     if args.check {
         findings.extend(server::check_addresses(&loaded.settings.server));
-        findings.extend(check_store(&loaded.settings).err().map(|error| Finding::fault(told(error.as_ref()))));
+        findings.extend(check_store(&loaded.settings).err().map(|error| Finding::fault(full_message(error.as_ref()))));
         if findings.is_empty() {
             output.line("the configuration is sound")?;
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client};
-use crate::commands::tell_failure;
+use crate::commands::report_failure;
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::Output;
@@ -47,7 +47,7 @@ async fn delete(client: &Client, volumes: &[hathi::VolumeId], form: OutputArgs) 
             Ok(_) => output.line(format!("deleted {id}"))?,
             Err(error) => {
                 failed = true;
-                tell_failure("id", id.as_str(), error, form, &mut output)?;
+                report_failure("id", id.as_str(), error, form, &mut output)?;
             }
         }
     }

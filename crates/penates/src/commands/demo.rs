@@ -62,7 +62,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     note!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, settings.path.display());
     let listen = settings.server.listen.clone();
     let ready = |addresses| {
-        if let Err(error) = tell(&addresses) {
+        if let Err(error) = report(&addresses) {
             note!("cannot print what to try: {error}");
         }
     };
@@ -98,7 +98,7 @@ fn source(parts: SampleParts) -> Source {
 }
 
 /// Prints what to try.
-fn tell(addresses: &Addresses) -> anyhow::Result<()> {
+fn report(addresses: &Addresses) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if let (Some((base, curl)), Some(id)) = (way_in(addresses), example()?) {
         output.line(what_to_try(&base, &curl, &id))?;

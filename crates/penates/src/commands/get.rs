@@ -217,7 +217,7 @@ pub async fn run(args: GetArgs) -> anyhow::Result<()> {
     };
     reached.close().await?;
     let downloaded = outcome?;
-    tell(&args, &downloaded)?;
+    report(&args, &downloaded)?;
     if downloaded.missing > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
@@ -248,7 +248,7 @@ async fn download(
     download::resumed(client, &Wanted::Zip { form }, target, patience).await
 }
 
-fn tell(args: &GetArgs, downloaded: &Downloaded) -> anyhow::Result<()> {
+fn report(args: &GetArgs, downloaded: &Downloaded) -> anyhow::Result<()> {
     let Downloaded { len_bytes, missing, unpacked } = downloaded;
     if let Some(errors) = unpacked.as_ref().and_then(|unpacked| unpacked.errors.as_ref()) {
         errors.lines().for_each(|line| note!("{line}"));

@@ -49,14 +49,14 @@ pub struct HistoryArgs {
 pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
     let outcome = match args.volume {
-        true => tell_of_volume(&reached.client, &args).await,
-        false => tell(&reached.client, &args).await,
+        true => report_volume(&reached.client, &args).await,
+        false => report(&reached.client, &args).await,
     };
     reached.close().await?;
     outcome
 }
 
-async fn tell(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
+async fn report(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     let list = args.base.versions(&args.resource);
     let mut page = Some(list.clone());
@@ -158,7 +158,7 @@ pub(super) async fn versions_of_volume(
     Ok(Some(VolumeVersions { versions, deleted }))
 }
 
-async fn tell_of_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
+async fn report_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<()> {
     let list = volume_versions(&args.resource)?;
     let mut output = Output::stdout();
     let mut from = Some(String::new());

@@ -141,9 +141,9 @@ pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
             (summary.checked, "checked and sound"),
             (summary.failed, "failed"),
         ];
-        let told: Vec<_> =
+        let printed: Vec<_> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        let volumes = if told.is_empty() { "no volumes found".to_owned() } else { told.join(", ") };
+        let volumes = if printed.is_empty() { "no volumes found".to_owned() } else { printed.join(", ") };
         output.line(format!("{volumes} ({} pages, {} of ZIPs)", summary.pages, human_bytes(summary.zip_bytes)))?;
         if summary.given_up {
             output.line("The rest was skipped: it would have failed for the same reason.")?;

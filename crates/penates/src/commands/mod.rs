@@ -48,7 +48,7 @@ use receivers::Receivers;
 
 use crate::cli::{Command, OutputArgs};
 use crate::client::ClientError;
-use crate::exit::{told, without_name};
+use crate::exit::{full_message, without_name};
 use crate::output::Output;
 
 /// Runs a command.
@@ -101,7 +101,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
 
 /// Reports that one of several operations failed: for people on standard error, for programs as a
 /// JSON object, where `key` names what failed. If all others would fail too, it returns the error.
-fn tell_failure(
+fn report_failure(
     key: &str,
     name: &str,
     error: ClientError,
@@ -111,7 +111,7 @@ fn tell_failure(
     if error.stops_all() {
         return Err(error.into());
     }
-    let reason = told(&error);
+    let reason = full_message(&error);
     if form.json {
         return output.json(&json!({key: name, "error": reason}));
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError};
-use crate::commands::tell_failure;
+use crate::commands::report_failure;
 use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach::Reached;
@@ -53,7 +53,7 @@ async fn remove_all(client: &Client, args: &RmArgs) -> anyhow::Result<()> {
             Ok(()) => output.line(format!("deleted {resource}"))?,
             Err(error) => {
                 failed = true;
-                tell_failure("resource", resource, error, args.output, &mut output)?;
+                report_failure("resource", resource, error, args.output, &mut output)?;
             }
         }
     }

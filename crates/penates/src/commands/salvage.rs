@@ -80,11 +80,11 @@ fn unfinished(to: &Path) -> anyhow::Result<PathBuf> {
 
 async fn copy(source: PathBuf, target: PathBuf) -> anyhow::Result<Salvaged> {
     let bar = progress::bytes(Some(0));
-    let told = bar.clone();
+    let summary = bar.clone();
     let copying = tokio::task::spawn_blocking(move || {
         store_embedded::salvage(&source, &target, |progress| {
-            told.set_length(progress.bytes_total.max(progress.bytes));
-            told.set_position(progress.bytes);
+            summary.set_length(progress.bytes_total.max(progress.bytes));
+            summary.set_position(progress.bytes);
         })
     });
     let salvaged = copying.await.context("copying")?;
@@ -151,7 +151,7 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
         output.line("the file `format` cannot be read: the new store has the newest level")?;
     }
     for loss in &salvaged.losses {
-        output.line(told(loss))?;
+        output.line(summary(loss))?;
     }
     for id in &set_right.lost {
         output.line(format!("lost {id}"))?;
@@ -207,7 +207,7 @@ fn as_json(loss: &Loss) -> Value {
     })
 }
 
-fn told(loss: &Loss) -> String {
+fn summary(loss: &Loss) -> String {
     let bound = |partition| place(partition).unwrap_or_else(|| "the end".to_owned());
     let (after, before) = (bound(loss.after.as_ref()), bound(loss.before.as_ref()));
     format!("unreadable in {}, from {after} to {before}: {}", loss.table, loss.detail)

@@ -92,7 +92,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     let reload = Reload { hang_ups, values: settings.values(), read: Box::new(again) };
     let ended = interrupt::asked_to_end()?;
-    let served = server::serve_reloading(settings.server, store, reload, tell, ended).await;
+    let served = server::serve_reloading(settings.server, store, reload, report, ended).await;
     served.map_err(|error| cannot_serve(error, &listen))
 }
 
@@ -115,7 +115,7 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
 }
 
 /// Prints where the server listens, for the person or script that started it.
-fn tell(addresses: Addresses) {
+fn report(addresses: Addresses) {
     if let Some(http) = addresses.http {
         note!("Listening on http://{http}/");
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client};
-use crate::commands::tell_failure;
+use crate::commands::report_failure;
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::Output;
@@ -31,12 +31,12 @@ pub struct StatArgs {
 /// Runs it.
 pub async fn run(args: StatArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let outcome = tell(&args, &reached.client).await;
+    let outcome = report(&args, &reached.client).await;
     reached.close().await?;
     outcome
 }
 
-async fn tell(args: &StatArgs, client: &Client) -> anyhow::Result<()> {
+async fn report(args: &StatArgs, client: &Client) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     let mut failed = false;
     if args.volumes.is_empty() {
@@ -47,7 +47,7 @@ async fn tell(args: &StatArgs, client: &Client) -> anyhow::Result<()> {
                 Ok(volume) => print(&volume, args.output, &mut output)?,
                 Err(error) => {
                     failed = true;
-                    tell_failure("id", id.as_str(), error, args.output, &mut output)?;
+                    report_failure("id", id.as_str(), error, args.output, &mut output)?;
                 }
             }
         }

@@ -60,8 +60,8 @@ impl Node {
     fn print(&self, is_container: bool, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
         let Self { address, resource, depth } = self;
         if form.json {
-            let told = json!({"resource": resource, "address": address, "depth": depth, "container": is_container});
-            return output.json(&told);
+            let shown = json!({"resource": resource, "address": address, "depth": depth, "container": is_container});
+            return output.json(&shown);
         }
         output.line(format!("{}{}{}", "  ".repeat(*depth), self.name(), if is_container { "/" } else { "" }))
     }
@@ -78,12 +78,12 @@ impl Node {
 /// Runs it.
 pub async fn run(args: TreeArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let outcome = tell(&reached.client, &args).await;
+    let outcome = report(&reached.client, &args).await;
     reached.close().await?;
     outcome
 }
 
-async fn tell(client: &Client, args: &TreeArgs) -> anyhow::Result<()> {
+async fn report(client: &Client, args: &TreeArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     let resource = args.resource.trim_matches('/').to_owned();
     // The nodes that are still to be printed. A container is printed before its contents.

@@ -116,13 +116,13 @@ async fn verify_records(client: &Client, form: OutputArgs, output: &mut Output) 
         Err(error) if error.status() == Some(StatusCode::NOT_IMPLEMENTED) => return Ok(true),
         // A token that is limited to volumes or trees.
         Err(error) if error.status() == Some(StatusCode::FORBIDDEN) => {
-            note!("The records are not verified: {}", exit::told(&error));
+            note!("The records are not verified: {}", exit::full_message(&error));
             return Ok(true);
         }
         Ok(()) if sound == 0 => return Ok(true),
         Ok(()) => None,
         Err(error) if error.stops_all() => return Err(error.into()),
-        Err(error) => Some(exit::told(&error)),
+        Err(error) => Some(exit::full_message(&error)),
     };
     let after = last.and_then(|line| Some(serde_json::from_str::<Value>(&line).ok()?.get("id")?.to_string()));
     match (&why, form.json) {
@@ -153,7 +153,7 @@ async fn verify_each<Name, Of: Future<Output = Option<Verified>>>(
     while let Some(verified) = reports.try_next().await? {
         bar.inc(1);
         let Some(verified) = verified else { continue };
-        bar.suspend(|| count.tell(verified, args.output, output))?;
+        bar.suspend(|| count.report(verified, args.output, output))?;
         bar.set_message(format!(", {} damaged, {} failed", count.damaged, count.failed));
     }
     bar.finish_and_clear();
@@ -268,7 +268,7 @@ impl Report {
     }
 
     /// The damage, for people: which members or parts, and how the first was noticed.
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         match self {
             Self::Volume(volume) => {
                 let members: Vec<u32> = volume.damaged.iter().filter_map(|damage| damage.member).collect();
@@ -308,14 +308,14 @@ struct Count {
 impl Count {
     /// Counts a report and prints it; reports of sound objects only as JSON. Returns an error that
     /// all others would have too.
-    fn tell(&mut self, verified: Verified, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
+    fn report(&mut self, verified: Verified, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
         let Verified { kind, name, report } = verified;
         let report = match report {
             Ok(report) => report,
             Err(error) if error.stops_all() => return Err(error.into()),
             Err(error) => {
                 self.failed += 1;
-                let reason = exit::told(&error);
+                let reason = exit::full_message(&error);
                 return if form.json {
                     output.json(&json!({kind: name, "error": reason}))
                 } else {
@@ -327,7 +327,7 @@ impl Count {
         match (form.json, report.is_sound()) {
             (true, _) => output.json(&report),
             (false, true) => Ok(()),
-            (false, false) => output.line(report.told()),
+            (false, false) => output.line(report.summary()),
         }
     }
 }

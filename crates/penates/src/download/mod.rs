@@ -25,7 +25,7 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{self, Body, Client, ClientError};
-use crate::exit::{CliError, told};
+use crate::exit::{CliError, full_message};
 use crate::progress;
 use crate::wanted::WhereArgs;
 use patience::pause_after;
@@ -429,7 +429,7 @@ async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, pat
             bar.abandon();
             return Err(error);
         };
-        bar.suspend(|| note!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
+        bar.suspend(|| note!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), full_message(error.as_ref())));
         tokio::time::sleep(pause_after(failures, least)).await;
     }
     bar.finish_and_clear();

@@ -33,7 +33,7 @@ pub struct FailedVolume {
 
 impl FailedVolume {
     fn new(kind: &'static str, error: &(dyn std::error::Error + 'static)) -> Self {
-        Self { path: None, id: None, kind, reason: exit::told(error), stops_all: false }
+        Self { path: None, id: None, kind, reason: exit::full_message(error), stops_all: false }
     }
 
     /// Adds path and id.

@@ -26,7 +26,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let [volumes, pages, failed] =
             [&self.volumes, &self.pages, &self.failed].map(|count| count.load(Ordering::Relaxed));
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
@@ -38,10 +38,10 @@ impl Meter {
     /// A visible meter of ZIPs with this many bytes in all, as far as known yet.
     pub fn shown(zip_bytes: u64) -> Self {
         let counts = Arc::new(Counts::default());
-        let told = counts.clone();
+        let summary = counts.clone();
         let key = move |_: &ProgressState, line: &mut dyn Write| {
             // A failure to draw a bar stops nothing.
-            let _ = line.write_str(&told.told());
+            let _ = line.write_str(&summary.summary());
         };
         Self { bar: progress::import(zip_bytes, key), counts }
     }
@@ -146,11 +146,11 @@ mod tests {
         let meter = Meter::hidden();
         let volume = meter.begin(1000);
         volume.pages(1, 4);
-        assert_eq!((meter.bar.position(), meter.counts.told()), (250, "0 volumes, 1 pages".into()));
+        assert_eq!((meter.bar.position(), meter.counts.summary()), (250, "0 volumes, 1 pages".into()));
         volume.pages(3, 4);
-        assert_eq!((meter.bar.position(), meter.counts.told()), (750, "0 volumes, 3 pages".into()));
+        assert_eq!((meter.bar.position(), meter.counts.summary()), (750, "0 volumes, 3 pages".into()));
         volume.end(&Ok(Done { result: Ended::New, pages: 4 }));
-        assert_eq!((meter.bar.position(), meter.counts.told()), (1000, "1 volumes, 4 pages".into()));
+        assert_eq!((meter.bar.position(), meter.counts.summary()), (1000, "1 volumes, 4 pages".into()));
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(meter.bar.position(), 600);
         volume.sent(5000);
         volume.end(&Ok(Done { result: Ended::New, pages: 7 }));
-        assert_eq!((meter.bar.position(), meter.counts.told()), (1000, "1 volumes, 7 pages".into()));
+        assert_eq!((meter.bar.position(), meter.counts.summary()), (1000, "1 volumes, 7 pages".into()));
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         let volume = meter.begin(1000);
         volume.pages(3, 4);
         volume.end(&Err(failed()));
-        assert_eq!((meter.bar.position(), meter.counts.told()), (1000, "0 volumes, 0 pages, 1 failed".into()));
+        assert_eq!((meter.bar.position(), meter.counts.summary()), (1000, "0 volumes, 0 pages, 1 failed".into()));
     }
 
     #[test]

@@ -10,12 +10,12 @@ use crate::harness::*;
 /// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
 pub fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
-    let told = format!("penates cluster and lab: {error}");
-    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
-    eprintln!("not run: {told}");
+    let output = format!("penates cluster and lab: {error}");
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {output}");
+    eprintln!("not run: {output}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        std::io::Write::write_all(&mut list, format!("{told}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(&mut list, format!("{output}\n").as_bytes()).unwrap();
     }
     false
 }
@@ -66,8 +66,8 @@ fn a_killed_cluster_leaves_no_node_behind_and_comes_back() {
     owner.0.kill().unwrap();
     owner.0.wait().unwrap();
     wait_until(|| !is_alive(&pid));
-    let told = run(&folder, &["status"]).ends_with(3);
-    assert!(told.stderr.contains("does not run; start it with"), "{}", told.stderr);
+    let output = run(&folder, &["status"]).ends_with(3);
+    assert!(output.stderr.contains("does not run; start it with"), "{}", output.stderr);
 
     let up = run(&folder, &["up", "--detach", "--json"]).ends_with(0).json();
     assert_eq!(up["state"], "up");
@@ -99,7 +99,7 @@ fn invalid_options_are_refused_before_anything_is_made() {
     ] {
         run(&folder, &[&["up"], &wrong[..]].concat()).ends_with(2);
     }
-    let told = run(&folder, &["status"]).ends_with(3);
-    assert!(told.stderr.contains("make one with `penates cluster up"), "{}", told.stderr);
+    let output = run(&folder, &["status"]).ends_with(3);
+    assert!(output.stderr.contains("make one with `penates cluster up"), "{}", output.stderr);
     assert!(!folder.exists());
 }

@@ -130,8 +130,8 @@ fn a_copy_ends_with_an_error_once_somebody_lets_its_source_take_changes() {
     let state = || from.run(&["read-only", "--json"]).ends_with(0).json()["reason"].as_str().map(str::to_owned);
     let (child, _stdout) = piped(copy(text(&from.path()), text(&to.path()), &["--rate", "30KiB", "--lease", "4s"]));
     wait_until(|| state().is_some());
-    let told = from.run(&["read-only", "off"]).ends_with(0);
-    assert!(told.text().contains("will end with an error"), "{}", told.text());
+    let printed = from.run(&["read-only", "off"]).ends_with(0);
+    assert!(printed.text().contains("will end with an error"), "{}", printed.text());
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.code() == Some(1) && said.contains("has changed whether"), "{said}");
@@ -252,8 +252,8 @@ fn the_repository_is_the_same_in_a_copy_and_can_be_changed_there() {
     let from = TestStore::vacant();
     let server = from.serve(&REPOSITORY);
     let put = |path: &str, headers: &[&str], body: &[u8], expected: u16| {
-        let (status, _, told) = ask(&server, "PUT", path, headers, body);
-        assert_eq!(status, expected, "{path}: {}", String::from_utf8_lossy(&told));
+        let (status, _, printed) = ask(&server, "PUT", path, headers, body);
+        assert_eq!(status, expected, "{path}: {}", String::from_utf8_lossy(&printed));
     };
     let basic = ["Content-Type: text/turtle", "Link: <http://www.w3.org/ns/ldp#BasicContainer>; rel=\"type\""];
     let direct = ["Content-Type: text/turtle", "Link: <http://www.w3.org/ns/ldp#DirectContainer>; rel=\"type\""];
@@ -280,8 +280,8 @@ fn the_repository_is_the_same_in_a_copy_and_can_be_changed_there() {
 
     let to = TestStore::vacant();
     Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
-    let (status, _, told) = ask(&server, "PUT", "late", &bytes, b"late");
-    assert_eq!(status, 503, "{}", String::from_utf8_lossy(&told));
+    let (status, _, printed) = ask(&server, "PUT", "late", &bytes, b"late");
+    assert_eq!(status, 503, "{}", String::from_utf8_lossy(&printed));
     assert_eq!(server.stop("TERM").0, 0);
 
     let server = to.serve(&REPOSITORY);
@@ -404,10 +404,10 @@ fn a_damaged_content_is_left_out_and_named_with_or_without_a_server() {
     let copied = |to: &str| {
         let to = store.beside(to);
         let ran = Ran::of(copy(text(&store.path()), text(&to), &["--keep-source", "--json"])).ends_with(1);
-        let mut told: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let mut printed: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
         assert_eq!(contents(&to).len(), 1, "the sound one");
-        told["damaged_contents"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
-        told["damaged_contents"].clone()
+        printed["damaged_contents"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
+        printed["damaged_contents"].clone()
     };
     let own = copied("own");
     assert_eq!(own.as_array().unwrap().len(), 2);

@@ -145,8 +145,8 @@ fn the_servers_auditor_reads_everything_and_its_report_names_the_damage() {
     assert_eq!((&report["volumes"], &report["damaged"], &report["failed"]), (&json!(1), &json!(1), &json!(0)));
     assert_eq!(report["findings"][0]["name"], "/letters/scan");
     assert_eq!(report["findings"][0]["parts"][0]["part"], "bytes");
-    let told = store.run(&["fixity", "report", "1"]).ends_with(1);
-    assert!(told.text().contains("\ndamaged /letters/scan: bytes: "), "{}", told.text());
+    let printed = store.run(&["fixity", "report", "1"]).ends_with(1);
+    assert!(printed.text().contains("\ndamaged /letters/scan: bytes: "), "{}", printed.text());
     let page = store.run(&["fixity", "report", "1", "--html"]).ends_with(1);
     assert!(page.text().contains("<td>/letters/scan</td>"), "{}", page.text());
     store.run(&["fixity", "check", "letters"]).ends_with(0);

@@ -31,7 +31,7 @@ fn there_is_a_manual_page_for_every_command() {
         assert!(text.contains(".SH"), "{page}");
     }
     let get = std::fs::read_to_string(folder.join("penates-get.1")).unwrap();
-    for told in ["Examples", "when you give it again"] {
-        assert!(get.contains(told), "{get}");
+    for output in ["Examples", "when you give it again"] {
+        assert!(get.contains(output), "{get}");
     }
 }

@@ -72,9 +72,9 @@ fn statements(store: &TestStore, path: &str) -> Vec<String> {
 #[test]
 fn packages_of_a_dspace_are_loaded_at_their_handles_with_bytes_and_metadata() {
     let (store, folder) = written();
-    let (told, report) = load(&store, &folder, 0);
-    assert!(told.starts_with("loaded 22 resources"), "{told}");
-    assert!(told.contains("\nverified 22 resources\n"), "{told}");
+    let (output, report) = load(&store, &folder, 0);
+    assert!(output.starts_with("loaded 22 resources"), "{output}");
+    assert!(output.contains("\nverified 22 resources\n"), "{output}");
     let tree = tree(&store);
     for (path, bytes) in [
         ("123456789/5/1", "%PDF a letter"),
@@ -173,14 +173,14 @@ fn a_second_load_of_packages_finds_all_of_it_and_loads_what_is_new() {
     let diary = folder.join("ITEM@123456789-7.zip");
     let aside = store.beside("aside.zip");
     fs::rename(&diary, &aside).unwrap();
-    let (told, report) = load(&store, &folder, 1);
-    assert!(told.contains("1 objects of which there is no package"), "{told}");
+    let (output, report) = load(&store, &folder, 1);
+    assert!(output.contains("1 objects of which there is no package"), "{output}");
     assert_eq!(resources(&report, "missing"), ["/123456789/7"]);
     fs::rename(&aside, &diary).unwrap();
-    let (told, _) = load(&store, &folder, 0);
-    assert!(told.starts_with("loaded 3 resources"), "{told}");
-    let (told, _) = load(&store, &folder, 0);
-    assert!(told.starts_with("loaded 0 resources (0 B of bytes), 22 unchanged, 0 failed"), "{told}");
+    let (output, _) = load(&store, &folder, 0);
+    assert!(output.starts_with("loaded 3 resources"), "{output}");
+    let (output, _) = load(&store, &folder, 0);
+    assert!(output.starts_with("loaded 0 resources (0 B of bytes), 22 unchanged, 0 failed"), "{output}");
 }
 
 /// The item with several bitstreams.
@@ -198,10 +198,10 @@ fn what_changed_in_dspace_since_the_last_load_is_brought_over() {
     item.bitstreams[0].name = "first letter.pdf";
     item.bitstreams.push(Bits { sequence: Some(4), ..Bits::new(54, "new.txt", "text/plain", b"new") });
     item.write(&folder);
-    let (told, report) = load(&store, &folder, 0);
-    assert!(told.starts_with("loaded 1 resources (3 B of bytes), 21 unchanged, 0 failed"), "{told}");
-    assert!(told.contains("\nverified 22 resources\n1 packages changed: "), "{told}");
-    assert!(told.contains(" resources replaced, 1 deleted\n"), "{told}");
+    let (output, report) = load(&store, &folder, 0);
+    assert!(output.starts_with("loaded 1 resources (3 B of bytes), 21 unchanged, 0 failed"), "{output}");
+    assert!(output.contains("\nverified 22 resources\n1 packages changed: "), "{output}");
+    assert!(output.contains(" resources replaced, 1 deleted\n"), "{output}");
     assert_eq!(resources(&report, "failed"), [""; 0]);
     let said = statements(&store, "123456789/5");
     assert!(said.iter().any(|line| line.contains("\"Engines\"")), "{}", said.join("\n"));
@@ -209,9 +209,9 @@ fn what_changed_in_dspace_since_the_last_load_is_brought_over() {
     assert!(said.iter().any(|line| line.contains("\"first letter.pdf\"")), "{}", said.join("\n"));
     assert_eq!(store.run(&["cat", "123456789/5/4"]).ends_with(0).text(), "new");
     assert_eq!(store.run(&["cat", "123456789/5/3"]).code, 1);
-    let (told, _) = load(&store, &folder, 0);
-    assert!(told.starts_with("loaded 0 resources (0 B of bytes), 22 unchanged, 0 failed"), "{told}");
-    assert!(!told.contains("packages changed"), "{told}");
+    let (output, _) = load(&store, &folder, 0);
+    assert!(output.starts_with("loaded 0 resources (0 B of bytes), 22 unchanged, 0 failed"), "{output}");
+    assert!(!output.contains("packages changed"), "{output}");
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn an_object_that_dspace_has_deleted_is_kept_and_reported() {
     let mut collection = library().into_iter().find(|aip| aip.handle == "123456789/4").unwrap();
     collection.children.retain(|(_, handle)| handle != "123456789/7");
     collection.write(&folder);
-    let (told, report) = load(&store, &folder, 0);
-    assert!(told.contains("1 objects kept here that DSpace seems to have deleted"), "{told}");
+    let (output, report) = load(&store, &folder, 0);
+    assert!(output.contains("1 objects kept here that DSpace seems to have deleted"), "{output}");
     assert_eq!(resources(&report, "gone"), ["/123456789/7"]);
     assert_eq!(store.run(&["cat", "123456789/7/1"]).ends_with(0).text(), "Dear diary");
 }
@@ -259,8 +259,8 @@ fn an_item_that_is_withdrawn_later_and_reinstated_moves_with_all_that_is_in_it()
     let is_there = |path: &str| store.run(&["cat", path]).code == 0;
     for is_withdrawn in [true, false, true] {
         Aip { is_withdrawn, ..letters() }.write(&folder);
-        let (told, report) = load(&store, &folder, 0);
-        assert!(told.contains("1 packages changed: 1 resources replaced, 4 deleted"), "{told}{report:?}");
+        let (output, report) = load(&store, &folder, 0);
+        assert!(output.contains("1 packages changed: 1 resources replaced, 4 deleted"), "{output}{report:?}");
         assert_eq!(is_there("123456789/5/1"), !is_withdrawn);
         assert_eq!(is_there("withdrawn/123456789/5/1"), is_withdrawn);
     }
@@ -269,16 +269,16 @@ fn an_item_that_is_withdrawn_later_and_reinstated_moves_with_all_that_is_in_it()
 #[test]
 fn a_check_of_packages_makes_no_store() {
     let (store, folder) = written();
-    let told = store.run(&["load", folder.to_str().unwrap(), "--check"]).ends_with(0);
-    assert!(told.text().starts_with("checked 8 packages with 14 files\n"), "{}", told.text());
+    let output = store.run(&["load", folder.to_str().unwrap(), "--check"]).ends_with(0);
+    assert!(output.text().starts_with("checked 8 packages with 14 files\n"), "{}", output.text());
     assert!(!store.path().exists());
 }
 
 #[test]
 fn a_package_alone_is_loaded_without_what_is_above_it() {
     let (store, folder) = written();
-    let (told, report) = load(&store, &folder.join("COLLECTION@123456789-3.zip"), 0);
-    assert!(told.starts_with("loaded 2 resources"), "{told}");
+    let (output, report) = load(&store, &folder.join("COLLECTION@123456789-3.zip"), 0);
+    assert!(output.starts_with("loaded 2 resources"), "{output}");
     assert_eq!(resources(&report, "missing"), [""; 0]);
     assert!(tree(&store).contains("123456789/\n    3/"), "{}", tree(&store));
 }
@@ -291,8 +291,8 @@ fn manifests_alone_are_loaded_and_their_bytes_reported_as_missing() {
     for aip in library() {
         fs::write(folder.join(aip.file_name("xml")), aip.mets(true)).unwrap();
     }
-    let (told, report) = load(&store, &folder, 1);
-    assert!(told.contains("6 bitstreams without their bytes"), "{told}");
+    let (output, report) = load(&store, &folder, 1);
+    assert!(output.contains("6 bitstreams without their bytes"), "{output}");
     let letter = lines(&report, "bytes").into_iter().find(|line| line["resource"] == "/123456789/5/1").unwrap();
     assert_eq!(letter["at"], "https://dspace.example.org/bitstreams/51/download");
     let item = statements(&store, "123456789/5");
@@ -307,8 +307,8 @@ fn a_resource_that_was_changed_here_is_kept_and_reported() {
     fs::write(&other, "changed here").unwrap();
     store.run(&["put", "123456789/5/2", other.to_str().unwrap()]).ends_with(0);
     store.run(&["rm", "123456789/5/3"]).ends_with(0);
-    let (told, report) = load(&store, &folder, 1);
-    assert!(told.contains("failed"), "{told}");
+    let (output, report) = load(&store, &folder, 1);
+    assert!(output.contains("failed"), "{output}");
     assert_eq!(resources(&report, "failed"), ["/123456789/5/2", "/123456789/5/3"], "{report:?}");
     assert_eq!(store.run(&["cat", "123456789/5/2"]).ends_with(0).text(), "changed here");
 }
@@ -330,8 +330,8 @@ fn an_interrupted_load_of_packages_goes_on() {
     wait_until(|| store.path().exists() || child.try_wait().unwrap().is_some());
     child.kill().unwrap();
     child.wait().unwrap();
-    let (told, _) = load(&store, &folder, 0);
-    assert!(told.contains("verified 324 resources"), "{told}");
+    let (output, _) = load(&store, &folder, 0);
+    assert!(output.contains("verified 324 resources"), "{output}");
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn packages_that_are_damaged_or_foreign_are_left_out_and_the_rest_is_loaded() {
     fs::write(folder.join("md5sums.txt"), "no package").unwrap();
     std::os::unix::fs::symlink("/etc/passwd", folder.join("link.zip")).unwrap();
     fs::copy(folder.join("ITEM@123456789-5.zip"), folder.join("again.zip")).unwrap();
-    let (told, report) = load(&store, &folder, 1);
+    let (output, report) = load(&store, &folder, 1);
     let damaged = left_out(&report, "damaged");
     let names: Vec<_> = damaged.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["ITEM@123456789-7.zip", "torn.zip", "ITEM@123456789-5.zip", "again.zip"], "{damaged:?}");
@@ -353,7 +353,7 @@ fn packages_that_are_damaged_or_foreign_are_left_out_and_the_rest_is_loaded() {
     assert!(damaged[2].1.contains("another package is of hdl:123456789/5 too"), "{damaged:?}");
     assert_eq!(left_out(&report, "foreign").len(), 1, "{report:?}");
     assert_eq!(resources(&report, "missing"), ["/123456789/5", "/123456789/7"]);
-    assert!(told.contains("verified"), "{told}");
+    assert!(output.contains("verified"), "{output}");
     assert!(tree(&store).contains("bitstream_90"), "{}", tree(&store));
 }
 
@@ -386,8 +386,8 @@ fn files_that_no_mets_names_are_reported_and_never_unpacked() {
     let mut files = library()[5].files();
     files.push(("../../../escaped".to_owned(), b"x".to_vec()));
     write_zip(&folder.join("ITEM@123456789-5.zip"), &files);
-    let (told, report) = load(&store, &folder, 1);
-    assert!(told.contains("1 files of packages left out because no mets.xml names them"), "{told}");
+    let (output, report) = load(&store, &folder, 1);
+    assert!(output.contains("1 files of packages left out because no mets.xml names them"), "{output}");
     assert_eq!(lines(&report, "unnamed")[0]["file"], "../../../escaped");
     assert!(!store.beside("escaped").exists() && !folder.join("escaped").exists());
 }

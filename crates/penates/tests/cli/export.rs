@@ -63,8 +63,8 @@ fn tree() -> TestStore {
 fn a_tree_is_exported_as_a_bag_that_its_validator_finds_valid_until_a_byte_changes() {
     let store = tree();
     let bag = store.beside("bag");
-    let told = store.run(&["export", "letters", bag.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
-    assert!(told.text().starts_with("exported 5 resources"), "{}", told.text());
+    let printed = store.run(&["export", "letters", bag.to_str().unwrap(), "--as", "bagit"]).ends_with(0);
+    assert!(printed.text().starts_with("exported 5 resources"), "{}", printed.text());
     let read = |name: &str| fs::read(bag.join("data").join(name)).unwrap();
     assert_eq!(read("letters/1.txt"), b"a letter");
     assert_eq!(read("letters/100=25=20=C3=BC=3D2E.=2E"), vec![7; 300_000]);
@@ -116,11 +116,11 @@ pub fn is_valid_ocfl(root: &Path) -> Result<bool, String> {
     let of_root = of_root.map_err(|error| error.to_string())?;
     let of_objects = python().arg(programs.join("ocfl-validate.py")).arg("-v").args(objects(root)).output();
     let of_objects = of_objects.map_err(|error| error.to_string())?;
-    let told = String::from_utf8_lossy(&of_objects.stdout);
-    println!("{}{}{told}", String::from_utf8_lossy(&of_root.stdout), String::from_utf8_lossy(&of_root.stderr));
+    let printed = String::from_utf8_lossy(&of_objects.stdout);
+    println!("{}{}{printed}", String::from_utf8_lossy(&of_root.stdout), String::from_utf8_lossy(&of_root.stderr));
     let is_root_valid = String::from_utf8_lossy(&of_root.stdout).contains("is VALID");
-    let found = told.lines().filter(|line| line.ends_with(" is VALID")).count();
-    Ok(is_root_valid && of_objects.status.success() && found == objects(root).len() && !told.contains("[W"))
+    let found = printed.lines().filter(|line| line.ends_with(" is VALID")).count();
+    Ok(is_root_valid && of_objects.status.success() && found == objects(root).len() && !printed.contains("[W"))
 }
 
 /// The inventory of the object for a resource.
@@ -194,9 +194,9 @@ fn a_tree_is_exported_with_all_versions_as_objects_that_their_validator_finds_va
 fn an_export_of_what_is_not_there_makes_nothing() {
     let store = tree();
     for (resource, form) in [("nope", "bagit"), ("nope", "ocfl"), ("volumes/no.such", "bagit")] {
-        let told = store.run(&["export", resource, store.beside("nn").to_str().unwrap(), "--as", form]);
-        assert!(told.code != 0 && !told.stderr.contains("unfinished"), "{}", told.stderr);
-        assert!(told.stderr.contains(&format!("/{resource}: nothing was exported")), "{}", told.stderr);
+        let printed = store.run(&["export", resource, store.beside("nn").to_str().unwrap(), "--as", form]);
+        assert!(printed.code != 0 && !printed.stderr.contains("unfinished"), "{}", printed.stderr);
+        assert!(printed.stderr.contains(&format!("/{resource}: nothing was exported")), "{}", printed.stderr);
         assert!(!store.beside("nn").exists() && !store.beside("nn.unfinished").exists());
     }
 }

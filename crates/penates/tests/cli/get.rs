@@ -23,9 +23,9 @@ fn two_volumes_come_through_a_pipe_with_every_page_unchanged() {
 fn a_file_has_the_same_bytes_as_the_pipe_and_nothing_is_left_beside_it() {
     let store = TestStore::with(&[SMALL]);
     let target = store.beside("out.zip");
-    let told = store.run(&["get", SMALL, "--json", "-o", target.to_str().unwrap()]).ends_with(0).json();
+    let printed = store.run(&["get", SMALL, "--json", "-o", target.to_str().unwrap()]).ends_with(0).json();
     let bytes = fs::read(&target).unwrap();
-    assert_eq!(told["bytes"], bytes.len());
+    assert_eq!(printed["bytes"], bytes.len());
     assert_eq!(bytes, store.run(&["get", SMALL]).ends_with(0).stdout);
     assert!(!store.beside("out.zip.part").exists() && !store.beside("out.zip.part.json").exists());
 }
@@ -361,8 +361,8 @@ fn a_silent_server_and_a_long_download_end_at_their_limits() {
         assert!(stalled.stderr.contains("silent for 100ms"), "{}", stalled.stderr);
     }
     let planning = Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "100ms", "--max-time", "1s"]));
-    let told = planning.ends_with(1).stderr;
-    assert!(told.contains("longer than 1s") && !told.contains("silent"), "{told}");
+    let printed = planning.ends_with(1).stderr;
+    assert!(printed.contains("longer than 1s") && !printed.contains("silent"), "{printed}");
     let long = Ran::of(penates(&["get", "--server", &url, SMALL, "--max-time", "100ms"])).ends_with(1);
     assert!(long.stderr.contains("longer than 100ms"), "{}", long.stderr);
     Ran::of(penates(&["get", "--server", &url, SMALL, "--stall", "soon"])).ends_with(2);

@@ -69,8 +69,8 @@ fn a_bag_is_loaded_into_another_store_as_the_same_tree() {
     let bag = path(&store, "bag");
     store.run(&["export", "", &bag, "--as", "bagit"]).ends_with(0);
     let copy = TestStore::vacant();
-    let told = copy.run(&["load", &bag]).ends_with(0);
-    assert_eq!(told.text().trim(), "loaded 8 resources (300.0 kB of bytes), 1 unchanged, 0 failed");
+    let printed = copy.run(&["load", &bag]).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 8 resources (300.0 kB of bytes), 1 unchanged, 0 failed");
     let again = path(&copy, "again");
     copy.run(&["export", "", &again, "--as", "bagit"]).ends_with(0);
     assert_eq!(payload(Path::new(&again)), payload(Path::new(&bag)));
@@ -78,8 +78,8 @@ fn a_bag_is_loaded_into_another_store_as_the_same_tree() {
     assert_eq!(list(&copy), list(&store));
     copy.run(&["verify"]).ends_with(0);
 
-    let told = copy.run(&["load", &bag]).ends_with(0);
-    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 9 unchanged, 0 failed");
+    let printed = copy.run(&["load", &bag]).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 0 resources (0 B of bytes), 9 unchanged, 0 failed");
     assert_eq!(copy.run(&["history", "letters"]).ends_with(0).text().lines().count(), 1, "it was written again");
 }
 
@@ -158,12 +158,12 @@ fn a_load_continues_where_it_was_interrupted_and_changes_nothing_else_that_is_th
     put("letters/deep", "<> <http://purl.org/dc/terms/title> \"Other\" .", "text/turtle");
     put("letters/deep/empty", "not empty", "image/png");
     put("letters/deep/graph", "bytes", "image/png");
-    let told = copy.run(&["load", &bag]).ends_with(1);
-    assert_eq!(told.text().trim(), "loaded 5 resources (300.0 kB of bytes), 0 unchanged, 3 failed");
+    let printed = copy.run(&["load", &bag]).ends_with(1);
+    assert_eq!(printed.text().trim(), "loaded 5 resources (300.0 kB of bytes), 0 unchanged, 3 failed");
     for reason in ["deep: there is a resource with other statements", "empty: there is a resource with other bytes"] {
-        assert!(told.stderr.contains(reason), "{}", told.stderr);
+        assert!(printed.stderr.contains(reason), "{}", printed.stderr);
     }
-    assert!(told.stderr.contains("deep/graph: "), "{}", told.stderr);
+    assert!(printed.stderr.contains("deep/graph: "), "{}", printed.stderr);
     let cat = |path: &str| copy.run(&["cat", path]).ends_with(0).stdout;
     assert_eq!(cat("letters/deep/empty"), b"not empty");
     assert_eq!(cat("letters/deep/graph"), b"bytes");
@@ -181,15 +181,18 @@ fn nothing_of_a_bag_is_loaded_if_a_byte_of_it_is_wrong() {
     assert!(refused.stderr.contains("nothing was loaded") && refused.stderr.contains("graph.nt"), "{}", refused.stderr);
     assert!(!copy.path().exists(), "a store was made");
     let refused = |place: &Path| copy.run(&["load", place.to_str().unwrap()]).ends_with(1).stderr;
-    let told = refused(&copy.beside("nowhere"));
-    assert!(told.contains("there is no ") && told.contains("nowhere") && !told.contains("neither a bag"), "{told}");
+    let printed = refused(&copy.beside("nowhere"));
+    assert!(
+        printed.contains("there is no ") && printed.contains("nowhere") && !printed.contains("neither a bag"),
+        "{printed}"
+    );
     fs::write(copy.beside("file"), "").unwrap();
-    let told = refused(&copy.beside("file"));
-    assert!(told.contains("neither a bag") && told.contains("0=ocfl_1.0"), "{told}");
+    let printed = refused(&copy.beside("file"));
+    assert!(printed.contains("neither a bag") && printed.contains("0=ocfl_1.0"), "{printed}");
     store.run(&["export", "letters", store.beside("archive").to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
     let object = store.beside("archive").join(preservation::ocfl::layout::place("penates:/letters"));
-    let told = refused(&object);
-    assert!(told.contains("is an object of OCFL") && !told.contains("neither a bag"), "{told}");
+    let printed = refused(&object);
+    assert!(printed.contains("is an object of OCFL") && !printed.contains("neither a bag"), "{printed}");
 }
 
 #[test]
@@ -227,8 +230,8 @@ fn containers_with_members_and_links_to_bytes_elsewhere_are_loaded_as_such() {
     bag.finish(&[]).unwrap();
     let mut load = store.command(&["load", place.to_str().unwrap()]);
     load.env("PENATES_LDP__EXTERNAL", "[\"https://example.org/scans/\"]");
-    let told = Ran::of(load).ends_with(0);
-    assert_eq!(told.text().trim(), "loaded 4 resources (0 B of bytes), 0 unchanged, 0 failed");
+    let printed = Ran::of(load).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 4 resources (0 B of bytes), 0 unchanged, 0 failed");
     let graph = store.run(&["cat", "thesis", "--accept", "application/n-triples"]).ends_with(0).text().to_owned();
     for part in ["one", "two"] {
         let member = format!("<http://purl.org/dc/terms/hasPart> <http://localhost/rest/thesis/parts/{part}>");
@@ -286,11 +289,11 @@ fn all_versions_are_loaded_into_a_new_store_with_their_times() {
     };
     let root = export(&store);
     let copy = TestStore::vacant();
-    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(0);
+    let printed = copy.run(&["load", root.to_str().unwrap()]).ends_with(0);
     assert!(
-        told.text().trim().ends_with("0 failed") && told.text().starts_with("loaded 8 resources"),
+        printed.text().trim().ends_with("0 failed") && printed.text().starts_with("loaded 8 resources"),
         "{}",
-        told.text()
+        printed.text()
     );
     for path in ["letters", "letters/1.txt", "letters/deep/graph"] {
         let history = |store: &TestStore| store.run(&["history", path]).ends_with(0).text().to_owned();
@@ -347,9 +350,9 @@ fn what_was_deleted_is_exported_with_its_versions_and_is_deleted_again_after_a_l
     other.run(&["cat", "letters/100% \u{fc}=2E.."]).ends_with(1);
     // What was deleted meanwhile in a store with the same versions is deleted there, too; what the
     // store has changed since is left.
-    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    let printed = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
     copy.run(&["cat", "letters/100% \u{fc}=2E.."]).ends_with(1);
-    assert!(told.stderr.contains("letters/deep"), "{}", told.stderr);
+    assert!(printed.stderr.contains("letters/deep"), "{}", printed.stderr);
     assert_eq!(copy.run(&["cat", "letters/deep/graph"]).ends_with(0).stdout, b"bytes");
 }
 
@@ -395,10 +398,10 @@ fn a_load_deletes_nothing_that_is_not_in_the_archive_with_all_its_versions() {
     put(&copy, "versions/note", "final");
     put(&copy, "leaf", "draft");
     put(&copy, "leaf", "final");
-    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
-    assert!(told.text().trim().ends_with("7 failed"), "{}", told.text());
+    let printed = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    assert!(printed.text().trim().ends_with("7 failed"), "{}", printed.text());
     for why in ["other: it is not deleted: the archive does not have /other/deep/own", "leaf: version"] {
-        assert!(told.stderr.contains(why), "{}", told.stderr);
+        assert!(printed.stderr.contains(why), "{}", printed.stderr);
     }
     for (path, content) in [("other/deep/own", "my own"), ("versions/note", "final"), ("leaf", "final")] {
         assert_eq!(cat(&copy, path), content);
@@ -477,8 +480,8 @@ fn a_version_of_the_future_gets_the_time_of_the_load() {
     fs::write(object.join("inventory.json"), text).unwrap();
     fs::write(object.join("inventory.json.sha512"), sidecar).unwrap();
     let copy = TestStore::vacant();
-    let told = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
-    assert!(told.text().contains("1 versions with another time than there"), "{}", told.text());
+    let printed = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
+    assert!(printed.text().contains("1 versions with another time than there"), "{}", printed.text());
     let put = |store: &TestStore| {
         store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
         let history = store.run(&["history", "note"]).ends_with(0).text().to_owned();
@@ -514,9 +517,9 @@ fn what_a_load_of_a_storage_root_changes_is_reported() {
     for more in [&["--check"][..], &[]] {
         let report = copy.beside("report.ndjson");
         let args = ["load", root.to_str().unwrap(), "--report", report.to_str().unwrap()];
-        let told = copy.run(&[&args[..], more].concat()).ends_with(1).text().to_owned();
-        assert!(told.contains("1 containers that are empty because there is no resource for them"), "{told}");
-        assert!(told.contains("1 versions with another time than there"), "{told}");
+        let printed = copy.run(&[&args[..], more].concat()).ends_with(1).text().to_owned();
+        assert!(printed.contains("1 containers that are empty because there is no resource for them"), "{printed}");
+        assert!(printed.contains("1 versions with another time than there"), "{printed}");
         let lines = fs::read_to_string(report).unwrap();
         let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let of = |what: &str| lines.iter().find(|line| line["what"] == what).unwrap();
@@ -552,10 +555,10 @@ fn a_media_type_that_no_header_may_have_is_named_before_anything_is_loaded() {
         }
     });
     let copy = TestStore::vacant();
-    let told = copy.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1).stderr;
+    let printed = copy.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1).stderr;
     assert!(
-        told.contains("/note: its media type has characters that are not allowed: \"text/plain\\r\\nx: y\""),
-        "{told}"
+        printed.contains("/note: its media type has characters that are not allowed: \"text/plain\\r\\nx: y\""),
+        "{printed}"
     );
     assert!(!copy.path().exists(), "a store was made");
 }
@@ -584,9 +587,9 @@ fn a_bag_with_paths_of_the_servers_own_changes_nothing_there() {
         }
     }
     bag.finish(&[]).unwrap();
-    let told = store.run(&["load", place.to_str().unwrap()]).ends_with(1);
-    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 0 unchanged, 3 failed");
-    assert_eq!(told.stderr.matches("is the server's own").count(), 3, "{}", told.stderr);
+    let printed = store.run(&["load", place.to_str().unwrap()]).ends_with(1);
+    assert_eq!(printed.text().trim(), "loaded 0 resources (0 B of bytes), 0 unchanged, 3 failed");
+    assert_eq!(printed.stderr.matches("is the server's own").count(), 3, "{}", printed.stderr);
     store.run(&["verify"]).ends_with(0);
 }
 
@@ -598,8 +601,8 @@ fn volumes_are_exported_as_a_bag_and_loaded_back_with_the_same_bytes() {
     store.run(&["put", "letters/1.txt", letter.to_str().unwrap()]).ends_with(0);
     let path = |store: &TestStore, name: &str| store.beside(name).to_str().unwrap().to_owned();
     let bag = path(&store, "bag");
-    let told = store.run(&["export", "", &bag, "--as", "bagit"]).ends_with(0);
-    assert!(told.text().starts_with("exported 3 resources and 2 volumes"), "{}", told.text());
+    let printed = store.run(&["export", "", &bag, "--as", "bagit"]).ends_with(0);
+    assert!(printed.text().starts_with("exported 3 resources and 2 volumes"), "{}", printed.text());
     match crate::export::is_valid(Path::new(&bag)) {
         Ok(is_valid) => assert!(is_valid),
         Err(reason) => store_cassandra::testing::not_run(&format!("a validator of bags: {reason}")),
@@ -616,18 +619,18 @@ fn volumes_are_exported_as_a_bag_and_loaded_back_with_the_same_bytes() {
     }
 
     let copy = TestStore::vacant();
-    let told = copy.run(&["load", &bag]).ends_with(0);
-    assert!(told.text().starts_with("loaded 4 resources"), "{}", told.text());
+    let printed = copy.run(&["load", &bag]).ends_with(0);
+    assert!(printed.text().starts_with("loaded 4 resources"), "{}", printed.text());
     assert_eq!(copy.ids(), [SMALL, OTHER]);
     let again = path(&copy, "again");
     copy.run(&["export", "", &again, "--as", "bagit"]).ends_with(0);
     assert_eq!(payload(Path::new(&again)), payload(Path::new(&bag)));
-    let told = copy.run(&["load", &bag]).ends_with(0);
-    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 5 unchanged, 0 failed");
+    let printed = copy.run(&["load", &bag]).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 0 resources (0 B of bytes), 5 unchanged, 0 failed");
 
     let one = path(&store, "one");
-    let told = store.run(&["export", &format!("volumes/{SMALL}"), &one, "--as", "bagit"]).ends_with(0);
-    assert!(told.text().starts_with("exported 0 resources and 1 volumes"), "{}", told.text());
+    let printed = store.run(&["export", &format!("volumes/{SMALL}"), &one, "--as", "bagit"]).ends_with(0);
+    assert!(printed.text().starts_with("exported 0 resources and 1 volumes"), "{}", printed.text());
     // A volume with another page than its METS says would not be read back.
     let server = copy.serve(&["--set=auth.write=open"]);
     let page = format!("{}/volumes/{}/pages/1", server.url, SMALL.replace('/', "%2F"));
@@ -658,11 +661,11 @@ fn the_zip_in_a_bag_has_the_names_of_the_mets_and_an_interrupted_export_does_not
         let found = whole.iter().find(|(name, _)| name.starts_with("data/") && name.ends_with(ending)).unwrap();
         found.1.len() as u64
     };
-    let told = |bytes: u64| format!("({} of bytes)", penates::output::human_bytes(bytes));
+    let printed = |bytes: u64| format!("({} of bytes)", penates::output::human_bytes(bytes));
     let without_zip = len(".mets.xml") + len(".json");
     fs::rename(&bag, store.beside("bag.unfinished")).unwrap();
     let told_again = export();
-    assert!(told_again.text().contains(&told(without_zip)), "{}", told_again.text());
+    assert!(told_again.text().contains(&printed(without_zip)), "{}", told_again.text());
     assert_eq!(files(&bag), whole);
     // One that is cut off is fetched again.
     let unfinished = store.beside("bag.unfinished");
@@ -670,7 +673,7 @@ fn the_zip_in_a_bag_has_the_names_of_the_mets_and_an_interrupted_export_does_not
     let zip = unfinished.join(whole.keys().find(|name| name.ends_with(".zip")).unwrap());
     let bytes = fs::read(&zip).unwrap();
     fs::write(&zip, &bytes[..bytes.len() / 2]).unwrap();
-    assert!(!export().text().contains(&told(without_zip)));
+    assert!(!export().text().contains(&printed(without_zip)));
     assert_eq!(files(&bag), whole);
 }
 
@@ -722,9 +725,9 @@ fn the_files_of_a_bag_of_another_program_become_resources_below_a_container() {
     assert!(refused.stderr.contains("--into"), "{}", refused.stderr);
     assert!(!store.path().exists(), "a store was made");
     let load = || store.run(&["load", "--into", "deposits/7", &bag_path]);
-    let told = load().ends_with(0);
+    let printed = load().ends_with(0);
     // The files, and the containers deposits, deposits/7, scans and a b.
-    assert!(told.text().starts_with("loaded 9 resources"), "{}", told.text());
+    assert!(printed.text().starts_with("loaded 9 resources"), "{}", printed.text());
     for (name, bytes) in contents {
         assert_eq!(store.run(&["cat", &format!("deposits/7/{name}")]).ends_with(0).stdout, bytes, "{name}");
     }

@@ -87,8 +87,8 @@ fn versions(store: &TestStore, id: &str) -> Vec<(String, Vec<u8>)> {
 fn volumes_with_all_their_versions_are_valid_objects_and_come_back_with_the_same_bytes_and_times() {
     let store = library();
     let (root, place) = (store.beside("archive"), path(&store, "archive"));
-    let told = run(&store, &["export", "", &place, "--as", "ocfl"]).ends_with(0);
-    assert!(told.text().starts_with("exported 1 resources and 3 volumes"), "{}", told.text());
+    let printed = run(&store, &["export", "", &place, "--as", "ocfl"]).ends_with(0);
+    assert!(printed.text().starts_with("exported 1 resources and 3 volumes"), "{}", printed.text());
 
     let exported = inventory(&root, SMALL);
     assert_eq!(
@@ -119,15 +119,15 @@ fn volumes_with_all_their_versions_are_valid_objects_and_come_back_with_the_same
     }
 
     let copy = TestStore::vacant();
-    let told = run(&copy, &["load", &place]).ends_with(0);
-    assert!(told.text().contains("3 resources") && told.text().contains("0 failed"), "{}", told.text());
+    let printed = run(&copy, &["load", &place]).ends_with(0);
+    assert!(printed.text().contains("3 resources") && printed.text().contains("0 failed"), "{}", printed.text());
     for id in [SMALL, OTHER, APART] {
         assert!(versions(&copy, id) == versions(&store, id), "{id} has other versions");
     }
     assert_eq!(versions(&copy, SMALL).len(), 5);
     run(&copy, &["verify"]).ends_with(0);
-    let told = run(&copy, &["load", &place]).ends_with(0);
-    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 4 unchanged, 0 failed");
+    let printed = run(&copy, &["load", &place]).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 0 resources (0 B of bytes), 4 unchanged, 0 failed");
 
     // The copy exports the same versions, and has nothing to add to the first export.
     let again = copy.beside("again");
@@ -154,9 +154,9 @@ fn a_later_export_fetches_only_pages_that_changed_and_a_later_load_adds_only_new
     let stem = hathi::VolumeId::parse(SMALL).unwrap().cleaned_local();
     let len = |ending: &str| fs::metadata(sample_folder(SMALL).join(format!("{stem}.{ending}"))).unwrap().len();
     let fetched = len("mets.xml") + len("json") + "one more".len() as u64;
-    let told = export();
+    let printed = export();
     let size = bytesize(fetched);
-    assert!(told.text().contains(&format!("({size} of bytes)")), "{size}: {}", told.text());
+    assert!(printed.text().contains(&format!("({size} of bytes)")), "{size}: {}", printed.text());
     let load = |code: i32| run(&copy, &["load", &place]).ends_with(code);
     assert!(load(0).text().starts_with("loaded 1 resources"));
     assert_eq!(load(0).text().trim(), "loaded 0 resources (0 B of bytes), 1 unchanged, 0 failed");
@@ -175,8 +175,8 @@ fn a_load_does_not_bring_back_a_volume_that_was_deleted_and_says_what_does() {
     let place = path(&store, "archive");
     run(&store, &["export", &format!("volumes/{SMALL}"), &place, "--as", "ocfl"]).ends_with(0);
     let copy = TestStore::vacant();
-    let told = run(&copy, &["load", &place]).ends_with(0);
-    assert!(told.stderr.contains("1 volumes have pages that differ from their METS"), "{}", told.stderr);
+    let printed = run(&copy, &["load", &place]).ends_with(0);
+    assert!(printed.stderr.contains("1 volumes have pages that differ from their METS"), "{}", printed.stderr);
     run(&copy, &["delete", SMALL]).ends_with(0);
     let refused = run(&copy, &["load", &place]).ends_with(1);
     let remedy = format!("penates restore --volume {SMALL}");
@@ -193,8 +193,8 @@ fn deleted_volumes_are_exported_and_loaded_with_their_versions_and_are_deleted_a
     let before = versions(&store, SMALL);
     let remove = |store: &TestStore, id: &str| run(store, &["delete", id]).ends_with(0);
     remove(&store, SMALL);
-    let told = run(&store, &["export", "volumes", &place, "--as", "ocfl"]).ends_with(0);
-    assert!(told.text().starts_with("exported 0 resources and 3 volumes"), "{}", told.text());
+    let printed = run(&store, &["export", "volumes", &place, "--as", "ocfl"]).ends_with(0);
+    assert!(printed.text().starts_with("exported 0 resources and 3 volumes"), "{}", printed.text());
     let exported = inventory(&root, SMALL);
     assert_eq!(exported.head, "v6");
     assert!(exported.versions["v6"].state.is_empty() && !exported.versions["v5"].state.is_empty());
@@ -213,12 +213,12 @@ fn deleted_volumes_are_exported_and_loaded_with_their_versions_and_are_deleted_a
     assert!(run(&store, &["export", "", &bag, "--as", "bagit"]).ends_with(0).text().contains("and 2 volumes"));
 
     let copy = TestStore::vacant();
-    let told = run(&copy, &["load", &place]).ends_with(0);
-    assert!(told.text().starts_with("loaded 3 resources"), "{}", told.text());
+    let printed = run(&copy, &["load", &place]).ends_with(0);
+    assert!(printed.text().starts_with("loaded 3 resources"), "{}", printed.text());
     assert_eq!(copy.ids().len(), 2);
     assert!(versions(&copy, SMALL) == before);
-    let told = run(&copy, &["load", &place]).ends_with(0);
-    assert_eq!(told.text().trim(), "loaded 0 resources (0 B of bytes), 3 unchanged, 0 failed");
+    let printed = run(&copy, &["load", &place]).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 0 resources (0 B of bytes), 3 unchanged, 0 failed");
     // It was deleted at the same time.
     let again = copy.beside("again");
     run(&copy, &["export", "volumes", again.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
@@ -252,9 +252,9 @@ fn a_load_deletes_no_other_volume_and_names_deleted_ones_of_which_nothing_would_
     let copy = TestStore::vacant();
     let report = copy.beside("report.ndjson");
     for expected in ["loaded 1 resources", "loaded 0 resources"] {
-        let told = copy.run(&["load", &place, "--report", report.to_str().unwrap()]).ends_with(0);
-        assert!(told.text().starts_with(expected), "{}", told.text());
-        assert!(told.text().contains("1 deleted volumes left out"), "{}", told.text());
+        let printed = copy.run(&["load", &place, "--report", report.to_str().unwrap()]).ends_with(0);
+        assert!(printed.text().starts_with(expected), "{}", printed.text());
+        assert!(printed.text().contains("1 deleted volumes left out"), "{}", printed.text());
         let line: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
         let resource = format!("/volumes/{SMALL}");
         assert_eq!((&line["what"], &line["resource"]), (&"deleted".into(), &resource.into()));
@@ -322,14 +322,14 @@ fn an_interrupted_export_of_volumes_goes_on_after_the_last_whole_version() {
     fs::write(object.join("v4/content/pages/00000001.txt"), "hal").unwrap();
     let stem = hathi::VolumeId::parse(SMALL).unwrap().cleaned_local();
     let len = |ending: &str| fs::metadata(sample_folder(SMALL).join(format!("{stem}.{ending}"))).unwrap().len();
-    let told = export(&place);
+    let printed = export(&place);
     // Of the two versions that were missing, METS and record are requested again, and the page that
     // the third version has not.
     let page = fs::metadata(
         Path::new(&place).join(object.strip_prefix(&unfinished).unwrap()).join("v1/content/pages/00000009.txt"),
     );
     let fetched = 2 * (len("mets.xml") + len("json")) + page.unwrap().len();
-    assert!(told.text().contains(&format!("({} of bytes)", bytesize(fetched))), "{}", told.text());
+    assert!(printed.text().contains(&format!("({} of bytes)", bytesize(fetched))), "{}", printed.text());
     assert_eq!(files(Path::new(&place)), whole);
     // A file that rotted meanwhile is not built upon.
     put_page(&store, SMALL, 3, "one more");

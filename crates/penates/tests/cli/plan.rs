@@ -37,9 +37,9 @@ fn a_plan_says_what_the_files_of_such_a_store_take() {
 #[test]
 fn a_plan_names_what_a_machine_has_too_little_of_and_refuses_what_is_no_number() {
     let load = ["plan", "--volumes", "1e6", "--pages-per-second", "1e5"];
-    let told = Ran::of(penates(&[&load[..], &["--disk", "100GB", "--memory", "1TB"]].concat())).ends_with(0);
-    assert!(told.text().contains("too little: disk.") && told.text().contains("too little: processor cores."));
-    assert!(!told.text().contains("too little: memory."), "{}", told.text());
+    let output = Ran::of(penates(&[&load[..], &["--disk", "100GB", "--memory", "1TB"]].concat())).ends_with(0);
+    assert!(output.text().contains("too little: disk.") && output.text().contains("too little: processor cores."));
+    assert!(!output.text().contains("too little: memory."), "{}", output.text());
     Ran::of(penates(&["plan", "--volumes", "many"])).ends_with(2);
     let costs = Ran::of(penates(&["plan", "--show-costs"])).ends_with(0);
     assert!(costs.text().contains("frame_ratio"));

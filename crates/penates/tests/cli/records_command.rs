@@ -38,8 +38,8 @@ fn records_come_back_from_both_formats() {
         })
         .collect();
     fs::write(path("in.ndjson"), &lines).unwrap();
-    let told = store.run(&["records", "import", &path("in.ndjson")]).ends_with(0);
-    assert_eq!(told.text(), "2500 stored, 0 refused\n");
+    let output = store.run(&["records", "import", &path("in.ndjson")]).ends_with(0);
+    assert_eq!(output.text(), "2500 stored, 0 refused\n");
     store.run(&["records", "set", "r0001", "more=1", "--ttl", "1h"]).ends_with(0);
 
     let exported = store.run(&["records", "export"]).ends_with(0).text().to_owned();
@@ -66,10 +66,10 @@ fn records_that_are_refused_are_named_and_the_others_stored() {
     let large = json!({"id": "large", "attributes": {"a": "x".repeat(70_000)}});
     fs::write(&file, format!("{{\"id\":\"a\",\"text\":\"t\"}}\nno json\n{large}\n{{\"id\":\"b\",\"text\":\"t\"}}\n"))
         .unwrap();
-    let told = store.run(&["records", "import", file.to_str().unwrap()]).ends_with(1);
-    assert_eq!(told.text(), "2 stored, 2 refused\n");
-    assert!(told.stderr.contains("refused: number 2, ?:"), "{}", told.stderr);
-    assert!(told.stderr.contains("refused: number 3, large: a record has at most"), "{}", told.stderr);
+    let output = store.run(&["records", "import", file.to_str().unwrap()]).ends_with(1);
+    assert_eq!(output.text(), "2 stored, 2 refused\n");
+    assert!(output.stderr.contains("refused: number 2, ?:"), "{}", output.stderr);
+    assert!(output.stderr.contains("refused: number 3, large: a record has at most"), "{}", output.stderr);
     assert_eq!(store.run(&["records", "get", "b"]).ends_with(0).text(), "t\n");
     let csv = store.run(&["records", "export", "--format", "csv", "--attributes", "a"]).ends_with(1);
     assert!(csv.stderr.contains("CSV has no form for it"), "{}", csv.stderr);
@@ -85,8 +85,8 @@ fn lines_of_csv_that_are_no_records_are_named_and_the_others_stored() {
     let large = "x".repeat(70_000);
     let lines = format!("id,expires_at,city,visits\na,,Ulm,1\nb,,Bonn\n,,Ulm,1\nc,soon,,\nd,,,1,2\nlarge,,{large},\n");
     fs::write(&file, [lines.as_bytes(), b"\xff,,,\ne,,\"two\nlines\",\nf\ng,,,7\n"].concat()).unwrap();
-    let told = store.run(&["records", "import", file.to_str().unwrap()]).ends_with(1);
-    assert_eq!(told.text(), "3 stored, 7 refused\n");
+    let output = store.run(&["records", "import", file.to_str().unwrap()]).ends_with(1);
+    assert_eq!(output.text(), "3 stored, 7 refused\n");
     for expected in [
         "refused: line 3: it has no field for `visits`",
         "refused: line 4: there is no id",
@@ -96,7 +96,7 @@ fn lines_of_csv_that_are_no_records_are_named_and_the_others_stored() {
         "refused: line 8: it is not UTF-8 text",
         "refused: line 11: it has no field for `expires_at`, `city`, `visits`",
     ] {
-        assert!(told.stderr.contains(expected), "{expected}: {}", told.stderr);
+        assert!(output.stderr.contains(expected), "{expected}: {}", output.stderr);
     }
     assert_eq!(store.run(&["records", "get", "g", "--json"]).ends_with(0).json(), json!({"visits": "7"}));
     // Without a column of ids there is no record at all.
@@ -107,8 +107,8 @@ fn lines_of_csv_that_are_no_records_are_named_and_the_others_stored() {
 #[test]
 fn a_plan_has_a_line_for_each_store_and_computes_with_the_costs_that_it_prints() {
     let plan = ["records", "plan", "--records", "1e6", "--reads", "100", "--writes", "100"];
-    let told = Ran::of(penates(&plan)).ends_with(0);
-    assert!(told.text().contains("data folder") && told.text().contains("Cassandra, fast"), "{}", told.text());
+    let output = Ran::of(penates(&plan)).ends_with(0);
+    assert!(output.text().contains("data folder") && output.text().contains("Cassandra, fast"), "{}", output.text());
     let lines = Ran::of(penates(&[&plan[..], &["--json"]].concat())).ends_with(0).json_lines();
     assert_eq!(lines.len(), 3);
     let folder = tempfile::tempdir().unwrap();

@@ -199,10 +199,10 @@ fn if_one_of_several_resources_cannot_be_removed_the_others_are() {
     assert_eq!(ran.text(), "deleted a\ndeleted b\n");
     assert!(ran.stderr.contains("never"), "{}", ran.stderr);
     assert_eq!(repository.run(&["tree"]).ends_with(0).text(), "/\n  first/\n  volumes/\n");
-    let told = repository.run(&["rm", "first", "a", "--json"]).ends_with(1).json_lines();
-    assert_eq!(told[0], json!({"resource": "first", "deleted": true}));
-    assert_eq!(told[1]["resource"], "a");
-    assert!(told[1]["error"].as_str().unwrap().contains("/a was deleted"), "{told:?}");
+    let output = repository.run(&["rm", "first", "a", "--json"]).ends_with(1).json_lines();
+    assert_eq!(output[0], json!({"resource": "first", "deleted": true}));
+    assert_eq!(output[1]["resource"], "a");
+    assert!(output[1]["error"].as_str().unwrap().contains("/a was deleted"), "{output:?}");
 }
 
 #[test]
@@ -233,12 +233,12 @@ fn a_tree_is_plain_text_sorted_by_name_and_as_deep_as_requested() {
     assert_eq!(tree(&["letters", "--depth", "1"]), "letters/\n  1870/\n  1871/\n  index\n");
     assert_eq!(tree(&["letters/index"]), "letters/index\n");
     assert!(tree(&[]).starts_with("/\n  first/\n  letters/\n    1870/\n"));
-    let told = repository.run(&["tree", "letters/1870", "--depth", "1", "--json"]).ends_with(0).json_lines();
+    let output = repository.run(&["tree", "letters/1870", "--depth", "1", "--json"]).ends_with(0).json_lines();
     let expected = [("letters/1870", 0, true), ("letters/1870/a", 1, false), ("letters/1870/z", 1, true)];
     let expected = expected.map(|(resource, depth, container)| {
         json!({"resource": resource, "address": format!("/rest/{resource}"), "depth": depth, "container": container})
     });
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn a_tree_shows_names_as_the_other_commands_accept_them() {
 #[test]
 fn resources_deleted_while_a_tree_is_printed_are_left_out() {
     let url = forgetful_server();
-    let told = Ran::of(penates(&["tree", "--server", &url])).ends_with(0);
-    assert_eq!((told.text(), told.stderr.as_str()), ("/\n  stays\n", ""));
+    let output = Ran::of(penates(&["tree", "--server", &url])).ends_with(0);
+    assert_eq!((output.text(), output.stderr.as_str()), ("/\n  stays\n", ""));
 }
 
 /// A server that lists a resource, and then says that it was deleted.
@@ -346,11 +346,11 @@ fn a_failed_put_reports_its_reason_and_makes_nothing() {
         (&["note", file, "--type", "no\ntype"], 2, "--type"),
         (&["note"], 2, "FILE"),
     ];
-    for (args, code, told) in cases {
+    for (args, code, output) in cases {
         let mut command = repository.store.command(&["put"]);
         command.args(*args);
         let ran = Ran::of(command).ends_with(*code);
-        assert!(ran.stderr.contains(told), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(output), "{args:?}: {}", ran.stderr);
         assert_eq!(tree(), before, "{args:?}");
     }
 }

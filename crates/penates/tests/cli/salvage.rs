@@ -36,17 +36,17 @@ fn losses_in_a_broken_block_are_named_and_an_import_into_the_salvaged_store_repa
     break_the_block_of(&store.path(), b"Salmon fry");
     let (rescued, lost) = (store.beside("rescued"), store.beside("lost.txt"));
     let (rescued, lost) = (rescued.to_str().unwrap(), lost.to_str().unwrap());
-    let told = store.run(&["salvage", "--json", "--to", rescued, "--lost", lost]).ends_with(1).json();
-    let ids = |told: &serde_json::Value| -> Vec<String> {
-        told.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+    let output = store.run(&["salvage", "--json", "--to", rescued, "--lost", lost]).ends_with(1).json();
+    let ids = |output: &serde_json::Value| -> Vec<String> {
+        output.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
     };
     // The block may hold the beginning or the end of a neighbour too.
-    let headless = ids(&told["lost"]);
-    assert!(headless.contains(&SMALL.to_owned()) && headless.len() <= 3, "{told}");
-    assert!(told["unreadable"].to_string().contains("objects"), "{told}");
-    assert_eq!(told["volumes"], all.len() - headless.len(), "{told}");
+    let headless = ids(&output["lost"]);
+    assert!(headless.contains(&SMALL.to_owned()) && headless.len() <= 3, "{output}");
+    assert!(output["unreadable"].to_string().contains("objects"), "{output}");
+    assert_eq!(output["volumes"], all.len() - headless.len(), "{output}");
     let named = sorted_lines(&fs::read_to_string(lost).unwrap());
-    assert_eq!(named.len(), headless.len() + told["damaged"].as_array().unwrap().len());
+    assert_eq!(named.len(), headless.len() + output["damaged"].as_array().unwrap().len());
 
     let on_rescued = |args: &[&str]| Ran::of(penates(&[args, &["--store", rescued]].concat()));
     let listed = sorted_lines(on_rescued(&["ls"]).ends_with(0).text());
@@ -75,8 +75,8 @@ fn the_repository_is_salvaged_too_and_resources_without_head_are_named_and_can_b
     break_the_block_of(&store.path(), b"text/x-odd-one-out");
     let rescued = store.beside("rescued");
     let rescued = rescued.to_str().unwrap();
-    let told = store.run(&["salvage", "--json", "--to", rescued]).ends_with(1).json();
-    assert!(told["lost_resources"].to_string().contains("\"/box"), "{told}");
+    let output = store.run(&["salvage", "--json", "--to", rescued]).ends_with(1).json();
+    assert!(output["lost_resources"].to_string().contains("\"/box"), "{output}");
 
     let on_rescued = |args: &[&str]| Ran::of(penates(&[args, &["--store", rescued]].concat()));
     let listed = on_rescued(&["tree"]).ends_with(0);
@@ -96,8 +96,8 @@ fn a_sound_store_is_salvaged_whole_and_only_into_an_empty_folder() {
     store.run(&["put", "box/note", note.to_str().unwrap(), "--type", "text/plain"]).ends_with(0);
     let rescued = store.beside("rescued");
     let to = rescued.to_str().unwrap();
-    let told = store.run(&["salvage", "--to", to]).ends_with(0);
-    assert!(told.text().contains("1 volumes, 0 of them damaged; 0 lost"), "{}", told.text());
+    let output = store.run(&["salvage", "--to", to]).ends_with(0);
+    assert!(output.text().contains("1 volumes, 0 of them damaged; 0 lost"), "{}", output.text());
     let again = store.run(&["salvage", "--to", to]).ends_with(2);
     assert!(again.stderr.contains("there is something in"), "{}", again.stderr);
     let got = Ran::of(penates(&["get", SMALL, "--store", to])).ends_with(0);
@@ -133,8 +133,12 @@ fn a_finished_copy_is_salvaged_whole() {
     let (store, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
     let (from, copied) = (store.path(), to.path());
     Ran::of(penates(&["copy", "--from", from.to_str().unwrap(), "--to", copied.to_str().unwrap()])).ends_with(0);
-    let told = to.run(&["salvage", "--json", "--to", to.beside("rescued").to_str().unwrap()]).ends_with(0).json();
-    assert_eq!((&told["unreadable"], &told["volumes"]), (&serde_json::json!([]), &serde_json::json!(1)), "{told}");
+    let output = to.run(&["salvage", "--json", "--to", to.beside("rescued").to_str().unwrap()]).ends_with(0).json();
+    assert_eq!(
+        (&output["unreadable"], &output["volumes"]),
+        (&serde_json::json!([]), &serde_json::json!(1)),
+        "{output}"
+    );
 }
 
 #[test]
@@ -142,9 +146,9 @@ fn a_salvage_that_lost_a_whole_table_says_that_it_cannot_name_what_was_in_it() {
     let store = TestStore::with(&[SMALL]);
     fs::remove_dir_all(store.path().join("db/text")).unwrap();
     fs::create_dir(store.path().join("db/text")).unwrap();
-    let told = store.run(&["salvage", "--to", store.beside("rescued").to_str().unwrap()]).ends_with(1);
-    assert!(told.text().contains("0 volumes, 0 of them damaged; at least 0 lost"), "{}", told.text());
-    assert!(told.text().contains("cannot be named: import everything again"), "{}", told.text());
+    let output = store.run(&["salvage", "--to", store.beside("rescued").to_str().unwrap()]).ends_with(1);
+    assert!(output.text().contains("0 volumes, 0 of them damaged; at least 0 lost"), "{}", output.text());
+    assert!(output.text().contains("cannot be named: import everything again"), "{}", output.text());
 }
 
 #[test]
@@ -160,8 +164,8 @@ fn a_salvaged_store_has_the_level_of_its_source_and_a_missing_format_is_reported
     assert_eq!(format(&rescued), format(&store.path()));
     fs::remove_file(store.path().join("format")).unwrap();
     let again = store.beside("again");
-    let told = store.run(&["salvage", "--json", "--to", again.to_str().unwrap()]).ends_with(1).json();
-    assert!(told["level"].is_null() && format(&again) != format(&rescued), "{told}");
+    let output = store.run(&["salvage", "--json", "--to", again.to_str().unwrap()]).ends_with(1).json();
+    assert!(output["level"].is_null() && format(&again) != format(&rescued), "{output}");
 }
 
 #[test]

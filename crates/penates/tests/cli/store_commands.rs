@@ -42,8 +42,8 @@ fn stat_describes_the_store_and_a_volume() {
     let volume = store.run(&["stat", "--json", SMALL]).ends_with(0).json();
     assert_eq!((&volume["id"], &volume["pages"]), (&json!(SMALL), &json!(24)));
     assert!(volume.to_string().contains("Salmon fry"), "{volume}");
-    let told = store.run(&["stat", SMALL]).ends_with(0);
-    assert!(told.text().lines().any(|line| line.starts_with("pages ") && line.ends_with(" 24")), "{}", told.text());
+    let output = store.run(&["stat", SMALL]).ends_with(0);
+    assert!(output.text().lines().any(|line| line.starts_with("pages ") && line.ends_with(" 24")), "{}", output.text());
     let absent = store.run(&["stat", "no.where"]).ends_with(1);
     assert!(absent.stderr.contains("failed: no.where: is not in the store"), "{}", absent.stderr);
 }
@@ -63,8 +63,8 @@ fn verify_reports_each_volume_as_json_and_an_absent_one_as_failed() {
 fn the_failure_of_one_volume_is_among_the_json_objects() {
     let store = TestStore::with(&[SMALL]);
     for command in ["stat", "verify", "delete"] {
-        let told = store.run(&[command, "--json", "no.where", SMALL]).ends_with(1);
-        let objects = told.json_lines();
+        let output = store.run(&[command, "--json", "no.where", SMALL]).ends_with(1);
+        let objects = output.json_lines();
         let absent = objects.iter().find(|object| object["id"] == "no.where").unwrap();
         assert!(absent["error"].as_str().unwrap().contains("not in the store"), "{command}: {absent}");
         assert!(
@@ -106,8 +106,8 @@ fn the_audit_lists_who_requested_what_and_the_most_requested_volumes() {
     assert_eq!((of("SELECTED", SMALL), of("SELECTED", OTHER)), (2, 1), "{records:?}");
     assert_eq!((of("REQUESTED", SMALL), of("REQUESTED", OTHER)), (2, 1), "{records:?}");
     assert_eq!((of("ACCESSED", SMALL), of("ACCESSED", OTHER)), (2, 1), "{records:?}");
-    let told = store.run(&["audit"]).ends_with(0);
-    assert!(told.text().lines().any(|line| line.contains("ACCESSED") && line.ends_with(OTHER)), "{}", told.text());
+    let output = store.run(&["audit"]).ends_with(0);
+    assert!(output.text().lines().any(|line| line.contains("ACCESSED") && line.ends_with(OTHER)), "{}", output.text());
     let top = store.run(&["audit", "--top", "1", "--json"]).ends_with(0).json();
     assert_eq!(top["volumes"], json!([{"id": SMALL, "requests": 2}]), "each download once");
     let past = store.run(&["audit", "--to", "2001-01-01T00:00:00Z"]).ends_with(0);
@@ -133,10 +133,10 @@ async fn an_unreadable_audit_entry_is_reported_and_the_others_are_listed() {
         assert!(engine.run(call, vec![put]).await.unwrap().is_applied());
     }
     engine.close().await.unwrap();
-    let told = store.run(&["audit", "--json", "--kind", "text"]).ends_with(1).json_lines();
-    assert_eq!(told[1..told.len() - 1], sound);
-    assert_eq!(told[0]["at"], "1970-01-01T00:17:28.576Z");
-    assert!(told[told.len() - 1]["damage"].is_string());
+    let output = store.run(&["audit", "--json", "--kind", "text"]).ends_with(1).json_lines();
+    assert_eq!(output[1..output.len() - 1], sound);
+    assert_eq!(output[0]["at"], "1970-01-01T00:17:28.576Z");
+    assert!(output[output.len() - 1]["damage"].is_string());
     let lines = store.run(&["audit"]).ends_with(1);
     assert_eq!(lines.text().lines().filter(|line| line.contains("cannot be read")).count(), 2, "{}", lines.text());
     let top = store.run(&["audit", "--top", "1", "--json"]).ends_with(1).json();
@@ -265,8 +265,8 @@ fn an_error_in_conditions_points_at_its_column() {
     let store = TestStore::with(&[SMALL]);
     for command in [&["ls", "--where", "year<abc"][..], &["get", "--where", "year<abc"]] {
         let wrong = store.run(command).ends_with(2);
-        let told = "--where: column 6: `abc` is no whole number\n  year<abc\n       ^\n";
-        assert!(wrong.stderr.contains(told), "{}", wrong.stderr);
+        let output = "--where: column 6: `abc` is no whole number\n  year<abc\n       ^\n";
+        assert!(wrong.stderr.contains(output), "{}", wrong.stderr);
     }
 }
 

@@ -200,13 +200,13 @@ fn a_line_of_the_log_says_who_asked_which_door_and_what_was_sent() {
     assert_eq!(code, 0);
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let requests: Vec<_> = lines.filter(|line| line["message"] == "request").collect();
-    let mut told: Vec<_> = requests
+    let mut printed: Vec<_> = requests
         .iter()
         .map(|line| [&line["door"], &line["token"], &line["status"]].map(Value::to_string).join(" "))
         .collect();
-    told.sort();
+    printed.sort();
     assert_eq!(
-        told,
+        printed,
         ["\"data\" \"reader\" 200", "\"records\" \"reader\" 404", "\"repository\" null 401", "\"server\" null 200"]
     );
     for line in &requests {

@@ -290,39 +290,39 @@ mod tests {
     fn a_listed_exception_excuses_anything_but_a_failed_must() {
         assert_eq!(complaints(set("T.SHOULD0", failed()), &exception("T.SHOULD0", "failed")), [""; 0]);
         assert_eq!(complaints(set("T.MUST0", skipped()), &exception("T.MUST0", "skipped")), [""; 0]);
-        let told = complaints(set("T.MUST0", failed()), &exception("T.MUST0", "failed"));
-        assert_eq!(told, ["T.MUST0 (MUST): failed, which no exception can excuse: m"]);
+        let output = complaints(set("T.MUST0", failed()), &exception("T.MUST0", "failed"));
+        assert_eq!(output, ["T.MUST0 (MUST): failed, which no exception can excuse: m"]);
     }
 
     #[test]
     fn an_exception_with_another_outcome_is_reported() {
-        let told = complaints(set("T.SHOULD0", skipped()), &exception("T.SHOULD0", "failed"));
-        assert_eq!(told, ["T.SHOULD0 (SHOULD): did not run, which is not what the exception says: m"]);
+        let output = complaints(set("T.SHOULD0", skipped()), &exception("T.SHOULD0", "failed"));
+        assert_eq!(output, ["T.SHOULD0 (SHOULD): did not run, which is not what the exception says: m"]);
     }
 
     #[test]
     fn an_unnecessary_exception_is_reported() {
-        let told = complaints(|_| {}, &exception("T.SHOULD0", "failed"));
-        assert_eq!(told, ["T.SHOULD0 (SHOULD): passes, so the exception is needless"]);
-        let told = complaints(|_| {}, &exception("T.gone", "failed"));
-        assert_eq!(told, ["T.gone: listed as an exception, but there is no such test"]);
+        let output = complaints(|_| {}, &exception("T.SHOULD0", "failed"));
+        assert_eq!(output, ["T.SHOULD0 (SHOULD): passes, so the exception is needless"]);
+        let output = complaints(|_| {}, &exception("T.gone", "failed"));
+        assert_eq!(output, ["T.gone: listed as an exception, but there is no such test"]);
     }
 
     #[test]
     fn an_exception_for_other_settings_excuses_nothing() {
         let of = |settings: &str| format!("{}settings = [\"{settings}\"]\n", exception("T.SHOULD0", "failed"));
         assert_eq!(complaints(set("T.SHOULD0", failed()), &of("default")), [""; 0]);
-        let told = complaints(set("T.SHOULD0", failed()), &of("conditions-required"));
-        assert_eq!(told, ["T.SHOULD0 (SHOULD): failed: m"]);
+        let output = complaints(set("T.SHOULD0", failed()), &of("conditions-required"));
+        assert_eq!(output, ["T.SHOULD0 (SHOULD): failed: m"]);
     }
 
     #[test]
     fn exactly_the_tests_left_to_a_person_are_listed_with_what_was_done() {
         let by_hand = "[[by_hand]]\ntest = \"MAY0\"\nkinds = [\"non-rdf\"]\ndone = \"d\"\nshown_by = [\"f.rs::t\"]\n";
-        let mut told = complaints(|_| {}, by_hand);
-        told.sort();
+        let mut output = complaints(|_| {}, by_hand);
+        output.sort();
         assert_eq!(
-            told,
+            output,
             [
                 "MAY0: listed as done by hand, but the suite runs it",
                 "T.MAY5 (MAY): is left to a person, but not listed as done"
@@ -334,14 +334,14 @@ mod tests {
 
     #[test]
     fn too_few_tests_are_reported() {
-        let told = complaints(
+        let output = complaints(
             |outcomes| {
                 outcomes.remove(0);
             },
             "",
         );
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("there should be 15 MUST, 1 SHOULD, 6 MAY"), "{told:?}");
+        assert_eq!(output.len(), 1);
+        assert!(output[0].starts_with("there should be 15 MUST, 1 SHOULD, 6 MAY"), "{output:?}");
         assert!(!complaints(Vec::clear, "").is_empty());
     }
 }

@@ -214,8 +214,8 @@ fn a_mets_that_attacks_its_reader_is_refused() {
         ("</metsHdr>", "</mets>", "no XML that can be read"),
     ] {
         let files = with_mets(&item(), |mets| mets.replacen(from, to, 1));
-        let told = refused(&files);
-        assert!(told.contains(why), "{from}: {told}");
+        let reported = refused(&files);
+        assert!(reported.contains(why), "{from}: {reported}");
     }
 }
 

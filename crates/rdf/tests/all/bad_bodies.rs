@@ -131,8 +131,10 @@ fn contexts_are_never_fetched() {
             matches!(&error, ParseError::RemoteContext { iri } if iri.starts_with("http://example.org/")),
             "{error:?}"
         );
-        let told = error.to_string();
-        assert!(told.contains("http://www.w3.org/ns/anno.jsonld") && told.contains("http://www.w3.org/ns/ldp.jsonld"));
+        let message = error.to_string();
+        assert!(
+            message.contains("http://www.w3.org/ns/anno.jsonld") && message.contains("http://www.w3.org/ns/ldp.jsonld")
+        );
     }
 }
 

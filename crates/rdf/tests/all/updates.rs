@@ -161,9 +161,9 @@ fn updates_that_could_make_values_too_long_are_refused_before_they_begin() {
 fn removals_are_reported_whether_or_not_the_graph_contained_them() {
     let update = "PREFIX e: <http://example.org/> DELETE DATA { <> e:p 1 . <a> e:p <b> } ; \
                   DELETE { <> e:q ?x . ?s ?p \"o\" } INSERT { <> e:new 1 } WHERE { <> e:none ?x . ?s ?p ?o } ; DELETE WHERE { ?s e:r ?o }";
-    let told = apply(&graph("<> <p> 2 ."), update, &base(), &Limits::default(), &Cancellation::default()).unwrap();
-    assert_eq!(told.graph, graph("<> <p> 2 ."));
-    let removals: Vec<_> = told.removals.iter().map(ToString::to_string).collect();
+    let output = apply(&graph("<> <p> 2 ."), update, &base(), &Limits::default(), &Cancellation::default()).unwrap();
+    assert_eq!(output.graph, graph("<> <p> 2 ."));
+    let removals: Vec<_> = output.removals.iter().map(ToString::to_string).collect();
     let r = "<http://example.org/r>";
     assert_eq!(
         removals,
@@ -175,7 +175,7 @@ fn removals_are_reported_whether_or_not_the_graph_contained_them() {
             "? <http://example.org/r> ?".to_owned(),
         ]
     );
-    let triples: Vec<_> = told.removals.iter().filter_map(rdf::update::Removal::triple).collect();
+    let triples: Vec<_> = output.removals.iter().filter_map(rdf::update::Removal::triple).collect();
     assert_eq!(triples, graph("<> <p> 1 . <a> <p> <b> .").into_iter().collect::<Vec<_>>());
 }
 

@@ -79,8 +79,8 @@ async fn the_server_is_ready_while_only_the_text_refuses_writes_and_reports_it()
     faults.set_poisoned(Lane::Text, true);
     let ready = answer(&router, Method::GET, "/readyz").await;
     assert_eq!(ready.status(), StatusCode::OK);
-    let told = axum::body::to_bytes(ready.into_body(), 1_000).await.unwrap();
-    assert!(String::from_utf8_lossy(&told).contains("changes of volumes are refused"), "{told:?}");
+    let output = axum::body::to_bytes(ready.into_body(), 1_000).await.unwrap();
+    assert!(String::from_utf8_lossy(&output).contains("changes of volumes are refused"), "{output:?}");
     assert_eq!(answer(&router, Method::POST, "/volumes?volumeIDs=a.b").await.status(), StatusCode::OK);
 
     faults.set_poisoned(Lane::Service, true);
@@ -210,8 +210,8 @@ async fn the_server_is_ready_when_its_records_are_warm_and_says_how_far_it_is() 
     let warming = answer(&router, Method::GET, "/readyz").await;
     assert_eq!(warming.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(warming.headers().contains_key(header::RETRY_AFTER));
-    let told = axum::body::to_bytes(warming.into_body(), 1_000).await.unwrap();
-    assert!(String::from_utf8_lossy(&told).contains("being warmed: 0 records are read"), "{told:?}");
+    let output = axum::body::to_bytes(warming.into_body(), 1_000).await.unwrap();
+    assert!(String::from_utf8_lossy(&output).contains("being warmed: 0 records are read"), "{output:?}");
     assert_eq!(answer(&router, Method::GET, "/records/a").await.status(), StatusCode::NOT_FOUND);
     app.warming().run().await;
     assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);

@@ -88,24 +88,24 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, judge: Arc<Judg
 
 impl Fake {
     /// The messages that it got: what happened to what.
-    fn told(&self) -> Vec<String> {
+    fn reported(&self) -> Vec<String> {
         let got = self.got.lock();
         let sent = got.iter().filter(|frame| frame.command == "SEND");
-        let told = sent.map(|frame| {
+        let reported = sent.map(|frame| {
             let header = |name: &str| frame.header(&format!("org.fcrepo.jms.{name}")).unwrap_or_default().to_owned();
             let kind = header("eventType");
             format!("{} {}", kind.rsplit_once('#').unwrap().1, header("identifier"))
         });
-        told.collect()
+        reported.collect()
     }
 
     async fn until(&self, count: usize) -> Vec<String> {
         let begun = Instant::now();
-        while self.told().len() < count {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", self.told());
+        while self.reported().len() < count {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", self.reported());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        self.told()
+        self.reported()
     }
 }
 
@@ -209,7 +209,7 @@ async fn each_event_is_a_message_those_of_one_resource_in_order_and_none_is_miss
     }
     fake.until(6).await;
     for path in ["/a", "/b"] {
-        let of_path: Vec<_> = fake.told().into_iter().filter(|told| told.ends_with(path)).collect();
+        let of_path: Vec<_> = fake.reported().into_iter().filter(|reported| reported.ends_with(path)).collect();
         assert_eq!(of_path, ["Create", "Delete", "Create"].map(|change| format!("{change} {path}")));
     }
     {
@@ -229,8 +229,8 @@ async fn each_event_is_a_message_those_of_one_resource_in_order_and_none_is_miss
     let _delivering = server.bridges.start(&CancellationToken::new());
     server.put("d").await;
     let begun = Instant::now();
-    while !["Create /c", "Create /d"].into_iter().all(|told| fake.told().contains(&told.to_owned())) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", fake.told());
+    while !["Create /c", "Create /d"].into_iter().all(|reported| fake.reported().contains(&reported.to_owned())) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", fake.reported());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -303,11 +303,11 @@ async fn an_operator_leaves_out_an_event_that_a_broker_never_takes() {
     server.until(|listed| listed["failing"]["tries"].as_u64() > Some(2)).await;
     server.put("b").await;
     server.until(|listed| listed["failing"]["tries"].as_u64() > Some(9)).await;
-    assert!(!fake.told().contains(&"Create /b".to_owned()), "while one event fails, none behind it is sent");
+    assert!(!fake.reported().contains(&"Create /b".to_owned()), "while one event fails, none behind it is sent");
     let path = "/admin/bridges/fedora/resume?skip=true";
     assert_eq!(server.ask(Via::AdminSocket, Method::POST, path).await.0, StatusCode::OK);
     let begun = Instant::now();
-    while !fake.told().contains(&"Create /b".to_owned()) {
+    while !fake.reported().contains(&"Create /b".to_owned()) {
         assert!(begun.elapsed() < Duration::from_secs(60));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -321,7 +321,7 @@ async fn a_test_logs_in_and_sends_nothing_and_an_address_that_is_not_allowed_is_
         server.ask(Via::AdminSocket, Method::POST, "/admin/bridges/fedora/test").await.1
     };
     assert_eq!(tests(config(vec![bridge(&fake.url)])).await["accepted"], true);
-    assert!(fake.told().is_empty());
+    assert!(fake.reported().is_empty());
     let mut elsewhere = config(vec![bridge(&fake.url.replace("127.0.0.1", "localhost"))]);
     elsewhere.feed.bridges_networks = vec!["10.0.0.0/8".to_owned()];
     let tested = tests(elsewhere).await;

@@ -77,7 +77,7 @@ impl Running {
         TcpStream::connect(self.addresses.http.unwrap()).await.unwrap()
     }
 
-    fn tell_to_stop(&mut self) {
+    fn request_stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
@@ -255,7 +255,7 @@ async fn the_administrators_socket_is_private_and_replaces_a_stale_one() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let answer = whole_answer(UnixStream::connect(&path).await.unwrap(), "/who").await;
     assert!(answer.ends_with("admin"), "{answer}");
-    running.tell_to_stop();
+    running.request_stop();
     running.ended().await;
     assert!(!path.exists());
 }
@@ -306,7 +306,7 @@ async fn a_response_under_way_ends_whole_when_the_server_stops() {
     feed.send("first ").await.unwrap();
     let mut answer = vec![0; 15];
     client.read_exact(&mut answer).await.unwrap();
-    running.tell_to_stop();
+    running.request_stop();
     let address = running.addresses.http.unwrap();
     soon("refusal of new connections", async {
         while TcpStream::connect(address).await.is_ok() {
@@ -332,7 +332,7 @@ async fn a_response_that_does_not_end_in_time_is_cut_visibly_when_the_server_sto
     feed.send("first").await.unwrap();
     let mut answer = vec![0; 15];
     client.read_exact(&mut answer).await.unwrap();
-    running.tell_to_stop();
+    running.request_stop();
     running.ended().await;
     let _ = soon("the end", client.read_to_end(&mut answer)).await;
     assert!(!answer.ends_with(b"0\r\n\r\n"), "a response that was cut must not look whole");

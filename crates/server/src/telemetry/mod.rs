@@ -93,23 +93,23 @@ impl Watched {
         let measured = store.clone();
         // The process's files are listed by the kernel, and an engine may read its disk.
         let measures = tokio::task::spawn_blocking(move || {
-            process::tell();
+            process::record();
             measured.measures()
         });
         let fixity = async {
             if let Some(auditor) = fixity {
-                tell_fixity(auditor).await;
+                record_fixity(auditor).await;
             }
         };
         let ((ready, checked), measures, ()) = futures::join!(readiness.check_now(), measures, fixity);
         if let Some(health) = &checked.health {
-            tell_health(health, store.capabilities().folder.is_some());
+            record_health(health, store.capabilities().folder.is_some());
         }
         // If an engine's measuring fails, the rest is of use.
-        measures.unwrap_or_default().into_iter().for_each(tell_measure);
+        measures.unwrap_or_default().into_iter().for_each(record_measure);
         gauge!(READY).set(f64::from(u8::from(ready.is_ok())));
         gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        tell_library(library);
+        record_library(library);
         counter!(DROPPED_LINES).absolute(logging::dropped_lines());
         handle.run_upkeep();
         handle.render()
@@ -136,7 +136,7 @@ pub(crate) fn keep_up(handle: &'static PrometheusHandle) -> AbortOnDropHandle<()
 }
 
 /// Notes how a task of the background ended.
-pub(crate) fn tell_task<E>(task: &'static str, ended: &Result<impl Sized, E>) {
+pub(crate) fn record_task<E>(task: &'static str, ended: &Result<impl Sized, E>) {
     match ended {
         Ok(_) => gauge!(TASK_SUCCESS, "task" => task).set(seconds_since_1970()),
         Err(_) => counter!(TASK_FAILURES, "task" => task).increment(1),
@@ -144,7 +144,7 @@ pub(crate) fn tell_task<E>(task: &'static str, ended: &Result<impl Sized, E>) {
 }
 
 /// Reports when the certificate of HTTPS expires.
-pub(crate) fn tell_certificate(not_after: i64) {
+pub(crate) fn record_certificate(not_after: i64) {
     gauge!(CERTIFICATE_ENDS).set(not_after as f64);
 }
 
@@ -169,7 +169,7 @@ fn seconds_since_1970() -> f64 {
 }
 
 /// Sets the metrics of the fixity auditor.
-async fn tell_fixity(auditor: &Auditor) {
+async fn record_fixity(auditor: &Auditor) {
     let read = auditor.read_here();
     counter!(FIXITY_OBJECTS, "kind" => "volume").absolute(read.volumes);
     counter!(FIXITY_OBJECTS, "kind" => "resource").absolute(read.resources);
@@ -181,7 +181,7 @@ async fn tell_fixity(auditor: &Auditor) {
 }
 
 /// Sets the metrics of the domain.
-fn tell_library(library: &Library) {
+fn record_library(library: &Library) {
     let auditor = library.audit.auditor();
     gauge!(AUDIT_LAG).set(auditor.lag().as_secs_f64());
     gauge!(AUDIT_WAITING).set(auditor.waiting_bytes() as f64);
@@ -216,7 +216,7 @@ fn tell_library(library: &Library) {
 }
 
 /// Sets the gauges of a store. A store in a folder expires records itself.
-fn tell_health(health: &Health, has_folder: bool) {
+fn record_health(health: &Health, has_folder: bool) {
     for lane in Lane::ALL {
         let refuses = health.refusing_writes.contains_key(&lane);
         gauge!(REFUSING, "lane" => lane.name()).set(if refuses { 1.0 } else { 0.0 });
@@ -238,7 +238,7 @@ fn tell_health(health: &Health, has_folder: bool) {
 }
 
 /// Sets what an engine has measured.
-fn tell_measure(measure: Measure) {
+fn record_measure(measure: Measure) {
     let Measure { family, help, labels, value } = measure;
     let labels: Vec<Label> = labels.into_iter().map(|(name, value)| Label::new(name, value)).collect();
     match value {
@@ -266,29 +266,29 @@ mod tests {
     fn the_lag_of_each_other_data_center_is_a_gauge() {
         let handle = metrics().unwrap();
         let lags = [("dc2", 1_500), ("dc3", 0)].map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
-        tell_health(&Health { replication_lag: lags.into(), ..Health::default() }, false);
-        let told = handle.render();
+        record_health(&Health { replication_lag: lags.into(), ..Health::default() }, false);
+        let rendered = handle.render();
         for line in [
             "penates_store_replication_lag_seconds{datacenter=\"dc2\"} 1.5\n",
             "penates_store_replication_lag_seconds{datacenter=\"dc3\"} 0\n",
         ] {
-            assert!(told.contains(line), "{line} is not in\n{told}");
+            assert!(rendered.contains(line), "{line} is not in\n{rendered}");
         }
     }
 
     #[test]
     fn what_an_engine_measures_is_published_with_its_text() {
         let handle = metrics().unwrap();
-        tell_measure(Measure::new("an_engine_bytes", "What it is", Measured::Gauge(3.0)).of("lane", "text"));
-        tell_measure(Measure::new("an_engine_total", "How often", Measured::Counter(4)));
-        tell_measure(Measure::new("an_engine_seconds", "How long", Measured::Recorded));
-        let told = handle.render();
+        record_measure(Measure::new("an_engine_bytes", "What it is", Measured::Gauge(3.0)).of("lane", "text"));
+        record_measure(Measure::new("an_engine_total", "How often", Measured::Counter(4)));
+        record_measure(Measure::new("an_engine_seconds", "How long", Measured::Recorded));
+        let rendered = handle.render();
         for lines in [
             "# HELP an_engine_bytes What it is\n# TYPE an_engine_bytes gauge\nan_engine_bytes{lane=\"text\"} 3\n",
             "# TYPE an_engine_total counter\nan_engine_total 4\n",
             "an_engine_seconds_bucket{le=\"+Inf\"} 0\n",
         ] {
-            assert!(told.contains(lines), "{lines} is not in\n{told}");
+            assert!(rendered.contains(lines), "{lines} is not in\n{rendered}");
         }
     }
 
@@ -296,14 +296,15 @@ mod tests {
     fn a_task_that_fails_keeps_the_time_of_its_last_success() {
         let handle = metrics().unwrap();
         let success = || {
-            let told = handle.render();
-            told.lines()
+            let rendered = handle.render();
+            rendered
+                .lines()
                 .find(|line| line.starts_with(TASK_SUCCESS) && line.contains("\"deletions\""))
                 .unwrap()
                 .to_owned()
         };
         let before = success();
-        tell_task("deletions", &Err::<(), _>("it failed"));
+        record_task("deletions", &Err::<(), _>("it failed"));
         assert_eq!(success(), before);
         assert!(handle.render().contains("penates_background_failures_total{task=\"deletions\"} 1\n"));
     }

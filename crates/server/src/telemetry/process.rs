@@ -12,7 +12,7 @@ pub(super) fn describe() {
 }
 
 /// Sets all of them.
-pub(super) fn tell() {
+pub(super) fn record() {
     Collector::default().collect();
     // Without a new epoch the numbers stay the same. If the allocator does not say them, they stay.
     if epoch::advance().is_err() {

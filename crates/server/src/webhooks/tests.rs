@@ -39,7 +39,7 @@ impl Got {
     }
 
     /// The type of the message, and the path of what it is about.
-    fn told(&self) -> (String, String) {
+    fn reported(&self) -> (String, String) {
         let body = self.json();
         let object = body["data"]["object"]["id"].as_str().unwrap_or_default();
         let path = object.strip_prefix("http://books.test/rest/").unwrap_or(object);
@@ -99,8 +99,8 @@ impl Receiver {
     }
 
     /// What it got of each kind about what.
-    fn told(&self) -> Vec<(String, String)> {
-        self.got().iter().map(Got::told).collect()
+    fn reported(&self) -> Vec<(String, String)> {
+        self.got().iter().map(Got::reported).collect()
     }
 }
 
@@ -230,7 +230,7 @@ impl Server {
     }
 }
 
-fn told(change: &str, path: &str) -> (String, String) {
+fn reported(change: &str, path: &str) -> (String, String) {
     (format!("resource.{change}"), path.to_owned())
 }
 
@@ -248,8 +248,8 @@ async fn each_event_is_sent_signed_and_those_of_one_resource_in_order() {
     }
     let got = receiver.until(6).await;
     for path in ["a", "b"] {
-        let of_path: Vec<_> = receiver.told().into_iter().filter(|(_, about)| about == path).collect();
-        assert_eq!(of_path, [told("created", path), told("deleted", path), told("created", path)]);
+        let of_path: Vec<_> = receiver.reported().into_iter().filter(|(_, about)| about == path).collect();
+        assert_eq!(of_path, [reported("created", path), reported("deleted", path), reported("created", path)]);
     }
     let feed = server.ask(Via::Network, Method::GET, "/feed?after=start").await.1;
     let events: HashMap<_, _> = feed["orderedItems"]
@@ -286,11 +286,11 @@ async fn a_server_that_starts_again_goes_on_where_it_was() {
     server.put("c").await;
     let _delivering = server.start();
     receiver.until(3).await;
-    let mut told_all = receiver.told();
+    let mut told_all = receiver.reported();
     told_all.sort();
     assert_eq!(
         told_all,
-        ["a", "b", "c"].map(|path| told("created", path)),
+        ["a", "b", "c"].map(|path| reported("created", path)),
         "nothing is missing and nothing comes twice"
     );
 }
@@ -334,14 +334,14 @@ async fn a_message_that_is_not_accepted_is_sent_again_until_the_webhook_is_parke
     let (status, listed) = server.resume("").await;
     assert_eq!((status, &listed["state"]), (StatusCode::OK, &"delivering".into()));
     receiver.until(6).await;
-    let mut after = receiver.told()[4..].to_vec();
+    let mut after = receiver.reported()[4..].to_vec();
     after.sort();
-    assert_eq!(after, [told("created", "a"), told("created", "b")]);
+    assert_eq!(after, [reported("created", "a"), reported("created", "b")]);
 }
 
 #[tokio::test]
 async fn an_operator_leaves_out_an_event_that_a_receiver_never_accepts() {
-    let receiver = receiver(|message| match message.told().1.as_str() {
+    let receiver = receiver(|message| match message.reported().1.as_str() {
         "poison" => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         _ => StatusCode::OK.into_response(),
     })
@@ -355,17 +355,17 @@ async fn an_operator_leaves_out_an_event_that_a_receiver_never_accepts() {
     assert_eq!(server.resume("?skip=true&from=now").await.0, StatusCode::BAD_REQUEST);
     assert_eq!(server.resume("?skip=true").await.0, StatusCode::OK);
     server.put("c").await;
-    let has = |path: &str| receiver.told().contains(&told("created", path));
+    let has = |path: &str| receiver.reported().contains(&reported("created", path));
     until(|| ["a", "b", "c"].into_iter().all(has)).await;
     server.until_state("delivering").await;
-    let tried = receiver.told().into_iter().filter(|(_, path)| path == "poison").count();
+    let tried = receiver.reported().into_iter().filter(|(_, path)| path == "poison").count();
     assert_eq!(tried, 4, "it was tried until it was left out");
     assert_eq!(server.resume("?skip=true").await.0, StatusCode::CONFLICT, "nothing is failing");
 }
 
 #[tokio::test]
 async fn a_receiver_that_is_gone_is_parked_at_once_and_can_go_on_from_a_place() {
-    let receiver = receiver(|message| match message.told().1.as_str() {
+    let receiver = receiver(|message| match message.reported().1.as_str() {
         "a" => StatusCode::GONE.into_response(),
         // An answer that never ends counts by its head.
         _ => Body::from_stream(futures::stream::repeat_with(|| Ok::<_, std::io::Error>("more"))).into_response(),
@@ -385,7 +385,7 @@ async fn a_receiver_that_is_gone_is_parked_at_once_and_can_go_on_from_a_place() 
     }
     server.put("b").await;
     receiver.until(2).await;
-    assert_eq!(receiver.told()[1..], [told("created", "b")]);
+    assert_eq!(receiver.reported()[1..], [reported("created", "b")]);
     assert_eq!(
         server.ask(Via::AdminSocket, Method::POST, "/admin/webhooks/other/resume").await.0,
         StatusCode::NOT_FOUND
@@ -432,7 +432,7 @@ async fn a_webhook_with_a_path_gets_events_of_that_tree_alone() {
     receiver.until(3).await;
     server.put("letters/2").await;
     receiver.until(4).await;
-    let mut paths: Vec<_> = receiver.told().into_iter().map(|(_, path)| path).collect();
+    let mut paths: Vec<_> = receiver.reported().into_iter().map(|(_, path)| path).collect();
     paths.sort();
     assert_eq!(paths, ["letters", "letters/1", "letters/1/a", "letters/2"]);
     let tested = server.ask(Via::AdminSocket, Method::POST, "/admin/webhooks/index/test").await.1;
@@ -597,7 +597,7 @@ async fn a_webhook_whose_events_are_lost_is_parked_rather_than_given_the_rest_of
     assert_eq!(server.resume("?from=now").await.0, StatusCode::OK);
     server.put("c").await;
     receiver.until(1).await;
-    assert_eq!(receiver.told(), [told("created", "c")]);
+    assert_eq!(receiver.reported(), [reported("created", "c")]);
 }
 
 #[test]

@@ -215,17 +215,17 @@ async fn volumes_are_listed_in_pages_with_a_tag_as_preferred() {
     let first = server.get(&location[location.find("/rest").unwrap()..]).await;
     assert_eq!(first.status, StatusCode::OK, "{}", first.text());
 
-    let (mut told, mut path) = (0, "/rest/volumes?limit=1".to_owned());
+    let (mut reported, mut path) = (0, "/rest/volumes?limit=1".to_owned());
     loop {
         let page = server.ask(http::Method::GET, &path, &[("accept", "application/n-triples")]).await;
         assert_eq!((page.status, page.header("etag")), (StatusCode::OK, ""));
-        told += page.text().matches("ldp#contains>").count();
+        reported += page.text().matches("ldp#contains>").count();
         let links = page.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
         let Some(next) = links.into_iter().find(|link| link.contains("rel=\"next\"")) else { break };
         let iri = &next[1..next.find('>').unwrap()];
         path = iri[iri.find("/rest").unwrap()..].to_owned();
     }
-    assert_eq!(told, volumes);
+    assert_eq!(reported, volumes);
     let bare = server.ask(http::Method::GET, &format!("/rest/volumes/{VOLUME}"), &[("prefer", "return=minimal")]).await;
     assert!(bare.text().contains("title") && !bare.text().contains("contains"), "{}", bare.text());
     server.end().await;

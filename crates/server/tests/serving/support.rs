@@ -105,12 +105,12 @@ impl Server {
     /// Serves a store.
     pub async fn serve(config: Config, store: Arc<dyn Store>) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = oneshot::channel();
+        let (tell, reported) = oneshot::channel();
         let serving =
             tokio::spawn(server::serve(config, store, move |addresses| tell.send(addresses).unwrap(), async move {
                 let _ = stopped.await;
             }));
-        let addresses = soon("the server's addresses", told).await.unwrap();
+        let addresses = soon("the server's addresses", reported).await.unwrap();
         Self { addresses, stop, serving }
     }
 

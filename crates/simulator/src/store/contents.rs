@@ -99,9 +99,9 @@ impl SimStore {
             Err(StepEnded::NotDone(error)) => Err(error),
             Err(StepEnded::Unknown) => {
                 self.read_turn(format!("what came of content {}", readable(id))).await?;
-                let stands = self.world.lock().serial_read(&key, self.center);
-                let stands = stands.ok_or_else(|| unavailable("too few replicas"))?;
-                match stands {
+                let current = self.world.lock().serial_read(&key, self.center);
+                let current = current.ok_or_else(|| unavailable("too few replicas"))?;
+                match current {
                     Some(row) if Expect::Stamp(stamp).holds(Some(&row)) => Ok(Some(stamp)),
                     None if header.is_none() => Ok(Some(stamp)),
                     _ => Err(unavailable("nobody knows what came of it")),
@@ -180,8 +180,8 @@ impl SimStore {
                 None => self.row(call.strong(), Table::Contents, &partition(id), &chunk(number))?,
             };
             let Some(row) = row else {
-                let stands = self.header(call.strong(), id).await?;
-                return match stands.filter(|(_, header)| header.state == ContentState::Sealed) {
+                let current = self.header(call.strong(), id).await?;
+                return match current.filter(|(_, header)| header.state == ContentState::Sealed) {
                     Some(_) => {
                         Err(StoreError::Corrupt { table: Table::Contents, detail: format!("chunk {number} of {id}") })
                     }

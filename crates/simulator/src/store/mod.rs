@@ -209,9 +209,9 @@ impl SimStore {
             }
             Step::Require { table, partition, sort, condition } => {
                 let read = self.read_turn(format!("require {table} {}", readable(partition))).await;
-                let stands = read.and_then(|()| self.row(call.strong(), *table, partition, sort));
-                let stands = stands.map_err(StepEnded::NotDone)?;
-                Ok(if condition.holds(stands.as_ref()) { Decided::Applied } else { Decided::Refused(stands) })
+                let current = read.and_then(|()| self.row(call.strong(), *table, partition, sort));
+                let current = current.map_err(StepEnded::NotDone)?;
+                Ok(if condition.holds(current.as_ref()) { Decided::Applied } else { Decided::Refused(current) })
             }
             Step::CompareAndWrite { table, partition, .. } => {
                 let Some(proposal) = Proposal::of(step, self.op(), self.write_time()) else {
@@ -260,7 +260,7 @@ impl SimStore {
             }
             match self.step(call, step, entry.take_if(|_| is_switch(step))).await {
                 Ok(Decided::Applied) => something_applied |= !matches!(step, Step::Require { .. }),
-                Ok(Decided::Refused(stands)) => return Ok(Outcome::Refused { step: index, stands }),
+                Ok(Decided::Refused(current)) => return Ok(Outcome::Refused { step: index, current }),
                 Err(StepEnded::NotDone(error)) if !something_applied => return Err(error),
                 Err(StepEnded::NotDone(_) | StepEnded::Unknown) => return Ok(unknown("a step was not answered")),
             }

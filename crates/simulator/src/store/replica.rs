@@ -85,12 +85,12 @@ impl Partition {
         }
         for (sort, cell) in &mutation.puts {
             let is_removed = self.tombstones.iter().any(|tombstone| tombstone.covers(sort, cell.time));
-            if !is_removed && self.cells.get(sort).is_none_or(|stands| stands.time < cell.time) {
+            if !is_removed && self.cells.get(sort).is_none_or(|current| current.time < cell.time) {
                 self.cells.insert(sort.clone(), cell.clone());
             }
         }
         for (sort, guarded) in &mutation.guarded {
-            if self.guarded.get(sort).is_none_or(|stands| stands.version < guarded.version) {
+            if self.guarded.get(sort).is_none_or(|current| current.version < guarded.version) {
                 self.guarded.insert(sort.clone(), guarded.clone());
             }
         }

@@ -303,9 +303,9 @@ impl World {
     /// that know it are drawn.
     pub(crate) fn decide(&mut self, proposal: &Proposal, center: usize, is_sure: bool) -> Decided {
         self.finish_decisions(&proposal.key, center);
-        let stands = self.decided_row(&proposal.key);
-        if !proposal.expect.holds(stands.as_ref()) {
-            return Decided::Refused(stands);
+        let current = self.decided_row(&proposal.key);
+        if !proposal.expect.holds(current.as_ref()) {
+            return Decided::Refused(current);
         }
         let (table, partition, sort) = proposal.key.clone();
         let mut then = proposal.then.clone();
@@ -376,18 +376,18 @@ impl World {
                 }
                 Step::Replace { .. } => match self.is_as_expected(step, now) {
                     (true, _) => continue,
-                    (false, stands) => return Outcome::Refused { step: index, stands },
+                    (false, current) => return Outcome::Refused { step: index, current },
                 },
                 Step::Put { .. } | Step::Remove { .. } => continue,
             };
-            let stands = self.all_of(table, &partition).row(&sort, now);
+            let current = self.all_of(table, &partition).row(&sort, now);
             let holds = match step {
-                Step::Require { condition, .. } => condition.holds(stands.as_ref()),
-                Step::CompareAndWrite { expect, .. } => expect.holds(stands.as_ref()),
+                Step::Require { condition, .. } => condition.holds(current.as_ref()),
+                Step::CompareAndWrite { expect, .. } => expect.holds(current.as_ref()),
                 Step::Put { .. } | Step::Replace { .. } | Step::Remove { .. } => true,
             };
             if !holds {
-                return Outcome::Refused { step: index, stands };
+                return Outcome::Refused { step: index, current };
             }
         }
         for step in steps {

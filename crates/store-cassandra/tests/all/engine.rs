@@ -76,10 +76,10 @@ async fn add_one(store: &dyn Store) -> (Vec<Stamp>, Stamp) {
     loop {
         let head = get(store, &HEAD).await;
         let count = head.as_ref().map_or(0, |row| u64::from_be_bytes(row.value[..].try_into().unwrap()));
-        let stands = head.map(|row| row.guard.unwrap().stamp);
+        let current = head.map(|row| row.guard.unwrap().stamp);
         let stamp = Stamp::fresh();
-        let entry = stands.map(|stands| put(vec![NewRow::new(log_key(stands), "")]));
-        let head = write_head(HEAD, stands.map_or(Expect::Absent, Expect::Stamp), stamp, count + 1);
+        let entry = current.map(|current| put(vec![NewRow::new(log_key(current), "")]));
+        let head = write_head(HEAD, current.map_or(Expect::Absent, Expect::Stamp), stamp, count + 1);
         match store.run(call(), entry.into_iter().chain([head]).collect()).await {
             Ok(Outcome::Applied) => return (refused, stamp),
             Ok(Outcome::Unknown { .. }) if is_there(store, stamp).await => return (refused, stamp),
@@ -91,8 +91,8 @@ async fn add_one(store: &dyn Store) -> (Vec<Stamp>, Stamp) {
 
 /// Whether a head of this stamp was ever written: it stands, or was replaced.
 async fn is_there(store: &dyn Store, stamp: Stamp) -> bool {
-    let stands = get(store, &HEAD).await.and_then(|row| row.guard);
-    stands.is_some_and(|guard| guard.stamp == stamp) || get(store, &log_key(stamp)).await.is_some()
+    let current = get(store, &HEAD).await.and_then(|row| row.guard);
+    current.is_some_and(|guard| guard.stamp == stamp) || get(store, &log_key(stamp)).await.is_some()
 }
 
 fn log_key(stamp: Stamp) -> Vec<u8> {

@@ -97,7 +97,7 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         target: &target,
         salvaged: Salvaged { level, ..Salvaged::default() },
         content: None,
-        told: SalvageProgress::default(),
+        reported: SalvageProgress::default(),
         progress,
     };
     // All of them before one is salvaged, so that the progress knows the total.
@@ -105,7 +105,7 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
     let opened: Vec<StoreResult<Shadow>> = lanes.iter().map(open).collect();
     for (lane, shadow) in lanes.into_iter().zip(opened) {
         let shadow = shadow?;
-        salvaging.told.bytes_total += shadow.disk_bytes();
+        salvaging.reported.bytes_total += shadow.disk_bytes();
         salvaging.lane(lane, &shadow, &options)?;
     }
     fs::remove_dir_all(&shadows).map_err(|error| io_error("removing", &shadows, error))?;
@@ -135,7 +135,7 @@ struct Salvaging<'a, P> {
     salvaged: Salvaged,
     /// The content whose file was copied last, if rows of it may follow.
     content: Option<ContentId>,
-    told: SalvageProgress,
+    reported: SalvageProgress,
     progress: P,
 }
 
@@ -243,8 +243,8 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         let Batch { changes, bytes } = std::mem::take(batch);
         tables.commit(changes.into_iter(), &Moved::new(), true)?;
         self.salvaged.bytes += bytes as u64;
-        self.told.bytes += bytes as u64;
-        (self.progress)(self.told);
+        self.reported.bytes += bytes as u64;
+        (self.progress)(self.reported);
         Ok(())
     }
 }

@@ -207,13 +207,13 @@ async fn add(store: &Faulty) {
     loop {
         let head = read().await;
         let count = head.as_ref().map_or(0, |head| head.value[0]);
-        let stands = head.and_then(|head| head.guard);
+        let current = head.and_then(|head| head.guard);
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
         let write = Step::CompareAndWrite {
             table: Table::Objects,
             partition: "p".into(),
             sort: "head".into(),
-            expect: stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp)),
+            expect: current.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp)),
             guard: guard.clone(),
             value: vec![count + 1].into(),
         };

@@ -108,9 +108,9 @@ async fn everything_in_a_sound_folder_is_copied_even_rows_that_only_the_journal_
     store.close().await.unwrap();
 
     let before = files(died.path());
-    let mut told = 0;
-    let salvaged = salvage(died.path(), target.path(), |progress| told = progress.bytes).unwrap();
-    assert_eq!((salvaged.losses, salvaged.contents, salvaged.bytes), (Vec::new(), 1, told));
+    let mut reported = 0;
+    let salvaged = salvage(died.path(), target.path(), |progress| reported = progress.bytes).unwrap();
+    assert_eq!((salvaged.losses, salvaged.contents, salvaged.bytes), (Vec::new(), 1, reported));
     assert!(files(died.path()) == before, "the source was changed");
     let again = salvage(died.path(), target.path(), |_| {});
     assert!(matches!(again, Err(StoreError::Invalid(_))), "{again:?}");

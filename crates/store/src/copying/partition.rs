@@ -208,8 +208,8 @@ impl Copier {
                 (Some(wanted), there) if there.as_ref() != Some(&wanted) => {
                     match wanted.guard.clone() {
                         Some(guard) => {
-                            let stands = there.and_then(|there| there.guard);
-                            let expect = stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
+                            let current = there.and_then(|there| there.guard);
+                            let expect = current.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
                             rest.heads.push((wanted, guard, expect));
                         }
                         None => puts.add(wanted, there.is_some()),
@@ -285,7 +285,7 @@ impl Copier {
             match self.target.run(call(), vec![step.clone()]).await? {
                 Outcome::Applied => Ok(true),
                 // An earlier try may have been applied without an answer.
-                Outcome::Refused { stands, .. } => Ok(Condition::Stamp(guard.stamp).holds(stands.as_ref())),
+                Outcome::Refused { current, .. } => Ok(Condition::Stamp(guard.stamp).holds(current.as_ref())),
                 Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
             }
         });

@@ -72,10 +72,10 @@ pub async fn a_list_replaces_what_is_as_it_was_read_or_changes_nothing(subject: 
     assert_eq!(stored(&store).await, pairs(&[("a", "2")]));
     applied(&store, vec![put(vec![row("b", "3")])]).await;
     let outcome = run(&store, vec![replace("b", "3", Some(lasting("4"))), replace("a", "1", Some(lasting("4")))]).await;
-    let Outcome::Refused { step: 1, stands: Some(stands) } = outcome else { panic!("{outcome:?}") };
-    assert_eq!((stands.sort, stands.value), (bytes("a"), bytes("2")));
+    let Outcome::Refused { step: 1, current: Some(current) } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((current.sort, current.value), (bytes("a"), bytes("2")));
     let outcome = run(&store, vec![replace("none", "1", Some(lasting("4")))]).await;
-    assert!(matches!(outcome, Outcome::Refused { step: 0, stands: None }), "{outcome:?}");
+    assert!(matches!(outcome, Outcome::Refused { step: 0, current: None }), "{outcome:?}");
     assert_eq!(stored(&store).await, pairs(&[("a", "2"), ("b", "3")]));
     applied(&store, vec![replace("a", "2", Some(lasting("5")))]).await;
     applied(&store, vec![replace("a", "5", Some(lasting("6")))]).await;

@@ -232,8 +232,11 @@ pub async fn a_row_that_arrives_changed_is_reported(source: &mut impl Subject, t
         harm: Harm::FlippedBit,
         strong_reads_are_whole: false,
     });
-    let told = copier.verify().await.unwrap_err();
-    assert!(matches!(&told, CopyError::Differs { table: Table::Packs, partition } if partition == "object"), "{told}");
+    let output = copier.verify().await.unwrap_err();
+    assert!(
+        matches!(&output, CopyError::Differs { table: Table::Packs, partition } if partition == "object"),
+        "{output}"
+    );
 }
 
 /// Stamps of heads are copied, so a client that read a head in the source can change it in the

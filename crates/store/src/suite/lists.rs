@@ -49,7 +49,7 @@ pub async fn a_step_sees_the_steps_before_it(subject: &mut impl Subject) {
 pub async fn a_list_stops_at_the_first_refused_step(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("x", "stands")])]).await;
-    let (step, stands) = store
+    let (step, current) = store
         .refused(vec![
             put("p", vec![row("a", "v")]),
             require("x", Condition::Absent),
@@ -58,7 +58,7 @@ pub async fn a_list_stops_at_the_first_refused_step(subject: &mut impl Subject) 
             remove("p", Removal::Rows(vec![bytes("x")])),
         ])
         .await;
-    assert_eq!((step, stands.map(|row| row.value)), (1, Some(bytes("stands"))));
+    assert_eq!((step, current.map(|row| row.value)), (1, Some(bytes("stands"))));
     assert_eq!(store.value("p", "b").await, None);
     assert_eq!(store.value("p", "x").await, Some(bytes("stands")));
 }
@@ -132,10 +132,10 @@ pub async fn a_write_after_its_deadline_reports_a_true_outcome(subject: &mut imp
     let store = subject.store();
     let late = Call::new(Class::Description, Deadline::within(std::time::Duration::ZERO));
     let answer = store.run(late, vec![put("p", vec![row("a", "v")])]).await;
-    let stands = store.value("p", "a").await.is_some();
+    let current = store.value("p", "a").await.is_some();
     match answer {
-        Err(error) => assert!(!stands && error.is_passing(), "{error}"),
-        Ok(Outcome::Applied) => assert!(stands),
+        Err(error) => assert!(!current && error.is_passing(), "{error}"),
+        Ok(Outcome::Applied) => assert!(current),
         Ok(Outcome::Unknown { .. }) => {}
         Ok(outcome) => panic!("nothing was there to refuse it: {outcome:?}"),
     }
@@ -175,10 +175,10 @@ pub async fn a_list_across_partitions_is_seen_whole(subject: &mut impl Subject) 
     let writer = tokio::spawn({
         let store = store.clone();
         async move {
-            let mut stands: Option<(crate::Stamp, crate::Stamp)> = None;
+            let mut current: Option<(crate::Stamp, crate::Stamp)> = None;
             for number in 0..60_u32 {
                 let (left, right) = (guard(""), guard(""));
-                let (expect_left, expect_right) = match stands {
+                let (expect_left, expect_right) = match current {
                     None => (Expect::Absent, Expect::Absent),
                     Some((left, right)) => (Expect::Stamp(left), Expect::Stamp(right)),
                 };
@@ -188,7 +188,7 @@ pub async fn a_list_across_partitions_is_seen_whole(subject: &mut impl Subject) 
                         write_head("right", expect_right, &right, number.to_be_bytes()),
                     ])
                     .await;
-                stands = Some((left.stamp, right.stamp));
+                current = Some((left.stamp, right.stamp));
             }
         }
     });

@@ -138,7 +138,7 @@ impl Shortcuts for Arc<dyn Store> {
 
     async fn refused(&self, steps: Vec<Step>) -> (usize, Option<Row>) {
         match self.run(call(), steps).await.unwrap() {
-            Outcome::Refused { step, stands } => (step, stands),
+            Outcome::Refused { step, current } => (step, current),
             outcome => panic!("not refused, but {outcome:?}"),
         }
     }

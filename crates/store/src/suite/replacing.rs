@@ -35,9 +35,9 @@ pub async fn a_row_is_replaced_only_if_it_is_as_it_was_read(subject: &mut impl S
     let soon = subject.clock().now().plus(LIFE);
     assert_eq!(store.refused(replace(lasting("a"), lasting("b"))).await, (0, None));
     store.applied(replace(None, lasting("a"))).await;
-    let (_, stands) = store.refused(replace(None, lasting("b"))).await;
-    assert_eq!(stands.as_ref().map(PlainValue::of), lasting("a"));
-    assert_eq!(stands, stored(&store).await);
+    let (_, current) = store.refused(replace(None, lasting("b"))).await;
+    assert_eq!(current.as_ref().map(PlainValue::of), lasting("a"));
+    assert_eq!(current, stored(&store).await);
     store.refused(replace(lasting("b"), lasting("c"))).await;
     store.refused(replace(expiring("a", soon), lasting("c"))).await;
     store.applied(replace(lasting("a"), expiring("b", soon))).await;

@@ -136,9 +136,9 @@ pub async fn a_head_is_not_made_twice(subject: &mut impl Subject) {
     let store = subject.store();
     let first = guard("first");
     store.applied(vec![write_head("p", Expect::Absent, &first, "v1")]).await;
-    let (step, stands) = store.refused(vec![write_head("p", Expect::Absent, &guard("second"), "v2")]).await;
+    let (step, current) = store.refused(vec![write_head("p", Expect::Absent, &guard("second"), "v2")]).await;
     assert_eq!(step, 0);
-    assert_eq!(stands, Some(Row { sort: bytes("head"), value: bytes("v1"), guard: Some(first), expires_at: None }));
+    assert_eq!(current, Some(Row { sort: bytes("head"), value: bytes("v1"), guard: Some(first), expires_at: None }));
     assert_eq!(store.value("p", "head").await, Some(bytes("v1")));
 }
 
@@ -148,8 +148,8 @@ pub async fn a_head_changes_only_from_the_expected_stamp(subject: &mut impl Subj
     let (first, second) = (guard("1"), guard("2"));
     store.applied(vec![write_head("p", Expect::Absent, &first, "v1")]).await;
     store.applied(vec![write_head("p", Expect::Stamp(first.stamp), &second, "v2")]).await;
-    let (_, stands) = store.refused(vec![write_head("p", Expect::Stamp(first.stamp), &guard("3"), "v3")]).await;
-    assert_eq!(stands.and_then(|row| row.guard), Some(second.clone()));
+    let (_, current) = store.refused(vec![write_head("p", Expect::Stamp(first.stamp), &guard("3"), "v3")]).await;
+    assert_eq!(current.and_then(|row| row.guard), Some(second.clone()));
     let head = store.row("p", "head").await.unwrap();
     assert_eq!((head.value, head.guard), (bytes("v2"), Some(second)));
 }
@@ -157,8 +157,8 @@ pub async fn a_head_changes_only_from_the_expected_stamp(subject: &mut impl Subj
 /// There is nothing to compare with.
 pub async fn a_head_expected_where_there_is_none_is_refused(subject: &mut impl Subject) {
     let store = subject.store();
-    let (_, stands) = store.refused(vec![write_head("p", Expect::Stamp(Stamp::fresh()), &guard(""), "v")]).await;
-    assert_eq!(stands, None);
+    let (_, current) = store.refused(vec![write_head("p", Expect::Stamp(Stamp::fresh()), &guard(""), "v")]).await;
+    assert_eq!(current, None);
     assert_eq!(store.row("p", "head").await, None);
 }
 
@@ -178,8 +178,8 @@ pub async fn require_absent_and_present(subject: &mut impl Subject) {
     assert_eq!(store.refused(vec![require("a", Condition::Present)]).await, (0, None));
     store.applied(vec![put("p", vec![row("a", "v")]), write_head("p", Expect::Absent, &guard(""), "v")]).await;
     store.applied(vec![require("a", Condition::Present), require("head", Condition::Present)]).await;
-    let (step, stands) = store.refused(vec![require("a", Condition::Present), require("a", Condition::Absent)]).await;
-    assert_eq!((step, stands.map(|row| row.value)), (1, Some(bytes("v"))));
+    let (step, current) = store.refused(vec![require("a", Condition::Present), require("a", Condition::Absent)]).await;
+    assert_eq!((step, current.map(|row| row.value)), (1, Some(bytes("v"))));
 }
 
 /// Only the stored stamp meets the condition.
@@ -195,19 +195,19 @@ pub async fn require_a_stamp(subject: &mut impl Subject) {
 /// The condition compares the whole tag, including empty tags and tags of all bytes.
 pub async fn require_a_tag(subject: &mut impl Subject) {
     let store = subject.store();
-    let mut stands = guard("live");
+    let mut current = guard("live");
     store.refused(vec![require("head", Condition::Tag(bytes("live")))]).await;
-    store.applied(vec![write_head("p", Expect::Absent, &stands, "v")]).await;
+    store.applied(vec![write_head("p", Expect::Absent, &current, "v")]).await;
     store.applied(vec![require("head", Condition::Tag(bytes("live")))]).await;
     for other in ["", "liv", "live ", "deleted"] {
         store.refused(vec![require("head", Condition::Tag(bytes(other)))]).await;
     }
     for tag in [&b""[..], &[0; 64], &[0xFF; 64]] {
         let next = crate::Guard { stamp: Stamp::fresh(), tag: bytes(tag) };
-        store.applied(vec![write_head("p", Expect::Stamp(stands.stamp), &next, "v")]).await;
+        store.applied(vec![write_head("p", Expect::Stamp(current.stamp), &next, "v")]).await;
         store.applied(vec![require("head", Condition::Tag(bytes(tag)))]).await;
         store.refused(vec![require("head", Condition::Tag(bytes("live")))]).await;
-        stands = next;
+        current = next;
     }
 }
 
@@ -225,7 +225,7 @@ async fn increment(store: Arc<dyn Store>, times: u64) {
         let step = write_head("p", expect, &guard(""), (count + 1).to_be_bytes());
         match store.run(call(), vec![step]).await.unwrap() {
             Outcome::Applied => done += 1,
-            Outcome::Refused { stands, .. } => assert_ne!(stands, head, "refused although the head was as expected"),
+            Outcome::Refused { current, .. } => assert_ne!(current, head, "refused although the head was as expected"),
             Outcome::Unknown { reason } => panic!("unknown without a fault: {reason}"),
         }
     }

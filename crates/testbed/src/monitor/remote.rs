@@ -169,25 +169,25 @@ impl Watcher {
 
     /// Lets it sample from an instant on until `is_over` becomes true. Returns its samples as CSV.
     pub async fn watch(&mut self, start: Instant, mut is_over: watch::Receiver<bool>) -> Result<Vec<u8>, String> {
-        let told = |error: WireError| error.to_string();
+        let message = |error: WireError| error.to_string();
         // Clocks drift while a fill is made.
         let compared = timeout(SILENCE_MAX, compare_clocks(&mut self.wire)).await;
         (self.record.clock_offset_us, self.record.clock_error_us) =
             compared.map_err(|_| "it is silent".to_owned())??;
         let left_us = start.saturating_duration_since(Instant::now()).as_micros() as i64;
         let unix_us = Timestamp::now().as_microsecond() + left_us + self.record.clock_offset_us;
-        self.wire.send(&ToWorker::Watch { unix_us }).await.map_err(told)?;
+        self.wire.send(&ToWorker::Watch { unix_us }).await.map_err(message)?;
         let (mut csv, mut is_ended) = (Vec::new(), false);
         loop {
             let said = tokio::select! {
                 said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
                 _ = is_over.wait_for(|is_over| *is_over), if !is_ended => {
                     is_ended = true;
-                    self.wire.send(&ToWorker::EndWatch).await.map_err(told)?;
+                    self.wire.send(&ToWorker::EndWatch).await.map_err(message)?;
                     continue;
                 }
             };
-            match said.map_err(told)? {
+            match said.map_err(message)? {
                 ToCoordinator::Progress(_) => {}
                 ToCoordinator::Events(piece) => csv.extend_from_slice(&piece),
                 ToCoordinator::End => return Ok(csv),

@@ -105,16 +105,16 @@ impl Replacing<'_> {
         }
         self.handle.check_generations(id).await?;
         let mut attempt = Attempt::new(self.handle, id, base.as_ref());
-        let stands = self.stands().await?;
-        let pages = self.plan(replacement, &stands)?;
-        let members_digest = self.pages(&mut attempt, replacement, pages, &stands).await?;
+        let current = self.current().await?;
+        let pages = self.plan(replacement, &current)?;
+        let members_digest = self.pages(&mut attempt, replacement, pages, &current).await?;
         let body = self.rest(&mut attempt, replacement, members_digest).await?;
         let made = attempt.revision;
         Ok(attempt.switch(base, body).await?.map(|_| made))
     }
 
     /// All present pages.
-    async fn stands(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
+    async fn current(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
         let Volume { id, body, .. } = self.volume;
         let count = self.volume.page_count();
         let entries = self.handle.entries(id, body.generation, 0..count).await?;
@@ -130,12 +130,12 @@ impl Replacing<'_> {
     }
 
     /// The pages of the new generation, in order.
-    fn plan(&self, replacement: Option<&Replacement>, stands: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<Planned>> {
+    fn plan(&self, replacement: Option<&Replacement>, current: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<Planned>> {
         let id = &self.volume.id;
         match replacement {
             None | Some(Replacement::Page(..)) => {
                 if let Some(Replacement::Page(seq, _)) = replacement
-                    && !stands.iter().any(|(entry, _)| entry.seq == seq.get())
+                    && !current.iter().any(|(entry, _)| entry.seq == seq.get())
                 {
                     return Err(ObjectsError::Absent(format!("{id}[{seq}]")));
                 }
@@ -145,7 +145,7 @@ impl Replacing<'_> {
                     label: known.label.clone(),
                     features: known.features.clone(),
                 };
-                Ok(stands.iter().enumerate().map(planned).collect())
+                Ok(current.iter().enumerate().map(planned).collect())
             }
             Some(Replacement::Mets(bytes)) => {
                 let mets = Mets::parse(bytes).map_err(hathi::VolumeError::from)?;
@@ -153,7 +153,7 @@ impl Replacing<'_> {
                     return Err(ObjectsError::Conflict(format!("the METS is of another volume than {id}")));
                 }
                 let places: HashMap<&str, usize> =
-                    stands.iter().enumerate().map(|(index, (_, known))| (known.file_name.as_str(), index)).collect();
+                    current.iter().enumerate().map(|(index, (_, known))| (known.file_name.as_str(), index)).collect();
                 let mut planned = Vec::with_capacity(mets.pages.len());
                 for page in mets.pages {
                     let index = *places.get(page.file_name.as_str()).ok_or_else(|| {
@@ -162,8 +162,8 @@ impl Replacing<'_> {
                     planned.push(Planned { index, seq: page.seq.get(), label: page.label, features: page.features });
                 }
                 // Each file is a page once in a METS, so equal numbers mean that all are named.
-                if planned.len() != stands.len() {
-                    let (named, there) = (planned.len(), stands.len());
+                if planned.len() != current.len() {
+                    let (named, there) = (planned.len(), current.len());
                     return Err(ObjectsError::Conflict(format!("the METS names {named} of the {there} pages of {id}")));
                 }
                 Ok(planned)
@@ -177,11 +177,11 @@ impl Replacing<'_> {
         attempt: &mut Attempt<'_>,
         replacement: Option<&Replacement>,
         pages: Vec<Planned>,
-        stands: &[(Entry, PageFixity)],
+        current: &[(Entry, PageFixity)],
     ) -> ObjectsResult<[u8; 32]> {
         let mut digest = Sha256::new();
         for Planned { index, seq, label, features } in pages {
-            let (entry, known) = &stands[index];
+            let (entry, known) = &current[index];
             let (size, crc32) = match replacement {
                 Some(Replacement::Page(replaced, text)) if replaced.get() == seq => {
                     let md5 = Md5::digest(text).into();

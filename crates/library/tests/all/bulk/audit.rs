@@ -179,10 +179,10 @@ async fn a_list_too_long_for_a_record_goes_on_in_the_next() {
     let records = bench.audit().await;
     let parts: Vec<u32> = records.iter().map(|record| record.part).collect();
     assert_eq!(parts, (0..u32::try_from(records.len()).unwrap()).collect::<Vec<_>>());
-    let told: Vec<_> = records.into_iter().flat_map(|record| record.volumes).collect();
-    let pages: Vec<u32> = told.iter().filter_map(|volume| volume.pages.clone()).flatten().collect();
+    let reported: Vec<_> = records.into_iter().flat_map(|record| record.volumes).collect();
+    let pages: Vec<u32> = reported.iter().filter_map(|volume| volume.pages.clone()).flatten().collect();
     assert_eq!(pages, long);
-    assert_eq!(told.iter().filter(|volume| volume.pages.is_none()).count(), 5_000);
+    assert_eq!(reported.iter().filter(|volume| volume.pages.is_none()).count(), 5_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,8 +205,8 @@ async fn a_record_that_cannot_be_read_is_told_and_those_behind_it_come_all_the_s
     assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
     bench.clock.advance(Duration::from_secs(1));
     page("t.b").await;
-    let told: Vec<_> = bench.library.audit.read(UnixMillis(0), UnixMillis(u64::MAX)).try_collect().await.unwrap();
-    let damaged = told.iter().map(|entry| match entry {
+    let reported: Vec<_> = bench.library.audit.read(UnixMillis(0), UnixMillis(u64::MAX)).try_collect().await.unwrap();
+    let damaged = reported.iter().map(|entry| match entry {
         AuditEntry::Record(_) | AuditEntry::Event(_) => None,
         AuditEntry::Damaged(damaged) => Some(damaged.at),
     });

@@ -93,8 +93,8 @@ async fn no_page_leaves_before_its_window_is_acknowledged() {
         page.await.unwrap().unwrap();
     }
     bench.library.audit.auditor().finish().await;
-    let told = accessed(&bench.audit().await, &a).into_iter().flat_map(Option::unwrap);
-    assert_eq!(told.collect::<BTreeSet<u32>>(), (1..=20).collect());
+    let reported = accessed(&bench.audit().await, &a).into_iter().flat_map(Option::unwrap);
+    assert_eq!(reported.collect::<BTreeSet<u32>>(), (1..=20).collect());
 }
 
 #[tokio::test(flavor = "multi_thread")]

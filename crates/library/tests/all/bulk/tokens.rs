@@ -86,6 +86,6 @@ async fn the_audit_tells_of_token_counts() {
     let wanted = request(&["t.a", "t.none"], TokenLevel::Volume, TokenOrder::default());
     read(bench.library.volumes.token_counts(wanted, somebody()).await.unwrap()).await;
     let records = bench.audit().await;
-    let told: Vec<_> = records.iter().map(|record| (record.action.as_str(), record.volumes.len())).collect();
-    assert_eq!(told, [("REQUESTED", 2), ("TOKEN_COUNT_ACCESSED", 1)]);
+    let reported: Vec<_> = records.iter().map(|record| (record.action.as_str(), record.volumes.len())).collect();
+    assert_eq!(reported, [("REQUESTED", 2), ("TOKEN_COUNT_ACCESSED", 1)]);
 }

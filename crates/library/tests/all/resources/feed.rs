@@ -15,7 +15,7 @@ use repository::{NewKind, NewResource};
 use store::{Clock, ManualClock, Step, Table, UnixMillis};
 
 use super::tree::{
-    assert_feed_is_true, beyond_the_horizon, container, create, delete, events, path, said, told, update,
+    assert_feed_is_true, beyond_the_horizon, container, create, delete, events, path, reported, said, update,
 };
 use crate::support::memory::{Fault, Gate};
 use crate::support::{Faulty, ON_CASSANDRA, START, faulty, fixture, id, import, volume};
@@ -51,19 +51,19 @@ async fn make_changes(library: &Library) -> Vec<(Change, ObjectKind, String)> {
     library.repository.remove_tombstone(&path("c/a")).await.unwrap();
     create(library, "c/a", "three").await.unwrap();
     delete(library, "c").await.unwrap();
-    let told = |change, kind, name: &str| (change, kind, name.to_owned());
+    let reported = |change, kind, name: &str| (change, kind, name.to_owned());
     vec![
-        told(Change::Created, ObjectKind::BasicContainer, "/"),
-        told(Change::Created, ObjectKind::BasicContainer, "/c"),
-        told(Change::Created, ObjectKind::RdfSource, "/c/a"),
-        told(Change::Updated, ObjectKind::RdfSource, "/c/a"),
-        told(Change::Created, ObjectKind::Binary, "/c/b"),
-        told(Change::Created, ObjectKind::Volume, "t.a"),
-        told(Change::Updated, ObjectKind::Volume, "t.a"),
-        told(Change::Deleted, ObjectKind::Volume, "t.a"),
-        told(Change::Deleted, ObjectKind::RdfSource, "/c/a"),
-        told(Change::Created, ObjectKind::RdfSource, "/c/a"),
-        told(Change::Deleted, ObjectKind::BasicContainer, "/c"),
+        reported(Change::Created, ObjectKind::BasicContainer, "/"),
+        reported(Change::Created, ObjectKind::BasicContainer, "/c"),
+        reported(Change::Created, ObjectKind::RdfSource, "/c/a"),
+        reported(Change::Updated, ObjectKind::RdfSource, "/c/a"),
+        reported(Change::Created, ObjectKind::Binary, "/c/b"),
+        reported(Change::Created, ObjectKind::Volume, "t.a"),
+        reported(Change::Updated, ObjectKind::Volume, "t.a"),
+        reported(Change::Deleted, ObjectKind::Volume, "t.a"),
+        reported(Change::Deleted, ObjectKind::RdfSource, "/c/a"),
+        reported(Change::Created, ObjectKind::RdfSource, "/c/a"),
+        reported(Change::Deleted, ObjectKind::BasicContainer, "/c"),
     ]
 }
 
@@ -76,10 +76,10 @@ async fn each_change_is_an_event_and_on_a_store_of_one_process_at_once() {
         beyond_the_horizon(&fixture.library, &fixture.clock);
     }
     let events = events(&fixture.library, 100).await;
-    let told = told(&events);
+    let reported = reported(&events);
     // The children of a deleted container are deleted one after the other, in any order.
-    assert_eq!(told[..expected.len()], expected);
-    let mut rest = told[expected.len()..].to_vec();
+    assert_eq!(reported[..expected.len()], expected);
+    let mut rest = reported[expected.len()..].to_vec();
     rest.sort_by(|one, other| one.2.cmp(&other.2));
     let deleted = |kind, name: &str| (Change::Deleted, kind, name.to_owned());
     assert_eq!(rest, [deleted(ObjectKind::RdfSource, "/c/a"), deleted(ObjectKind::Binary, "/c/b")]);
@@ -131,13 +131,13 @@ async fn a_stalled_writer_hides_nothing_longer_than_the_horizon_and_its_change_c
     beyond_the_horizon(&faulty.library, &faulty.clock);
     let read = events(&faulty.library, 10).await;
     let created = |name: &str| (Change::Created, ObjectKind::RdfSource, name.to_owned());
-    assert_eq!(told(&read)[1..], [created("/a"), created("/b")]);
+    assert_eq!(reported(&read)[1..], [created("/a"), created("/b")]);
     gate.open();
     stalled.await.unwrap().unwrap();
     assert_eq!(said(&faulty.library, "a").await.as_deref(), Some("stalled"));
     beyond_the_horizon(&faulty.library, &faulty.clock);
     let later = faulty.library.feed.after(read.last().unwrap().cursor, 10).await.unwrap().events;
-    assert_eq!(told(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
+    assert_eq!(reported(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
 }
 
 /// Readers pass the position of a writer that stalls before its announcement is acknowledged: its
@@ -161,7 +161,7 @@ async fn a_writer_that_stalls_before_it_has_announced_its_change_does_not_make_i
     update(&faulty.library, "a", "again").await.unwrap();
     beyond_the_horizon(&faulty.library, &faulty.clock);
     let later = faulty.library.feed.after(passed, 10).await.unwrap().events;
-    assert_eq!(told(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
+    assert_eq!(reported(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
     assert_feed_is_true(&faulty.library, &faulty.clock, &["a"]).await;
 }
 
@@ -180,7 +180,7 @@ async fn a_bucket_counts_as_listed_only_once_the_list_has_it() {
     assert!(matches!(faulty.library.heads.switch(again).await.unwrap(), Switched::Applied));
     create(&faulty.library, "b", "").await.unwrap();
     beyond_the_horizon(&faulty.library, &faulty.clock);
-    let names: Vec<_> = told(&events(&faulty.library, 10).await).into_iter().map(|told| told.2).collect();
+    let names: Vec<_> = reported(&events(&faulty.library, 10).await).into_iter().map(|reported| reported.2).collect();
     assert_eq!(names, ["/", "/a", "/b"]);
 }
 
@@ -222,13 +222,13 @@ async fn a_reader_that_reads_everything_and_follows_from_before_misses_no_change
     let from = faulty.library.feed.since(began).await.unwrap();
     let followed = faulty.library.feed.after(from, 10).await.unwrap().events;
     let updated = (Change::Updated, ObjectKind::RdfSource, "/a".to_owned());
-    assert!(told(&followed).contains(&updated), "{followed:?}");
+    assert!(reported(&followed).contains(&updated), "{followed:?}");
     // The same right after earlier cursors were refused.
     faulty.library.feed.forget().await.unwrap();
     let from = faulty.library.feed.since(faulty.clock.now()).await.unwrap();
     update(&faulty.library, "a", "newer").await.unwrap();
     beyond_the_horizon(&faulty.library, &faulty.clock);
-    assert_eq!(told(&faulty.library.feed.after(from, 10).await.unwrap().events), [updated]);
+    assert_eq!(reported(&faulty.library.feed.after(from, 10).await.unwrap().events), [updated]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,8 +274,8 @@ async fn a_server_whose_clock_lags_announces_its_change_behind_the_one_that_it_r
     // What the lagging server wrote last is read by both once both horizons are beyond it.
     lagging.set(faulty.clock.now());
     assert_feed_is_true(&faulty.library, &faulty.clock, &["a"]).await;
-    let of_volume = told(&events(&faulty.library, 100).await);
-    let of_volume: Vec<_> = of_volume.iter().filter(|(_, _, name)| name == "t.a").map(|told| told.0).collect();
+    let of_volume = reported(&events(&faulty.library, 100).await);
+    let of_volume: Vec<_> = of_volume.iter().filter(|(_, _, name)| name == "t.a").map(|reported| reported.0).collect();
     assert_eq!(of_volume, [Change::Created, Change::Updated]);
 }
 
@@ -299,7 +299,7 @@ async fn positions_rise_although_the_clock_was_set_back_before_a_restart() {
     let library = opened().await;
     create(&library, "b", "").await.unwrap();
     let later = library.feed.after(read, 10).await.unwrap().events;
-    assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+    assert_eq!(reported(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }
 
 /// On a store of one process the feed does not wait for the horizon.

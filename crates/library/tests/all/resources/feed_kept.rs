@@ -11,7 +11,7 @@ use heads::{LibraryOptions, RevisionId, keys};
 use library::Library;
 use store::{Class, Clock, Expect, FormatLevel, Guard, ManualClock, Step, Store, Table, ValueKind, envelope};
 
-use super::tree::{beyond_the_horizon, create, delete, events, told, update};
+use super::tree::{beyond_the_horizon, create, delete, events, reported, update};
 use crate::support::memory::Fault;
 use crate::support::{ON_CASSANDRA, START, faulty, faulty_with};
 
@@ -37,7 +37,7 @@ async fn old_changes_are_dropped_whole_and_a_reader_that_still_needs_them_is_tol
     assert_eq!(library.feed.drop_old().await.unwrap(), 1);
     assert_eq!(library.feed.drop_old().await.unwrap(), 0);
     assert!(dropped(library.feed.after(old, 10).await));
-    assert_eq!(told(&events(&library, 10).await), [(Change::Created, ObjectKind::RdfSource, "/new".to_owned())]);
+    assert_eq!(reported(&events(&library, 10).await), [(Change::Created, ObjectKind::RdfSource, "/new".to_owned())]);
     // A longer time, set later, brings nothing back, and no reader takes what is left for all.
     let longer = LibraryOptions { feed_keep: Duration::from_secs(90 * 24 * 3_600), ..options() };
     let library = Library::open(faulty.store.clone(), faulty.clock.clone(), longer).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_reader_of_a_quiet_store_keeps_its_place_however_long_nothing_happens(
     create(library, "b", "").await.unwrap();
     beyond_the_horizon(library, &faulty.clock);
     let later = library.feed.after(read, 10).await.unwrap().events;
-    assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+    assert_eq!(reported(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }
 
 /// Such marks were written until the feed could forget the beginning of a bucket.
@@ -90,12 +90,12 @@ async fn a_mark_that_names_a_bucket_is_read_and_moved() {
     create(&faulty.library, "b", "").await.unwrap();
     beyond_the_horizon(&faulty.library, &faulty.clock);
     let read = events(&faulty.library, 10).await;
-    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+    assert_eq!(reported(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
     faulty.clock.advance(Duration::from_secs(2 * 24 * 3_600));
     create(&faulty.library, "c", "").await.unwrap();
     assert_eq!(faulty.library.feed.drop_old().await.unwrap(), 2);
     beyond_the_horizon(&faulty.library, &faulty.clock);
-    assert_eq!(told(&faulty.library.feed.after(read[0].cursor, 10).await.unwrap().events).len(), 1);
+    assert_eq!(reported(&faulty.library.feed.after(read[0].cursor, 10).await.unwrap().events).len(), 1);
     assert!(matches!(faulty.library.feed.after(old, 10).await, Err(FeedError::Dropped { .. })));
 }
 
@@ -114,7 +114,7 @@ async fn what_happened_while_the_feed_was_off_is_no_silent_gap() {
     assert!(matches!(on.feed.after(read, 10).await, Err(FeedError::Dropped { .. })));
     create(&on, "c", "").await.unwrap();
     beyond_the_horizon(&on, &faulty.clock);
-    assert_eq!(told(&events(&on, 10).await), [(Change::Created, ObjectKind::RdfSource, "/c".to_owned())]);
+    assert_eq!(reported(&events(&on, 10).await), [(Change::Created, ObjectKind::RdfSource, "/c".to_owned())]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,7 +126,7 @@ async fn nothing_is_announced_if_the_feed_is_off() {
     create(&on, "b", "").await.unwrap();
     beyond_the_horizon(&on, &faulty.clock);
     let read = events(&on, 10).await;
-    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+    assert_eq!(reported(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_store_below_level_3_works_without_the_feed_until_it_is_upgraded() {
     let library = opened().await;
     delete(&library, "a").await.unwrap();
     assert_eq!(
-        told(&events(&library, 10).await),
+        reported(&events(&library, 10).await),
         [(Change::Deleted, ObjectKind::RdfSource, "/a".to_owned())],
         "it begins with the upgrade"
     );
@@ -182,7 +182,7 @@ async fn a_reader_that_began_now_misses_nothing_although_the_clock_was_set_back_
     let library = opened().await;
     create(&library, "b", "").await.unwrap();
     let later = library.feed.after(began, 10).await.unwrap().events;
-    assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+    assert_eq!(reported(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
     // The same behind a mark.
     clock.advance(Duration::from_secs(60));
     library.feed.forget().await.unwrap();
@@ -193,7 +193,7 @@ async fn a_reader_that_began_now_misses_nothing_although_the_clock_was_set_back_
     let library = opened().await;
     create(&library, "c", "").await.unwrap();
     let later = library.feed.after(began, 10).await.unwrap().events;
-    assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/c".to_owned())]);
+    assert_eq!(reported(&later), [(Change::Created, ObjectKind::RdfSource, "/c".to_owned())]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,5 +212,5 @@ async fn a_salvaged_store_that_lacks_rows_refuses_earlier_cursors() {
     create(&faulty.library, "b", "").await.unwrap();
     beyond_the_horizon(&faulty.library, &faulty.clock);
     let read = events(&faulty.library, 10).await;
-    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+    assert_eq!(reported(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }

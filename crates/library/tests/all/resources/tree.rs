@@ -224,7 +224,7 @@ pub fn beyond_the_horizon(library: &Library, clock: &ManualClock) {
 }
 
 /// What events say, without their cursors and times.
-pub fn told(events: &[Event]) -> Vec<(Change, ObjectKind, String)> {
+pub fn reported(events: &[Event]) -> Vec<(Change, ObjectKind, String)> {
     let name = |subject: &Subject| match subject {
         Subject::Volume(id) => id.to_string(),
         Subject::Resource(path) => format!("/{path}"),

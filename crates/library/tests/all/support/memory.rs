@@ -164,7 +164,7 @@ impl Memory {
     /// From now on weak reads find a row in its present state, whatever happens to it: their
     /// replica lags.
     pub fn leave_behind(&self, table: Table, partition: Bytes, sort: Bytes) {
-        let row = self.stands(table, &partition, &sort);
+        let row = self.current(table, &partition, &sort);
         self.state.lock().stale.push(((table, partition, sort), row));
     }
 
@@ -172,7 +172,7 @@ impl Memory {
     /// read of its partition: a compare-and-write that changes it is decided, but has not arrived
     /// everywhere.
     pub fn leave_undecided(&self, table: Table, partition: Bytes, sort: Bytes) {
-        let row = self.stands(table, &partition, &sort);
+        let row = self.current(table, &partition, &sort);
         self.state.lock().undecided.push(((table, partition, sort), row));
     }
 
@@ -250,7 +250,7 @@ impl Memory {
     }
 
     /// The present row at a key, whatever readers see.
-    fn stands(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Row> {
+    fn current(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Row> {
         match &self.engine {
             None => self.state.lock().row(&(table, partition.clone(), sort.clone())),
             Some(engine) => wait(engine.get(call().strong(), table, partition, sort)).unwrap(),
@@ -271,7 +271,7 @@ impl Memory {
 
     /// The value at a key.
     pub fn row(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Bytes> {
-        self.stands(table, partition, sort).map(|row| row.value)
+        self.current(table, partition, sort).map(|row| row.value)
     }
 
     /// The sort keys in a partition.
@@ -356,7 +356,7 @@ impl Memory {
                 return Ok(unknown());
             }
             Some(Fault::Overloaded) => return Err(StoreError::Overloaded("for the moment".to_owned())),
-            Some(Fault::Refused) => return Ok(Some(Outcome::Refused { step: index, stands: None })),
+            Some(Fault::Refused) => return Ok(Some(Outcome::Refused { step: index, current: None })),
             Some(fault @ (Fault::Crash | Fault::Full)) => self.state.lock().broken = Some(fault),
         }
         self.check()?;
@@ -384,7 +384,7 @@ impl Memory {
         }
         Ok(match engine.run(call, vec![step.clone()]).await? {
             Outcome::Applied => None,
-            Outcome::Refused { stands, .. } => Some(Outcome::Refused { step: index, stands }),
+            Outcome::Refused { current, .. } => Some(Outcome::Refused { step: index, current }),
             unknown @ Outcome::Unknown { .. } => Some(unknown),
         })
     }
@@ -438,22 +438,22 @@ impl State {
                 }
             }
             Step::Require { sort, condition, .. } => {
-                let stands = self.row(&key(sort));
-                if !condition.holds(stands.as_ref()) {
-                    return Some(Outcome::Refused { step: index, stands });
+                let current = self.row(&key(sort));
+                if !condition.holds(current.as_ref()) {
+                    return Some(Outcome::Refused { step: index, current });
                 }
             }
             Step::CompareAndWrite { sort, expect, guard, value, .. } => {
-                let stands = self.row(&key(sort));
-                if !expect.holds(stands.as_ref()) {
-                    return Some(Outcome::Refused { step: index, stands });
+                let current = self.row(&key(sort));
+                if !expect.holds(current.as_ref()) {
+                    return Some(Outcome::Refused { step: index, current });
                 }
                 self.rows.insert(key(sort), (value.clone(), Some(guard.clone())));
             }
             Step::Replace { sort, expect, then, .. } => {
-                let stands = self.row(&key(sort));
-                if stands.as_ref().map(PlainValue::of) != *expect {
-                    return Some(Outcome::Refused { step: index, stands });
+                let current = self.row(&key(sort));
+                if current.as_ref().map(PlainValue::of) != *expect {
+                    return Some(Outcome::Refused { step: index, current });
                 }
                 match then {
                     Some(then) => _ = self.rows.insert(key(sort), (then.value.clone(), None)),

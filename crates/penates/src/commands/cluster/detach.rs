@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::Context;
 use cluster::NodeStatus;
 
-use super::tell;
+use super::print_nodes;
 use super::up::{UpArgs, what_to_try};
 use crate::exit::CliError;
 use crate::interrupt;
@@ -47,7 +47,7 @@ pub async fn run(args: &UpArgs) -> anyhow::Result<()> {
     let nodes: Vec<NodeStatus> =
         serde_json::from_str(&line).context("reading what the process in the background says")?;
     if args.output.json {
-        return tell(&nodes, args.output);
+        return print_nodes(&nodes, args.output);
     }
     what_to_try(args, &nodes, &format!("It runs until: penates cluster down --folder {}", folder.display()))
 }

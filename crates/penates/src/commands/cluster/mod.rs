@@ -95,7 +95,7 @@ fn with_exit_code(error: ClusterError) -> anyhow::Error {
 }
 
 /// Prints the states of nodes.
-fn tell(nodes: &[NodeStatus], form: OutputArgs) -> anyhow::Result<()> {
+fn print_nodes(nodes: &[NodeStatus], form: OutputArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if form.json {
         nodes.iter().try_for_each(|node| output.json(node))?;

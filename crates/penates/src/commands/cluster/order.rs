@@ -4,7 +4,7 @@
 use clap::Args;
 use cluster::{ClusterError, NodeId, Order};
 
-use super::{FolderArgs, blocking, tell};
+use super::{FolderArgs, blocking, print_nodes};
 use crate::cli::OutputArgs;
 
 /// Arguments of `cluster status`.
@@ -64,14 +64,14 @@ pub struct DownArgs {
 /// Runs `cluster status`.
 pub async fn status(args: StatusArgs) -> anyhow::Result<()> {
     let nodes = blocking(move || cluster::order(args.folder.folder, Order::Status)).await?;
-    tell(&nodes, args.output)
+    print_nodes(&nodes, args.output)
 }
 
 /// Sends an order to one node.
 pub async fn node(order: impl FnOnce(NodeId) -> Order, args: &NodeArgs) -> anyhow::Result<()> {
     let (folder, order) = (args.folder.folder.clone(), order(NodeId(args.number)));
     let nodes = blocking(move || cluster::order(folder, order)).await?;
-    tell(&nodes, args.output)
+    print_nodes(&nodes, args.output)
 }
 
 /// Runs `cluster down`.
@@ -84,5 +84,5 @@ pub async fn down(args: DownArgs) -> anyhow::Result<()> {
         }
         other => other,
     });
-    tell(&nodes.await?, args.output)
+    print_nodes(&nodes.await?, args.output)
 }

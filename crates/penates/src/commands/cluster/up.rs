@@ -9,7 +9,7 @@ use clap::Args;
 use cluster::{Cluster, ClusterSpec, CommitlogSync, Control, Network, NodeId, NodeState, NodeStatus, Shape};
 use serde_json::Value;
 
-use super::{FolderArgs, blocking, detach, tell, with_exit_code};
+use super::{FolderArgs, blocking, detach, print_nodes, with_exit_code};
 use crate::cli::OutputArgs;
 use crate::exit::CliError;
 use crate::interrupt;
@@ -125,7 +125,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
         () = &mut ending => return Err(CliError::Interrupted.into()),
     };
     let control = Control::open(&cluster).map_err(with_exit_code)?;
-    tell_changes(&cluster);
+    report_changes(&cluster);
     let starting = cluster.clone();
     tokio::select! {
         started = blocking(move || starting.start_all()) => started?,
@@ -134,7 +134,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
             return Err(CliError::Interrupted.into());
         }
     }
-    tell_ready(&args, &cluster)?;
+    report_ready(&args, &cluster)?;
     let serving = blocking(move || {
         while !control.wait_until_down(PAUSE) {}
         Ok(())
@@ -153,7 +153,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
 }
 
 /// Prints changes of nodes' states on standard error, as long as the cluster lives.
-fn tell_changes(cluster: &Arc<Cluster>) {
+fn report_changes(cluster: &Arc<Cluster>) {
     let cluster = Arc::downgrade(cluster);
     std::thread::spawn(move || {
         let mut known: BTreeMap<NodeId, (NodeState, Instant)> = BTreeMap::new();
@@ -185,13 +185,13 @@ fn change(node: &NodeStatus, after: Option<Duration>) -> String {
 }
 
 /// Prints that all nodes are up, and what to do with them.
-fn tell_ready(args: &UpArgs, cluster: &Cluster) -> anyhow::Result<()> {
+fn report_ready(args: &UpArgs, cluster: &Cluster) -> anyhow::Result<()> {
     let nodes = cluster.status();
     if args.is_detached {
         return detach::report(&nodes);
     }
     if args.output.json {
-        return tell(&nodes, args.output);
+        return print_nodes(&nodes, args.output);
     }
     what_to_try(args, &nodes, "Ctrl-C ends it.")
 }

@@ -25,7 +25,7 @@ use tokio::net::UnixStream;
 use super::report::Report;
 use super::{CopyArgs, open_target, source};
 use crate::client::{Client, ClientError, query_value};
-use crate::exit::{CliError, told};
+use crate::exit::{CliError, full_message};
 use crate::served::ServedStore;
 use crate::settings::{self, Flags, StoreLocation};
 use crate::{interrupt, local, reach};
@@ -207,7 +207,7 @@ impl Follower<'_> {
         match copier.pass_with(async || self.round().await.map(|_| ())).await {
             // Following goes on, and the next pass tries again.
             Err(error) if self.followed.whole.is_some() && is_damage(&error) => {
-                self.report.damaged(&Bytes::from_static(b"a pass over everything"), &told(error.as_ref()));
+                self.report.damaged(&Bytes::from_static(b"a pass over everything"), &full_message(error.as_ref()));
                 copier.begin_pass_anew().await?;
             }
             passed => drop(passed?),
@@ -243,7 +243,7 @@ impl Follower<'_> {
             self.copier.set_followed(&self.followed).await?;
             self.noted_at = Some(Instant::now());
         }
-        self.report.tell(&self.followed)?;
+        self.report.report(&self.followed)?;
         Ok(page.is_last)
     }
 

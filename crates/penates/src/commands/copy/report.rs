@@ -13,7 +13,7 @@ use store::copying::{Followed, Progress};
 use store::{Clock, SystemClock, UnixMillis};
 
 use super::CopyArgs;
-use crate::exit::told;
+use crate::exit::full_message;
 use crate::output::{Output, human_bytes};
 
 /// What the follower is doing.
@@ -39,7 +39,7 @@ pub(super) struct Report {
     is_json: bool,
     metrics: Option<PathBuf>,
     every: Duration,
-    told: Option<(State, Instant)>,
+    printed: Option<(State, Instant)>,
     progress: Option<Arc<Progress>>,
     /// What earlier connections had copied.
     before: (u64, u64),
@@ -55,7 +55,7 @@ impl Report {
             is_json: args.output.json,
             metrics: args.metrics.clone(),
             every: args.report_every,
-            told: None,
+            printed: None,
             progress: None,
             before: (0, 0),
             up_to: None,
@@ -83,21 +83,21 @@ impl Report {
 
     /// The source failed, and will be tried again.
     pub(super) fn failed(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
-        note!("{}; trying again", told(error.as_ref()));
-        self.tell_as(State::Unreachable)
+        note!("{}; trying again", full_message(error.as_ref()));
+        self.report_as(State::Unreachable)
     }
 
     /// The copy is at a place.
-    pub(super) fn tell(&mut self, followed: &Followed) -> anyhow::Result<()> {
+    pub(super) fn report(&mut self, followed: &Followed) -> anyhow::Result<()> {
         self.followed = Some(followed.clone());
-        self.tell_as(if followed.whole.is_some() { State::Following } else { State::FirstPass })
+        self.report_as(if followed.whole.is_some() { State::Following } else { State::FirstPass })
     }
 
-    fn tell_as(&mut self, state: State) -> anyhow::Result<()> {
-        if self.told.is_some_and(|(told, at)| told == state && at.elapsed() < self.every) {
+    fn report_as(&mut self, state: State) -> anyhow::Result<()> {
+        if self.printed.is_some_and(|(printed, at)| printed == state && at.elapsed() < self.every) {
             return Ok(());
         }
-        self.told = Some((state, Instant::now()));
+        self.printed = Some((state, Instant::now()));
         if let Some(metrics) = &self.metrics {
             write_whole(metrics, &self.metrics_text(state))?;
         }

@@ -177,7 +177,7 @@ async fn status(args: &StatusArgs, client: &Client) -> anyhow::Result<()> {
     let overview: Overview = client.get_json("/fixity").await?;
     let running = overview.present.iter().filter(|pass| pass.ended.is_none());
     for pass in running.chain(&overview.passes) {
-        output.line(pass.told())?;
+        output.line(pass.summary())?;
     }
     if overview.unreadable_reports > 0 {
         output.line(format!("reports that are damaged: {}", overview.unreadable_reports))?;
@@ -213,8 +213,8 @@ async fn report(args: &ReportArgs, client: &Client) -> anyhow::Result<()> {
     } else if args.output.json {
         output.json(&report)?;
     } else {
-        output.line(report.pass.told())?;
-        report.findings.iter().try_for_each(|finding| output.line(finding.told()))?;
+        output.line(report.pass.summary())?;
+        report.findings.iter().try_for_each(|finding| output.line(finding.summary()))?;
         if report.unlisted > 0 {
             output.line(format!("and {} more, which the log names", report.unlisted))?;
         }
@@ -225,7 +225,7 @@ async fn report(args: &ReportArgs, client: &Client) -> anyhow::Result<()> {
 }
 
 impl Pass {
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let Self { pass, begun, volumes, resources, damaged, failed, .. } = self;
         let size = human_bytes(self.size_bytes);
         let when = match &self.ended {
@@ -240,7 +240,7 @@ impl Pass {
 }
 
 impl Finding {
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let Self { name, more, .. } = self;
         let what = if self.damaged { "damaged" } else { "failed" };
         let parts = self.parts.iter().map(|part| match part.part.is_empty() {

@@ -54,7 +54,7 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
         output.line(diff.trim_end())?;
     }
     output.finish()?;
-    tell_of_others(&edits);
+    report_others(&edits);
     if diff.is_empty() {
         note!("{shown} has all of it already.");
         return Ok(());
@@ -70,7 +70,7 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell_of_others(edits: &Edits) {
+fn report_others(edits: &Edits) {
     if !edits.elsewhere.is_empty() {
         note!("Not in this file: {}. `penates lab report` says what to do.", edits.elsewhere.join(", "));
     }

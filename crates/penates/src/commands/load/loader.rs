@@ -18,7 +18,7 @@ use super::source::Bytes;
 use crate::client::{self, Body, Client, ClientError};
 use crate::commands::history::versions;
 use crate::commands::tree::{children, is_away, is_container};
-use crate::exit::told;
+use crate::exit::full_message;
 use crate::ingest::Summary;
 use crate::resources::{BaseArgs, OWN_STATEMENTS};
 
@@ -132,7 +132,7 @@ impl Loader {
                 Ok(_) => count += 1,
                 Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
                 Err(error) => {
-                    let why = told(error.as_ref());
+                    let why = full_message(error.as_ref());
                     note!("/{path}: {why}");
                     differing(&path, &why);
                 }
@@ -526,7 +526,7 @@ impl Counts {
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => Err(error),
             Err(error) => {
-                let why = told(error.as_ref());
+                let why = full_message(error.as_ref());
                 note!("/{path}: {why}");
                 failed(&path, &why);
                 self.failed += 1;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::told;
+use crate::exit::full_message;
 
 /// What a line reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -173,7 +173,7 @@ impl Report {
 
     /// Reports a folder or file that is left out, here and on standard error.
     pub fn left_out(&self, what: What, place: &Path, error: &anyhow::Error) {
-        let why = told(error.as_ref());
+        let why = full_message(error.as_ref());
         note!("{}: {}", place.display(), without_place(&why, place));
         self.object(what, place, &why);
     }

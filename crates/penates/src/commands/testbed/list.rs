@@ -7,7 +7,7 @@ use testbed::archive::ArchivedRun;
 
 use super::ArchiveArgs;
 use crate::cli::OutputArgs;
-use crate::exit::{CliError, told};
+use crate::exit::{CliError, full_message};
 use crate::output::Output;
 
 /// Arguments of `penates testbed list`.
@@ -40,7 +40,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
             Ok(read) => read,
             Err(error) => {
                 damaged += 1;
-                note!("damaged: {}: {}", run.folder().display(), told(&error));
+                note!("damaged: {}: {}", run.folder().display(), full_message(&error));
                 continue;
             }
         };

@@ -10,7 +10,7 @@ use testbed::monitor::{CgroupWatch, MetricsSource, RemoteMonitor, Settings, Watc
 use testbed::record::Machine;
 use tokio::net::TcpListener;
 
-use crate::exit::{CliError, told};
+use crate::exit::{CliError, full_message};
 
 /// Arguments of `penates testbed monitor`.
 #[derive(Debug, Args)]
@@ -62,5 +62,5 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
     };
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
     println!("Listening on {}", listener.local_addr()?);
-    match monitor.serve(listener, |error| note!("penates: {}", told(error))).await {}
+    match monitor.serve(listener, |error| note!("penates: {}", full_message(error))).await {}
 }

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tower_http::services::ServeDir;
 
 use super::ArchiveArgs;
-use crate::exit::told;
+use crate::exit::full_message;
 
 /// The archive is not looked at more often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -135,8 +135,8 @@ fn is_known(host: &str, names: &[String]) -> bool {
 async fn answer(State(portal): State<Arc<Portal>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     if !host.is_some_and(|host| is_known(host, &portal.hosts)) {
-        let told = "This host is not served here. Name it by --host.\n";
-        return (StatusCode::MISDIRECTED_REQUEST, told).into_response();
+        let message = "This host is not served here. Name it by --host.\n";
+        return (StatusCode::MISDIRECTED_REQUEST, message).into_response();
     }
     let path = request.uri().path();
     // The pages of the portal itself, by the names that it gives them; all else is of some run.
@@ -145,7 +145,7 @@ async fn answer(State(portal): State<Arc<Portal>>, request: Request, next: Next)
         && let Err(error) = portal.refresh().await
     {
         // What was published before is still there.
-        note!("penates: {}", told(error.as_ref()));
+        note!("penates: {}", full_message(error.as_ref()));
     }
     let mut response = next.run(request).await;
     let policy = if is_portal { POLICY } else { RUN_POLICY };

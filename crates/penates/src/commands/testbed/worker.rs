@@ -9,7 +9,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use testbed::record::Machine;
 use testbed::worker::Worker;
 
-use crate::exit::{CliError, told};
+use crate::exit::{CliError, full_message};
 
 /// The token of workers that a coordinator starts itself.
 pub const TOKEN_VARIABLE: &str = "PENATES_TESTBED_TOKEN";
@@ -53,7 +53,7 @@ pub fn run(args: WorkerArgs) -> anyhow::Result<()> {
         if args.once {
             return Ok(worker.serve_once(listener)??);
         }
-        anyhow::Ok(worker.serve(listener, |error| note!("penates: {}", told(error)))?)
+        anyhow::Ok(worker.serve(listener, |error| note!("penates: {}", full_message(error)))?)
     });
     working.join().map_err(|_| anyhow::anyhow!("the worker has failed"))?
 }

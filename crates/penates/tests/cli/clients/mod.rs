@@ -30,15 +30,15 @@ impl Repository {
     /// What a client says, in lines.
     fn told_by(&self, mut client: Command) -> Vec<String> {
         client.arg(format!("{}/rest/", self.served.url)).arg(&self.token);
-        let told = Ran::of(client).ends_with(0).text().replace(&self.served.url, "");
-        told.lines().map(str::to_owned).collect()
+        let output = Ran::of(client).ends_with(0).text().replace(&self.served.url, "");
+        output.lines().map(str::to_owned).collect()
     }
 }
 
 /// Compares what a client says.
 #[track_caller]
-fn says(told: &[String], expected: &[&str]) {
-    assert_eq!(told, expected, "\n{}\n", told.join("\n"));
+fn says(output: &[String], expected: &[&str]) {
+    assert_eq!(output, expected, "\n{}\n", output.join("\n"));
 }
 
 /// The path of a file beside this one.

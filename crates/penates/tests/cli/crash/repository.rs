@@ -217,14 +217,14 @@ impl Writer {
         let pending = Pending::Each(wanted.clone());
         let Some(answer) = self.answered(answered, killing, pending)? else { return Ok(()) };
         let mut body = answer.into_body();
-        let (mut told, mut broken) = (Vec::new(), None);
+        let (mut output, mut broken) = (Vec::new(), None);
         while let Some(frame) = body.frame().await {
             match frame {
-                Ok(frame) => told.extend(frame.into_data().unwrap_or_default()),
+                Ok(frame) => output.extend(frame.into_data().unwrap_or_default()),
                 Err(error) => broken = Some(ClientError::Broken(error.into())),
             }
         }
-        let lines = told.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+        let lines = output.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
         let mut rest = wanted.into_iter();
         for line in lines {
             let line: serde_json::Value = serde_json::from_slice(line).unwrap();

@@ -95,7 +95,7 @@ struct Known {
 
 /// A selection, and the volumes that it must hold as long as it exists.
 struct Kept {
-    told: Told,
+    output: Told,
     holds: Vec<(usize, Stored)>,
     /// Its deletion was requested, and the response was lost.
     deleting: bool,
@@ -175,9 +175,9 @@ impl Writer {
         let selecting = async { client::json(client.post_form("/selections", form, "application/json").await?).await };
         let selected: Result<Told, ClientError> = selecting.await;
         match selected {
-            Ok(told) => {
+            Ok(output) => {
                 let holds = own.zip(self.known.map(|known| known.acknowledged)).collect();
-                self.selections.push(Kept { told, holds, deleting: false });
+                self.selections.push(Kept { output, holds, deleting: false });
                 self.acknowledged.selections += 1;
                 Ok(())
             }
@@ -195,7 +195,7 @@ impl Writer {
         }
         let index = rng.random_range(0..self.selections.len());
         let request = Request::builder().method(Method::DELETE);
-        let discarded = client.ask(&self.selections[index].told.address, request, client::empty()).await.map(drop);
+        let discarded = client.ask(&self.selections[index].output.address, request, client::empty()).await.map(drop);
         match outcome_or_gone(discarded, killing) {
             Outcome::Done(()) => {
                 self.selections.remove(index);
@@ -236,9 +236,9 @@ impl Writer {
     async fn check_selections(&mut self, corpus: &Corpus, client: &Client) {
         let mut selections = Vec::new();
         for mut kept in std::mem::take(&mut self.selections) {
-            match whole_selection(client, &kept.told.address).await {
+            match whole_selection(client, &kept.output.address).await {
                 Ok(bytes) => {
-                    assert_eq!(bytes.len(), kept.told.len_bytes);
+                    assert_eq!(bytes.len(), kept.output.len_bytes);
                     let mut entries = unzip(&bytes);
                     let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
                     assert_eq!(entries.remove("ERROR.err").is_some(), some_missing);

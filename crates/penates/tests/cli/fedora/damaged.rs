@@ -129,8 +129,11 @@ fn a_media_type_that_no_header_may_have_costs_its_resource_and_the_check_names_i
     });
     let report = store.beside("report.ndjson");
     let args = ["load", root.to_str().unwrap(), "--check", "--report", report.to_str().unwrap()];
-    let told = store.run(&args).ends_with(1).stderr;
-    assert!(told.contains("/redirected: its media type has characters that are not allowed: \"text/plain"), "{told}");
+    let output = store.run(&args).ends_with(1).stderr;
+    assert!(
+        output.contains("/redirected: its media type has characters that are not allowed: \"text/plain"),
+        "{output}"
+    );
     let report = fs::read_to_string(report).unwrap();
     assert!(report.contains("\"what\":\"damaged\",\"resource\":\"/redirected\""), "{report}");
 }
@@ -231,8 +234,8 @@ fn a_root_without_a_layout_is_loaded() {
 fn the_folder_above_a_root_is_refused_with_its_place() {
     let store = TestStore::vacant();
     Recorded::OnRequest.unpacked(&store.beside("home/data/ocfl-root"));
-    let told = store.run(&["load", store.beside("home").to_str().unwrap()]).ends_with(1);
-    assert!(told.stderr.contains("home/data/ocfl-root is one"), "{}", told.stderr);
+    let output = store.run(&["load", store.beside("home").to_str().unwrap()]).ends_with(1);
+    assert!(output.stderr.contains("home/data/ocfl-root is one"), "{}", output.stderr);
 }
 
 #[test]
@@ -246,8 +249,8 @@ fn an_object_with_the_same_state_once_more_is_unchanged() {
         inventory.versions.insert("v2".to_owned(), again);
         inventory.head = "v2".to_owned();
     });
-    let told = store.run(&["load", root.to_str().unwrap()]).ends_with(0);
-    assert!(told.text().starts_with("loaded 0 resources"), "{}", told.text());
+    let output = store.run(&["load", root.to_str().unwrap()]).ends_with(0);
+    assert!(output.text().starts_with("loaded 0 resources"), "{}", output.text());
 }
 
 #[test]
@@ -286,12 +289,12 @@ fn an_unfinished_load_is_not_served() {
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let backup = store.run(&["backup", "create", &path(&backups)]);
     let copied = Ran::of(penates(&["copy", "--from", &path(&store.path()), "--to", &path(&copy)]));
-    for told in [store.run(&["tree"]), backup, copied] {
-        assert!(told.code != 0 && told.stderr.contains("unfinished load"), "{}", told.stderr);
+    for output in [store.run(&["tree"]), backup, copied] {
+        assert!(output.code != 0 && output.stderr.contains("unfinished load"), "{}", output.stderr);
     }
     let other = Recorded::OnRequest.unpacked(&store.beside("other"));
-    let told = store.run(&["load", &path(&other)]);
-    assert!(told.code != 0 && told.stderr.contains("has not finished"), "{}", told.stderr);
+    let output = store.run(&["load", &path(&other)]);
+    assert!(output.code != 0 && output.stderr.contains("has not finished"), "{}", output.stderr);
     load(&store, &root, 0);
     store.run(&["tree"]).ends_with(0);
     assert!(!mark.exists(), "another command has used the store");

@@ -54,7 +54,7 @@ impl Recorded {
     }
 
     /// What Fedora answered.
-    pub fn told(self) -> Told {
+    pub fn expected(self) -> Told {
         serde_json::from_slice(&fs::read(folder().join(format!("{}.json", self.name()))).unwrap()).unwrap()
     }
 
@@ -86,20 +86,20 @@ pub fn command(store: &TestStore, elsewhere: &str, args: &[&str]) -> Command {
 
 /// Loads a storage root, and compares what Penates then answers with what Fedora answered. Returns the
 /// report.
-pub fn loads_as_told(store: &TestStore, storage_root: &Path, told: &Told, recorded: Recorded) -> Vec<Value> {
+pub fn loads_as_told(store: &TestStore, storage_root: &Path, expected: &Told, recorded: Recorded) -> Vec<Value> {
     let report = store.beside("report.ndjson");
     let args = ["load", storage_root.to_str().unwrap(), "--report", report.to_str().unwrap()];
-    let ran = Ran::of(command(store, &told.elsewhere, &args));
+    let ran = Ran::of(command(store, &expected.elsewhere, &args));
     assert!(ran.code == 0 || ran.code == 1, "{}", ran.stderr);
     println!("{}{}", ran.text(), ran.stderr);
-    compare(store, told, recorded);
+    compare(store, expected, recorded);
     let lines = fs::read_to_string(report).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Compares what Penates answers with what Fedora answered.
-pub fn compare(store: &TestStore, told: &Told, recorded: Recorded) {
-    let serve = command(store, &told.elsewhere, &["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+pub fn compare(store: &TestStore, expected: &Told, recorded: Recorded) {
+    let serve = command(store, &expected.elsewhere, &["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
     let server = Served::start(serve);
     let ours = answers(&Site::open(format!("{}/rest/", server.url)), recorded.resources());
     let is_same = |path: &str, theirs: &Answer| {
@@ -117,7 +117,7 @@ pub fn compare(store: &TestStore, told: &Told, recorded: Recorded) {
         let are_same = are_there && (!is_exact || ours.versions == theirs.versions);
         are_same && ours.status == theirs.status && ours.state == theirs.state
     };
-    let differing = told.answers.iter().filter(|(path, theirs)| !is_same(path, theirs));
+    let differing = expected.answers.iter().filter(|(path, theirs)| !is_same(path, theirs));
     let shown = differing.map(|(path, theirs)| format!("{path}\n  theirs {theirs:?}\n  ours   {:?}", ours[path]));
     let shown: Vec<_> = shown.collect();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
@@ -138,8 +138,8 @@ fn resources<'a>(report: &'a [Value], what: &str) -> Vec<&'a str> {
 fn a_root_of_fedora_is_loaded_with_its_versions_and_what_is_not_is_reported() {
     let store = TestStore::vacant();
     let root = Recorded::Versioned.unpacked(&store.beside("root"));
-    let told = Recorded::Versioned.told();
-    let report = loads_as_told(&store, &root, &told, Recorded::Versioned);
+    let expected = Recorded::Versioned.expected();
+    let report = loads_as_told(&store, &root, &expected, Recorded::Versioned);
     assert_eq!(resources(&report, "acl"), ["/letters", "/letters/1.txt"]);
     let statements = lines(&report, "acl")[0]["statements"].as_str().unwrap();
     assert!(statements.contains("<http://www.w3.org/ns/auth/acl#mode>"), "{statements}");
@@ -158,8 +158,8 @@ fn a_root_of_fedora_is_loaded_with_its_versions_and_what_is_not_is_reported() {
 fn a_root_of_fedora_with_mutable_heads_is_loaded_with_their_states() {
     let store = TestStore::vacant();
     let root = Recorded::OnRequest.unpacked(&store.beside("root"));
-    let told = Recorded::OnRequest.told();
-    let report = loads_as_told(&store, &root, &told, Recorded::OnRequest);
+    let expected = Recorded::OnRequest.expected();
+    let report = loads_as_told(&store, &root, &expected, Recorded::OnRequest);
     assert_eq!(resources(&report, "unversioned"), ["/a", "/a/b.txt", "/group", "/never"]);
     assert_eq!(resources(&report, "tombstone"), ["/unseen"]);
     for what in FAILURES {
@@ -182,10 +182,14 @@ fn a_second_load_of_a_root_of_fedora_finds_all_of_it() {
 fn a_check_of_a_root_of_fedora_makes_no_store() {
     let store = TestStore::vacant();
     let root = Recorded::OnRequest.unpacked(&store.beside("root"));
-    let told = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(0);
-    assert!(told.text().starts_with("checked 8 objects with "), "{}", told.text());
+    let expected = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(0);
+    assert!(expected.text().starts_with("checked 8 objects with "), "{}", expected.text());
     assert!(!store.path().exists());
     let root = Recorded::Versioned.unpacked(&store.beside("versioned"));
-    let told = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1);
-    assert!(told.text().contains(" resources with bytes stored elsewhere, which need ldp.external"), "{}", told.text());
+    let expected = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1);
+    assert!(
+        expected.text().contains(" resources with bytes stored elsewhere, which need ldp.external"),
+        "{}",
+        expected.text()
+    );
 }

@@ -33,22 +33,23 @@ fn makes_and_loads(recorded: Recorded) {
         }
         Recorded::OnRequest => population::on_request(&fedora.site),
     }
-    let told = Told { elsewhere: fedora.elsewhere.clone(), answers: answers(&fedora.site, recorded.resources()) };
+    let recorded_answers =
+        Told { elsewhere: fedora.elsewhere.clone(), answers: answers(&fedora.site, recorded.resources()) };
     fedora.stop();
     if std::env::var_os("PENATES_FEDORA_ROOTS").is_some() {
-        record(recorded, &fedora, &told);
+        record(recorded, &fedora, &recorded_answers);
     }
-    loads_as_told(&store, &fedora.storage_root(), &told, recorded);
+    loads_as_told(&store, &fedora.storage_root(), &recorded_answers, recorded);
 }
 
 /// Keeps a storage root for the tests.
-fn record(recorded: Recorded, fedora: &Fedora, told: &Told) {
+fn record(recorded: Recorded, fedora: &Fedora, recorded_answers: &Told) {
     fs::create_dir_all(folder()).unwrap();
     let archive = folder().join(format!("{}.tar.gz", recorded.name()));
     let mut tar = Command::new("tar");
     tar.args(["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--file"]);
     assert!(tar.arg(archive).arg("--directory").arg(fedora.storage_root()).arg(".").status().unwrap().success());
-    let answers = serde_json::to_vec_pretty(told).unwrap();
+    let answers = serde_json::to_vec_pretty(recorded_answers).unwrap();
     fs::write(folder().join(format!("{}.json", recorded.name())), answers).unwrap();
 }
 

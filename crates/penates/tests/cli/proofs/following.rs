@@ -42,12 +42,12 @@ fn a_webhook_and_a_following_site_miss_nothing_of_a_keyspace_whose_server_is_kil
     follower.is_up_to_date();
     follower.stop();
 
-    let mut told = Vec::new();
-    while told.last() != Some(&"http://books.test/rest/late".to_owned()) {
-        told.push(receiver.next().1);
+    let mut named = Vec::new();
+    while named.last() != Some(&"http://books.test/rest/late".to_owned()) {
+        named.push(receiver.next().1);
     }
     for path in PATHS {
-        assert!(told.contains(&format!("http://books.test/rest/{path}")), "{path} is missing in {told:?}");
+        assert!(named.contains(&format!("http://books.test/rest/{path}")), "{path} is missing in {named:?}");
     }
     let before = seen(&server, &PATHS);
     assert_eq!(server.stop("TERM").0, 0);

@@ -32,8 +32,8 @@ fn rocfl_finds_an_export_with_volumes_and_deleted_resources_valid_until_a_byte_c
     }
     store.run(&["rm", "letters/gone"]).ends_with(0);
     let root = store.beside("archive");
-    let told = ocfl_volumes::run(&store, &["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
-    assert!(told.text().starts_with("exported 4 resources and 3 volumes"), "{}", told.text());
+    let printed = ocfl_volumes::run(&store, &["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    assert!(printed.text().starts_with("exported 4 resources and 3 volumes"), "{}", printed.text());
     assert!(is_valid(&root));
     let page = ocfl_volumes::object(&root, SMALL).join("v1/content/pages/00000003.txt");
     fs::write(page, "another text").unwrap();

@@ -45,24 +45,24 @@ impl Shared {
 
     /// The level of the store, and the newest one that the program knows.
     fn level(&self, program: Program) -> [u64; 2] {
-        let told = self.done(program, &["upgrade", "--check", "--json"]).json();
-        ["level", "newest"].map(|field| told[field].as_u64().unwrap())
+        let printed = self.done(program, &["upgrade", "--check", "--json"]).json();
+        ["level", "newest"].map(|field| printed[field].as_u64().unwrap())
     }
 
     /// Raises the level to the newest one that this program knows.
     fn raise(&self) {
         let [level, newest] = self.level(newer);
         for above in level..newest {
-            let told = self.done(newer, &["upgrade", "--json"]).json();
-            assert_eq!([&told["before"], &told["level"]], [above, above + 1]);
+            let printed = self.done(newer, &["upgrade", "--json"]).json();
+            assert_eq!([&printed["before"], &printed["level"]], [above, above + 1]);
         }
     }
 
     /// Everything is sound, as a program sees it.
     fn is_sound(&self, program: Program, volumes: usize) {
         let verified = self.done(program, &["verify"]);
-        let told = format!("volumes: {volumes} sound, 0 damaged, 0 failed");
-        assert!(verified.text().contains(&told), "{}", verified.text());
+        let printed = format!("volumes: {volumes} sound, 0 damaged, 0 failed");
+        assert!(verified.text().contains(&printed), "{}", verified.text());
         // Each record of the audit can be read.
         self.done(program, &["audit", "--json"]);
     }

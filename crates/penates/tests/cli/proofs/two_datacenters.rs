@@ -118,7 +118,7 @@ struct Told {
 /// Clients that write through both servers.
 struct Clients<'a> {
     two: &'a Two,
-    told: [Told; 2],
+    output: [Told; 2],
     stop: AtomicBool,
     /// Whether they also increment the counter.
     count: AtomicBool,
@@ -154,7 +154,7 @@ impl Clients<'_> {
             let (path, record) = record(place, number);
             let put = ["-X", "PUT", "--data-binary", &record.to_string(), &format!("{url}/{path}")];
             match answer(&put) {
-                Ok((204, _)) => self.told[place].records.lock().unwrap().push(number),
+                Ok((204, _)) => self.output[place].records.lock().unwrap().push(number),
                 Ok(other) => panic!("{}: {other:?}", DATACENTERS[place]),
                 // It is not known whether it was written.
                 Err(why) if why.ends_with("504") => {}
@@ -168,7 +168,7 @@ impl Clients<'_> {
 
     /// Waits until a server has written more records.
     fn records_go_on(&self, place: usize, after: &str) {
-        let written = || self.told[place].records.lock().unwrap().len();
+        let written = || self.output[place].records.lock().unwrap().len();
         let (began, before) = (Instant::now(), written());
         while written() < before + ENOUGH {
             assert!(!self.stop.load(Ordering::SeqCst), "a client failed");
@@ -181,7 +181,7 @@ impl Clients<'_> {
     /// Writes texts through a server, and increments the counter.
     fn write(&self, place: usize) {
         let _ending = Ending(&self.stop);
-        let told = &self.told[place];
+        let output = &self.output[place];
         for number in 0.. {
             if self.stop.load(Ordering::SeqCst) {
                 return;
@@ -201,7 +201,7 @@ impl Clients<'_> {
                 &format!("{url}/{path}"),
             ]);
             match self.is_acknowledged(place, &url, put) {
-                Some(_) => told.written.lock().unwrap().push(number),
+                Some(_) => output.written.lock().unwrap().push(number),
                 // A refused client leaves the processor to the others for a while.
                 None => std::thread::sleep(Duration::from_millis(50)),
             }
@@ -219,9 +219,9 @@ impl Clients<'_> {
             // Somebody else was faster.
             Ok((412, _)) => {}
             Ok(other) => panic!("{}: {other:?}", DATACENTERS[place]),
-            Err(why) if why.contains("read-only") => _ = self.told[place].refused.fetch_add(1, Ordering::SeqCst),
+            Err(why) if why.contains("read-only") => _ = self.output[place].refused.fetch_add(1, Ordering::SeqCst),
             // The home was left in the middle of it.
-            Err(why) if why.ends_with("504") => _ = self.told[place].unknown.fetch_add(1, Ordering::SeqCst),
+            Err(why) if why.ends_with("504") => _ = self.output[place].unknown.fetch_add(1, Ordering::SeqCst),
             Err(why) => {
                 let runs = self.two.url(place).is_some_and(|now| now == url);
                 assert!(!runs, "{}: {why}", DATACENTERS[place]);
@@ -254,17 +254,17 @@ impl Clients<'_> {
         ]);
         let may_have_happened = put.as_ref().is_err_and(|why| !why.contains("read-only"));
         match self.is_acknowledged(place, url, put) {
-            Some(_) => self.told[place].counted.fetch_add(1, Ordering::SeqCst),
-            None => self.told[place].unsure.fetch_add(usize::from(may_have_happened), Ordering::SeqCst),
+            Some(_) => self.output[place].counted.fetch_add(1, Ordering::SeqCst),
+            None => self.output[place].unsure.fetch_add(usize::from(may_have_happened), Ordering::SeqCst),
         };
     }
 
     fn written(&self, place: usize) -> usize {
-        self.told[place].written.lock().unwrap().len()
+        self.output[place].written.lock().unwrap().len()
     }
 
     fn refused(&self, place: usize) -> usize {
-        self.told[place].refused.load(Ordering::SeqCst)
+        self.output[place].refused.load(Ordering::SeqCst)
     }
 
     /// Waits until one server writes more and the other one, if it runs, refuses more. The other
@@ -287,11 +287,11 @@ impl Clients<'_> {
 
     /// Everything acknowledged is there, or arrives from the other data center.
     fn all_is_at(&self, url: &str) {
-        for (place, told) in self.told.iter().enumerate() {
-            for (path, text) in told.written.lock().unwrap().iter().map(|number| text(place, *number)) {
+        for (place, output) in self.output.iter().enumerate() {
+            for (path, text) in output.written.lock().unwrap().iter().map(|number| text(place, *number)) {
                 wait_until(|| is_text(url, &path, &text).is_ok());
             }
-            for (path, record) in told.records.lock().unwrap().iter().map(|number| record(place, *number)) {
+            for (path, record) in output.records.lock().unwrap().iter().map(|number| record(place, *number)) {
                 let read = || curl(&[&format!("{url}/{path}")]).ok();
                 wait_until(|| read().is_some_and(|read| serde_json::from_slice::<Value>(&read).unwrap() == record));
             }
@@ -362,7 +362,7 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
     is_gone(&two.at(0), "rest/refused").unwrap();
 
     let clients =
-        Clients { two: &two, told: Default::default(), stop: AtomicBool::new(false), count: AtomicBool::new(true) };
+        Clients { two: &two, output: Default::default(), stop: AtomicBool::new(false), count: AtomicBool::new(true) };
     std::thread::scope(|scope| {
         let writing = &clients;
         (0..2).for_each(|place| drop(scope.spawn(move || writing.write(place))));
@@ -378,9 +378,9 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
     }
     let verified = two.run(0, &["verify", "--json"]).ends_with(0).json_lines();
     assert!(verified.iter().all(|report| report["sound"] == serde_json::json!(true)), "{verified:?}");
-    for (place, told) in clients.told.iter().enumerate() {
-        let (written, refused, unknown) = (clients.written(place), clients.refused(place), &told.unknown);
-        let records = told.records.lock().unwrap().len();
+    for (place, output) in clients.output.iter().enumerate() {
+        let (written, refused, unknown) = (clients.written(place), clients.refused(place), &output.unknown);
+        let records = output.records.lock().unwrap().len();
         eprintln!(
             "{}: {written} writes acknowledged, {refused} refused, {unknown:?} unknown; {records} records",
             DATACENTERS[place]
@@ -409,9 +409,10 @@ fn move_as_planned(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
     clients.count.store(false, Ordering::SeqCst);
     clients.writes_only(1, "nobody counts any more");
     let count = String::from_utf8(curl(&[&format!("{}/{COUNTER}", two.at(1))]).unwrap()).unwrap();
-    let sum =
-        |of: fn(&Told) -> &AtomicUsize| clients.told.iter().map(|told| of(told).load(Ordering::SeqCst)).sum::<usize>();
-    let (counted, unsure) = (sum(|told| &told.counted), sum(|told| &told.unsure));
+    let sum = |of: fn(&Told) -> &AtomicUsize| {
+        clients.output.iter().map(|output| of(output).load(Ordering::SeqCst)).sum::<usize>()
+    };
+    let (counted, unsure) = (sum(|output| &output.counted), sum(|output| &output.unsure));
     let count: usize = count.parse().unwrap();
     assert!(
         (counted..=counted + unsure).contains(&count),

@@ -364,8 +364,8 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
     machine.hand_over(&machine.path("mnt/backups"));
     machine.start();
     let before = machine.ask(&archive, &[]).unwrap();
-    let told = machine.follow("Upgrading", true);
-    assert!(told.contains("raised from level"), "{told}");
+    let printed = machine.follow("Upgrading", true);
+    assert!(printed.contains("raised from level"), "{printed}");
     assert!(machine.ask(&archive, &[]).unwrap() == before, "another archive came");
     machine.stop();
     machine.has_left_out_nothing();

@@ -50,8 +50,8 @@ async fn a_streaming_java_client_finds_each_volume_at_its_directory_entry() {
     }
     let (server, _folder) = server(false).await;
     let base = format!("http://{}/data-api", server.http());
-    let told = output("java", "VolumeClient.java", &[&base, SALMON, "none.such", MACMAHON]).await;
-    let mut lines = told.lines();
+    let listed = output("java", "VolumeClient.java", &[&base, SALMON, "none.such", MACMAHON]).await;
+    let mut lines = listed.lines();
     assert_eq!(lines.next(), Some("200 application/zip"));
     let (mut volumes, mut pages) = (Vec::new(), Vec::new());
     for line in lines.by_ref().take(2 + 24 + 92) {
@@ -86,14 +86,14 @@ async fn a_python_client_with_a_certificate_of_its_own_is_served_over_tls() {
     let files = files.map(|file| file.display().to_string());
     let names = ["uc2.ark+=13960=t8ff3zh99", "none.such", "psia.ark+=13960=t0ks80527"];
     let arguments = [&[base.as_str()], &files.each_ref().map(String::as_str)[..], &names].concat();
-    let told = output("python3", "volume_client.py", &arguments).await;
+    let listed = output("python3", "volume_client.py", &arguments).await;
     let expected = [
         "sound True",
         "volumes uc2.ark+=13960=t8ff3zh99/ psia.ark+=13960=t0ks80527/",
         "pages 116",
         "unavailable none.such",
     ];
-    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn curl_gets_the_reason_while_it_still_sends_over_both_versions_of_http() 
         command.args(["--silent", "--request", "PUT", "--header", "Expect:", "--write-out", "\n%{http_code}", version]);
         command.arg("--data-binary").arg(format!("@{}", body.display())).arg(&address).kill_on_drop(true);
         let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("curl took too long").unwrap();
-        let told = String::from_utf8(output.stdout).unwrap();
-        assert!(told.contains("changing needs an access token") && told.ends_with("\n401"), "{version}: {told}");
+        let listed = String::from_utf8(output.stdout).unwrap();
+        assert!(listed.contains("changing needs an access token") && listed.ends_with("\n401"), "{version}: {listed}");
     }
 }

@@ -49,11 +49,11 @@ async fn graphs_that_rdflib_read_and_changed_are_accepted_in_every_syntax() {
     }
     assert_eq!(server.ask(Method::PUT, "/rest/container/child", &[]).await.status, StatusCode::CREATED);
     let base = format!("http://{}/rest/", server.http());
-    let told = output(&python.display().to_string(), "rdf_client.py", &[&base]).await;
+    let reported = output(&python.display().to_string(), "rdf_client.py", &[&base]).await;
     let expected = ["graph", "container", "bytes"].map(|resource| {
         let taken = ["turtle", "json-ld", "nt", "xml"].map(|syntax| format!("{resource} {syntax} 204 204"));
         format!("{}\n{resource} by json-ld, by nt, by turtle, by xml", taken.join("\n"))
     });
-    assert_eq!(told.trim(), expected.join("\n"));
+    assert_eq!(reported.trim(), expected.join("\n"));
     server.end().await;
 }

@@ -86,13 +86,13 @@ impl World {
     pub(super) fn is_as_expected(&self, step: &Step, now: UnixMillis) -> (bool, Option<Row>) {
         let Step::Replace { table, partition, sort, expect, .. } = step else { return (true, None) };
         let rows = self.all_of(*table, partition);
-        let stands = rows.row(sort, now);
+        let current = rows.row(sort, now);
         let is_expected = match expect {
             // It counts also if it has expired meanwhile.
             Some(expect) => rows.row(sort, UnixMillis(0)).as_ref().map(PlainValue::of).as_ref() == Some(expect),
-            None => stands.is_none(),
+            None => current.is_none(),
         };
-        (is_expected, stands)
+        (is_expected, current)
     }
 
     /// Replaces a plain row in a store of one copy.

@@ -104,12 +104,12 @@ pub fn is_installed(program: &str, package: &str) -> bool {
     if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
         return true;
     }
-    let told = format!("{program} is not installed (Debian: {package})");
-    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {told}");
-    eprintln!("not run: {told}");
+    let message = format!("{program} is not installed (Debian: {package})");
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {message}");
+    eprintln!("not run: {message}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        std::io::Write::write_all(&mut list, format!("{told}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(&mut list, format!("{message}\n").as_bytes()).unwrap();
     }
     false
 }

@@ -28,7 +28,7 @@ use super::foreign::container;
 use super::loader::{Counts, Loader, State};
 use super::report::{Report, What};
 use crate::client::ClientError;
-use crate::exit::told;
+use crate::exit::full_message;
 use check::Found;
 use states::Object;
 
@@ -111,7 +111,7 @@ pub async fn load(export: &Arc<Export>, loader: &Loader, report: &Arc<Report>) -
         match loader.create(&container(path, Vec::new())).await {
             Ok(_) => {}
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
-            Err(error) => fail(path, &told(error.as_ref())),
+            Err(error) => fail(path, &full_message(error.as_ref())),
         }
     }
     let updated = update::all(&export.found, loader, report, &mut fail).await?;

@@ -15,7 +15,7 @@ use super::super::source::{Bytes, Source};
 use super::check::Found;
 use super::states::Described;
 use crate::client::ClientError;
-use crate::exit::told;
+use crate::exit::full_message;
 
 /// What was changed.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub(super) async fn all(
         let mut update = Update { loader, report, handles: &handles, updated, failed, is_whole: true };
         match update.package(found, path).await {
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
-            Err(error) => (update.failed)(path, &told(error.as_ref())),
+            Err(error) => (update.failed)(path, &full_message(error.as_ref())),
             Ok(()) => {}
         }
     }

@@ -134,7 +134,7 @@ impl Checking {
                 Ok(None) => {}
                 Err(LeftOut::Name(why)) => notes.push((What::Name, resource.path.clone(), why)),
                 Err(LeftOut::Damaged(error)) => {
-                    notes.push((What::Damaged, resource.path.clone(), crate::exit::told(error.as_ref())));
+                    notes.push((What::Damaged, resource.path.clone(), crate::exit::full_message(error.as_ref())));
                 }
             }
         }
@@ -267,12 +267,12 @@ mod tests {
         assert!(tar.status().unwrap().success());
         let root = checked(folder.path(), Arc::new(Report::create(None).unwrap())).await.unwrap();
         let root = Arc::new(root);
-        let told = async || {
+        let output = async || {
             let report = Arc::new(Report::create(None).unwrap());
             root.clone().note_changes(report.clone()).await.unwrap();
             report.finish().unwrap()
         };
-        assert!(told().await.is_empty());
+        assert!(output().await.is_empty());
         // As Fedora writes them: an inventory with another digest, and an object more.
         let known = root.inventories.keys().next().unwrap();
         let head = known.join("extensions/0005-mutable-head/head/inventory.json.sha512");
@@ -281,6 +281,6 @@ mod tests {
         let new = folder.path().join("new");
         std::fs::create_dir(&new).unwrap();
         std::fs::write(new.join("0=ocfl_object_1.0"), "ocfl_object_1.0\n").unwrap();
-        assert_eq!(told().await, ["2 objects that have changed meanwhile: run the same command again"]);
+        assert_eq!(output().await, ["2 objects that have changed meanwhile: run the same command again"]);
     }
 }

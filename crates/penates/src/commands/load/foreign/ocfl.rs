@@ -20,7 +20,7 @@ use super::super::loader::{Counts, Loader, Sent, State};
 use super::super::source::Bytes;
 use super::{DCTERMS, binary, container, containers_to, statements_about};
 use crate::client::ClientError;
-use crate::exit::told;
+use crate::exit::full_message;
 
 /// The objects of a checked storage root: their identifiers and folders, in the order of the former.
 pub type Objects = BTreeMap<String, PathBuf>;
@@ -58,7 +58,7 @@ pub async fn load(objects: &Objects, into: &ResourcePath, loader: &Loader) -> an
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
-                note!("{id}: {}", told(error.as_ref()));
+                note!("{id}: {}", full_message(error.as_ref()));
                 counts.failed += 1;
             }
         }

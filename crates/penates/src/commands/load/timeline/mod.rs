@@ -22,7 +22,7 @@ use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
 use super::ocfl_volume::There;
 use super::report::{Report, What as Note};
 use crate::client::ClientError;
-use crate::exit::told;
+use crate::exit::full_message;
 use crate::progress;
 
 pub use archive::{Archive, Found, Place, check_bytes, note_containers, times};
@@ -77,7 +77,7 @@ pub async fn load(
         };
         let applied = match &current {
             Ok(current) => apply(archive, loader, current, *version, &mut progress, clock).await,
-            Err(error) => Err(anyhow!("{}", told(error.as_ref()))),
+            Err(error) => Err(anyhow!("{}", full_message(error.as_ref()))),
         };
         match applied {
             Ok(None) if progress.left_out.contains(object) => {
@@ -96,7 +96,7 @@ pub async fn load(
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
                 let path = archive.path(*object, current.as_ref().ok());
-                let why = told(error.as_ref());
+                let why = full_message(error.as_ref());
                 bar.suspend(|| note!("/{path}: {why}"));
                 report.resource(Note::Failed, &path, &why);
                 failed.insert(*object);
@@ -169,7 +169,7 @@ pub async fn verify(
             Ok(()) => count += 1,
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
-                let (path, why) = (archive.path(object, None), told(error.as_ref()));
+                let (path, why) = (archive.path(object, None), full_message(error.as_ref()));
                 bar.suspend(|| note!("/{path}: {why}"));
                 report.resource(Note::Differs, &path, &why);
             }
