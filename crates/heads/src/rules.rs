@@ -123,6 +123,8 @@ rules! {
     HoldGroup = "holdgroup",
     /// A change without a transaction looks whether a transaction holds the archival group.
     LookGroup = "lookgroup",
+    /// A transaction gives up an archival group after everything in it is carried out.
+    GroupLast = "grouplast",
 }
 
 impl fmt::Display for Rule {

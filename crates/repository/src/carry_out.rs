@@ -5,8 +5,9 @@
 //!
 //! Resources are created and changed from the top down, and then deleted from the bottom up. So
 //! nothing is listed that is not reachable. What was deleted since with a container above it is
-//! left out, as if the transaction had been committed just before that. Claims of which nothing is
-//! made go with the deletions: an archival group is held until everything in it is carried out.
+//! left out, as if the transaction had been committed just before that. An archival group that is
+//! there is changed or given up with the deletions, so it is held until everything in it is carried
+//! out.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -71,8 +72,12 @@ impl Repository {
         let mut made: BTreeMap<usize, Vec<_>> = BTreeMap::new();
         let mut ended: BTreeMap<usize, Vec<_>> = BTreeMap::new();
         for (path, operation) in operations {
-            let is_made = matches!(operation.1.becomes, Becomes::Live(_));
-            let phase = if is_made { &mut made } else { &mut ended };
+            let is_last = match &operation.1.becomes {
+                Becomes::Live(staged) => !staged.is_new && operation.1.is_group && self.heads.keeps(Rule::GroupLast),
+                Becomes::Deleted => true,
+                Becomes::Nothing => self.heads.keeps(Rule::GroupLast),
+            };
+            let phase = if is_last { &mut ended } else { &mut made };
             phase.entry(path.names().count()).or_default().push((path, operation));
         }
         for operations in made.into_values().chain(ended.into_values().rev()) {

@@ -207,8 +207,7 @@ impl Work {
             10 | 11 => Self::List { container, page: 2 },
             _ => Self::Transact(Transact::draw(chance, number, |chance| match chance.below(10) {
                 0..=6 => parsed(&format!("{group}/{}", chance.one_of(&PARTS))),
-                // No transaction creates or changes the first one, which others delete.
-                7 => parsed(GROUPS[1]),
+                7 => parsed(group),
                 _ => parsed(chance.one_of::<&str>(&TRANSACTED)),
             })),
         }

@@ -155,7 +155,9 @@ async fn stage(inside: &Repository, path: &ResourcePath, does: Does) -> Staged {
         (Does::Delete, None) => return Staged::Not(None),
         (Does::Put { token, is_bytes }, _) => (token, is_bytes),
     };
-    if is_in_missing_group(inside, path).await {
+    // Others may delete what a commit creates before everything in it is there.
+    let would_be_deleted = resource.is_none() && *path == parsed(GROUPS[0]);
+    if would_be_deleted || is_in_missing_group(inside, path).await {
         return Staged::Not(None);
     }
     let is_group = GROUPS.contains(&&*path.to_string());
