@@ -84,7 +84,8 @@ impl Repository {
     }
 
     /// Decides a closed transaction. If that fails, it is opened again; if that fails too, by the
-    /// next request that waits for it.
+    /// next request that waits for it. If it was decided or has ended in spite of that, this is what
+    /// counts: another server ends what has expired, and then others may take what it held.
     async fn decide_closed(&self, id: TransactionId, state: &Transaction) -> ResourceResult<Option<Transaction>> {
         let decided = match self.operations_that_count(id).await {
             Ok(Decision { operations, adds }) => {
@@ -92,9 +93,11 @@ impl Repository {
             }
             Err(error) => Err(error),
         };
-        if decided.is_err() {
-            // Refused if it was decided in spite of that: it compares the state.
-            let _ = self.heads.change_transaction(id, state, Phase::Open, state.until).await;
+        if decided.is_err()
+            && let Ok(Some(stands)) = self.heads.change_transaction(id, state, Phase::Open, state.until).await
+            && !stands.phase.is_undecided()
+        {
+            return Ok(Some(stands));
         }
         decided
     }
