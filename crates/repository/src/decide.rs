@@ -94,10 +94,10 @@ impl Repository {
             Err(error) => Err(error),
         };
         if decided.is_err()
-            && let Ok(Some(stands)) = self.heads.change_transaction(id, state, Phase::Open, state.until).await
-            && !stands.phase.is_undecided()
+            && let Ok(Some(current)) = self.heads.change_transaction(id, state, Phase::Open, state.until).await
+            && !current.phase.is_undecided()
         {
-            return Ok(Some(stands));
+            return Ok(Some(current));
         }
         decided
     }
