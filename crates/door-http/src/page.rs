@@ -59,7 +59,7 @@ pub struct Page {
     /// The places that every page of the door names.
     pub places: Vec<Place>,
     /// The address of the repository's search, to which a box in the header leads; `None`: there is
-    /// no search, or whoever sees the page may not use it.
+    /// no search, or the reader may not use it.
     pub search: Option<String>,
     /// The way up, from the top down, without the page itself.
     pub way: Vec<Place>,
