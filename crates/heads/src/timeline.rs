@@ -321,8 +321,8 @@ impl Timeline {
         Ok(Some(first.map_or(oldest, logged)))
     }
 
-    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not, but not hidden by its marks,
-    /// oldest first. `view` makes an entry of each.
+    /// At most `max` versions from a revision on and below another that `is_shown`, kept or not, but
+    /// not hidden by its marks, oldest first. `view` makes an entry of each.
     pub async fn page<T>(
         &self,
         from: RevisionId,

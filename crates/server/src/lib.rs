@@ -11,10 +11,11 @@
 //!   `request_id.rs`, `trace_context.rs` and `telemetry/` identify requests (`logging.rs` writes
 //!   their lines, `otlp/` sends their traces). `linger.rs` lets a client read an early response,
 //!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `observed_body.rs`
-//!   shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
-//!   `stat.rs`, `fixity_pages.rs`, `problem_page.rs`, `admin.rs` and `page.rs` are the server's own
-//!   routes (`places.rs`: where their links lead); so is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks
-//!   (`webhooks/`) and, over bridges, to brokers of messages (`bridges/`).
+//!   shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep
+//!   other sites' pages out. `health.rs`, `stat.rs`, `fixity_pages.rs`, `problem_page.rs`,
+//!   `admin.rs` and `page.rs` are the server's own routes (`places.rs`: where their links lead); so
+//!   is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks (`webhooks/`) and, over
+//!   bridges, to brokers of messages (`bridges/`).
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`

@@ -1,7 +1,8 @@
 //! Forms for people, at `fcr:forms` of a resource: they create, upload, describe, replace, delete
 //! and restore from a browser, without a script. `page.rs` shows them, `sent.rs` reads one that
-//! was sent, `members.rs` is about containers with members, and `actions.rs` does what it asks for, as the request that a program would make: the
-//! rules, conditions and limits of a change are those of its method.
+//! was sent, and `members.rs` is about containers with members. `actions.rs` does what a form asks
+//! for, as the request that a program would make. The rules, conditions and limits of a change are
+//! those of its method.
 
 mod actions;
 mod members;

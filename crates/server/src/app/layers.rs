@@ -19,8 +19,9 @@ use crate::places::Places;
 use crate::quota::{self, Quotas};
 use crate::{cors, pace, problem, problem_page, rate, request_id, telemetry};
 
-/// Puts the layers around the routes; see [`App::router`](super::App::router) for their order. Without `hosts`, `Host`
-/// is not checked. Pages of errors name `places`. Without `quotas`, requests have no limits.
+/// Puts the layers around the routes; see [`App::router`](super::App::router) for their order.
+/// Without `hosts`, `Host` is not checked. Pages of errors name `places`. Without `quotas`, requests
+/// have no limits.
 pub(super) fn layered(
     routes: Router,
     policy: Arc<Policy>,

@@ -310,6 +310,21 @@ async fn a_sweep_reaches_the_engine_through_every_wrapper() {
     assert_eq!(store.sweep(call()).await.unwrap(), 1);
 }
 
+/// Such a reader gets longer pieces.
+#[tokio::test]
+async fn a_content_is_the_same_for_a_reader_that_reads_everything_once() {
+    let opened = open(options());
+    let bytes: Vec<u8> = (0..2_500_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let pieces = stream::iter([Ok(bytes.clone().into())]).boxed();
+    let id = opened.store.put_content(call(), "owner".into(), pieces).await.unwrap();
+    for range in [0..bytes.len(), 1_000_000..1_100_000, 70_000..2_400_001, 2_499_999..bytes.len()] {
+        let wanted = range.start as u64..range.end as u64;
+        let read = opened.store.read_content(call().once(), id, wanted).await.unwrap().unwrap();
+        let read: Vec<Bytes> = read.try_collect().await.unwrap();
+        assert!(read.concat() == bytes[range.clone()], "bytes {range:?} are others");
+    }
+}
+
 #[tokio::test]
 async fn a_sweep_deletes_leftovers_of_uploads_and_nothing_else() {
     let opened = open(options());
