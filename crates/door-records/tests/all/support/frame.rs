@@ -71,15 +71,19 @@ impl Frame {
         }
     }
 
-    /// A list that was sorted.
-    pub fn sorted(self) -> Self {
-        match self {
-            Self::List(mut frames) => {
-                frames.sort();
-                Self::List(frames)
-            }
-            other => other,
+    /// Its lists sorted, also those within. `width` frames that follow each other stay together:
+    /// two for names with their values.
+    pub fn sorted(self, width: usize) -> Self {
+        let Self::List(frames) = self else { return self };
+        let mut frames: Vec<Self> = frames.into_iter().map(|frame| frame.sorted(width)).collect();
+        let is_nested = frames.iter().any(|frame| matches!(frame, Self::List(_)));
+        if is_nested || frames.len() % width != 0 {
+            frames.sort();
+            return Self::List(frames);
         }
+        let mut groups: Vec<&[Self]> = frames.chunks(width).collect();
+        groups.sort();
+        Self::List(groups.concat())
     }
 
     /// Its text, as people see it.
