@@ -39,8 +39,8 @@ const DEPTH_MAX: usize = 64;
 /// Children that are listed together.
 const PAGE_CHILDREN: usize = 256;
 
-/// Children whose heads and descriptions are read ahead.
-const READ_AHEAD: usize = 16;
+/// Children whose heads and descriptions are read ahead. A description may be as large as a body.
+const READ_AHEAD: usize = 4;
 
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -210,18 +210,18 @@ impl Archive {
         depth: usize,
     ) -> Result<Folder, ArchiveError> {
         let description = description(&self.library, &self.site, container).await?;
-        self.begin_folder_of(container, &description, prefix, depth).await
+        self.begin_folder_of(container, description, prefix, depth).await
     }
 
     async fn begin_folder_of(
         &mut self,
         container: &Resource,
-        description: &[u8],
+        description: Option<Bytes>,
         prefix: String,
         depth: usize,
     ) -> Result<Folder, ArchiveError> {
         self.zip.directory(&prefix)?;
-        self.entry(&format!("{prefix}fcr%3Ametadata.ttl"), description).await?;
+        self.describe(container, &format!("{prefix}fcr%3Ametadata.ttl"), description).await?;
         let listing = match self.as_of {
             None => Listing::Now(None),
             Some(below) => {
@@ -264,37 +264,22 @@ impl Archive {
         let (as_of, deleted_versions) = (self.as_of, self.deleted_versions);
         let read = stream::iter(children).map(|path| {
             let (library, site) = (library.clone(), site.clone());
-            async move {
-                let found = match as_of {
-                    None => library.repository.resource(&path).await.map(Some),
-                    Some(below) => child_then(&library, &path, below, deleted_versions).await,
-                };
-                match found {
-                    Ok(Some(resource)) => {
-                        description(&library, &site, &resource).await.map(|text| Ok((resource, text)))
-                    }
-                    // It was deleted since it was listed, or is not shown any more.
-                    Ok(None) => {
-                        let is_removed = was_removed(&library, &path, as_of).await;
-                        is_removed
-                            .map(|is_removed| Err((path, is_removed)))
-                            .map_err(|error| ArchiveError::Ldp(error.into()))
-                    }
-                    Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(Err((path, false))),
-                    Err(error) => Err(ArchiveError::Ldp(error.into())),
-                }
-            }
+            async move { ReadChild::read(&library, &site, path, as_of, deleted_versions).await }
         });
         let mut read = std::pin::pin!(read.buffered(READ_AHEAD));
         let mut below = Vec::new();
         while let Some(child) = read.next().await {
             let (child, text) = match child? {
-                Ok(found) => found,
-                Err((path, true)) => {
+                ReadChild::Found(child, text) => (child, text),
+                ReadChild::Damaged(path) => {
+                    self.left_out.add(format!("damaged: /{path}"));
+                    continue;
+                }
+                ReadChild::VersionRemoved(path) => {
                     self.left_out.add(format!("this version of it was deleted: /{path}"));
                     continue;
                 }
-                Err((path, false)) => {
+                ReadChild::Away(path) => {
                     if as_of.is_some_and(|below| !self.library.repository.knows_as_of(&path, below)) {
                         self.left_out.add(format!("its versions are not kept: /{path}"));
                     }
@@ -304,7 +289,7 @@ impl Archive {
             let name = encoded_name(child.path());
             if let Kind::Container { .. } = child.kind() {
                 let inner = format!("{prefix}{name}/");
-                let folder = self.begin_folder_of(&child, &text, inner, depth + 1).await?;
+                let folder = self.begin_folder_of(&child, text, inner, depth + 1).await?;
                 let is_known = as_of.is_none_or(|below| self.library.repository.knows_as_of(child.path(), below));
                 match (is_known, depth < self.depth_max) {
                     (true, true) => below.push(folder),
@@ -313,7 +298,7 @@ impl Archive {
                 }
                 continue;
             }
-            self.entry(&format!("{prefix}fcr%3Ametadata/{name}.ttl"), &text).await?;
+            self.describe(&child, &format!("{prefix}fcr%3Ametadata/{name}.ttl"), text).await?;
             if let Kind::Binary(binary) = child.kind() {
                 if let Some(elsewhere) = binary.elsewhere() {
                     self.left_out.add(format!("stored elsewhere: /{} at {}", child.path(), elsewhere.url));
@@ -348,6 +333,17 @@ impl Archive {
         }
     }
 
+    /// Adds a description, or names it if it is damaged.
+    async fn describe(&mut self, of: &Resource, name: &str, description: Option<Bytes>) -> Result<(), ArchiveError> {
+        match description {
+            Some(description) => self.entry(name, &description).await,
+            None => {
+                self.left_out.add(format!("damaged: the description of /{}", of.path()));
+                Ok(())
+            }
+        }
+    }
+
     async fn entry(&mut self, name: &str, content: &[u8]) -> Result<(), ArchiveError> {
         self.zip.begin(name, content.len() as u64)?;
         self.zip.write(content)?;
@@ -371,6 +367,46 @@ impl Archive {
         }
         let piece = self.zip.take();
         self.pieces.send(Ok(piece)).await.map_err(|_| ArchiveError::Gone)
+    }
+}
+
+/// What reading a child gave.
+enum ReadChild {
+    /// The child with its description; without one if that is damaged.
+    Found(Box<Resource>, Option<Bytes>),
+    /// It cannot be read.
+    Damaged(ResourcePath),
+    /// A client deleted the version that was in force then.
+    VersionRemoved(ResourcePath),
+    /// It was deleted since it was listed, or is not shown any more.
+    Away(ResourcePath),
+}
+
+impl ReadChild {
+    async fn read(
+        library: &Library,
+        site: &Site,
+        path: ResourcePath,
+        as_of: Option<RevisionId>,
+        deleted_versions: bool,
+    ) -> Result<Self, ArchiveError> {
+        let found = match as_of {
+            None => library.repository.resource(&path).await.map(Some),
+            Some(below) => child_then(library, &path, below, deleted_versions).await,
+        };
+        match found {
+            Ok(Some(resource)) => {
+                let text = description(library, site, &resource).await?;
+                Ok(Self::Found(Box::new(resource), text))
+            }
+            Ok(None) => match was_removed(library, &path, as_of).await.map_err(LdpError::from)? {
+                true => Ok(Self::VersionRemoved(path)),
+                false => Ok(Self::Away(path)),
+            },
+            Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(Self::Away(path)),
+            Err(ResourceError::Objects(error)) if error.is_damage() => Ok(Self::Damaged(path)),
+            Err(error) => Err(LdpError::from(error).into()),
+        }
     }
 }
 
@@ -400,11 +436,17 @@ fn encoded_name(path: &ResourcePath) -> String {
     encoded(path).rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// The description of a resource, in Turtle.
-async fn description(library: &Library, site: &Site, resource: &Resource) -> Result<Bytes, ArchiveError> {
-    let mut graph = kept_description(library, resource).await?;
+/// The description of a resource, in Turtle; `None` if it is damaged.
+async fn description(library: &Library, site: &Site, resource: &Resource) -> Result<Option<Bytes>, ArchiveError> {
+    let mut graph = match kept_description(library, resource).await {
+        Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => {
+            tracing::warn!(path = %resource.path(), %error, "a damaged description is left out of an archive");
+            return Ok(None);
+        }
+        graph => graph?,
+    };
     graph.extend(managed::statements(resource));
     let shown = map(graph, |iri| site.shown(iri));
     let written = rdf::write(&shown, Syntax::Turtle, rdf::vocab::PREFIXES);
-    Ok(written.map_err(|error| LdpError::Internal(error.to_string()))?)
+    Ok(Some(written.map_err(|error| LdpError::Internal(error.to_string()))?))
 }

@@ -132,3 +132,27 @@ async fn a_container_is_sent_as_it_was_at_a_time_with_all_below_it() {
     fixture.clock.advance(minute);
     assert_eq!(archive().await, before);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_description_is_named_and_the_rest_is_in_the_archive() {
+    let fixture = fixture().await;
+    tree(&fixture).await;
+    let before = fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip").answer().await;
+    let mut wanted = entries(&before);
+    fixture.make("/rest/box/in/noted", "BasicContainer", "<> <http://purl.org/dc/terms/title> \"Noted\" .").await;
+    fixture.make("/rest/box/in/noted/child", "RDFSource", "").await;
+    fixture.lose_description("box/in/noted").await;
+    fixture.lose_description("box/in/deep/source").await;
+
+    let after = fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip").answer().await;
+    let mut found = entries(&after);
+    let named = found.remove("ERROR.err").unwrap();
+    let mut named: Vec<_> = named.lines().collect();
+    named.sort_unstable();
+    assert_eq!(named, ["damaged: the description of /box/in/deep/source", "damaged: the description of /box/in/noted"]);
+    assert!(found.remove("box/in/noted/").is_some());
+    assert!(found.remove("box/in/noted/fcr%3Ametadata/child.ttl").is_some());
+    wanted.remove("box/in/deep/fcr%3Ametadata/source.ttl");
+    // Its statements about members and times have changed.
+    assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
+}

@@ -8,7 +8,8 @@ use http::{Method, StatusCode};
 use proptest::prelude::*;
 use store::Clock;
 
-use crate::support::{Fixture, ROOT, Reply, fixture};
+use crate::archives::entries;
+use crate::support::{Fixture, ROOT, Reply, fixture, parsed};
 
 const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
 const NAMES: [&str; 3] = ["a", "b", "d"];
@@ -143,6 +144,23 @@ async fn is_shown(fixture: &Fixture, address: &str, title: usize, members: &BTre
     assert_eq!(contained, expected, "{context}");
 }
 
+/// The archive at a version's address has the same.
+async fn is_archived(fixture: &Fixture, address: &str, title: usize, members: &BTreeSet<&str>, context: &str) {
+    let ask = fixture.ask(Method::GET, address.strip_prefix("http://test").unwrap());
+    let entries = entries(&ask.header("accept", "application/zip").answer().await);
+    assert!(!entries.contains_key("ERROR.err"), "{context}: {entries:?}");
+    let described = parsed(&entries["c/fcr%3Ametadata.ttl"]);
+    let wanted = parsed(&format!("<c> dc:title \"{title}\" ."));
+    assert!(wanted.iter().all(|triple| described.contains(triple)), "{context}: {entries:?}");
+    let child = |entry: &str| {
+        let within = entry.strip_prefix("c/fcr%3Ametadata/")?;
+        Some(within.trim_end_matches(".ttl").to_owned())
+    };
+    let folder = |entry: &str| Some(entry.strip_prefix("c/")?.split_once('/')?.0.to_owned());
+    let archived: BTreeSet<_> = entries.keys().filter_map(|entry| child(entry).or_else(|| folder(entry))).collect();
+    assert_eq!(archived, members.iter().map(|name| (*name).to_owned()).collect(), "{context}: {:?}", entries.keys());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: if ON_CASSANDRA { 2 } else { 16 }, ..ProptestConfig::default() })]
 
@@ -164,6 +182,7 @@ proptest! {
             assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), addresses.len(), "each at an address of its own");
             for (address, version) in addresses.iter().zip(&model.versions) {
                 is_shown(&fixture, address, version.title, &version.members, address).await;
+                is_archived(&fixture, address, version.title, &version.members, address).await;
             }
             for second in begin - 1..=now / 1_000 + 1 {
                 let time = std::time::UNIX_EPOCH + Duration::from_secs(second);
@@ -173,7 +192,9 @@ proptest! {
                 assert_eq!(redirection.status, StatusCode::FOUND);
                 let (title, members) = model.at(second, now);
                 let context = format!("{datetime} of {:?}", model.versions);
-                is_shown(&fixture, redirection.header("location").unwrap(), title, &members, &context).await;
+                let address = redirection.header("location").unwrap();
+                is_shown(&fixture, address, title, &members, &context).await;
+                is_archived(&fixture, address, title, &members, &context).await;
             }
         });
     }

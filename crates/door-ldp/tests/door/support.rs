@@ -8,12 +8,14 @@ use axum::body::{Body, to_bytes};
 use axum::response::Response;
 use bytes::Bytes;
 use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
-use heads::LibraryOptions;
+use heads::{LibraryOptions, keys};
 use http::{HeaderMap, Method, Request, StatusCode};
 use library::Library;
 use rdf::{ContentType, Graph, Iri, Limits};
 use repository::BytesPlace;
-use store::{Call, Class, ContentId, ContentState, Deadline, ManualClock, Store, Table, UnixMillis};
+use store::{
+    Call, Class, ContentId, ContentState, Deadline, ManualClock, Outcome, Removal, Step, Store, Table, UnixMillis,
+};
 use store_cassandra::testing::{damage, shared_options};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -197,6 +199,17 @@ impl Fixture {
             sealed += usize::from(header.is_some_and(|header| header.state == ContentState::Sealed));
         }
         sealed.max(self.content_files())
+    }
+
+    /// Deletes the stored description of the resource at a path, as damage does.
+    pub async fn lose_description(&self, path: &str) {
+        let path = path.parse().unwrap();
+        let revision = self.library.repository.resource(&path).await.unwrap().body().description.revision;
+        let partition = keys::version(&keys::resource_partition(&path), revision);
+        let rows = Removal::Rows(vec![keys::description(revision, 0)]);
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+        let lost = Step::Remove { table: Table::Objects, partition, rows };
+        assert!(matches!(self.library.store().run(call, vec![lost]).await.unwrap(), Outcome::Applied));
     }
 
     /// Flips a bit of the byte near `at` in the bytes of the binary at a path, which are large.

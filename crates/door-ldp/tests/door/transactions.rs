@@ -402,6 +402,37 @@ async fn requests_at_once_and_requests_for_an_expired_one_do_not_exceed_the_limi
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_transactions_that_are_left_open_end_in_time_and_leave_nothing_behind() {
+    // As many as one client may have by default. On Cassandra each takes some milliseconds.
+    let by_default = LibraryOptions::default().transactions_of_one_max;
+    let is_on_cassandra = env!("CARGO_CRATE_NAME") == "on_cassandra";
+    let many = if is_on_cassandra { 50 } else { by_default };
+    let options = LibraryOptions { transactions_of_one_max: many, ..LibraryOptions::default() };
+    let fixture = fixture_keeping(options).await;
+    for n in 0..many {
+        let tx = begin(&fixture).await;
+        if n % 10 == 0 {
+            assert_eq!(put(&fixture, &tx, &format!("/rest/left{n}"), "").await, StatusCode::CREATED);
+        }
+    }
+    let over = fixture.ask(Method::POST, "/rest/fcr:tx").answer().await;
+    assert_eq!(over.status, StatusCode::TOO_MANY_REQUESTS, "{}", over.text());
+    // Others go on meanwhile, but not with what a transaction holds.
+    assert_eq!(fixture.put("/rest/other", "").answer().await.status, StatusCode::CREATED);
+    assert_eq!(fixture.put("/rest/left0", "").answer().await.status, StatusCode::CONFLICT);
+    fixture.clock.advance(Duration::from_secs(181));
+    let repository = &fixture.library.repository;
+    repository.end_transactions(Duration::ZERO).await.unwrap();
+    assert_eq!(repository.transaction_counts().open, 0);
+    assert_eq!(
+        fixture.get("/rest/").await.objects(ROOT, "contains"),
+        [format!("{ROOT}other"), format!("{ROOT}volumes")]
+    );
+    assert_eq!(fixture.put("/rest/left0", "").answer().await.status, StatusCode::CREATED);
+    begin(&fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_of_two_transactions_for_the_same_resources_at_once_prevent_no_commit() {
     let fixture = fixture().await;
     let (one, other) = (begin(&fixture).await, begin(&fixture).await);
