@@ -331,7 +331,8 @@ fn shown_token(request: &Request, origins: &Origins) -> Option<(String, Means)> 
     if !request.method().is_safe() && is_foreign(request, origins) {
         return None;
     }
-    Some((sign_in::token_in(headers)?, Means::Cookie))
+    let is_encrypted = sign_in::is_encrypted(request.extensions());
+    Some((sign_in::token_in(headers, is_encrypted)?, Means::Cookie))
 }
 
 /// The token in `Authorization`: that of Bearer (RFC 6750), or the password of Basic (RFC 7617).

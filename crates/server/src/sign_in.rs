@@ -9,14 +9,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, RawForm, RawQuery, Request, State};
+use axum::extract::{DefaultBodyLimit, RawForm, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{RequestExt, Router};
 use door_http::page::{self, STYLE_PATH};
 use door_http::{MayRead, Page, Reason};
 use door_ldp::SeenAs;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use maud::html;
 
 use crate::access::{Right, is_from_another_site};
@@ -56,24 +56,29 @@ pub(crate) fn routes(tokens: Arc<Tokens>, places: Places) -> Router {
         .with_state(Known { tokens, places })
 }
 
-/// The token in the cookie.
-pub(crate) fn token_in(headers: &HeaderMap) -> Option<String> {
+/// The token in the cookie of this way to connect. Over HTTPS only the one that no other host can
+/// set counts: a page of a neighbouring host, or anyone on the line while a browser uses HTTP, could
+/// plant the other one, and changes would be made with a token of theirs.
+pub(crate) fn token_in(headers: &HeaderMap, is_encrypted: bool) -> Option<String> {
     let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = values.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-    let mut plain = None;
-    let of_host = cookies.find_map(|(name, value)| {
-        if name == COOKIE {
-            plain = Some(value);
-        }
-        (name == HOST_COOKIE).then_some(value)
-    });
-    of_host.or(plain).map(str::to_owned)
+    cookies.find(|(name, _)| *name == cookie_name(is_encrypted)).map(|(_, value)| value.to_owned())
 }
 
-async fn show(State(known): State<Known>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
-    let to = form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
+/// Whether the client sees the connection of a request as encrypted.
+pub(crate) fn is_encrypted(extensions: &Extensions) -> bool {
+    extensions.get::<SeenAs>().is_some_and(|seen| seen.encrypted)
+}
+
+fn cookie_name(is_encrypted: bool) -> &'static str {
+    if is_encrypted { HOST_COOKIE } else { COOKIE }
+}
+
+async fn show(State(known): State<Known>, request: Request) -> Response {
+    let to = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
     let to = to.into_iter().find(|(field, _)| field == TO).map(|(_, to)| to.into_owned()).unwrap_or_default();
-    let holder = token_in(&headers).and_then(|text| known.tokens.holder_of(&text));
+    let token = token_in(request.headers(), is_encrypted(request.extensions()));
+    let holder = token.and_then(|text| known.tokens.holder_of(&text));
     shown(StatusCode::OK, &known, holder.as_ref(), &to, None)
 }
 
@@ -81,7 +86,7 @@ async fn sign_in(State(known): State<Known>, request: Request) -> Response {
     if is_from_another_site(&request) {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not sign anyone in here");
     }
-    let is_encrypted = request.extensions().get::<SeenAs>().is_some_and(|seen| seen.encrypted);
+    let is_encrypted = is_encrypted(request.extensions());
     let Ok(RawForm(form)) = request.extract().await else {
         return problem::respond(Reason::MALFORMED_QUERY, "this is not the form of /sign-in");
     };
@@ -101,14 +106,14 @@ async fn sign_out(request: Request) -> Response {
     if is_from_another_site(&request) {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not sign anyone out here");
     }
-    let is_encrypted = request.extensions().get::<SeenAs>().is_some_and(|seen| seen.encrypted);
+    let is_encrypted = is_encrypted(request.extensions());
     moved("", &format!("{}; Max-Age=0", cookie("", is_encrypted)))
 }
 
 /// The cookie. A token has letters and digits only, so it needs no quotes; what has others was no
 /// token.
 fn cookie(token: &str, is_encrypted: bool) -> String {
-    let (name, secure) = if is_encrypted { (HOST_COOKIE, "; Secure") } else { (COOKIE, "") };
+    let (name, secure) = (cookie_name(is_encrypted), if is_encrypted { "; Secure" } else { "" });
     format!("{name}={token}; Path=/; HttpOnly; SameSite=Lax{secure}")
 }
 
@@ -181,18 +186,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn token(cookies: &[&str]) -> Option<String> {
+    fn token(cookies: &[&str], is_encrypted: bool) -> Option<String> {
         let headers = cookies.iter().map(|cookie| (header::COOKIE, cookie.parse().unwrap()));
-        token_in(&headers.collect())
+        token_in(&headers.collect(), is_encrypted)
     }
 
     #[test]
-    fn a_token_is_found_among_cookies_and_that_of_the_host_wins() {
-        assert_eq!(token(&["a=b; penates-token=t; c=d"]).as_deref(), Some("t"));
-        assert_eq!(token(&["penates-token=t", "__Host-penates-token=u"]).as_deref(), Some("u"));
-        assert_eq!(token(&["__Host-penates-token=u; penates-token=t"]).as_deref(), Some("u"));
+    fn a_token_is_found_among_cookies_and_over_https_only_in_that_of_the_host() {
+        assert_eq!(token(&["a=b; penates-token=t; c=d"], false).as_deref(), Some("t"));
+        assert_eq!(token(&["a=b; penates-token=planted; c=d"], true), None);
+        for both in [&["penates-token=t", "__Host-penates-token=u"][..], &["__Host-penates-token=u; penates-token=t"]] {
+            assert_eq!(token(both, true).as_deref(), Some("u"));
+            assert_eq!(token(both, false).as_deref(), Some("t"));
+        }
         for none in [&["a=b"][..], &[], &["xpenates-token=t"], &["penates-token"]] {
-            assert_eq!(token(none), None, "{none:?}");
+            assert_eq!(token(none, false), None, "{none:?}");
         }
     }
 
