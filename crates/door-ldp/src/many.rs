@@ -139,7 +139,7 @@ impl LdpRequest {
         actor::spawn(async move {
             let mut lines = std::pin::pin!(lines.buffered(CREATED_AT_ONCE));
             while let Some(line) = lines.next().await {
-                if let Err(error) = outcomes.write(line.as_bytes()) {
+                if let Err(error) = outcomes.write(line.as_bytes()).await {
                     return tracing::warn!(%error, "lines that wait for their client cannot be kept");
                 }
             }

@@ -203,7 +203,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 let transaction = self.transaction.take().ok_or_else(|| Refusal::error("EXEC without MULTI"))?;
                 let watched = std::mem::take(&mut self.watched);
                 self.session.require(transaction.writes())?;
-                return transaction.execute(&self.door, &watched, self.deadline()).await;
+                return transaction.execute(&self.door, &self.party, &watched, self.deadline()).await;
             }
             b"watch" if self.transaction.is_some() => {
                 return Err(Refusal::error("WATCH inside MULTI is not allowed"));
@@ -227,7 +227,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
         let command = RecordCommand::find(name);
         if let Some(transaction) = &mut self.transaction {
-            return transaction.add(command, words);
+            let may = command.map_or(Ok(()), |command| self.session.require(command.writes));
+            return transaction.add(may, command, words, (&self.door.memory, &self.party));
         }
         if let Some(command) = command {
             // It is no part of the pipeline because it is refused.

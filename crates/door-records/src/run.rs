@@ -19,7 +19,7 @@ use crate::reply::Reply;
 use crate::{Door, METRICS};
 
 /// So many records are read at once. Before more of them are read, the memory for these is counted.
-const READ_AT_ONCE: usize = 64;
+pub(crate) const READ_AT_ONCE: usize = 64;
 
 /// So many records of one command are changed at once, if they do not change together.
 pub(crate) const CHANGED_AT_ONCE: usize = 8;

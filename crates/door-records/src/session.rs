@@ -172,7 +172,8 @@ impl Session {
     fn admit(&mut self, password: &Bytes) -> CommandResult<()> {
         let wrong = |WrongPassword| Refusal::of_kind("WRONGPASS", "the password is no access token of this server");
         self.door.access.rights(Some(password)).map_err(wrong)?;
-        self.password = Some(password.clone());
+        // Copies here and below: a word keeps the whole buffer in which it arrived.
+        self.password = Some(Bytes::copy_from_slice(password));
         Ok(())
     }
 
@@ -181,7 +182,7 @@ impl Session {
             let why = "Client names cannot contain spaces, newlines or special characters.";
             return Err(Refusal::error(why));
         }
-        self.name = name.clone();
+        self.name = Bytes::copy_from_slice(name);
         Ok(())
     }
 
@@ -204,8 +205,8 @@ impl Session {
             return Err(Refusal::error("the value cannot contain spaces, newlines or special characters"));
         }
         match what.to_ascii_lowercase().as_slice() {
-            b"lib-name" => self.library.0 = value.clone(),
-            b"lib-ver" => self.library.1 = value.clone(),
+            b"lib-name" => self.library.0 = Bytes::copy_from_slice(value),
+            b"lib-ver" => self.library.1 = Bytes::copy_from_slice(value),
             _ => return Err(Refusal::error("Unrecognized option")),
         }
         Ok(Reply::OK)

@@ -1,5 +1,6 @@
 //! `MULTI` and `EXEC`: commands on one record that happen at one time.
 
+use budget::{Memory, Overloaded, Party, Share};
 use bytes::Bytes;
 use records::{Draft, Mode};
 use store::Deadline;
@@ -14,22 +15,52 @@ use crate::watch::Watched;
 /// A transaction holds at most so many commands.
 const COMMANDS_MAX: usize = 1_000;
 
-/// And so many bytes of words, with 64 for each command.
-const BYTES_MAX: usize = 256 << 10;
+/// And so many bytes: of its words, and of what each word and each command takes besides.
+const BYTES_MAX: usize = 512 << 10;
 const COMMAND_BYTES: usize = 64;
+const WORD_BYTES: usize = 48;
+
+/// What takes so few bytes takes no share of the memory.
+const FREE_BYTES: usize = 4 << 10;
 
 /// The commands so far, and whether one was refused.
 #[derive(Default)]
 pub(crate) struct Transaction {
     commands: Vec<(&'static RecordCommand, Vec<Bytes>)>,
     bytes: usize,
+    share: Option<Share>,
     is_broken: bool,
 }
 
+/// Makes a share large enough for `bytes`. It grows in few steps.
+fn hold(share: &mut Option<Share>, memory: &Memory, party: &Party, bytes: usize) -> Result<(), Overloaded> {
+    let wanted = bytes.next_power_of_two() as u64;
+    match share {
+        Some(share) if share.bytes() >= wanted => Ok(()),
+        Some(share) => share.resize(wanted),
+        None if bytes <= FREE_BYTES => Ok(()),
+        None => {
+            *share = Some(memory.try_reserve(party, wanted)?);
+            Ok(())
+        }
+    }
+}
+
 impl Transaction {
-    /// Adds a command; `None`: it is none on records. One that is refused breaks the transaction.
-    pub(crate) fn add(&mut self, command: Option<&'static RecordCommand>, words: &[Bytes]) -> CommandResult<Reply> {
-        let added = self.admit(command, words);
+    /// Adds a command of a client that `may` do what it does; `None`: it is none on records. One that
+    /// is refused breaks the transaction.
+    pub(crate) fn add(
+        &mut self,
+        may: CommandResult<()>,
+        command: Option<&'static RecordCommand>,
+        words: &[Bytes],
+        (memory, party): (&Memory, &Party),
+    ) -> CommandResult<Reply> {
+        let added = may.and_then(|()| self.admit(command, words)).and_then(|command| {
+            let why = "there is no memory for the transaction now";
+            hold(&mut self.share, memory, party, self.bytes).map_err(|_| Refusal::overloaded(why))?;
+            Ok(command)
+        });
         self.is_broken |= added.is_err();
         // Copies, because words keep the whole buffer in which they arrived.
         self.commands.push((added?, words.iter().map(|word| Bytes::copy_from_slice(word)).collect()));
@@ -42,7 +73,7 @@ impl Transaction {
         words: &[Bytes],
     ) -> CommandResult<&'static RecordCommand> {
         let command = command.ok_or_else(|| Refusal::error("only commands on records can be in a transaction"))?;
-        self.bytes += COMMAND_BYTES + words.iter().map(Bytes::len).sum::<usize>();
+        self.bytes += COMMAND_BYTES + words.iter().map(|word| WORD_BYTES + word.len()).sum::<usize>();
         if self.commands.len() >= COMMANDS_MAX || self.bytes > BYTES_MAX {
             let most = format_args!("a transaction has at most {COMMANDS_MAX} commands and {BYTES_MAX} bytes");
             return Err(Refusal::error(most));
@@ -55,8 +86,15 @@ impl Transaction {
         self.commands.iter().any(|(command, _)| command.writes)
     }
 
-    /// Runs the commands as one change of one record, unless a watched one is not as it was.
-    pub(crate) async fn execute(self, door: &Door, watched: &Watched, deadline: Deadline) -> CommandResult<Reply> {
+    /// Runs the commands as one change of one record, unless a watched one is not as it was, or
+    /// there is no memory for the answers.
+    pub(crate) async fn execute(
+        self,
+        door: &Door,
+        party: &Party,
+        watched: &Watched,
+        deadline: Deadline,
+    ) -> CommandResult<Reply> {
         if self.is_broken {
             return Err(Refusal::of_kind("EXECABORT", "Transaction discarded because of previous errors."));
         }
@@ -89,13 +127,22 @@ impl Transaction {
             }
             let place = changed.as_ref().and_then(|id| ids.binary_search(id).ok());
             let Some(draft) = place.and_then(|place| drafts.get_mut(place)) else { return Reply::List(Vec::new()) };
-            let run = |(command, words): &(&'static RecordCommand, Vec<Bytes>)| {
+            let before = draft.record().cloned();
+            let (mut answers, mut bytes, mut share) = (Vec::with_capacity(self.commands.len()), 0, None);
+            for (command, words) in &self.commands {
                 let each = command.keys(words).and_then(|keys| {
                     keys.into_iter().map(|(_, words)| command.run(draft, words)).collect::<CommandResult<Vec<_>>>()
                 });
-                each.map_or_else(Reply::Refused, |answers| command.combined(answers))
-            };
-            Reply::List(self.commands.iter().map(run).collect())
+                let answer = each.map_or_else(Reply::Refused, |answers| command.combined(answers));
+                bytes += answer.bytes();
+                if hold(&mut share, &door.memory, party, bytes).is_err() {
+                    *draft = Draft::new(before, draft.now);
+                    let why = "there is no memory for the answers of the transaction now";
+                    return Reply::Refused(Refusal::overloaded(why));
+                }
+                answers.push(answer);
+            }
+            Reply::List(answers)
         };
         door.records.change(deadline, &ids, run).await.map_err(refusal)
     }

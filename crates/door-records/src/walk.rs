@@ -8,7 +8,7 @@ use crate::Door;
 use crate::error::{CommandResult, Refusal};
 use crate::pattern::matches;
 use crate::reply::Reply;
-use crate::run::refusal;
+use crate::run::{READ_AT_ONCE, refusal};
 use crate::words::Words;
 
 /// The number of ids of a page, unless a client asks for another.
@@ -62,16 +62,18 @@ impl Door {
             number => Some(self.cursors.place_of(number).ok_or_else(|| Refusal::error("invalid cursor"))?),
         };
         let max = usize::try_from(wanted.count.min(PAGE_MAX)).unwrap_or(1);
+        let _place = self.admission.places(1, deadline).await?;
         let IdPage { mut ids, next } = self.records.ids(deadline, from, max).await.map_err(refusal)?;
         ids.retain(|id| wanted.pattern.is_none_or(|pattern| matches(pattern, id)));
         // A record whose attributes have all expired is not there either.
-        let found = self.records.read_listed(deadline, &ids).await.map_err(refusal)?;
-        let ids = ids.into_iter().zip(found).filter(|(_, record)| wanted.is_of_kind(record.as_ref()));
+        let mut listed = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(READ_AT_ONCE) {
+            let found = self.records.read_listed(deadline, ids).await.map_err(refusal)?;
+            let there = ids.iter().zip(&found).filter(|(_, record)| wanted.is_of_kind(record.as_ref()));
+            listed.extend(there.map(|(id, _)| Reply::Bytes(id.clone())));
+        }
         let next = next.map_or(0, |place| self.cursors.number_of(place));
-        Ok(Reply::List(vec![
-            Reply::Bytes(next.to_string().into()),
-            Reply::List(ids.map(|(id, _)| Reply::Bytes(id)).collect()),
-        ]))
+        Ok(Reply::List(vec![Reply::Bytes(next.to_string().into()), Reply::List(listed)]))
     }
 
     /// `DBSIZE`: how many records are stored. It reads all ids, so with many records it may not end

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
-    Call, Class, Clock, Condition, Deadline, Outcome, PlainValue, Row, Step, Store, StoreError, StoreResult, Stored,
-    Table, UnixMillis, ValueKind, stored,
+    Call, Class, Clock, Condition, Deadline, ForwardClock, Outcome, PlainValue, Row, Step, Store, StoreError,
+    StoreResult, Stored, Table, UnixMillis, ValueKind, stored,
 };
 use thiserror::Error;
 use tokio::time::{sleep, timeout_at};
@@ -97,7 +97,8 @@ pub enum RecordsError {
 /// ([`Records::overwrite`]), or only touch what was read ([`Records::change`]).
 pub struct Records {
     pub(crate) store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    /// What has expired stays so if the clock of the machine is set back.
+    clock: ForwardClock,
     /// Makes it hard to find ids that share a turn.
     salt: u64,
     places: Vec<Place>,
@@ -130,6 +131,7 @@ impl Records {
         let fast = FastRecords { store: store.clone() };
         let mode = KnownMode::new(store.clone(), mode);
         let salt = RandomState::new().hash_one(0);
+        let clock = ForwardClock::new(clock);
         Self { store, clock, salt, places, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
     }
 
@@ -392,7 +394,7 @@ impl Records {
         hasher.finish() as usize % self.places.len()
     }
 
-    /// The time by the store's clock.
+    /// The time by the store's clock, which never goes back.
     pub fn now(&self) -> UnixMillis {
         self.clock.now()
     }

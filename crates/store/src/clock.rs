@@ -1,5 +1,6 @@
 //! Wall time, passed in: code above an engine never asks the operating system for the time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,27 @@ impl Clock for SystemClock {
     }
 }
 
+/// A clock that never goes back: while the one within it shows an earlier time, it shows the latest
+/// that it has shown.
+pub struct ForwardClock {
+    clock: Arc<dyn Clock>,
+    latest: AtomicU64,
+}
+
+impl ForwardClock {
+    /// The same time as `clock`, as long as that does not go back.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, latest: AtomicU64::new(0) }
+    }
+}
+
+impl Clock for ForwardClock {
+    fn now(&self) -> UnixMillis {
+        let now = self.clock.now().0;
+        UnixMillis(self.latest.fetch_max(now, Ordering::Relaxed).max(now))
+    }
+}
+
 /// A clock for tests that moves only when told to.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
@@ -72,5 +94,22 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> UnixMillis {
         UnixMillis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forward_clock_stands_still_while_its_clock_was_set_back() {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000)));
+        let forward = ForwardClock::new(clock.clone());
+        let mut shown = Vec::new();
+        for time in [1_000, 400, 900, 1_001] {
+            clock.set(UnixMillis(time));
+            shown.push(forward.now().0);
+        }
+        assert_eq!(shown, [1_000, 1_000, 1_000, 1_001]);
     }
 }

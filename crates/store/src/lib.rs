@@ -56,7 +56,7 @@ pub mod wrapper;
 
 pub use call::{Call, Deadline, Strength};
 pub use class::{Class, Durability};
-pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
+pub use clock::{Clock, ForwardClock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use cut::Cut;
 pub use error::{StoreError, StoreResult};

@@ -34,6 +34,11 @@ pub(super) fn set(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
     })
 }
 
+/// `HMSET`: as `HSET`, without a number.
+pub(super) fn set_many(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
+    set(draft, words).map(|_| Reply::OK)
+}
+
 pub(super) fn set_if_absent(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
     let (name, value) = (words.next()?.clone(), words.next()?.clone());
     draft.change_attributes(|found| {

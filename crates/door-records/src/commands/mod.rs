@@ -154,6 +154,7 @@ const fn all_keys(name: &'static str, writes: bool, keys: Keys, words_min: usize
 pub const COMMANDS: &[RecordCommand] = &[
     // Attributes.
     writes("hset", 3, ANY, attributes::set).overwrites(overwrites::set),
+    writes("hmset", 3, ANY, attributes::set_many).overwrites(overwrites::set_many),
     writes("hsetnx", 3, 3, attributes::set_if_absent),
     writes("hsetex", 5, ANY, attributes::set_and_expire).overwrites(overwrites::set_and_expire),
     reads("hget", 2, 2, attributes::get),
@@ -183,6 +184,10 @@ pub const COMMANDS: &[RecordCommand] = &[
     writes("hpersist", 4, ANY, attributes::persist).refreshes(),
     // Texts.
     writes("set", 2, ANY, texts::set).overwrites(overwrites::set_text),
+    writes("setex", 3, 3, texts::set_for_seconds).overwrites(overwrites::set_text_for_seconds),
+    writes("psetex", 3, 3, texts::set_for_milliseconds).overwrites(overwrites::set_text_for_milliseconds),
+    writes("setnx", 2, 2, texts::set_if_absent),
+    writes("getset", 2, 2, texts::get_and_set),
     reads("get", 1, 1, texts::get),
     writes("getex", 1, ANY, texts::get_and_expire).refreshes(),
     writes("getdel", 1, 1, texts::get_and_delete),

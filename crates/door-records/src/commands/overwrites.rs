@@ -7,10 +7,10 @@ use bytes::Bytes;
 use records::{Attribute, Overwrite, Record};
 
 use super::attributes::{SetAndExpire, pairs};
-use super::texts::SetText;
+use super::texts::{SetText, expiring};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
-use crate::words::{ExpiryOption, Words};
+use crate::words::{ExpiryOption, TimeUnit, Words};
 
 /// The number of different names.
 fn count<'a>(names: impl Iterator<Item = &'a Bytes>) -> Reply {
@@ -24,6 +24,10 @@ pub(super) fn set(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Rep
         change.set(name, attribute, None);
     }
     Ok(answer)
+}
+
+pub(super) fn set_many(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
+    set(change, words).map(|_| Reply::OK)
 }
 
 pub(super) fn set_and_expire(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
@@ -55,6 +59,16 @@ pub(super) fn set_text(change: &mut Overwrite, words: Words<'_>) -> CommandResul
         return Err(Refusal::option_not_fast(command));
     }
     change.put(Record { expires_at: at, ..Record::text(value) });
+    Ok(Reply::OK)
+}
+
+pub(super) fn set_text_for_seconds(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
+    change.put(expiring(words, TimeUnit::Seconds, change.now)?);
+    Ok(Reply::OK)
+}
+
+pub(super) fn set_text_for_milliseconds(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
+    change.put(expiring(words, TimeUnit::Milliseconds, change.now)?);
     Ok(Reply::OK)
 }
 

@@ -6,7 +6,7 @@ use store::UnixMillis;
 
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
-use crate::words::Words;
+use crate::words::{ExpiryWord, TimeUnit, Words};
 
 fn stored(draft: &Draft) -> CommandResult<Option<Bytes>> {
     Ok(draft.record().map(Record::as_text).transpose()?.cloned())
@@ -76,6 +76,37 @@ pub(super) fn set(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
         None if is_wanted => Reply::OK,
         None => Reply::Nothing,
     })
+}
+
+/// The text of `SETEX` or `PSETEX`: the time until it expires, and the value.
+pub(super) fn expiring(mut words: Words<'_>, unit: TimeUnit, now: UnixMillis) -> CommandResult<Record> {
+    let (time, value) = (words.next()?, words.next()?.clone());
+    let expires_at = Some(words.moment((ExpiryWord::In(unit), time), now)?);
+    Ok(Record { expires_at, ..Record::text(value) })
+}
+
+pub(super) fn set_for_seconds(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
+    draft.put(expiring(words, TimeUnit::Seconds, draft.now)?);
+    Ok(Reply::OK)
+}
+
+pub(super) fn set_for_milliseconds(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
+    draft.put(expiring(words, TimeUnit::Milliseconds, draft.now)?);
+    Ok(Reply::OK)
+}
+
+pub(super) fn set_if_absent(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
+    let is_absent = draft.record().is_none();
+    if is_absent {
+        draft.put(Record::text(words.next()?.clone()));
+    }
+    Ok(Reply::flag(is_absent))
+}
+
+pub(super) fn get_and_set(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
+    let before = stored(draft)?;
+    draft.put(Record::text(words.next()?.clone()));
+    Ok(Reply::bytes_or_nothing(before))
 }
 
 /// A key and value of `MSET`.

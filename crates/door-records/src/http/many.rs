@@ -90,7 +90,7 @@ fn each(door: Arc<Door>, asking: Asking, body: Body, answer: Answer) -> Response
     tokio::spawn(async move {
         let mut answers = std::pin::pin!(answers);
         while let Some(line) = answers.next().await {
-            if let Err(error) = output.write(line.as_bytes()) {
+            if let Err(error) = output.write(line.as_bytes()).await {
                 return tracing::warn!(%error, "lines that wait for their client cannot be kept");
             }
         }

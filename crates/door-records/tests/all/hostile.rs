@@ -95,7 +95,7 @@ async fn a_command_that_is_refused_refuses_none_of_those_that_were_sent_with_it(
         (&["SET", &id, "v"], "ERR the id of a record has"),
         (&["SET", "b", &value], "ERR a record has at most 65536 bytes"),
         (&["INCR", "h"], "WRONGTYPE "),
-        (&["SETNX", "a"], "ERR unknown command 'SETNX'"),
+        (&["MSETNX", "a"], "ERR unknown command 'MSETNX'"),
         (&["GET", &id], "ERR the id of a record has"),
         (&["GET", "h"], "WRONGTYPE "),
         (&["GET", "a"], "1"),
@@ -127,6 +127,44 @@ async fn answers_and_requests_without_memory_for_them_are_refused_and_the_memory
     let sent = [announced, vec![b'x'; 1_000_000]].concat();
     assert!(all_answers(&subject, &sent).await.starts_with("-OVERLOADED "));
     assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_transaction_holds_memory_for_its_words_and_is_refused_beyond_a_limit() {
+    let memory = Memory::new(64 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    assert_eq!(connection.ask(&["MULTI"]).await.text(), "OK");
+    // Words without a byte take memory too.
+    let empty = [&["HMGET", "a"][..], &[""; 8_000]].concat();
+    assert_eq!(connection.ask(&empty).await.text(), "QUEUED");
+    assert!(memory.taken_bytes() >= 8_000 * 32, "{}", memory.taken_bytes());
+    let refused = connection.ask(&empty).await.text();
+    assert!(refused.starts_with("ERR a transaction has at most"), "{refused}");
+    assert!(connection.ask(&["EXEC"]).await.text().starts_with("EXECABORT "));
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_transaction_without_memory_for_its_answers_changes_nothing() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    let value = "v".repeat(60_000);
+    assert_eq!(connection.ask(&["HSET", "a", "large", &value]).await.text(), "1");
+    connection.ask(&["MULTI"]).await;
+    connection.ask(&["HSET", "a", "new", "1"]).await;
+    for _ in 0..100 {
+        assert_eq!(connection.ask(&["HGETALL", "a"]).await.text(), "QUEUED");
+    }
+    let refused = connection.ask(&["EXEC"]).await.text();
+    assert!(refused.starts_with("OVERLOADED ") && refused.ends_with("nothing was changed"), "{refused}");
+    assert_eq!(connection.ask(&["HGET", "a", "new"]).await.text(), "nothing");
+    assert_eq!(memory.taken_bytes(), 0);
+    connection.ask(&["MULTI"]).await;
+    connection.ask(&["HSET", "a", "new", "1"]).await;
+    assert_eq!(connection.ask(&["EXEC"]).await.text(), "1");
+    assert_eq!(connection.ask(&["HGET", "a", "new"]).await.text(), "1");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 
 mod clients;
 mod deadlines;
+mod expiring;
 mod fast;
 mod hostile;
 mod hot;

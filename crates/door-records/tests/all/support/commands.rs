@@ -43,8 +43,10 @@ fn options(lines: &'static [&'static str]) -> impl Strategy<Value = Words> {
 fn on_texts() -> impl Strategy<Value = Words> {
     prop_oneof![
         (one_of(&["GET", "STRLEN", "INCR", "DECR", "GETDEL"]), key()).prop_map(|(command, key)| vec![command, key]),
-        (one_of(&["SET", "APPEND", "INCRBY", "DECRBY"]), key(), number())
+        (one_of(&["SET", "SETNX", "GETSET", "APPEND", "INCRBY", "DECRBY"]), key(), number())
             .prop_map(|(command, key, value)| vec![command, key, value]),
+        (one_of(&["SETEX", "PSETEX"]), key(), time(), value())
+            .prop_map(|(command, key, time, value)| vec![command, key, time, value]),
         (
             key(),
             value(),
@@ -92,7 +94,7 @@ fn on_attributes() -> impl Strategy<Value = Words> {
             .prop_map(|(command, key, name)| vec![command, key, name]),
         (one_of(&["HDEL", "HMGET"]), key(), name(), name())
             .prop_map(|(command, key, one, other)| vec![command, key, one, other]),
-        (one_of(&["HSET", "HSETNX", "HINCRBY"]), key(), name(), number())
+        (one_of(&["HSET", "HMSET", "HSETNX", "HINCRBY"]), key(), name(), number())
             .prop_map(|(command, key, name, value)| vec![command, key, name, value]),
         (key(), one_of(&["1.5", "-1", "0.25", "abc", "", "5.0e1", "1_0"])).prop_map(|(key, by)| vec![
             "HINCRBYFLOAT".into(),

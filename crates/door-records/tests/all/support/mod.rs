@@ -95,6 +95,14 @@ impl Subject {
         Self::over(records, Some(folder), memory, settings)
     }
 
+    /// Starts it over a data folder, with a clock.
+    pub async fn by_clock(clock: Arc<dyn Clock>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+        let records = Records::new(within_limits(engine), clock);
+        Self::over(records, Some(folder), Memory::new(64 << 20), settings())
+    }
+
     /// Starts it over a keyspace, like one of several servers.
     pub async fn on_cassandra(options: CassandraOptions) -> Self {
         Self::in_mode(options, Mode::Atomic).await
