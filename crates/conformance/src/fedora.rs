@@ -17,6 +17,7 @@ pub const STATEMENTS: &[Statement] = statements! {
     Must "Fedora API, 4.2.2" a_version_offers_get_head_and_options;
     Must "Fedora API, 4.2" a_version_is_never_modified_by_put_post_or_patch;
     Must "Fedora API, 4.2" a_version_stays_as_it_was_after_a_change;
+    Must "Fedora API, 4.3" a_resource_does_not_contain_the_list_of_its_versions;
     Must "Fedora API, 4.3.1" a_list_of_versions_has_the_type_timemap;
     Must "Fedora API, 4.3.1" a_list_of_versions_has_the_type_container;
     Must "Fedora API, 4.3.1" a_list_of_versions_offers_get_head_and_options;
@@ -83,6 +84,14 @@ async fn a_version_stays_as_it_was_after_a_change(sample: &Sample<'_>) -> Result
     let answer = sample.site.get(&sample.first().0, &[("accept", "application/n-triples")]).await?;
     ensure!(answer.text().contains("state 1"), "{}", answer.text());
     ensure!(!answer.text().contains("state 3"), "{}", answer.text());
+    Ok(())
+}
+
+async fn a_resource_does_not_contain_the_list_of_its_versions(sample: &Sample<'_>) -> Result<()> {
+    let answer = sample.site.get(&sample.original, &[("accept", "application/n-triples")]).await?;
+    answer.expect(StatusCode::OK)?;
+    let contained = format!("<{LDP}contains> <{}>", sample.timemap);
+    ensure!(!answer.text().contains(&contained), "{}", answer.text());
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::statement::{Statement, statements};
 /// The statements, in the order of sections.
 pub const STATEMENTS: &[Statement] = statements! {
     Must "RFC 7089, 2.1.1" a_memento_has_its_memento_datetime;
+    Must "RFC 7089, 2.1.1" only_mementos_have_a_memento_datetime;
     Must "RFC 7089, 2.1.1.1" a_memento_datetime_is_an_http_date_in_gmt;
     Must "RFC 7089, 2.1.2" a_timegate_varies_by_accept_datetime;
     Must "RFC 7089, 2.2.1" a_timegate_and_a_memento_link_to_the_original;
@@ -23,6 +24,7 @@ pub const STATEMENTS: &[Statement] = statements! {
     Must "RFC 7089, 4.5.3" a_time_before_the_first_memento_leads_to_the_first;
     Must "RFC 7089, 4.5.3" a_time_after_the_last_memento_leads_to_the_last;
     Must "RFC 7089, 4.5.3" a_malformed_time_is_a_bad_request;
+    Must "RFC 7089, 4.5" a_memento_ignores_accept_datetime;
     Must "RFC 7089, 5" a_timemap_is_available_in_link_format;
     Must "RFC 7089, 5" a_timemap_links_to_its_original;
     Should "RFC 7089, 5" a_timemap_links_to_the_timegate_and_to_itself;
@@ -35,6 +37,15 @@ async fn a_memento_has_its_memento_datetime(sample: &Sample<'_>) -> Result<()> {
     answer.expect(StatusCode::OK)?;
     let said = answer.header("memento-datetime").context("it has none")?;
     ensure!(said == time, "{said} instead of {time}");
+    Ok(())
+}
+
+async fn only_mementos_have_a_memento_datetime(sample: &Sample<'_>) -> Result<()> {
+    for url in [&sample.original, &sample.timemap, &sample.binary] {
+        let answer = sample.site.get(url, &[]).await?;
+        answer.expect(StatusCode::OK)?;
+        ensure!(answer.header("memento-datetime").is_none(), "{url} has one");
+    }
     Ok(())
 }
 
@@ -124,6 +135,16 @@ async fn a_time_after_the_last_memento_leads_to_the_last(sample: &Sample<'_>) ->
 
 async fn a_malformed_time_is_a_bad_request(sample: &Sample<'_>) -> Result<()> {
     sample.at("yesterday").await?.expect(StatusCode::BAD_REQUEST)
+}
+
+async fn a_memento_ignores_accept_datetime(sample: &Sample<'_>) -> Result<()> {
+    let (memento, time) = sample.first();
+    for asked in [sample.last().1.as_str(), "yesterday"] {
+        let answer = sample.site.get(memento, &[("accept-datetime", asked)]).await?;
+        answer.expect(StatusCode::OK)?;
+        ensure!(answer.header("memento-datetime") == Some(time), "{:?}", answer.header("memento-datetime"));
+    }
+    Ok(())
 }
 
 async fn timemap(sample: &Sample<'_>) -> Result<Vec<Link>> {

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use http::Method;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::sample::Sample;
+use crate::sample::{Sample, create, create_in};
 use crate::site::Site;
 use crate::statement::{Statement, statements};
 
@@ -23,6 +24,7 @@ const PAGES_MAX: usize = 100;
 /// The statements, in the order of sections.
 pub const STATEMENTS: &[Statement] = statements! {
     Must "Fedora API, 6.1" each_created_changed_or_deleted_resource_has_a_notification;
+    Must "Fedora API, 6.1" a_container_has_a_notification_when_what_it_contains_changes;
     Must "Fedora API, 6.2" a_notification_is_an_activity_of_activity_streams;
     Must "Fedora API, 6.2" a_notification_names_the_resource_and_what_happened_to_it;
     Should "Fedora API, 6.2" a_notification_names_the_agent_that_caused_the_change;
@@ -123,6 +125,21 @@ async fn each_created_changed_or_deleted_resource_has_a_notification(sample: &Sa
     ] {
         all.until(resource, kind).await?;
     }
+    Ok(())
+}
+
+async fn a_container_has_a_notification_when_what_it_contains_changes(sample: &Sample<'_>) -> Result<()> {
+    let all = of(sample)?;
+    let container = create(sample.site, "text/turtle", "", "BasicContainer").await?;
+    let child = create_in(sample.site, &container, "text/turtle", "", "BasicContainer").await?;
+    // A server notifies of what one request changed in any order: the next change comes after both.
+    let answer = sample.site.send(Method::DELETE, &child, &[], "").await?;
+    ensure!(answer.status.is_success(), "a deletion was refused: {}", answer.status);
+    all.until(&child, "Delete").await?;
+    let about = all.about(&container).await?;
+    // What a server refuses to delete stays.
+    let _ = sample.site.send(Method::DELETE, &container, &[], "").await;
+    ensure!(about.iter().any(|one| is_of_type(one, "Update")), "its notifications are {about:?}");
     Ok(())
 }
 
