@@ -58,7 +58,7 @@ use library::Library;
 pub use asking::segment;
 pub use policy::Policy;
 pub use retrieval::Retrieval;
-pub use settings::DataSettings;
+pub use settings::{DataSettings, RepositoryPlace};
 
 /// The door: a library and its settings.
 pub struct DataDoor {

@@ -29,6 +29,17 @@ pub struct DataSettings {
     pub import_bytes_max: u64,
     /// Most selections of one token, or one address without a token; 0: no limit.
     pub selections_per_requester_max: u64,
+    /// The repository door of the same server, if there is one: pages for people lead to it.
+    pub repository: Option<RepositoryPlace>,
+}
+
+/// Where the repository door is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepositoryPlace {
+    /// Its address from the root of the server, with a slash at the end: `rest/`.
+    pub address: String,
+    /// Whether it has a search.
+    pub has_search: bool,
 }
 
 impl DataSettings {
@@ -53,6 +64,7 @@ impl Default for DataSettings {
             form_bytes_max: 16 << 20,
             import_bytes_max: 1 << 30,
             selections_per_requester_max: 100,
+            repository: None,
         }
     }
 }

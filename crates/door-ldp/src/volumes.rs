@@ -125,6 +125,14 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     };
     let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
+    let Format::Graph(syntax) = format else {
+        let listed = pages::Listed::of(request.uri.query())?;
+        if asked.method == Method::HEAD {
+            return Ok(unsent(response));
+        }
+        let archive = archive(&id, &door.settings.mount);
+        return pages::page_of_volume(&door.library, &asked.site, &volume, &listed, &archive, response).await;
+    };
     let validators = Validators::of_graph(volume.revision, None, &variant(format, &preferences));
     validators.insert(response.headers_mut());
     if validators.reading(asked.headers)? == Reading::NotModified {
@@ -133,7 +141,7 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     }
     let mut sections = vec![Section::Triples(statements(&volume, &preferences))];
     sections.extend(preferences.containment.then(|| Section::Pages(Box::new(volume), 0)));
-    let writer = format.writer(|| pages::about_volumes(&asked.site, Some(&id)));
+    let writer = Writer::new(syntax, PREFIXES);
     asked.send(door, response, writer, sections).await
 }
 
@@ -144,13 +152,18 @@ pub fn within(extensions: &Extensions, id: &VolumeId) -> Result<(), OutsideArea>
 
 /// Redirects to the data door, which sends archives of volumes with a length and ranges.
 fn to_archive(id: &VolumeId, mount: &str, mut response: Response) -> Result<Response, LdpError> {
-    let query = form_urlencoded::Serializer::new(String::new()).append_pair("volumeIDs", id.as_str()).finish();
-    let location = HeaderValue::try_from(format!("{mount}/volumes?{query}"));
+    let location = HeaderValue::try_from(archive(id, mount));
     let location = location.map_err(|error| LdpError::Internal(error.to_string()))?;
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(header::LOCATION, location);
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
+}
+
+/// The address of the archive of a volume.
+fn archive(id: &VolumeId, mount: &str) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("volumeIDs", id.as_str()).finish();
+    format!("{mount}/volumes?{query}")
 }
 
 /// The requested statements about a volume besides its pages.
@@ -231,7 +244,10 @@ impl<'a> VolumeRequest<'a> {
         format.insert(headers);
         headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        preferences.confirm(headers);
+        // A page for people has everything.
+        if format != Format::Html {
+            preferences.confirm(headers);
+        }
     }
 
     async fn send(

@@ -10,6 +10,7 @@ use volumes::find::{Condition, Conditions, Field, Finding, Order, Test, Text, pa
 use super::format::{FORMATS, Format};
 use crate::errors::DoorError;
 use crate::params::Params;
+use crate::settings::RepositoryPlace;
 
 /// Most volumes of one part.
 const LIMIT_MAX: usize = 10_000;
@@ -47,6 +48,8 @@ pub struct Asked {
     pub to_root: String,
     /// To which volumes the client is limited.
     pub area: Area,
+    /// Where the repository door is.
+    pub repository: Option<RepositoryPlace>,
 }
 
 impl Asked {
@@ -78,6 +81,7 @@ impl Asked {
             kept: params.pairs().filter(|(name, _)| is_kept(name)).collect(),
             to_root: page::to_root(uri.path()),
             area: Area::everywhere(),
+            repository: None,
         })
     }
 

@@ -77,13 +77,14 @@ impl Format {
     }
 
     /// A volume.
-    pub fn item(self, fields: &[Field], volume: &Described, is_first: bool) -> String {
+    pub fn item(self, asked: &Asked, volume: &Described, is_first: bool) -> String {
+        let fields = &asked.fields;
         match self {
             Self::Text => format!("{}\n", volume.id),
             Self::Lines => format!("{}\n", json(fields, volume)),
             Self::Json => format!("{}{}", if is_first { "\n" } else { ",\n" }, json(fields, volume)),
             Self::Csv => csv_line(fields.iter().map(|field| cell(*field, volume))),
-            Self::Html => page::row(fields, volume),
+            Self::Html => page::row(asked, volume),
         }
     }
 

@@ -58,7 +58,8 @@ pub async fn list(
     if deleted::is_asked(uri.query())? {
         return Ok(deleted::list(&door, Asking(requester), Within(area), &headers).await?);
     }
-    let asked = Asked { area, ..Asked::read(&uri, &headers)? };
+    let repository = door.settings.repository.clone();
+    let asked = Asked { area, repository, ..Asked::read(&uri, &headers)? };
     let (library, party) = (&door.library, requester.party());
     let mut response = match (asked.sort, asked.limit) {
         (Some(order), limit) => {
@@ -103,7 +104,7 @@ fn of_found(asked: &Asked, found: Found) -> Result<Response, DoorError> {
 
 /// One part, with the start of the next.
 fn part(asked: &Asked, volumes: &[Described], next: Option<ListToken>, total: Option<u64>) -> http::Response<String> {
-    let item = |(index, volume)| asked.format.item(&asked.fields, volume, index == 0);
+    let item = |(index, volume)| asked.format.item(asked, volume, index == 0);
     let items: String = volumes.iter().enumerate().map(item).collect();
     let address = next.as_ref().map(|next| asked.next(next));
     let end = End { next: next.map(|next| next.to_string()), address, total };
@@ -120,12 +121,12 @@ fn part(asked: &Asked, volumes: &[Described], next: Option<ListToken>, total: Op
 async fn whole(asked: &Asked, mut rows: Rows) -> Result<Response, DoorError> {
     // The first volumes are read before the response begins, so that an early error has its status.
     let first = rows.try_next().await?;
-    let (format, fields) = (asked.format, asked.fields.clone());
+    let (format, of_items) = (asked.format, asked.clone());
     let mut count = 0_u64;
     let items = stream::iter(first.map(Ok)).chain(rows).map_ok(move |volumes| {
         let mut text = String::new();
         for volume in &volumes {
-            text.push_str(&format.item(&fields, volume, count == 0));
+            text.push_str(&format.item(&of_items, volume, count == 0));
             count += 1;
         }
         Bytes::from(text)

@@ -1,5 +1,6 @@
 //! The list for people.
 
+use door_http::Place;
 use door_http::page::{Page, STYLE_PATH};
 use maud::{Markup, html};
 use volumes::find::{Described, Field, Order};
@@ -7,6 +8,7 @@ use volumes::find::{Described, Field, Order};
 use super::asked::Asked;
 use super::format::{End, cell};
 use crate::asking::segment;
+use crate::settings::RepositoryPlace;
 
 /// The fields by which the form searches, with a hint.
 const SEARCHED: [(Field, &str); 4] =
@@ -29,12 +31,20 @@ pub fn begin(asked: &Asked) -> String {
     };
     let heads = html! { @for field in &asked.fields { (head(asked, *field)) } };
     let to_root = &asked.to_root;
-    let page = Page {
+    let mut page = Page {
         title: "Volumes".to_owned(),
         style: format!("{to_root}{STYLE_PATH}"),
         home: to_root.clone(),
         ..Page::default()
     };
+    if let Some(RepositoryPlace { address, has_search }) = &asked.repository {
+        let search = has_search.then(|| format!("{to_root}{address}fcr:search"));
+        page.places =
+            vec![Place::new("Volumes", "?format=html"), Place::new("Repository", format!("{to_root}{address}"))];
+        page.places.extend(search.as_deref().map(|search| Place::new("Search", search)));
+        page.places.push(Place::new("Account", format!("{to_root}sign-in")));
+        page.search = search;
+    }
     format!("{}{}<div class=\"wide\"><table><thead><tr>{}</tr></thead>\n", page.begin(), form.0, heads.0)
 }
 
@@ -50,12 +60,17 @@ fn class(field: Field) -> Option<&'static str> {
 }
 
 /// A volume.
-pub fn row(fields: &[Field], volume: &Described) -> String {
+pub fn row(asked: &Asked, volume: &Described) -> String {
+    let name = segment(&volume.id);
+    let address = match &asked.repository {
+        Some(repository) => format!("{}{}volumes/{name}", asked.to_root, repository.address),
+        None => name,
+    };
     let row = html! {
         tr {
-            @for field in fields {
+            @for field in &asked.fields {
                 @match field {
-                    Field::Id => td { a href=(segment(&volume.id)) { (volume.id.as_str()) } },
+                    Field::Id => td { a href=(address) { (volume.id.as_str()) } },
                     _ => td class=[class(*field)] { (cell(*field, volume)) },
                 }
             }

@@ -1,8 +1,8 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
 //! members (`members.rs`) and a look at its bytes (`preview.rs`). `versions.rs` is the page
 //! of its versions, and `compare.rs` says what two of them differ in. `fixity.rs` is the
-//! page of a check, and `volumes.rs` that of all volumes. Long answers are streams of statements
-//! with the same head and foot.
+//! page of a check. `volumes.rs` is the page of all volumes, and `volume.rs` that of one. Long
+//! answers are streams of statements with the same head and foot.
 
 mod compare;
 mod described;
@@ -13,8 +13,10 @@ mod resource;
 pub mod search;
 mod terms;
 pub mod versions;
+mod volume;
 mod volumes;
 
+pub use volume::{Listed, page_of_volume};
 pub use volumes::page_of_volumes;
 
 use door_http::{Page, Place};

@@ -6,7 +6,7 @@ mod routes;
 
 use std::sync::Arc;
 
-use door_data::DataDoor;
+use door_data::{DataDoor, DataSettings, RepositoryPlace};
 use door_ldp::{LdpDoor, LdpSettings};
 use door_records::Door;
 use fixity::Auditor;
@@ -86,9 +86,12 @@ impl App {
                 // Passes do it again.
                 tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
             }
-            let data = DataDoor { library: library.clone(), settings: config.data.settings() };
             let search = config.search.settings();
             let ldp = LdpSettings { search, ..config.ldp.settings(&config.http.base_path)? };
+            let address = format!("{}/", ldp.base).trim_start_matches('/').to_owned();
+            let repository = Some(RepositoryPlace { address, has_search: ldp.search.is_kept });
+            let settings = DataSettings { repository, ..config.data.settings() };
+            let data = DataDoor { library: library.clone(), settings };
             let ldp = LdpDoor::new(library.clone(), ldp)
                 .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
             let fixity = Auditor::new(library.clone(), config.fixity.options());

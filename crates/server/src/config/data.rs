@@ -76,6 +76,7 @@ impl DataConfig {
             form_bytes_max: self.form_max,
             import_bytes_max: self.import_max,
             selections_per_requester_max: self.selections_max,
+            repository: None,
         }
     }
 }

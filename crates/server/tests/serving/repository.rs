@@ -191,6 +191,60 @@ async fn the_page_of_all_volumes_has_titles_and_leads_from_page_to_page() {
 }
 
 #[tokio::test]
+async fn the_page_of_a_volume_has_its_record_and_its_pages_with_printed_numbers() {
+    let (folder, changed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open_store(folder.path());
+    retitled(changed.path(), "<img src=x> of analysis");
+    import_from(store.clone(), changed.path(), &["t8ff3zh99"]).await;
+    let server = Server::serve(on_free_ports(), store).await;
+    let address = "/rest/volumes/uc2.ark+=13960=t8ff3zh99";
+    let page = async |query: &str| {
+        let answer = server.ask(http::Method::GET, &format!("{address}{query}"), &[("accept", "text/html")]).await;
+        assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, "text/html; charset=utf-8"));
+        assert_eq!(answer.header("preference-applied"), "");
+        answer.text()
+    };
+    let first = page("?limit=40").await;
+    for shown in [
+        "<h1>&lt;img src=x&gt; of analysis",
+        "<dt>Date</dt><dd>1920</dd><dt>Language</dt><dd>eng</dd>",
+        "<dt>Pages</dt><dd>92</dd>",
+        "href=\"/volumes?volumeIDs=uc2.ark",
+        &format!("href=\"{address}/mets\""),
+        &format!("<th scope=\"row\"><a href=\"{address}/pages/40\">40</a></th>"),
+    ] {
+        assert!(first.contains(shown), "{shown}: {first}");
+    }
+    assert!(!first.contains("<img") && !first.contains("/pages/41\""), "{first}");
+    // Each page is listed once, in order, and printed numbers are beside some of them.
+    let (mut listed, mut last) = (Vec::new(), first);
+    loop {
+        let rows: Vec<_> = last.split("<th scope=\"row\">").skip(1).map(str::to_owned).collect();
+        listed.extend(rows);
+        let Some(next) = last.split("rel=\"next\" href=\"").nth(1) else { break };
+        let next = next.split('"').next().unwrap().replace("&amp;", "&");
+        last = page(next.strip_prefix(address).unwrap()).await;
+        assert!(!last.contains("<dt>Date</dt>") && last.contains("rel=\"prev\""), "{last}");
+    }
+    assert_eq!(listed.len(), 92);
+    let numbered = |row: &&String| row.contains("</a></th><td>") && !row.contains("</a></th><td></td>");
+    assert!(listed.iter().filter(numbered).count() > 10, "{listed:?}");
+    assert!(page("?after=92").await.contains("There are no pages here."));
+    // The list that finds volumes leads there, and to the other places.
+    let found = server.ask(http::Method::GET, "/volumes/?format=html", &[]).await.text();
+    for to in ["rest/volumes/uc2.ark", "rest/\">Repository", "rest/fcr:search\">Search", "sign-in\">Account"] {
+        assert!(found.contains(to), "{to}: {found}");
+    }
+    for wrong in ["?after=x", "?limit=501", "?limit=0"] {
+        let answer = server.ask(http::Method::GET, &format!("{address}{wrong}"), &[("accept", "text/html")]).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    let head = server.ask(http::Method::HEAD, address, &[("accept", "text/html")]).await;
+    assert_eq!((head.status, head.text()), (StatusCode::OK, String::new()));
+    server.end().await;
+}
+
+#[tokio::test]
 async fn volumes_are_listed_in_pages_with_a_tag_as_preferred() {
     let (server, _folder) = open_to_writers().await;
     let get = |path: &'static str, headers: &'static [(&str, &str)]| server.ask(http::Method::GET, path, headers);
