@@ -27,6 +27,7 @@ async fn watching_a_node_takes_less_than_a_hundredth_of_a_processor() {
         watches: vec![Watch { name: "node".to_owned(), pid: std::process::id() }],
         cgroups: Vec::new(),
         metrics: None,
+        others: false,
         // Often, because the kernel counts in hundredths of a second.
         interval: INTERVAL / 100,
     };

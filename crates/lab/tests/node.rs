@@ -42,6 +42,7 @@ const PLAN: &str = r#"
     name = "small"
     repeats = 2
     control_every = 0
+    confirm = 0
     objective = "p99_ms"
     beside = ["disk_bytes"]
     design = { kind = "one-at-a-time" }

@@ -87,4 +87,10 @@
     const series = chart.series.map((one) => ({ ...one, drawn: drawn(one) }));
     run.add(document.getElementById(chart.id), { ...chart, series }, at);
   }));
+
+  // In an archive a report is in the folder `data` of its run; in a portal it is in that of the run.
+  const ceiling = document.querySelector("#ceiling a");
+  if (ceiling && !location.pathname.endsWith("/data/report.html")) {
+    ceiling.href = "../" + ceiling.dataset.run + "/report.html";
+  }
 })();

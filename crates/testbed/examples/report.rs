@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use jiff::Timestamp;
 use testbed::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord, WorkerRecord};
-use testbed::report::{Inputs, page};
+use testbed::report::{Ceiling, Inputs, page};
 use testbed::results::{ErrorTally, Judgement, Second, StepTally, Summary, Tally, Times, Verdict};
 use testbed::samples::{Marked, Samples};
 
@@ -267,6 +267,7 @@ fn main() {
         monitors: &[monitor()],
         events: &[event(180.0, "flush"), event(205.0, "compaction of level 2"), event(452.0, "node-3 added")],
         plan_toml: PLAN,
+        ceiling: Some(Ceiling { run: "2026-01-14T09-30-00Z get".to_owned(), rate: 41_000.0, workers: 2 }),
     };
     println!("{}", page(&inputs));
 }

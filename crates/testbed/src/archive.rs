@@ -8,6 +8,7 @@
 //! | `summary.json` | [`Outcome`] |
 //! | `seconds.csv` | [`Second`] in each line |
 //! | `latencies.hlog` | response times by second and step, as HdrHistogram log (V2) |
+//! | `times.hlog` | response, service, first byte and lateness of all requests, in the same form |
 //! | `events/worker-NNN.csv.gz` | a line for each request |
 //! | `monitor/NAME.csv` | what a monitor has sampled |
 //! | `marks.csv` | [`Marked`] in each line: flushes, compactions, pauses, events of the plan |
@@ -26,10 +27,12 @@ use preservation::write::WriteError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::beside::LogExcerpt;
 use crate::latencies;
 use crate::record::{FORMAT, RunRecord};
 use crate::results::{Judgement, Second, Summary};
 use crate::samples::Marked;
+use crate::saturation::Saturation;
 
 /// The most bytes of a file that is read whole.
 const WHOLE_BYTES_MAX: u64 = 256 << 20;
@@ -41,6 +44,12 @@ pub struct Outcome {
     pub judgement: Judgement,
     /// The results.
     pub summary: Summary,
+    /// What was saturated, the first of it first, if the load was not held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saturated: Vec<Saturation>,
+    /// What the candidate printed around the first error, if the load was not held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogExcerpt>,
 }
 
 /// What every form of a record has.

@@ -4,6 +4,7 @@
 
 mod before;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -73,9 +74,9 @@ pub struct Collected {
     pub machines: Vec<Machine>,
     /// Their files of events.
     pub events: Vec<PathBuf>,
-    /// How many users were active, as the workers have reported: seconds since the start instant, the
-    /// worker, users.
-    pub users: Vec<(f64, u32, u64)>,
+    /// How many users were active at the end of each second, as the workers have reported: the second
+    /// since the start instant, and users.
+    pub users: Vec<(i64, u64)>,
     /// What was made before the load.
     pub fill: Option<Filled>,
     /// What is replayed of an access log.
@@ -121,6 +122,26 @@ struct Finished {
     at: Option<Timestamp>,
     cpu_s: f64,
     longest_stall_ms: f64,
+}
+
+/// How many users are active. It grows by a few bytes each second, however many workers report.
+#[derive(Default)]
+struct ActiveUsers {
+    /// What each worker has reported last.
+    of_workers: BTreeMap<u32, u64>,
+    /// The second, and the sum over all workers at its end.
+    seconds: Vec<(i64, u64)>,
+}
+
+impl ActiveUsers {
+    fn add(&mut self, at_s: f64, worker: u32, users: u64) {
+        self.of_workers.insert(worker, users);
+        let (second, sum) = (at_s.floor() as i64, self.of_workers.values().sum::<u64>());
+        match self.seconds.last_mut() {
+            Some((last, known)) if *last == second => *known = sum,
+            _ => self.seconds.push((second, sum)),
+        }
+    }
 }
 
 /// A worker that the coordinator talks to.
@@ -192,14 +213,14 @@ impl Coordinator<'_> {
         let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
         let machines = all.iter().map(|connected| connected.machine.clone()).collect();
         let events: Vec<_> = all.iter().map(|connected| self.file(connected.worker)).collect();
-        let users = parking_lot::Mutex::new(Vec::new());
+        let users = parking_lot::Mutex::new(ActiveUsers::default());
         let collecting = all.into_iter().map(|connected| {
             let worker = connected.worker;
             let (users, on_progress) = (&users, self.on_progress);
             async move {
                 let file = File::create(self.file(worker)).map_err(|error| format!("worker {worker}: {error}"))?;
                 let collected = connected.collect(file, |progress| {
-                    users.lock().push((seconds_since(started_at), worker, progress.users));
+                    users.lock().add(seconds_since(started_at), worker, progress.users);
                     on_progress(worker, progress);
                 });
                 collected.await.map_err(|why| format!("worker {worker}: {why}"))
@@ -219,7 +240,7 @@ impl Coordinator<'_> {
             ..record
         });
         let workers = with_figures.collect();
-        let users = users.into_inner();
+        let users = users.into_inner().seconds;
         Ok(Collected { started_at, ended_at, workers, machines, events, users, fill, replay, lost })
     }
 
@@ -317,4 +338,19 @@ pub(crate) async fn compare_clocks(wire: &mut Wire) -> Result<(i64, u64), String
 
 fn seconds_since(start: Timestamp) -> f64 {
     Timestamp::now().duration_since(start).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_second_has_one_number_of_users_whatever_so_many_workers_report() {
+        let mut users = ActiveUsers::default();
+        for second in 0..1_000 {
+            (0..100).for_each(|worker| users.add(f64::from(second) - 0.7, worker, u64::from(worker)));
+        }
+        assert_eq!(users.seconds.len(), 1_000);
+        assert_eq!((users.seconds[0], users.seconds[999]), ((-1, 4_950), (998, 4_950)));
+    }
 }

@@ -48,8 +48,22 @@ pub enum Next {
 pub struct Bracket {
     /// It holds this.
     pub held: f64,
-    /// It does not hold this.
+    /// It does not hold this, or it is not known whether it does.
     pub not_held: f64,
+    /// Which of the two.
+    pub above: Above,
+}
+
+/// What is known of a load above the one that is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Above {
+    /// It is not held.
+    #[default]
+    NotHeld,
+    /// Its runs were void again and again: most often the generator cannot make more, or the candidate
+    /// takes its processors.
+    NotMeasured,
 }
 
 /// Why a search ends without an answer.
@@ -88,6 +102,9 @@ pub struct Rates {
     pub held_requests_per_s: f64,
     /// Requests per second that are not.
     pub not_held_requests_per_s: f64,
+    /// Whether it is known that they are not.
+    #[serde(default)]
+    pub above: Above,
 }
 
 /// A search with the load of a plan.
@@ -150,6 +167,7 @@ impl PlanSearch {
             not_held_users_per_s,
             held_requests_per_s: held_users_per_s * self.requests_per_user,
             not_held_requests_per_s: not_held_users_per_s * self.requests_per_user,
+            above: bracket.above,
         }
     }
 }
@@ -179,24 +197,37 @@ impl Search {
 
     /// What is next.
     pub fn next(&self) -> Next {
-        if let Some(last) = self.trials.last().filter(|last| last.verdict == Verdict::Void) {
-            let in_a_row = self.trials.iter().rev().take_while(|trial| **trial == *last).count();
-            return if in_a_row < VOID_MAX { Next::Try(last.factor) } else { Next::Ended(WhyEnded::Void) };
+        if let Some(last) = self.trials.last().filter(|last| last.verdict == Verdict::Void)
+            && self.voids(last.factor) < VOID_MAX
+        {
+            return Next::Try(last.factor);
         }
         // A load at which one run did not hold is not held, whatever other runs showed.
         let not_held = self.factors(|verdict| matches!(verdict, Verdict::Degrading | Verdict::Failed));
         let not_held = not_held.fold(f64::INFINITY, f64::min);
         let held = self.factors(|verdict| verdict == Verdict::Held).filter(|factor| *factor < not_held);
         let held = held.fold(0.0, f64::max);
-        let next = match (held, not_held) {
+        let not_measured = self.factors(|verdict| verdict == Verdict::Void);
+        let not_measured = not_measured.filter(|factor| *factor > held && self.voids(*factor) >= VOID_MAX);
+        let not_measured = not_measured.fold(f64::INFINITY, f64::min);
+        let (end, above) = match not_measured < not_held {
+            true => (not_measured, Above::NotMeasured),
+            false => (not_held, Above::NotHeld),
+        };
+        let next = match (held, end) {
             (0.0, f64::INFINITY) => 1.0,
-            (0.0, _) => not_held / 2.0,
+            (0.0, _) if above == Above::NotMeasured => return Next::Ended(WhyEnded::Void),
+            (0.0, _) => end / 2.0,
             (_, f64::INFINITY) => held * 2.0,
-            _ if not_held / held > self.precision.ratio => (held * not_held).sqrt(),
-            _ => match [held, not_held].into_iter().find(|end| self.runs(*end) < self.precision.confirmations) {
-                Some(end) => end,
-                None => return Next::Found(Bracket { held, not_held }),
-            },
+            _ if end / held > self.precision.ratio => (held * end).sqrt(),
+            _ => {
+                // Void runs cannot confirm anything.
+                let ends = [Some(held), (above == Above::NotHeld).then_some(end)];
+                match ends.into_iter().flatten().find(|end| self.runs(*end) < self.precision.confirmations) {
+                    Some(end) => end,
+                    None => return Next::Found(Bracket { held, not_held: end, above }),
+                }
+            }
         };
         match FACTORS.contains(&next) {
             true => Next::Try(next),
@@ -207,6 +238,12 @@ impl Search {
 
     fn factors(&self, is: impl Fn(Verdict) -> bool) -> impl Iterator<Item = f64> {
         self.trials.iter().filter(move |trial| is(trial.verdict)).map(|trial| trial.factor)
+    }
+
+    /// How many runs of a load in a row were void, at the end of its runs.
+    fn voids(&self, factor: f64) -> usize {
+        let of = self.trials.iter().rev().filter(|trial| trial.factor == factor);
+        of.take_while(|trial| trial.verdict == Verdict::Void).count()
     }
 
     /// How many runs of a load said something. Those of an upper end that held do not count: it is an
@@ -239,7 +276,9 @@ mod tests {
     fn the_bracket_has_the_limit_in_it_and_is_as_narrow_as_wanted() {
         for limit in [0.003, 0.4, 0.99, 1.0, 1.01, 7.3, 3_000.0] {
             let (search, next) = search(|factor| if factor <= limit { Verdict::Held } else { Verdict::Failed });
-            let Next::Found(Bracket { held, not_held }) = next else { panic!("{limit}: {next:?}") };
+            let Next::Found(Bracket { held, not_held, above: Above::NotHeld }) = next else {
+                panic!("{limit}: {next:?}")
+            };
             assert!(held <= limit && limit < not_held && not_held / held <= 1.1, "{limit}: {held} to {not_held}");
             assert!(search.runs(held) >= 3 && search.runs(not_held) >= 3);
         }
@@ -254,7 +293,7 @@ mod tests {
             ..5.0 if seen.insert(factor.to_bits()) => Verdict::Held,
             _ => Verdict::Degrading,
         });
-        let Next::Found(Bracket { held, not_held }) = next else { panic!("{next:?}") };
+        let Next::Found(Bracket { held, not_held, .. }) = next else { panic!("{next:?}") };
         assert!(held < 4.0 && not_held <= held * 1.1, "{held} to {not_held}");
     }
 
@@ -263,6 +302,14 @@ mod tests {
         assert_eq!(search(|_| Verdict::Void).1, Next::Ended(WhyEnded::Void));
         assert_eq!(search(|_| Verdict::Failed).1, Next::Ended(WhyEnded::NothingHeld));
         assert_eq!(search(|_| Verdict::Held).1, Next::Ended(WhyEnded::EverythingHeld));
+    }
+
+    #[test]
+    fn a_load_whose_runs_are_void_again_and_again_is_an_end_that_was_not_measured() {
+        let (search, next) = search(|factor| if factor <= 7.3 { Verdict::Held } else { Verdict::Void });
+        let Next::Found(Bracket { held, not_held, above: Above::NotMeasured }) = next else { panic!("{next:?}") };
+        assert!(held <= 7.3 && 7.3 < not_held && not_held / held <= 1.1, "{held} to {not_held}");
+        assert_eq!((search.runs(held), search.runs(not_held), search.voids(not_held)), (3, 0, 3));
     }
 
     #[test]

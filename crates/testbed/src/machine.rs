@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn others_are_all_without_this_process() {
-        let all = CpuTimes { user: 100, system: 20, idle: 900, iowait: 50, steal: 5 };
+        let all = CpuTimes { user: 100, system: 20, interrupts: 0, idle: 900, iowait: 50, steal: 5 };
         assert_eq!(used_by_others(&all, 25), 100);
         assert_eq!(used_by_others(&all, 500), 0);
     }

@@ -55,6 +55,9 @@ pub struct Plan {
     /// How the candidate was prepared, for the record.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preparation: String,
+    /// The version that the candidate must have: a regular expression for a part of it, or its exact text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_version: Option<String>,
     /// What the candidate is made to do at stated instants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<PlannedEvent>,

@@ -14,6 +14,13 @@ pub struct Samples {
 }
 
 impl Samples {
+    /// The mean of a column; `None` if it has no values.
+    pub fn mean(&self, column: &str) -> Option<f64> {
+        let column = self.columns.iter().position(|known| known == column)?;
+        let known: Vec<_> = self.rows.iter().filter_map(|(_, values)| values.get(column).copied().flatten()).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+
     /// Bytes per second that the watched processes read from disks: at which second, and how many.
     /// Without watched processes, what the whole machine reads.
     pub fn disk_reads_per_s(&self) -> Vec<(f64, f64)> {

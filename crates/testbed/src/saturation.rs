@@ -1,6 +1,9 @@
 //! What was saturated, and first: the question that follows each load that a candidate does not hold.
 
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
 
 use crate::record::Machine;
 use crate::samples::Samples;
@@ -11,11 +14,14 @@ const IN_A_ROW: usize = 3;
 const FULL: f64 = 0.95;
 /// A share of the time in which work waits for a resource that makes it the bottleneck.
 const WAITING: f64 = 0.5;
-/// A worker that uses so much of a processor can make no more load.
-const WORKER_FULL: f64 = 0.9;
+/// What a process uses of the processors whose only busy thread is at its limit, with the little that its
+/// other threads do.
+const ONE_PROCESSOR: RangeInclusive<f64> = FULL..=1.15;
+/// So many processors must be idle beside it: it could use them, if it had a second busy thread.
+const IDLE_MIN: f64 = 0.5;
 
 /// A resource that was saturated.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
     /// Since when, in seconds since the start instant; `None` if only the mean of the run is known.
     pub from_s: Option<f64>,
@@ -23,8 +29,18 @@ pub struct Saturation {
     pub what: String,
 }
 
-/// The resources that were saturated, the first of them first, and those whose time is not known last.
-pub fn find(samples: &Samples, machine: &Machine, worker_cpu_shares: &[f64]) -> Vec<Saturation> {
+/// What was saturated, as sentences.
+pub fn sentences(found: &[Saturation]) -> Vec<String> {
+    let sentence = |(index, found): (usize, &Saturation)| match (index, found.from_s) {
+        (0, Some(from_s)) => format!("Saturated first: {}, from second {from_s:.0} on.", found.what),
+        (_, Some(from_s)) => format!("Then: {}, from second {from_s:.0} on.", found.what),
+        (_, None) => format!("Saturated, at a time that is not known: {}.", found.what),
+    };
+    found.iter().enumerate().map(sentence).collect()
+}
+
+/// The resources that were saturated, the first of them first.
+pub fn find(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
     let processors = machine.processors as f64;
     let memory = machine.memory_bytes.map(|bytes| bytes as f64);
     let resources = [
@@ -41,22 +57,44 @@ pub fn find(samples: &Samples, machine: &Machine, worker_cpu_shares: &[f64]) -> 
         let from_s = first_above(samples, column, limit?)?;
         Some(Saturation { from_s: Some(from_s), what: what.to_owned() })
     };
-    let mut found: Vec<_> = resources.into_iter().filter_map(of).collect();
+    let mut found: Vec<_> = resources.into_iter().filter_map(of).chain(single_threads(samples, processors)).collect();
     found.sort_by(|one, other| one.from_s.partial_cmp(&other.from_s).unwrap_or(Ordering::Equal));
-    let workers = worker_cpu_shares.iter().enumerate().filter(|(_, share)| **share >= WORKER_FULL);
-    found.extend(workers.map(|(number, share)| Saturation {
-        from_s: None,
-        what: format!("worker {number}, which used {:.0} % of a processor: the generator was the limit", share * 100.0),
-    }));
     found
+}
+
+/// The watched processes that use one processor and never more, while others are idle.
+fn single_threads(samples: &Samples, processors: f64) -> impl Iterator<Item = Saturation> {
+    let processes = samples.columns.iter().filter_map(|column| column.strip_suffix(".threads"));
+    let processes = processes.filter(|name| !name.starts_with("metrics."));
+    processes.filter_map(move |name| {
+        let column = format!("{name}.cpu");
+        let (of_process, of_machine) = (place(samples, &column)?, place(samples, "cpu")?);
+        let is_full = |values: &[Option<f64>]| {
+            let is_idle = values[of_machine].is_some_and(|share| (1.0 - share) * processors >= IDLE_MIN);
+            is_idle && values[of_process].is_some_and(|used| ONE_PROCESSOR.contains(&used))
+        };
+        let from_s = first(samples, is_full)?;
+        // A process that uses more at another time has several busy threads.
+        let is_one = first_above(samples, &column, *ONE_PROCESSOR.end()).is_none();
+        let what = format!("one processor's worth of the process {name}, while other processors were idle");
+        is_one.then_some(Saturation { from_s: Some(from_s), what })
+    })
 }
 
 /// Since when a column is at or above a limit for several samples in a row.
 fn first_above(samples: &Samples, column: &str, limit: f64) -> Option<f64> {
-    let column = samples.columns.iter().position(|known| known == column)?;
-    let is_above = |(_, values): &(f64, Vec<Option<f64>>)| values[column].is_some_and(|value| value >= limit);
-    let rows = samples.rows.windows(IN_A_ROW).find(|rows| rows.iter().all(is_above))?;
+    let column = place(samples, column)?;
+    first(samples, |values| values[column].is_some_and(|value| value >= limit))
+}
+
+/// Since when something is true of several samples in a row.
+fn first(samples: &Samples, is: impl Fn(&[Option<f64>]) -> bool) -> Option<f64> {
+    let rows = samples.rows.windows(IN_A_ROW).find(|rows| rows.iter().all(|(_, values)| is(values)))?;
     Some(rows[0].0)
+}
+
+fn place(samples: &Samples, column: &str) -> Option<usize> {
+    samples.columns.iter().position(|known| known == column)
 }
 
 #[cfg(test)]
@@ -76,21 +114,41 @@ mod tests {
     fn what_was_saturated_first_comes_first_and_a_single_peak_is_nothing() {
         let machine = Machine { processors: 2, ..Machine::default() };
         let samples = samples(&[0.1, 2.0, 2.0, 2.0, 2.0], &[1.0, 1.0, 1.0, 0.1, 0.1]);
-        let found = find(&samples, &machine, &[0.2]);
+        let found = find(&samples, &machine);
         assert_eq!(found.iter().map(|found| found.from_s).collect::<Vec<_>>(), [Some(0.0), Some(1.0)]);
         assert_eq!(found[0].what, "the disk");
         let peak = self::samples(&[2.0, 0.1, 2.0, 2.0, 0.1], &[0.0; 5]);
-        assert_eq!(find(&peak, &machine, &[]), []);
+        assert_eq!(find(&peak, &machine), []);
     }
 
     #[test]
-    fn a_worker_without_a_free_processor_is_the_limit() {
-        let found = find(&samples(&[], &[]), &Machine::default(), &[0.2, 0.97]);
-        assert!(found[0].what.starts_with("worker 1, which used 97 %"), "{found:?}");
-        // Only the mean of the run is known, so nobody says that it was the first.
-        assert_eq!(found[0].from_s, None);
+    fn a_single_thread_at_its_limit_is_named_while_other_processors_are_idle() {
+        let found = |cpu: f64, used: &[f64]| {
+            let row = |(second, used): (usize, &f64)| (second as f64, vec![Some(cpu), Some(*used), Some(5.0)]);
+            let samples = Samples {
+                name: "candidate".to_owned(),
+                columns: ["cpu", "server.cpu", "server.threads"].map(str::to_owned).to_vec(),
+                rows: used.iter().enumerate().map(row).collect(),
+            };
+            find(&samples, &Machine { processors: 4, ..Machine::default() })
+        };
+        let one = found(0.4, &[0.5, 0.97, 1.02, 0.99, 1.0]);
+        assert_eq!(one.len(), 1, "{one:?}");
+        assert_eq!(one[0].from_s, Some(1.0));
+        assert!(one[0].what.starts_with("one processor's worth of the process server"), "{one:?}");
+        // The machine has nothing else to give, or the process takes more at another time.
+        assert!(found(0.94, &[1.0; 5]).is_empty());
+        assert!(found(0.4, &[1.0, 1.0, 1.0, 1.6, 1.9, 2.2]).is_empty());
+    }
+
+    #[test]
+    fn sentences_say_what_came_first_and_what_then() {
         let machine = Machine { processors: 2, ..Machine::default() };
-        let found = find(&samples(&[0.1; 4], &[0.1, 1.0, 1.0, 1.0]), &machine, &[0.97]);
-        assert_eq!(found.iter().map(|found| found.from_s).collect::<Vec<_>>(), [Some(1.0), None]);
+        let found = find(&samples(&[0.1, 2.0, 2.0, 2.0, 2.0], &[1.0, 1.0, 1.0, 0.1, 0.1]), &machine);
+        let wanted = [
+            "Saturated first: the disk, from second 0 on.",
+            "Then: all processors, by the candidate alone, from second 1 on.",
+        ];
+        assert_eq!(sentences(&found), wanted);
     }
 }

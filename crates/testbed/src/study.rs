@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::find::{Rates, WhyEnded};
+use crate::find::{Above, Rates, WhyEnded};
 use crate::plan::{PlanError, from_toml, invalid};
 use crate::record::Input;
 use crate::results::Verdict;
@@ -138,6 +138,9 @@ pub struct RowTrial {
     pub verdict: Verdict,
     /// The first reason.
     pub reason: Option<String>,
+    /// What was saturated first, as a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturated: Option<String>,
     /// The response time that 99 % have at most, in milliseconds.
     pub p99_ms: f64,
 }
@@ -261,15 +264,27 @@ impl Row {
                 let held = |trial: &&RowTrial| trial.verdict == Verdict::Held && trial.factor == rates.held_factor;
                 let p99_ms = self.trials.iter().filter(held).map(|trial| trial.p99_ms).fold(0.0, f64::max);
                 let not_held = |trial: &&RowTrial| trial.factor == rates.not_held_factor && trial.reason.is_some();
-                let why = self.trials.iter().find(not_held).and_then(|trial| trial.reason.clone());
+                let why = self.trials.iter().find(not_held).map(RowTrial::why);
+                let end = rates.not_held_requests_per_s;
                 [
                     format!("{:.1}", rates.held_requests_per_s),
-                    format!("{:.1}", rates.not_held_requests_per_s),
+                    match rates.above {
+                        Above::NotHeld => format!("{end:.1}"),
+                        Above::NotMeasured => format!("{end:.1} is not measured"),
+                    },
                     format!("{p99_ms:.2}"),
                     why.unwrap_or_default(),
                 ]
             }
         }
+    }
+}
+
+impl RowTrial {
+    /// Why it was not held.
+    fn why(&self) -> String {
+        let known: Vec<_> = self.reason.iter().chain(&self.saturated).map(String::as_str).collect();
+        known.join(" ")
     }
 }
 
@@ -312,8 +327,9 @@ mod tests {
     "#;
 
     fn trial(factor: f64, verdict: Verdict, p99_ms: f64) -> RowTrial {
-        let reason = (verdict != Verdict::Held).then(|| "Saturated first: processors | all.".to_owned());
-        RowTrial { run: "r".to_owned(), factor, due_per_s: factor * 10.0, verdict, reason, p99_ms }
+        let of_limit = |text: &str| (verdict != Verdict::Held).then(|| text.to_owned());
+        let (reason, saturated) = (of_limit("p99 < 1s | is missed."), of_limit("Saturated first: the disk."));
+        RowTrial { run: "r".to_owned(), factor, due_per_s: factor * 10.0, verdict, reason, saturated, p99_ms }
     }
 
     #[test]
@@ -371,6 +387,7 @@ mod tests {
             not_held_users_per_s: 42.5,
             held_requests_per_s: 80.0,
             not_held_requests_per_s: 85.0,
+            above: Above::NotHeld,
         }));
         let two = study.row("trellis", "ingest", 4, "a");
         study.rows[two].found = Some(Found::NotRun("it is\nnot there".to_owned()));
@@ -382,7 +399,8 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| ingest | 4 | penates | 1.0 | 80.0 | 85.0 | 4.25 | Saturated first: processors \\| all. | 3 |",
+                "| ingest | 4 | penates | 1.0 | 80.0 | 85.0 | 4.25 | \
+                 p99 &lt; 1s \\| is missed. Saturated first: the disk. | 3 |",
                 "| ingest | 4 | trellis |  | not run | – | – | it is not there | 0 |",
             ]
         );

@@ -31,6 +31,10 @@ pub struct Measured {
     pub quarter_medians_ms: [Option<f64>; 4],
     /// The response times of all requests that were done, in microseconds.
     pub response_us: Histogram<u64>,
+    /// Their other times in microseconds, and the lateness of all requests, by names of these kinds.
+    pub further_us: Vec<(&'static str, Histogram<u64>)>,
+    /// When the first request ended that was not done, in microseconds since the start instant.
+    pub first_error_us: Option<i64>,
 }
 
 /// Why events cannot be counted.
@@ -180,7 +184,7 @@ pub fn times(us: &Histogram<u64>) -> Times {
 /// Counts the events of a run.
 ///
 /// `log` gets the response times of each second and step as an HdrHistogram log (V2). `users` is how
-/// many users workers have reported: seconds since the start instant, the worker, users.
+/// many users were active at the end of seconds: the second since the start instant, users.
 ///
 /// # Errors
 /// [`TallyError`] names the file.
@@ -188,7 +192,7 @@ pub fn count(
     files: &[PathBuf],
     names: &StepNames,
     window: Window,
-    users: &[(f64, u32, u64)],
+    users: &[(i64, u64)],
     log: &mut impl Write,
 ) -> Result<Measured, TallyError> {
     let mut readers = files.iter().map(|path| Reader::open(path, names)).collect::<Result<Vec<_>, _>>()?;
@@ -259,6 +263,8 @@ struct Counting<'a> {
     all: Counts,
     steps: BTreeMap<(usize, usize), Counts>,
     errors: Vec<ErrorTally>,
+    /// When the first of them ended.
+    first_error_us: Option<i64>,
     seconds: BTreeMap<i64, Second>,
     /// The response times of this second, by step.
     second: BTreeMap<(usize, usize), Histogram<u64>>,
@@ -275,6 +281,7 @@ impl<'a> Counting<'a> {
             all: Counts::new(),
             steps: BTreeMap::new(),
             errors: Vec::new(),
+            first_error_us: None,
             seconds: BTreeMap::new(),
             second: BTreeMap::new(),
             quarters: std::array::from_fn(|_| histogram()),
@@ -322,21 +329,22 @@ impl<'a> Counting<'a> {
     }
 
     fn add_error(&mut self, event: &Event) {
-        let kind = event.outcome.text();
+        self.first_error_us = Some(self.first_error_us.map_or(event.done_us, |known| known.min(event.done_us)));
+        let (kind, step) = (event.outcome.text(), (event.scenario, event.step));
+        let first_at_us = u64::try_from(event.due_us).unwrap_or_default();
         match self.errors.iter_mut().find(|known| known.kind == kind) {
-            Some(known) => known.count += 1,
+            Some(known) => {
+                known.count += 1;
+                // Events come in the order in which they ended, and those of a second worker by worker.
+                if first_at_us < known.first_at_us {
+                    (known.step, known.first_at_us) = (name_of(self.names, step), first_at_us);
+                }
+            }
             None => {
-                let step = self.name((event.scenario, event.step));
-                let first_at_us = u64::try_from(event.due_us).unwrap_or_default();
+                let step = name_of(self.names, step);
                 self.errors.push(ErrorTally { kind: kind.to_owned(), step, count: 1, first_at_us });
             }
         }
-    }
-
-    fn name(&self, (scenario, step): (usize, usize)) -> String {
-        let of = self.names.get(scenario);
-        let name = of.and_then(|(_, steps)| steps.get(step)).map_or("", String::as_str);
-        format!("{}/{name}", of.map_or("", |(name, _)| name))
     }
 
     /// Ends a second. Returns its response times by step.
@@ -352,18 +360,22 @@ impl<'a> Counting<'a> {
         (second.p50_ms, second.p90_ms) = (of_all.p50_ms, of_all.p90_ms);
         (second.p99_ms, second.max_ms) = (of_all.p99_ms, of_all.max_ms);
         // A tag of the log has neither commas nor spaces.
-        let tag = |step| self.name(step).replace([',', ' ', '\r', '\n'], "_");
+        let tag = |step| name_of(self.names, step).replace([',', ' ', '\r', '\n'], "_");
         steps.into_iter().map(|(step, histogram)| (tag(step), histogram)).collect()
     }
 
-    fn finish(mut self, users: &[(f64, u32, u64)]) -> Measured {
+    fn finish(mut self, users: &[(i64, u64)]) -> Measured {
         self.add_users(users);
+        self.errors.sort_by_key(|error| error.first_at_us);
         let steps = std::mem::take(&mut self.steps).into_iter().map(|((scenario, step), counts)| {
             let (name, steps) = &self.names[scenario];
             StepTally { scenario: name.clone(), step: steps[step].clone(), tally: counts.finish() }
         });
         let median = |quarter: &Histogram<u64>| (!quarter.is_empty()).then(|| times(quarter).p50_ms);
-        let response_us = self.all.response.clone();
+        let Counts { response, service, first_byte, lateness, .. } = &self.all;
+        let further = [("service", service), ("first-byte", first_byte), ("lateness", lateness)];
+        let further_us = further.into_iter().map(|(kind, histogram)| (kind, histogram.clone())).collect();
+        let response_us = response.clone();
         Measured {
             summary: Summary {
                 duration_s: self.window.duration.as_secs_f64(),
@@ -376,19 +388,94 @@ impl<'a> Counting<'a> {
             quarter_medians_ms: self.quarters.each_ref().map(median),
             seconds: self.seconds.into_values().collect(),
             response_us,
+            further_us,
+            first_error_us: self.first_error_us,
         }
     }
 
-    /// Adds how many users were active at the end of each second: the sum of what each worker has
-    /// reported last by then.
-    fn add_users(&mut self, users: &[(f64, u32, u64)]) {
-        let mut last: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut reports = users.iter().peekable();
+    /// Adds how many users were active at the end of each second: what was reported last by then.
+    fn add_users(&mut self, users: &[(i64, u64)]) {
+        let (mut active, mut reports) = (0, users.iter().peekable());
         for (at_s, second) in &mut self.seconds {
-            while let Some((_, worker, count)) = reports.next_if(|(at, ..)| *at < (at_s + 1) as f64) {
-                last.insert(*worker, *count);
+            while let Some((_, count)) = reports.next_if(|(reported_s, _)| reported_s <= at_s) {
+                active = *count;
             }
-            second.users = last.values().sum();
+            second.users = active;
         }
+    }
+}
+
+/// A step, as `scenario/step`.
+fn name_of(names: &StepNames, (scenario, step): (usize, usize)) -> String {
+    let of = names.get(scenario);
+    let name = of.and_then(|(_, steps)| steps.get(step)).map_or("", String::as_str);
+    format!("{}/{name}", of.map_or("", |(name, _)| name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::event::EventWriter;
+
+    fn names() -> StepNames {
+        vec![("all".to_owned(), vec!["one".to_owned(), "two".to_owned()])]
+    }
+
+    /// A request that fails.
+    fn failing(step: usize, due_us: i64, done_us: i64) -> Event {
+        Event {
+            user: 0,
+            scenario: 0,
+            step,
+            due_us,
+            begun_us: due_us,
+            sent_us: Some(due_us),
+            first_byte_us: None,
+            done_us,
+            outcome: Outcome::Failed("status 500".to_owned()),
+            status: Some(500),
+            sent_bytes: 0,
+            received_bytes: 0,
+        }
+    }
+
+    /// Counts what workers have measured: the events of each.
+    fn counted(workers: &[&[Event]], users: &[(i64, u64)]) -> Measured {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |(worker, events): (usize, &&[Event])| {
+            let path = folder.path().join(worker.to_string());
+            let mut writer = EventWriter::new(File::create(&path).unwrap(), names()).unwrap();
+            events.iter().for_each(|event| writer.write(event).unwrap());
+            writer.finish().unwrap();
+            path
+        };
+        let files: Vec<_> = workers.iter().enumerate().map(file).collect();
+        let window = Window {
+            started_at: Timestamp::UNIX_EPOCH,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(10),
+            late_from: None,
+        };
+        count(&files, &names(), window, users, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn the_first_error_of_a_kind_is_that_of_all_workers_even_within_one_second() {
+        let refused = Event { outcome: Outcome::Refused, ..failing(0, 500_000, 600_000) };
+        let measured = counted(&[&[failing(0, 700_000, 900_000)], &[failing(1, 300_000, 400_000), refused]], &[]);
+        let errors = &measured.summary.errors;
+        let first = (errors[0].kind.as_str(), errors[0].step.as_str(), errors[0].count, errors[0].first_at_us);
+        assert_eq!(first, ("status 500", "all/two", 2, 300_000));
+        assert_eq!((errors[1].kind.as_str(), errors[1].first_at_us), ("refused", 500_000));
+        assert_eq!(measured.first_error_us, Some(400_000));
+    }
+
+    #[test]
+    fn a_second_has_the_users_that_were_reported_last_by_its_end() {
+        let events = [0, 1, 3].map(|second| failing(0, second * 1_000_000, second * 1_000_000));
+        let measured = counted(&[&events], &[(-1, 2), (1, 7), (2, 5)]);
+        let users: Vec<_> = measured.seconds.iter().map(|second| (second.at_s, second.users)).collect();
+        assert_eq!(users, [(0, 2), (1, 7), (3, 5)]);
     }
 }

@@ -14,8 +14,36 @@ const GROWTH_MIN_MS: f64 = 1.0;
 /// Objectives are judged if the generator itself is late by at most this share of the tightest.
 const GENERATOR_SHARE_MAX: f64 = 0.25;
 
+/// A worker that uses so much of a processor can make no more load.
+const WORKER_FULL: f64 = 0.9;
+
 /// Judges a run. `void` is why it says nothing about the candidate, if that is known already.
 pub fn judge(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgement {
+    let judgement = judge_requests(plan, measured, void);
+    let limits = limits_of_generator(&measured.summary);
+    match judgement.verdict {
+        // Nobody knows whether the candidate or the generator was too slow.
+        Verdict::Degrading | Verdict::Failed if !limits.is_empty() => {
+            Judgement { verdict: Verdict::Void, reasons: [limits, judgement.reasons].concat() }
+        }
+        _ => judgement,
+    }
+}
+
+/// The workers that could make no more load, as reasons.
+fn limits_of_generator(summary: &Summary) -> Vec<String> {
+    let full = summary.worker_cpu_shares.iter().enumerate().filter(|(_, share)| **share >= WORKER_FULL);
+    let reason = |(number, share): (usize, &f64)| {
+        format!(
+            "Worker {number} used {:.0} % of a processor: the generator was the limit. Use more workers or a lower \
+             rate.",
+            share * 100.0
+        )
+    };
+    full.map(reason).collect()
+}
+
+fn judge_requests(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgement {
     let all = &measured.summary.all;
     let mut void = void;
     if all.due == 0 && void.is_empty() {
@@ -157,7 +185,9 @@ mod tests {
         let response = crate::tally::times(&response_us);
         let all = Tally { due: 100, sent: 100, done: 100, response, ..Tally::default() };
         let summary = Summary { duration_s: 100.0, done_per_s: 1.0, all, ..Summary::default() };
-        Measured { summary, seconds: Vec::new(), quarter_medians_ms: [Some(50.0); 4], response_us }
+        let quarter_medians_ms = [Some(50.0); 4];
+        let (seconds, further_us) = (Vec::new(), Vec::new());
+        Measured { summary, seconds, quarter_medians_ms, response_us, further_us, first_error_us: None }
     }
 
     fn verdict(plan: &Plan, measured: &Measured) -> (Verdict, String) {
@@ -225,6 +255,19 @@ mod tests {
         assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &late).0, Verdict::Void);
         late.summary.all.lateness.p99_ms = 5.0;
         assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &late).0, Verdict::Failed);
+    }
+
+    #[test]
+    fn a_worker_without_a_free_processor_voids_a_run_that_does_not_hold_and_no_other() {
+        let mut full = measured();
+        full.summary.worker_cpu_shares = vec![0.2, 0.9];
+        assert_eq!(verdict(&plan(""), &full), (Verdict::Held, String::new()));
+        let (found, reasons) = verdict(&plan("objectives = [\"rate >= 2\"]"), &full);
+        assert_eq!(found, Verdict::Void);
+        assert!(reasons.starts_with("Worker 1 used 90 % of a processor: the generator was the limit."), "{reasons}");
+        assert!(reasons.contains("rate >= 2 is not met"), "{reasons}");
+        full.summary.worker_cpu_shares = vec![0.2, 0.89];
+        assert_eq!(verdict(&plan("objectives = [\"rate >= 2\"]"), &full).0, Verdict::Failed);
     }
 
     #[test]

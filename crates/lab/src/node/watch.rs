@@ -59,6 +59,7 @@ async fn run(
         watches: vec![Watch { name: "node".to_owned(), pid: watched.pid }],
         cgroups: Vec::new(),
         metrics: None,
+        others: false,
         interval: INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10)),
     };
     let out = File::create(file).map_err(csv::Error::from)?;

@@ -62,6 +62,8 @@ fn the_scenarios_of_the_repository_and_of_volumes_are_understood_by_the_server()
         ("memento", 2),
         ("super-node", 3),
         ("large-binary", 2),
+        ("transaction", 12),
+        ("without-transaction", 10),
         ("bulk", 1),
         ("bulk-grid", 27),
         ("records-http-write", 1),
@@ -110,8 +112,15 @@ fn fills_replays_and_interruptions_are_understood_by_the_server() {
     let record: Value = serde_json::from_slice(&fs::read(run.join("record.json")).unwrap()).unwrap();
     assert_eq!(record["beside"]["fill"]["units"], 1_000, "{record}");
 
-    let (read, _) = run_of(folder.path(), &plan("records-http-read", &fill("records-http-fill", 1_000)), "penates");
-    assert_eq!(read["all"]["due"], 4, "{read}");
+    let many = plan("records-http-read", &fill("records-http-fill", 1_000)).replace("rate = 4", "rate = 40");
+    let (read, _) = run_of(folder.path(), &many, "penates");
+    // Only one of a hundred records is there, but those are asked for more often than others. All requests
+    // are answered.
+    let of_all = |what: &str| read["all"][what].as_u64().unwrap();
+    assert_eq!((of_all("due"), of_all("done") + of_all("failed")), (40, 40), "{read}");
+    assert!(of_all("done") >= 10, "{read}");
+    let errors = read["errors"].as_array().unwrap();
+    assert!(errors.iter().all(|error| error["kind"] == "status 404"), "{read}");
 
     let lines = ["GET / HTTP/1.1", "HEAD /readyz HTTP/1.1", "GET /nothing HTTP/1.1"];
     let line = |request: &&str| format!("h - - [10/Oct/2000:13:55:36 +0000] \"{request}\" 200 1\n");
@@ -172,6 +181,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
         "summary.json",
         "seconds.csv",
         "latencies.hlog",
+        "times.hlog",
         "candidate.log",
         "junit.xml",
         "k6-summary.json",
@@ -301,6 +311,21 @@ fn a_run_that_could_not_be_traced_is_refused_before_it_begins() {
     assert!(!folder.path().join("testbed-runs").exists());
 }
 
+#[test]
+fn what_is_not_known_of_a_server_that_runs_already_can_be_given() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    fs::write(folder.path().join("server.conf"), "listen = 80\n").unwrap();
+    // Nobody answers there, so that the server reports nothing itself.
+    let pid = std::process::id().to_string();
+    let run = ["run", "plan.toml", "--url", "http://127.0.0.1:1", "--pid", &pid, "--who", "a test", "--busy"];
+    let refused = testbed(folder.path(), &run).ends_with(1);
+    assert!(refused.stderr.contains("the candidate's version, the candidate's commit"), "{}", refused.stderr);
+    let given = ["--commit", "abc", "--tag", "v1.2", "--configuration", "server.conf", "--repository", "https://x/"];
+    let refused = testbed(folder.path(), &[&run[..], &given].concat()).ends_with(1);
+    assert!(refused.stderr.contains("it is not known the testbed's commit; give"), "{}", refused.stderr);
+}
+
 /// The answer to a request, with its head.
 fn answer(served: &Served, method: &str, path: &str) -> String {
     answer_for("localhost", served, method, path)
@@ -362,6 +387,22 @@ fn what_makes_no_sense_is_refused_with_the_place_and_what_to_write() {
     assert!(refused(sound, &["--candidate", "nobody"]).contains("candidate.toml"));
     assert!(refused("name = 3", &["--candidate", "null"]).contains("name"));
     assert!(refused(sound, &["--candidate", "null", "--workers", "0"]).contains("workers: 1 to 1000"));
+    let url = ["--url", "http://127.0.0.1:1"];
+    assert!(refused(sound, &[&url[..], &["--data", "."]].concat()).contains("--data needs --candidate, or --pid"));
+    let nowhere = [&url[..], &["--pid", "1", "--data", "nowhere"]].concat();
+    assert!(refused(sound, &nowhere).contains("there is no folder nowhere"));
+    assert!(refused(sound, &["--candidate", "null", "--commit", "abc"]).contains("--commit"));
+}
+
+#[test]
+fn a_candidate_of_another_version_than_the_one_expected_is_refused_before_any_load() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    let args = ["run", "plan.toml", "--candidate", "null", "--untraceable", "--busy", "--expect-version", "another"];
+    let refused = testbed(folder.path(), &args).ends_with(1);
+    assert!(refused.stderr.contains("the candidate reports the version `penates "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`another` is expected"), "{}", refused.stderr);
+    assert!(!folder.path().join("testbed-runs").exists());
 }
 
 #[test]

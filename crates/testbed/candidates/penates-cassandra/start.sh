@@ -6,7 +6,9 @@ program=$1 data=$2 nodes=$3
 shift 3
 trap : TERM INT
 
-"$program" cluster up --folder "$data/cassandra" --nodes "$nodes" --json > "$data/nodes.new" &
+# Cassandra logs pauses of 200 ms and more unless set.
+"$program" cluster up --folder "$data/cassandra" --nodes "$nodes" --yaml gc_log_threshold=50ms --json \
+    > "$data/nodes.new" &
 cluster=$!
 until [ "$(grep -c '"cql"' "$data/nodes.new")" -ge "$nodes" ]; do
     kill -0 "$cluster"
@@ -23,8 +25,7 @@ copies=$nodes
 echo "$store" > "$data/store"
 
 for port; do
-    "$program" serve --store "$store" --listen "127.0.0.1:$port" --tls-listen off --set auth.write=open \
-        --set limits.drain=0s &
+    sh "$(dirname "$0")/serve.sh" "$program" "$data" "$port" &
 done
 # A signal ends `wait`, and not what it waits for.
 while :; do

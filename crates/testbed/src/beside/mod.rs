@@ -4,11 +4,13 @@
 //! - `events.rs`: commands of the candidate at stated instants.
 //! - `marks.rs`: which flushes, compactions and collections of garbage a candidate shows, and how;
 //!   `follow.rs` finds them in logs, `jolokia.rs` in MBeans, and `watch.rs` does both while a load runs.
+//! - `log.rs`: what the candidate prints around the first error.
 
 pub mod events;
 pub mod fill;
 mod follow;
 pub mod jolokia;
+mod log;
 pub mod marks;
 mod watch;
 
@@ -20,6 +22,8 @@ use crate::replay::ReplayRecord;
 
 pub use events::{EventRecord, PlannedEvent};
 pub use fill::{Fill, FillRecord};
+pub use log::LogExcerpt;
+pub(crate) use log::{Lengths, lengths};
 pub use marks::MarkSpec;
 pub(crate) use watch::watch;
 
@@ -42,6 +46,10 @@ pub struct Beside {
     /// The link between each worker and the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+    /// Processors that others used on the coordinator's machine during the load, on average; `None` if the
+    /// candidate may be among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_during: Option<f64>,
 }
 
 impl Beside {
@@ -64,6 +72,7 @@ impl Beside {
             facts.push(("access log".to_owned(), fact));
         }
         facts.extend(self.link.map(|link| ("link".to_owned(), link.to_string())));
+        facts.extend(self.busy_during.map(|busy| ("processors that others used".to_owned(), format!("{busy:.2}"))));
         facts.extend(self.monitors.iter().map(|monitor| {
             let (offset_ms, error_ms) = (monitor.clock_offset_us as f64 / 1e3, monitor.clock_error_us as f64 / 1e3);
             let fact = format!("{}; its clock is ahead by {offset_ms:.3} ms, ± {error_ms:.3} ms", monitor.machine);

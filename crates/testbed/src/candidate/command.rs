@@ -65,9 +65,17 @@ fn search_path() -> OsString {
 
 /// The programs of a list that are not installed.
 pub fn missing(programs: &[String]) -> Vec<String> {
+    programs.iter().filter(|program| find(program).is_none()).cloned().collect()
+}
+
+/// The file of a program.
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = search_path();
-    let is_there = |program: &&String| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    programs.iter().filter(|program| !is_there(program)).cloned().collect()
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
+    match program.contains('/') {
+        true => Some(PathBuf::from(program)).filter(|file| file.is_file()),
+        false => files.find(|file| file.is_file()),
+    }
 }
 
 /// A command of a candidate.

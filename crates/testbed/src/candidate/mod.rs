@@ -3,7 +3,8 @@
 //!
 //! - `spec.rs`: the file; `shipped.rs`: the candidates that come with the program.
 //! - `running.rs`: a candidate that runs, and `beside.rs`: what it does at stated instants and shows
-//!   meanwhile; `command.rs`: its commands; `look.rs`: whether it answers.
+//!   meanwhile; `command.rs`: its commands; `look.rs`: whether it answers; `version.rs`: which version
+//!   it has.
 
 mod beside;
 mod command;
@@ -11,6 +12,7 @@ mod look;
 mod running;
 mod shipped;
 mod spec;
+mod version;
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +21,12 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 pub use command::INHERITED;
+pub(crate) use running::served_version;
 pub use running::{RunningCandidate, found};
 pub use spec::{CandidateSpec, FolderSpec};
+pub use version::{Given, Versions};
+
+use command::Places;
 
 use crate::machine::sha256_of_file;
 use crate::plan::{PlanError, invalid};
@@ -95,7 +101,8 @@ impl Candidate {
                 let mut digests = Vec::new();
                 for entry in std::fs::read_dir(folder).map_err(failed)? {
                     let entry = entry.map_err(failed)?;
-                    if entry.file_type().map_err(failed)?.is_file() {
+                    // A link is what it names.
+                    if entry.path().is_file() {
                         let sha256 = sha256_of_file(&entry.path()).map_err(failed)?;
                         digests.push(named(&entry.file_name().to_string_lossy(), sha256));
                     }
@@ -118,6 +125,34 @@ impl Candidate {
         }
         digests.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(digests)
+    }
+
+    /// The digests of the programs that are measured: of this one, which is `itself`, if a command names
+    /// it, and of the one that the candidate declares or starts. What is not there yet is left out.
+    pub fn program_digests(&self, itself: &Path) -> Vec<Input> {
+        let spec = &self.spec;
+        let commands = spec.prepare.iter().chain([&spec.start]).chain(spec.commands.values());
+        let runs_this = commands.flatten().chain(&spec.program).any(|word| word.contains("${self}"));
+        let own = runs_this.then(|| ("this program", itself.to_owned()));
+        // What is only known when it runs stays as it is, and is no file.
+        let places = Places {
+            data: PathBuf::from("${data}"),
+            folder: match &self.files {
+                Files::Folder(folder) => folder.clone(),
+                Files::Shipped(_) => PathBuf::from("${folder}"),
+            },
+            program: itself.to_owned(),
+            ports: [0; 4],
+            folders: spec.folders.iter().filter_map(|(name, of)| Some((name.clone(), of.folder()?))).collect(),
+        };
+        let measured = spec.program.as_ref().or(spec.start.first()).map(|program| places.fill(program));
+        let measured = measured.and_then(|program| command::find(&program)).map(|path| ("program", path));
+        let digest = |(name, path): (&str, PathBuf)| {
+            Some(Input { name: format!("candidate's {name}"), sha256: sha256_of_file(&path).ok()? })
+        };
+        // Usually both are one.
+        let own = own.filter(|(_, path)| measured.as_ref().is_none_or(|(_, measured)| measured != path));
+        own.into_iter().chain(measured).filter_map(digest).collect()
     }
 
     /// The folder of its files. Those that come with the program are written to a folder in `work`.

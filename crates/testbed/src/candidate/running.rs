@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::command::{self, Places, command, command_error, output};
 use super::look::{Seen, look};
-use super::{Candidate, CandidateError, CandidateSpec, FolderSpec};
+use super::{Candidate, CandidateError, CandidateSpec, FolderSpec, Versions};
 use crate::machine::sha256_of_file;
 use crate::plan::PlanError;
 use crate::reach::{self, Reach};
@@ -198,17 +198,10 @@ impl RunningCandidate {
     /// A command that should print something fails.
     pub async fn record(&self) -> Result<CandidateRecord, CandidateError> {
         let spec = &self.spec;
-        let of = async |command: &Option<Vec<String>>| -> Result<Option<String>, CandidateError> {
-            let Some(command) = command else { return Ok(None) };
-            let printed = output(spec, &self.places.words(command)).await?;
-            Ok(Some(printed).filter(|printed| !printed.is_empty()))
-        };
-        let commit = of(&spec.commit).await?;
+        let commit = self.printed(spec.commit.as_deref()).await?;
         let seen = look(&self.url(), &self.reach).await.ok();
-        let version = match of(&spec.version).await? {
-            Some(version) => version,
-            None => seen.as_ref().and_then(|seen| seen.server.clone()).unwrap_or_default(),
-        };
+        let versions = self.versions_with(seen.as_ref()).await?;
+        let version = versions.program.clone().or(versions.served.clone()).unwrap_or_default();
         let exe = match &spec.program {
             Some(program) => Some(PathBuf::from(self.places.fill(program))),
             None => self.id().map(|id| PathBuf::from(format!("/proc/{id}/exe"))),
@@ -225,9 +218,32 @@ impl RunningCandidate {
             program,
             url: self.url(),
             command: Some(self.places.words(&spec.start)),
-            configuration: of(&spec.configuration).await?,
-            facts: spec.facts.clone().into_iter().chain(environment(spec)).chain(facts(&self.reach, seen)).collect(),
+            configuration: self.printed(spec.configuration.as_deref()).await?,
+            facts: {
+                let own = spec.facts.clone().into_iter().chain(environment(spec)).chain(versions.facts(&spec.name));
+                own.chain(facts(&self.reach, seen)).collect()
+            },
         })
+    }
+
+    /// Its versions now.
+    ///
+    /// # Errors
+    /// The command that should print it fails.
+    pub async fn versions(&self) -> Result<Versions, CandidateError> {
+        self.versions_with(look(&self.url(), &self.reach).await.ok().as_ref()).await
+    }
+
+    async fn versions_with(&self, seen: Option<&Seen>) -> Result<Versions, CandidateError> {
+        let program = self.printed(self.spec.version.as_deref()).await?;
+        Ok(Versions { program, served: seen.and_then(|seen| seen.server.clone()) })
+    }
+
+    /// What a command prints, if there is one and it prints something.
+    async fn printed(&self, command: Option<&[String]>) -> Result<Option<String>, CandidateError> {
+        let Some(command) = command else { return Ok(None) };
+        let printed = output(&self.spec, &self.places.words(command)).await?;
+        Ok(Some(printed).filter(|printed| !printed.is_empty()))
     }
 
     /// Asks it to end, and waits for it.
@@ -284,6 +300,11 @@ pub async fn found(reach: &Reach) -> CandidateRecord {
     let program = Program { name: name.to_owned(), version: version.to_owned(), ..Program::default() };
     let facts = facts(reach, seen).collect();
     CandidateRecord { program, url: reach.url().to_owned(), facts, ..CandidateRecord::default() }
+}
+
+/// The version that a server reports, if it answers.
+pub(crate) async fn served_version(reach: &Reach) -> Option<String> {
+    look(reach.url(), reach).await.ok()?.server
 }
 
 /// How it is reached, as facts.

@@ -73,6 +73,9 @@ pub struct CandidateSpec {
     /// The command that prints its version; otherwise the server is asked.
     #[serde(default)]
     pub version: Option<Vec<String>>,
+    /// The version that it must have: a regular expression for a part of it, or its exact text.
+    #[serde(default)]
+    pub expect_version: Option<String>,
     /// The command that prints the commit from which it was built.
     #[serde(default)]
     pub commit: Option<Vec<String>>,

@@ -18,6 +18,7 @@
 //! | `NAME.memory_bytes`, `NAME.threads`, `NAME.open_files` | sums with all descendants |
 //! | `NAME.read_bytes_per_s`, `NAME.written_bytes_per_s` | from and to disks |
 //! | `NAME.cpu_throttled` | of a control group: processors that it could not use because of its quota |
+//! | `cpu_others` | processors that neither this process nor what is watched uses |
 //! | `metrics.…` | counters as rates per second, gauges as they are; no buckets of histograms |
 
 mod cgroup;
@@ -83,6 +84,9 @@ pub struct Settings {
     pub watches: Vec<Watch>,
     /// Control groups to watch.
     pub cgroups: Vec<CgroupWatch>,
+    /// Whether others are sampled too: what of the processors neither this process, nor what is watched, nor
+    /// descendants of them use.
+    pub others: bool,
     /// An endpoint that reports metrics.
     pub metrics: Option<MetricsSource>,
     /// From sample to sample, usually one second. The kernel counts processor time in hundredths

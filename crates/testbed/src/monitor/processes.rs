@@ -39,6 +39,12 @@ impl Root {
         Some(usage)
     }
 
+    /// Only the processor time of the process and its descendants; `None` if it ended.
+    pub fn cpu(self, all: &[Stat]) -> Option<Usage> {
+        let cpu = self.tree(all)?.into_iter().map(|stat| ((stat.pid, stat.starttime), CpuTicks::from(stat)));
+        Some(Usage { cpu: cpu.collect(), ..Usage::default() })
+    }
+
     /// The process and its descendants. Some may have ended and wait to be reaped.
     fn tree(self, all: &[Stat]) -> Option<Vec<&Stat>> {
         let root = all.iter().find(|it| it.pid == self.pid && it.starttime == self.started)?;

@@ -1,6 +1,8 @@
 //! Monitors on other machines: what a coordinator and a monitor say to each other. Samples stay on the
-//! monitor's machine until the load has ended.
+//! monitor's machine, in a file, until the load has ended.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -95,13 +97,14 @@ impl RemoteMonitor {
             }
         };
         let (end, ended) = oneshot::channel::<()>();
-        let mut csv = Vec::new();
+        // A file without a name: it goes with its value.
+        let mut csv = tempfile::tempfile()?;
         let sampling = async {
             let until = async {
                 // If the sender has gone, it is over too.
                 let _ = ended.await;
             };
-            Ok::<_, RemoteError>(run(&self.settings, start, &mut csv, until).await?)
+            Ok::<_, RemoteError>(run(&self.settings, start, &csv, until).await?)
         };
         let talking = async {
             let mut ticks = interval(Duration::from_secs(1));
@@ -121,8 +124,13 @@ impl RemoteMonitor {
         };
         // Whatever fails first ends the other.
         tokio::try_join!(sampling, talking)?;
-        for piece in csv.chunks(EVENTS_BYTES) {
-            wire.send(&ToCoordinator::Events(bytes::Bytes::copy_from_slice(piece))).await?;
+        csv.seek(SeekFrom::Start(0))?;
+        loop {
+            let mut piece = Vec::with_capacity(EVENTS_BYTES);
+            if (&mut csv).take(EVENTS_BYTES as u64).read_to_end(&mut piece)? == 0 {
+                break;
+            }
+            wire.send(&ToCoordinator::Events(piece.into())).await?;
         }
         Ok(wire.send(&ToCoordinator::End).await?)
     }
@@ -167,8 +175,13 @@ impl Watcher {
         timeout(HELLO_TIMEOUT, connecting).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))
     }
 
-    /// Lets it sample from an instant on until `is_over` becomes true. Returns its samples as CSV.
-    pub async fn watch(&mut self, start: Instant, mut is_over: watch::Receiver<bool>) -> Result<Vec<u8>, String> {
+    /// Lets it sample from an instant on until `is_over` becomes true. Writes its samples as CSV.
+    pub async fn watch(
+        &mut self,
+        start: Instant,
+        mut is_over: watch::Receiver<bool>,
+        mut csv: File,
+    ) -> Result<(), String> {
         let message = |error: WireError| error.to_string();
         // Clocks drift while a fill is made.
         let compared = timeout(SILENCE_MAX, compare_clocks(&mut self.wire)).await;
@@ -177,7 +190,7 @@ impl Watcher {
         let left_us = start.saturating_duration_since(Instant::now()).as_micros() as i64;
         let unix_us = Timestamp::now().as_microsecond() + left_us + self.record.clock_offset_us;
         self.wire.send(&ToWorker::Watch { unix_us }).await.map_err(message)?;
-        let (mut csv, mut is_ended) = (Vec::new(), false);
+        let mut is_ended = false;
         loop {
             let said = tokio::select! {
                 said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
@@ -189,8 +202,8 @@ impl Watcher {
             };
             match said.map_err(message)? {
                 ToCoordinator::Progress(_) => {}
-                ToCoordinator::Events(piece) => csv.extend_from_slice(&piece),
-                ToCoordinator::End => return Ok(csv),
+                ToCoordinator::Events(piece) => csv.write_all(&piece).map_err(|error| error.to_string())?,
+                ToCoordinator::End => return Ok(()),
                 ToCoordinator::Refused(why) => return Err(why),
                 _ => return Err("it does not keep to the protocol".to_owned()),
             }

@@ -26,13 +26,23 @@ pub struct Snapshot {
     waits: Waits,
     watched: Vec<Option<Usage>>,
     groups: Vec<cgroup::Counts>,
+    /// Whether others are sampled.
+    has_others: bool,
+    /// What this process, the watched ones and all their descendants use of the processors.
+    known: Option<Usage>,
 }
+
+/// The column of what others use.
+const OTHERS: &str = "cpu_others";
 
 /// Takes snapshots.
 #[derive(Debug)]
 pub struct Sampler {
     place: Option<Place>,
     roots: Vec<Option<Root>>,
+    has_others: bool,
+    /// This process.
+    own: Option<Root>,
     candidates: Candidates,
     groups: Vec<PathBuf>,
 }
@@ -43,13 +53,15 @@ impl Sampler {
         let place = settings.data.as_deref().map(Place::new);
         let roots = settings.watches.iter().map(|watch| Root::find(watch.pid)).collect();
         let groups = settings.cgroups.iter().map(|group| group.folder.clone()).collect();
-        Self { place, roots, candidates: Candidates::default(), groups }
+        let has_others = settings.others;
+        let own = has_others.then(std::process::id).and_then(Root::find);
+        Self { place, roots, has_others, own, candidates: Candidates::default(), groups }
     }
 
     /// Takes a snapshot now. This reads files of the kernel and may block.
     pub fn take(&mut self) -> Snapshot {
         let at = Instant::now();
-        let watched = self.watched();
+        let (watched, known) = self.watched();
         Snapshot {
             at,
             cpu: CpuTimes::read(),
@@ -59,17 +71,25 @@ impl Sampler {
             waits: pressure::read(),
             watched,
             groups: self.groups.iter().map(|folder| cgroup::Counts::read(folder)).collect(),
+            has_others: self.has_others,
+            known,
         }
     }
 
-    fn watched(&mut self) -> Vec<Option<Usage>> {
-        if self.roots.is_empty() {
-            return Vec::new();
+    /// What each watched process uses, and what all of them and this process use together.
+    fn watched(&mut self) -> (Vec<Option<Usage>>, Option<Usage>) {
+        if self.roots.is_empty() && self.own.is_none() {
+            return (Vec::new(), None);
         }
         let processes = self.candidates.list();
         let watched: Vec<_> = self.roots.iter().map(|root| (*root)?.usage(&processes)).collect();
-        self.candidates.remember(&processes, watched.iter().flatten());
-        watched
+        let mut known = self.own.and_then(|own| own.cpu(&processes));
+        if let Some(known) = &mut known {
+            // A process of several trees counts once.
+            watched.iter().flatten().for_each(|usage| known.cpu.extend(&usage.cpu));
+        }
+        self.candidates.remember(&processes, watched.iter().flatten().chain(&known));
+        (watched, known)
     }
 }
 
@@ -80,7 +100,8 @@ pub fn columns(settings: &Settings) -> impl Iterator<Item = String> {
     let of_watch = |watch: &Watch| usage::COLUMNS.map(|column| format!("{}.{column}", watch.name));
     let of_group = |group: &CgroupWatch| cgroup::COLUMNS.map(|column| format!("{}.{column}", group.name));
     let groups = settings.cgroups.iter().flat_map(of_group);
-    machine.chain(settings.watches.iter().flat_map(of_watch)).chain(groups)
+    let others = settings.others.then(|| OTHERS.to_owned());
+    machine.chain(settings.watches.iter().flat_map(of_watch)).chain(groups).chain(others)
 }
 
 impl Snapshot {
@@ -99,6 +120,57 @@ impl Snapshot {
         for (before, now) in before.groups.iter().zip(&self.groups) {
             values.extend(cgroup::values(before, now, elapsed_s));
         }
+        if self.has_others {
+            values.push(self.others(before, elapsed_s));
+        }
         values
+    }
+
+    /// Processors that neither this process nor what is watched uses: other programs, and other virtual
+    /// machines on the same host.
+    fn others(&self, before: &Self, elapsed_s: f64) -> Option<f64> {
+        let all = self.cpu?.since(&before.cpu?);
+        let known = self.known.as_ref()?.all_ticks_since(before.known.as_ref()?);
+        let ticks = (all.user + all.system + all.steal).saturating_sub(all.interrupts + known);
+        let groups = before.groups.iter().zip(&self.groups);
+        let of_groups: f64 = groups.filter_map(|(before, now)| cgroup::values(before, now, elapsed_s)[0]).sum();
+        let processors = ticks as f64 / procfs::ticks_per_second() as f64 / elapsed_s;
+        (elapsed_s > 0.0).then(|| (processors - of_groups).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::monitor::usage::CpuTicks;
+
+    fn snapshot(at: Instant, cpu: CpuTimes, own_ticks: u64) -> Snapshot {
+        let ticks = CpuTicks { user: own_ticks, ..CpuTicks::default() };
+        Snapshot {
+            at,
+            cpu: Some(cpu),
+            memory: None,
+            disk: DiskState::default(),
+            interfaces: None,
+            waits: pressure::read(),
+            watched: Vec::new(),
+            groups: Vec::new(),
+            has_others: true,
+            known: Some(Usage { cpu: HashMap::from([((1, 1), ticks)]), ..Usage::default() }),
+        }
+    }
+
+    #[test]
+    fn others_use_what_neither_this_process_nor_what_is_watched_nor_interrupts_use() {
+        let (start, second) = (Instant::now(), procfs::ticks_per_second());
+        let before = snapshot(start, CpuTimes::default(), 0);
+        let used =
+            CpuTimes { user: 3 * second, system: 2 * second, interrupts: second, steal: second, ..CpuTimes::default() };
+        let now = snapshot(start + Duration::from_secs(2), used, second);
+        // Of six seconds one was this process's, and one that of interrupts.
+        assert_eq!(now.values_since(&before).last(), Some(&Some(2.0)));
     }
 }

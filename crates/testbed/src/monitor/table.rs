@@ -56,22 +56,108 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Reads such a file again; `name` is the monitor's.
+/// The most values that are held at once: 64 MiB. A day with 48 columns has as many.
+const VALUES_MAX: usize = 4 << 20;
+
+/// Reads such a file again; `name` is the monitor's. If it has more than four million values, each row
+/// is the mean of several lines that follow each other, so that a long run needs no more memory than a
+/// short one.
 ///
 /// # Errors
 /// If it is no CSV, its first column is not the time, or a field is neither empty nor a number.
 pub fn read(name: &str, csv: impl Read) -> Result<Samples, MonitorError> {
+    read_at_most(VALUES_MAX, name, csv)
+}
+
+fn read_at_most(values_max: usize, name: &str, csv: impl Read) -> Result<Samples, MonitorError> {
     let mut reader = csv::Reader::from_reader(csv);
     let headers = reader.headers()?.clone();
     if headers.get(0) != Some(TIME) {
         return Err(MonitorError::NoTime);
     }
     let columns: Vec<String> = headers.iter().skip(1).map(str::to_owned).collect();
-    let rows = reader.records().map(|record| row(&headers, &record?)).collect::<Result<_, _>>()?;
-    Ok(Samples { name: name.to_owned(), columns, rows })
+    let mut rows = Rows::new(values_max / columns.len().max(1));
+    for record in reader.records() {
+        rows.add(row(&headers, &record?)?);
+    }
+    Ok(Samples { name: name.to_owned(), columns, rows: rows.finish() })
 }
 
-fn row(headers: &StringRecord, record: &StringRecord) -> Result<(f64, Vec<Option<f64>>), MonitorError> {
+/// An instant, and one value per column.
+type Row = (f64, Vec<Option<f64>>);
+
+/// Rows whose number is bounded: when there are too many, two neighbours become one.
+struct Rows {
+    /// An even number.
+    rows_max: usize,
+    /// How many lines make a row.
+    lines_of_row: usize,
+    /// The lines of the next row.
+    next: Mean,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    fn new(rows_max: usize) -> Self {
+        Self { rows_max: (rows_max / 2 * 2).max(2), lines_of_row: 1, next: Mean::default(), rows: Vec::new() }
+    }
+
+    fn add(&mut self, line: Row) {
+        self.next.add(line);
+        if self.next.lines < self.lines_of_row {
+            return;
+        }
+        self.rows.push(std::mem::take(&mut self.next).row());
+        if self.rows.len() < self.rows_max {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.rows).into_iter();
+        while let Some(row) = all.next() {
+            let mut both = Mean::default();
+            both.add(row);
+            all.next().into_iter().for_each(|row| both.add(row));
+            self.rows.push(both.row());
+        }
+        self.lines_of_row *= 2;
+    }
+
+    fn finish(mut self) -> Vec<Row> {
+        if self.next.lines > 0 {
+            self.rows.push(self.next.row());
+        }
+        self.rows
+    }
+}
+
+/// The mean of lines that follow each other, at the instant of the last one.
+#[derive(Default)]
+struct Mean {
+    at_s: f64,
+    lines: usize,
+    /// Of each column: the sum, and how many values are known.
+    sums: Vec<(f64, u32)>,
+}
+
+impl Mean {
+    fn add(&mut self, (at_s, values): Row) {
+        self.sums.resize(values.len(), (0.0, 0));
+        for ((sum, count), value) in self.sums.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *sum += value;
+                *count += 1;
+            }
+        }
+        self.at_s = at_s;
+        self.lines += 1;
+    }
+
+    fn row(self) -> Row {
+        let mean = |(sum, count): (f64, u32)| (count > 0).then(|| sum / f64::from(count));
+        (self.at_s, self.sums.into_iter().map(mean).collect())
+    }
+}
+
+fn row(headers: &StringRecord, record: &StringRecord) -> Result<Row, MonitorError> {
     let field = |(column, text): (&str, &str)| {
         let value = if text.is_empty() { Ok(None) } else { text.parse().map(Some) };
         value.map_err(|_| malformed(record, column, text))
@@ -111,6 +197,19 @@ mod tests {
             (2.0, vec![None, None]),
         ];
         assert_eq!(read("server", &bytes[..]).unwrap(), Samples { name: "server".into(), columns, rows });
+    }
+
+    #[test]
+    fn a_long_file_needs_no_more_memory_than_a_short_one_because_rows_become_means() {
+        let mut csv = "at_s,a,b\n".to_owned();
+        (1..=10).for_each(|line| csv += &format!("{line},{line},{}\n", if line == 10 { "7" } else { "" }));
+        // Eight values of two columns are four rows: four lines make one in the end.
+        let read = read_at_most(8, "long", csv.as_bytes()).unwrap();
+        let rows = vec![(4.0, vec![Some(2.5), None]), (8.0, vec![Some(6.5), None]), (10.0, vec![Some(9.5), Some(7.0)])];
+        assert_eq!(read.rows, rows);
+        let lines = (0..100_000).map(|line| format!("{line},{line},\n")).collect::<String>();
+        let many = read_at_most(2_000, "long", format!("at_s,a,b\n{lines}").as_bytes()).unwrap();
+        assert!((500..=1_000).contains(&many.rows.len()), "{}", many.rows.len());
     }
 
     #[test]

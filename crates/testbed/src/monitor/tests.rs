@@ -69,7 +69,8 @@ impl Drop for Process {
 }
 
 fn settings(watches: Vec<Watch>) -> Settings {
-    Settings { data: None, watches, cgroups: Vec::new(), metrics: None, interval: Duration::from_millis(50) }
+    let interval = Duration::from_millis(50);
+    Settings { data: None, watches, cgroups: Vec::new(), others: false, metrics: None, interval }
 }
 
 /// The values of a column.
@@ -105,6 +106,14 @@ async fn a_process_that_computes_uses_processors_and_the_machine_too() {
     assert!(rises(&samples, "busy.open_files"));
     assert_eq!(column(&samples, "busy.threads")[0], Some(1.0));
     assert!(column(&samples, "cpu").into_iter().flatten().all(|share| (0.0..=1.0).contains(&share)));
+}
+
+#[tokio::test]
+async fn what_others_use_is_the_last_column_if_it_is_wanted() {
+    let wanted = Settings { others: true, ..settings(vec![]) };
+    let (samples, _) = monitor(&wanted, |samples| samples.rows.len() > 1).await;
+    assert_eq!(samples.columns.last().unwrap(), "cpu_others");
+    assert!(column(&samples, "cpu_others").into_iter().all(|used| used.is_some_and(|used| used >= 0.0)));
 }
 
 #[tokio::test]

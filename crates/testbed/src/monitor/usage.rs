@@ -62,6 +62,11 @@ impl From<&Stat> for CpuTicks {
 type Parts = (u64, u64);
 
 impl Usage {
+    /// Ticks that the tree used since `before`, in programs and in the kernel.
+    pub fn all_ticks_since(&self, before: &Self) -> u64 {
+        self.ticks_since(before, |it| (it.user + it.system, it.reaped_user + it.reaped_system))
+    }
+
     /// Ticks that the tree used since `before`.
     ///
     /// The time of a child that ended moves to its parent, unless the parent does not wait for

@@ -98,6 +98,7 @@ pub fn publish(archive: &Path, out: &Path) -> Result<Published, PortalError> {
             Err(Failure::Portal(error)) => return Err(error),
         }
     }
+    row::add_ceilings(&mut rows);
     rows.sort_by(|a, b| b.started_at.cmp(&a.started_at).then_with(|| b.id.cmp(&a.id)));
     let failed = |error: serde_json::Error| folder::failed(out)(error.into());
     let mut json = serde_json::to_vec_pretty(&rows).map_err(failed)?;

@@ -6,8 +6,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::settings;
 use crate::archive::Outcome;
 use crate::record::{Input, RunRecord};
+use crate::report::Ceiling;
+use crate::report::ceiling::{NULL, generator, speaks_http};
 use crate::results::{Times, Verdict};
 
 /// The main figures and facts of a run.
@@ -27,6 +30,7 @@ pub(super) struct Row {
     /// Whether the candidate was built from changed files.
     pub(super) is_dirty: Option<bool>,
     pub(super) candidate_sha256: Option<String>,
+    /// Of its configuration without what the testbed has chosen for this run only.
     pub(super) configuration_sha256: Option<String>,
     pub(super) engine: Option<String>,
     /// What the candidate's description says further.
@@ -39,6 +43,13 @@ pub(super) struct Row {
     pub(super) workers: usize,
     /// Where the candidate ran, as far as the testbed knows it; else where it was measured from.
     pub(super) machine: String,
+    /// What tells the machine of the generator from others.
+    pub(super) generator: String,
+    /// Whether it speaks HTTP.
+    pub(super) is_http: bool,
+    /// The most that the generator has shown there. It follows from the other runs.
+    #[serde(default)]
+    pub(super) ceiling: Option<Ceiling>,
     pub(super) duration_s: f64,
     pub(super) verdict: Verdict,
     pub(super) reasons: Vec<String>,
@@ -73,7 +84,7 @@ impl Row {
             commit: candidate.program.commit.clone(),
             is_dirty: candidate.program.is_dirty,
             candidate_sha256: candidate.program.sha256.clone(),
-            configuration_sha256: candidate.configuration.as_ref().map(|text| hex::encode(Sha256::digest(text))),
+            configuration_sha256: settings::configuration(candidate).map(|text| hex::encode(Sha256::digest(text))),
             engine: facts.get("engine").cloned(),
             facts,
             plan,
@@ -82,6 +93,9 @@ impl Row {
             seed: record.seed,
             workers: record.workers.len(),
             machine: machine(record),
+            generator: generator(record),
+            is_http: speaks_http(record),
+            ceiling: None,
             duration_s,
             verdict: outcome.judgement.verdict,
             reasons: outcome.judgement.reasons.clone(),
@@ -96,9 +110,24 @@ impl Row {
         }
     }
 
+    /// The ceiling that it shows, if its candidate does nothing and it held.
+    fn shows(&self) -> Option<Ceiling> {
+        let is_one = self.candidate == NULL && self.verdict == Verdict::Held;
+        is_one.then(|| Ceiling { run: self.id.clone(), rate: self.rate_done, workers: self.workers })
+    }
+
     /// Names of its scenarios.
     pub(super) fn scenario_names(&self) -> String {
         self.scenarios.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Adds the ceiling of its generator to each row that speaks HTTP.
+pub(super) fn add_ceilings(rows: &mut [Row]) {
+    let shown: Vec<_> = rows.iter().filter_map(|row| Some((row.generator.clone(), row.shows()?))).collect();
+    for row in rows.iter_mut().filter(|row| row.is_http) {
+        let of_generator = shown.iter().filter(|(generator, _)| *generator == row.generator);
+        row.ceiling = Ceiling::greatest(of_generator.map(|(_, ceiling)| ceiling)).cloned();
     }
 }
 

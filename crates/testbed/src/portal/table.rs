@@ -8,12 +8,13 @@ use super::row::Row;
 use super::source::COPIED;
 use crate::page::number::{NONE, Unit, count, milliseconds};
 use crate::page::{table, verdict};
+use crate::report::ceiling::COMMAND;
 
 /// So many characters of a commit or a digest identify it among those of a portal.
 pub(super) const SHORT: usize = 10;
 
 /// The heading of a column, and where its values are in a row of `runs.json`.
-const COLUMNS: [(&str, &str); 19] = [
+const COLUMNS: [(&str, &str); 20] = [
     ("Run", "started_at"),
     ("verdict", "verdict"),
     ("candidate", "candidate"),
@@ -23,6 +24,7 @@ const COLUMNS: [(&str, &str); 19] = [
     ("workers", "workers"),
     ("due", "rate_due"),
     ("done", "rate_done"),
+    ("generator's ceiling", "ceiling.rate"),
     ("p50", "response.p50_ms"),
     ("p90", "response.p90_ms"),
     ("p99", "response.p99_ms"),
@@ -36,7 +38,7 @@ const COLUMNS: [(&str, &str); 19] = [
 ];
 
 /// Columns of numbers.
-const NUMBERS: std::ops::Range<usize> = 6..17;
+const NUMBERS: std::ops::Range<usize> = 6..18;
 
 /// All runs.
 pub(super) fn runs(rows: &[Row]) -> Markup {
@@ -74,6 +76,7 @@ fn run(row: &Row) -> Markup {
             td { (row.scenario_names()) }
             td.number { (row.workers) }
             @for rate in [row.rate_due, row.rate_done] { td.number { (Unit::PerSecond.format(rate)) } }
+            (ceiling(row))
             @for ms in [response.p50_ms, response.p90_ms, response.p99_ms, response.p999_ms, response.max_ms] {
                 td.number { (time(ms)) }
             }
@@ -81,6 +84,21 @@ fn run(row: &Row) -> Markup {
             td { (row.machine) }
             td { (row.engine.as_deref().unwrap_or(NONE)) }
             td.files { @for file in &COPIED[1..] { a href=(of_run(file)) download { (file) } } }
+        }
+    }
+}
+
+/// The most that the generator has shown on its machine.
+fn ceiling(row: &Row) -> Markup {
+    html! {
+        @match &row.ceiling {
+            Some(ceiling) => {
+                td.number title={ "with " (ceiling.workers) " workers" } {
+                    a href={ "runs/" (ceiling.run) "/report.html" } { (Unit::PerSecond.format(ceiling.rate)) }
+                }
+            }
+            None if row.is_http => { td.number title={ "not measured on this machine: " (COMMAND) } { (NONE) } }
+            None => { td.number title="the server that does nothing speaks HTTP only" { (NONE) } }
         }
     }
 }
@@ -107,6 +125,7 @@ pub(super) fn filters(rows: &[Row]) -> Markup {
     let workers = workers.into_iter().map(|workers| (workers.to_string(), workers.to_string())).collect();
     let commits: BTreeSet<String> = values(|row| row.commit.as_ref());
     let commits = commits.into_iter().map(|commit| (short(&commit), commit)).collect();
+    let configurations: BTreeSet<_> = rows.iter().filter_map(configuration).collect();
     html! {
         form.scripted id="filters" aria-label="Filters" {
             label.wide { "Search" input type="search" name="text" placeholder="any words"; }
@@ -118,6 +137,7 @@ pub(super) fn filters(rows: &[Row]) -> Markup {
             (choice("Verdict", "verdict", same(verdicts)))
             (choice("Workers", "workers", workers))
             (choice("Machine", "machine", same(values(|row| Some(&row.machine)))))
+            (choice("Configuration", "configuration_sha256", configurations.into_iter().collect()))
             (choice("Engine", "engine", same(values(|row| row.engine.as_ref()))))
             label { "Due, at least" input type="number" name="rate_from" min="0" step="any" placeholder="per second"; }
             label { "Due, at most" input type="number" name="rate_to" min="0" step="any" placeholder="per second"; }
@@ -132,6 +152,12 @@ pub(super) fn filters(rows: &[Row]) -> Markup {
             button type="button" id="none" hidden { "Choose none" }
         }
     }
+}
+
+/// A configuration as a label and a value: candidates have different ones anyway.
+fn configuration(row: &Row) -> Option<(String, String)> {
+    let sha256 = row.configuration_sha256.clone()?;
+    Some((format!("{} {}", row.candidate, short(&sha256)), sha256))
 }
 
 fn same(values: BTreeSet<String>) -> Vec<(String, String)> {

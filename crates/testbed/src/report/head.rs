@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::Inputs;
+use super::ceiling::{COMMAND, speaks_http};
 use crate::page::number::{self, NONE, Unit, significant};
 use crate::page::verdict;
 use crate::record::{Program, RunRecord};
@@ -43,6 +44,7 @@ pub(super) fn head(inputs: &Inputs<'_>) -> Markup {
                 ul.reasons { @for reason in &inputs.judgement.reasons { li { (reason) } } }
             }
             (figures(inputs))
+            (ceiling(inputs))
         }
     }
 }
@@ -94,6 +96,24 @@ fn figures(inputs: &Inputs<'_>) -> Markup {
             (figure("response, p50", &time(all.response.p50_ms), "", false))
             (figure("p99", &time(all.response.p99_ms), "", false))
             (figure("highest", &time(all.response.max_ms), "", false))
+        }
+    }
+}
+
+/// The most that the generator can show. In a portal the link leads to another place: `report.js`.
+fn ceiling(inputs: &Inputs<'_>) -> Markup {
+    html! {
+        p.note id="ceiling" {
+            "The generator's own ceiling: "
+            @if let Some(ceiling) = &inputs.ceiling {
+                (Unit::PerSecond.format(ceiling.rate)) " with " (ceiling.workers)
+                " workers, which a server that does nothing has held on this machine ("
+                a href={ "../../" (ceiling.run) "/data/report.html" } data-run=(ceiling.run) { (ceiling.run) } ")."
+            } @else if speaks_http(inputs.record) {
+                "not measured on this machine: " code { (COMMAND) }
+            } @else {
+                "not known, because the server that does nothing speaks HTTP only."
+            }
         }
     }
 }

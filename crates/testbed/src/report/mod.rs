@@ -1,6 +1,7 @@
 //! One page per run, in one file that needs no network: the verdict, charts over time, and all that
 //! the run's files hold.
 
+pub(crate) mod ceiling;
 mod columns;
 mod facts;
 mod figure;
@@ -19,6 +20,7 @@ use crate::page::{Document, number, script};
 use crate::record::RunRecord;
 use crate::results::{Judgement, Second, Summary};
 use crate::samples::{Marked, Samples};
+pub use ceiling::Ceiling;
 use monitors::Monitor;
 use panel::Panel;
 
@@ -55,6 +57,8 @@ pub struct Inputs<'a> {
     pub events: &'a [Marked],
     /// The text of the plan.
     pub plan_toml: &'a str,
+    /// The most that the generator has shown on its machine.
+    pub ceiling: Option<Ceiling>,
 }
 
 /// What `assets/report.js` draws.

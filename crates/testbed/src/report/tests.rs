@@ -17,6 +17,7 @@ struct Run {
     monitors: Vec<Samples>,
     events: Vec<Marked>,
     plan_toml: String,
+    ceiling: Option<Ceiling>,
 }
 
 impl Run {
@@ -103,6 +104,7 @@ impl Run {
             }],
             events: vec![Marked { at_s: 1.0, what: text() }],
             plan_toml: text(),
+            ceiling: None,
         }
     }
 
@@ -115,6 +117,7 @@ impl Run {
             monitors: &self.monitors,
             events: &self.events,
             plan_toml: &self.plan_toml,
+            ceiling: self.ceiling.clone(),
         })
     }
 }
@@ -171,6 +174,20 @@ fn a_run_that_lacks_a_fact_is_called_untraceable_in_its_title() {
     let page = run.page();
     assert!(page.contains("<title>Untraceable: x – failed</title>"));
     assert!(page.contains("<li>the commit of the candidate</li>"));
+}
+
+#[test]
+fn the_generators_ceiling_is_named_with_its_run_or_with_what_measures_it() {
+    let mut run = Run::named("x", 10);
+    let missing = "not measured on this machine: <code>penates testbed find get --candidate null</code>";
+    assert!(run.page().contains(missing));
+    run.ceiling = Some(Ceiling { run: "2026-01-15T093000Z-get".to_owned(), rate: 41_234.0, workers: 4 });
+    let page = run.page();
+    assert!(page.contains("41\u{202f}200/s with 4 workers") && !page.contains(missing));
+    assert!(page.contains("<a href=\"../../2026-01-15T093000Z-get/data/report.html\""));
+    run.ceiling = None;
+    run.record.candidate.url = "redis://127.0.0.1:6379".to_owned();
+    assert!(run.page().contains("the server that does nothing speaks HTTP only"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Counts, judges and files a run.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use super::watching::Sampled;
 use super::work::Work;
 use super::{Filed, Runner, RunnerError};
 use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, write_file};
-use crate::beside::{EventRecord, FillRecord, marks};
+use crate::beside::{EventRecord, FillRecord, Lengths, LogExcerpt, marks};
+use crate::candidate::RunningCandidate;
 use crate::coordinator::Collected;
 use crate::export;
 use crate::export::late::LateChart;
 use crate::record::RunRecord;
 use crate::report;
-use crate::results::{Summary, Verdict};
-use crate::samples::{Marked, Samples};
+use crate::results::Verdict;
+use crate::samples::Marked;
 use crate::saturation::{self, Saturation};
 use crate::scenario::Scenario;
 use crate::tally::{self, Window};
@@ -32,6 +33,8 @@ pub(super) struct Monitored {
     /// By the monitors on other machines.
     pub elsewhere: Vec<Sampled>,
     pub marks: Vec<Marked>,
+    /// How long the candidate's log was, and when.
+    pub log_lengths: Lengths,
 }
 
 impl Runner<'_> {
@@ -57,7 +60,7 @@ impl Runner<'_> {
         work: &Work,
         record: RunRecord,
         collected: &Collected,
-        Monitored { sampled, elsewhere, mut marks }: Monitored,
+        Monitored { sampled, elsewhere, mut marks, log_lengths }: Monitored,
         void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
@@ -75,21 +78,26 @@ impl Runner<'_> {
         };
         // What a lost worker has left is no file that could be read.
         let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
-        let mut log = Vec::new();
+        let latencies = work.folder.path().join("latencies.hlog");
+        let failed = |error| ArchiveError::Io { path: latencies.clone(), error };
+        let mut log = BufWriter::new(File::create(&latencies).map_err(failed)?);
         let mut measured = tally::count(events, &names, window, &collected.users, &mut log)?;
+        log.flush().map_err(failed)?;
+        let times = export::times::log(record.started_at, &measured)?;
         // Workers count from the beginning of the warm-up.
         let since_start_s = record.ended_at.duration_since(record.started_at).as_secs_f64();
         let seconds_of_run = (since_start_s + plan.warm_up.as_secs_f64()).max(1e-3);
         measured.summary.worker_cpu_shares =
             collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
         let mut judgement = judge(plan, &measured, void);
-        if let Some(sampled) = sampled.as_ref().filter(|_| judgement.verdict != Verdict::Held) {
-            let nothing = Samples::default();
-            // What the machine of the coordinator does says nothing of a candidate elsewhere.
-            let samples = if self.is_candidate_here() { &sampled.samples } else { &nothing };
-            judgement.reasons.extend(saturated(samples, &record, &measured.summary));
-        }
-        let outcome = Outcome { judgement, summary: measured.summary };
+        let (saturated, reasons) = self.saturated(judgement.verdict, sampled.as_ref(), &record);
+        judgement.reasons.extend(reasons);
+        let first_error_us = measured.first_error_us.filter(|_| judgement.verdict != Verdict::Held);
+        let excerpt = |(at_us, running): (i64, &RunningCandidate)| {
+            LogExcerpt::around(running.log(), &log_lengths, at_us as f64 / 1e6).ok()
+        };
+        let excerpt = first_error_us.zip(work.running.as_ref()).and_then(excerpt);
+        let outcome = Outcome { judgement, summary: measured.summary, saturated, log: excerpt };
 
         run.add("plan.toml", plan.to_toml().as_bytes())?;
         for (name, text) in &self.inputs.scenarios {
@@ -103,7 +111,8 @@ impl Runner<'_> {
         run.add_json("record.json", &record)?;
         run.add_json("summary.json", &outcome)?;
         run.add("seconds.csv", &seconds_csv(&measured.seconds))?;
-        run.add("latencies.hlog", &log)?;
+        run.add_copy("latencies.hlog", &latencies)?;
+        run.add("times.hlog", &times)?;
         for (worker, path) in collected.fill.iter().flat_map(|fill| &fill.events).enumerate() {
             run.add_copy(&format!("fill/worker-{worker:03}.csv.gz"), path)?;
         }
@@ -111,7 +120,7 @@ impl Runner<'_> {
             run.add_copy(&format!("events/worker-{worker:03}.csv.gz"), path)?;
         }
         for sampled in sampled.iter().chain(&elsewhere) {
-            run.add(&format!("monitor/{}.csv", sampled.name), &sampled.csv)?;
+            run.add_copy(&format!("monitor/{}.csv", sampled.name), &sampled.csv)?;
         }
         if !marks.is_empty() {
             run.add("marks.csv", &marks_csv(&marks))?;
@@ -136,23 +145,36 @@ impl Runner<'_> {
             monitors: &sampled.into_iter().chain(elsewhere).map(|sampled| sampled.samples).collect::<Vec<_>>(),
             events: &marks,
             plan_toml: &plan.to_toml(),
+            ceiling: report::Ceiling::find(self.archive, &record),
         });
         run.add("report.html", page.as_bytes())?;
         let folder = run.finish(&record)?;
         Ok(Filed { folder, record, outcome })
     }
-}
 
-/// What was saturated, as reasons. The machine of the coordinator is the one that was watched.
-fn saturated(samples: &Samples, record: &RunRecord, summary: &Summary) -> Vec<String> {
-    let Some(machine) = record.machines.first() else { return Vec::new() };
-    let found = saturation::find(samples, machine, &summary.worker_cpu_shares);
-    let reason = |(index, found): (usize, &Saturation)| match (index, found.from_s) {
-        (0, Some(from_s)) => format!("Saturated first: {}, from second {from_s:.0} on.", found.what),
-        (_, Some(from_s)) => format!("Then: {}, from second {from_s:.0} on.", found.what),
-        (_, None) => format!("Saturated, at a time that is not known: {}.", found.what),
-    };
-    found.iter().enumerate().map(reason).collect()
+    /// What was saturated in a run that did not hold, and the reasons that say so.
+    fn saturated(
+        &self,
+        verdict: Verdict,
+        sampled: Option<&Sampled>,
+        record: &RunRecord,
+    ) -> (Vec<Saturation>, Vec<String>) {
+        if verdict == Verdict::Held {
+            return (Vec::new(), Vec::new());
+        }
+        // What the machine of the coordinator does says nothing of a candidate elsewhere.
+        let watched = sampled.filter(|_| self.is_candidate_here()).zip(record.machines.first());
+        let found = watched.map(|(sampled, machine)| saturation::find(&sampled.samples, machine)).unwrap_or_default();
+        let mut reasons = saturation::sentences(&found);
+        if found.is_empty() && verdict != Verdict::Void {
+            let why = match watched {
+                Some(_) => "Nothing was found saturated: no processors, no memory and no disk.",
+                None => "It is not known what was saturated: the candidate is not watched on this machine.",
+            };
+            reasons.push(why.to_owned());
+        }
+        (found, reasons)
+    }
 }
 
 /// The end of a log, as a file.

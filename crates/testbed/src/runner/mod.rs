@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::archive::{ArchiveError, Outcome, RunWriter};
 use crate::beside::{Beside, EventRecord, FillRecord};
-use crate::candidate::{Candidate, CandidateError};
+use crate::candidate::{Candidate, CandidateError, Given};
 use crate::coordinator::{Collected, RunError, WorkerPlace};
 use crate::export::svg::DrawError;
 use crate::inputs::Inputs;
@@ -22,10 +22,12 @@ use crate::machine;
 use crate::monitor::Watcher;
 use crate::plan::PlanError;
 use crate::record::{CandidateRecord, FORMAT, Machine, Program, RunRecord};
+use crate::samples::Samples;
 use crate::tally::{self, TallyError};
 use crate::wire::Progress;
 use filing::Monitored;
-use watching::Seen;
+use watching::{Sampled, Seen};
+use work::Work;
 
 /// How long the machine is watched before a run, to see whether it is busy with something else.
 const BUSY_WINDOW: Duration = Duration::from_secs(1);
@@ -40,6 +42,13 @@ pub enum Measured {
     Candidate(Box<Candidate>),
 }
 
+/// What is known of a run before its load.
+struct Known {
+    id: String,
+    missing: Vec<String>,
+    coordinating: Machine,
+}
+
 /// A run to be made.
 pub struct Runner<'a> {
     /// The plan with everything that it names.
@@ -48,10 +57,15 @@ pub struct Runner<'a> {
     pub measured: Measured,
     /// The archive.
     pub archive: &'a Path,
-    /// Where a candidate keeps its data, if not in a temporary folder: runs on the disk that matters.
+    /// Where a candidate keeps its data, if not in a temporary folder: runs on the disk that matters. That of
+    /// a server that runs already is watched only if it is named.
     pub data: Option<&'a Path>,
     /// The folder of the control group of a server that runs already.
     pub cgroup: Option<&'a Path>,
+    /// What the user says of a server that runs already.
+    pub given: Given,
+    /// The version that the candidate must have, besides those that the plan and the candidate expect.
+    pub expect_version: Option<&'a str>,
     /// Who measures.
     pub who: String,
     /// The program that measures.
@@ -85,11 +99,20 @@ pub struct Filed {
 pub enum RunnerError {
     /// The record would have gaps.
     #[error(
-        "the run could not be traced later: it is not known {}; give what is missing, or --untraceable to \
-         run all the same, which marks the run",
+        "the run could not be traced later: it is not known {}; give what is missing (of a server that runs \
+         already by --pid, --commit, --configuration and --tag), or --untraceable to run all the same, which \
+         marks the run",
         .0.join(", ")
     )]
     Untraceable(Vec<String>),
+    /// It is another version than the one that is expected.
+    #[error("the candidate reports the version `{reported}`, and `{expected}` is expected")]
+    Version {
+        /// What is expected.
+        expected: String,
+        /// What the candidate reports.
+        reported: String,
+    },
     /// The plan or a scenario is invalid.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -141,7 +164,7 @@ impl Runner<'_> {
         // Before the candidate starts: what it does then is not the work of others.
         coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
         let work = self.prepare().await?;
-        coordinating.disk = Machine::find(Some(self.data_folder(&work))).disk;
+        coordinating.disk = Machine::find(self.data_folder(&work)).disk;
         let missing = self.missing(&work.candidate);
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
@@ -156,17 +179,41 @@ impl Runner<'_> {
                 return Err(error);
             }
         };
-        let fill = self.count_fill(&collected, &work)?;
-        let Seen { sampled, elsewhere, watchers, events, marks } = seen;
+        let mut void: Vec<_> = self.version_reason(&work).await.into_iter().collect();
+        void.extend(self.busy_reason(coordinating.busy_before, "before", &coordinating));
+        let known = Known { id, missing, coordinating };
+        let filed = self.keep(run, &work, known, &collected, seen, void);
+        if let Some(running) = work.running {
+            running.end().await;
+        }
+        // What was measured is not thrown away because it could not be counted or kept.
+        filed.map_err(|error| RunnerError::NotFiled { events: work.folder.keep(), error: Box::new(error) })
+    }
+
+    /// Counts the fill, makes the record, and counts, judges and files the run.
+    fn keep(
+        &self,
+        run: RunWriter,
+        work: &Work,
+        Known { id, missing, coordinating }: Known,
+        collected: &Collected,
+        seen: Seen,
+        known_void: Vec<String>,
+    ) -> Result<Filed, RunnerError> {
+        let fill = self.count_fill(collected, work)?;
+        let Seen { sampled, elsewhere, watchers, events, marks, log_lengths } = seen;
         let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
-        void.extend(reasons_of_workers(&collected));
+        void.extend(reasons_of_workers(collected));
         void.extend(events.iter().filter_map(EventRecord::void));
-        void.extend(self.busy_reason(&coordinating));
+        void.extend(known_void);
         let sampled = sampled.map_err(|error| void.push(format!("The monitor was lost: {error}."))).ok();
+        let busy = |sampled: &Sampled| used_by_others(&sampled.samples, &coordinating, collected);
+        let busy_during = sampled.as_ref().and_then(busy);
+        void.extend(self.busy_reason(busy_during, "during", &coordinating));
         let elsewhere = elsewhere.into_iter().zip(self.monitors).filter_map(|(sampled, address)| {
             sampled.map_err(|why| void.push(format!("The monitor {address} was lost: {why}."))).ok()
         });
-        let monitored = Monitored { elsewhere: elsewhere.collect(), sampled, marks };
+        let monitored = Monitored { elsewhere: elsewhere.collect(), sampled, marks, log_lengths };
         let plan = &self.inputs.plan;
         let record = RunRecord {
             format: FORMAT,
@@ -179,7 +226,7 @@ impl Runner<'_> {
             inputs: [self.inputs.digests(), work.candidate_files.clone()].concat(),
             seed: plan.seed,
             workers: collected.workers.clone(),
-            machines: machines(coordinating, &collected, &watchers, work.running.is_some()),
+            machines: machines(coordinating, collected, &watchers, self.is_candidate_here()),
             preparation: plan.preparation.clone(),
             missing,
             beside: Beside {
@@ -188,14 +235,10 @@ impl Runner<'_> {
                 replay: collected.replay.clone(),
                 monitors: watchers.into_iter().map(|watcher| watcher.record).collect(),
                 link: plan.link,
+                busy_during,
             },
         };
-        let filed = self.file(run, &work, record, &collected, monitored, void);
-        if let Some(running) = work.running {
-            running.end().await;
-        }
-        // What was measured is not thrown away because it could not be counted or kept.
-        filed.map_err(|error| RunnerError::NotFiled { events: work.folder.keep(), error: Box::new(error) })
+        self.file(run, work, record, collected, monitored, void)
     }
 
     /// What should be known and is not.
@@ -223,12 +266,23 @@ impl Runner<'_> {
         missing
     }
 
-    /// Why a run on this machine says nothing, if others were at work there before it.
-    fn busy_reason(&self, coordinating: &Machine) -> Option<String> {
-        let (busy, processors) = (coordinating.busy_before.unwrap_or_default(), coordinating.processors);
+    /// Why a run on this machine says nothing, if others were at work there before or during it.
+    fn busy_reason(&self, busy: Option<f64>, when: &str, coordinating: &Machine) -> Option<String> {
+        let (busy, processors) = (busy.unwrap_or_default(), coordinating.processors);
         let is_void = busy > BUSY_MAX * processors as f64 && !self.may_be_busy;
-        is_void.then(|| format!("Others used {busy:.2} of {processors} processors before the run."))
+        is_void.then(|| format!("Others used {busy:.2} of {processors} processors {when} the run."))
     }
+}
+
+/// Processors that others used during the load, on average. Workers that somebody has started on this
+/// machine are no others.
+fn used_by_others(samples: &Samples, coordinating: &Machine, collected: &Collected) -> Option<f64> {
+    let used = samples.mean("cpu_others")?;
+    let (Some((first_s, _)), Some((last_s, _))) = (samples.rows.first(), samples.rows.last()) else { return None };
+    let workers = collected.workers.iter().zip(&collected.machines);
+    let here = workers.filter(|(worker, machine)| worker.address.is_some() && machine.is_same(coordinating));
+    let of_workers = here.map(|(worker, _)| worker.cpu_s).sum::<f64>() / (last_s - first_s + 1.0);
+    Some((used - of_workers).max(0.0))
 }
 
 /// Why the workers' results say nothing.

@@ -1,5 +1,7 @@
 //! The load, and what is watched meanwhile.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
@@ -9,7 +11,7 @@ use tokio::time::Instant;
 
 use super::work::Work;
 use super::{Measured, Runner, RunnerError};
-use crate::beside::{self, EventRecord};
+use crate::beside::{self, EventRecord, Lengths};
 use crate::coordinator::{Collected, Coordinator, WorkerPlace};
 use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, Watch, Watcher};
 use crate::samples::{Marked, Samples};
@@ -21,14 +23,21 @@ const MONITOR_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Sampled {
     /// The name of its file, without the ending.
     pub name: String,
-    pub csv: Vec<u8>,
+    pub csv: PathBuf,
     pub samples: Samples,
 }
 
 impl Sampled {
-    fn new(name: String, csv: Vec<u8>) -> Result<Self, MonitorError> {
-        Ok(Self { samples: monitor::read(&name, csv.as_slice())?, name, csv })
+    fn new(name: String, csv: PathBuf) -> Result<Self, MonitorError> {
+        let file = File::open(&csv).map_err(csv::Error::from)?;
+        Ok(Self { samples: monitor::read(&name, file)?, name, csv })
     }
+}
+
+/// A file for the samples of a monitor: a long load needs no more memory than a short one.
+fn samples_file(folder: &Path, name: &str) -> Result<(File, PathBuf), csv::Error> {
+    let path = folder.join(format!("monitor-{name}.csv"));
+    Ok((File::create(&path)?, path))
 }
 
 /// What was seen beside the load.
@@ -39,6 +48,8 @@ pub(super) struct Seen {
     pub watchers: Vec<Watcher>,
     pub events: Vec<EventRecord>,
     pub marks: Vec<Marked>,
+    /// How long the candidate's log was, and when.
+    pub log_lengths: Lengths,
 }
 
 impl Runner<'_> {
@@ -72,21 +83,23 @@ impl Runner<'_> {
         let settings = self.monitor_settings(work);
         let monitoring = async {
             let start = started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
-            let mut csv = Vec::new();
+            let name = "candidate".to_owned();
+            let (file, csv) = samples_file(work.folder.path(), &name)?;
             let until = async {
                 // If the sender has gone, it is over too.
                 let _ = ended.wait_for(|is_over| *is_over).await;
             };
-            let run = monitor::run(&settings, start.unwrap_or_else(Instant::now), &mut csv, until).await;
-            run.and_then(|_| Sampled::new("candidate".to_owned(), csv))
+            monitor::run(&settings, start.unwrap_or_else(Instant::now), file, until).await?;
+            Sampled::new(name, csv)
         };
         let (also_start, is_over_there) = (started_there.clone(), ended_there.clone());
         let watching = watchers.iter_mut().enumerate().map(|(number, watcher)| {
             let (mut start, is_over) = (also_start.clone(), is_over_there.clone());
             async move {
                 let start = start.wait_for(Option::is_some).await.ok().and_then(|start| *start);
-                let csv = watcher.watch(start.unwrap_or_else(Instant::now), is_over).await?;
                 let name = format!("{number}-{}", plain(&watcher.machine.name));
+                let (file, csv) = samples_file(work.folder.path(), &name).map_err(|error| error.to_string())?;
+                watcher.watch(start.unwrap_or_else(Instant::now), is_over, file).await?;
                 Sampled::new(name, csv).map_err(|error| error.to_string())
             }
         });
@@ -102,13 +115,15 @@ impl Runner<'_> {
         };
         let beside = async {
             let start = also_started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
-            let (Some(start), Some(candidate)) = (start, &work.running) else { return (Vec::new(), Vec::new()) };
+            let (Some(start), Some(candidate)) = (start, &work.running) else { return Default::default() };
             let events = &self.inputs.plan.events;
             let events = beside::events::run(events, candidate, start, work.folder.path(), &is_over);
-            tokio::join!(events, beside::watch(candidate, start, is_over.clone()))
+            let marks = beside::watch(candidate, start, is_over.clone());
+            tokio::join!(events, marks, beside::lengths(candidate.log(), start, is_over.clone()))
         };
-        let (collected, sampled, elsewhere, (events, marks)) = tokio::join!(running, monitoring, watching, beside);
-        Ok((collected?, Seen { sampled, elsewhere, watchers, events, marks }))
+        let (collected, sampled, elsewhere, beside) = tokio::join!(running, monitoring, watching, beside);
+        let (events, marks, log_lengths) = beside;
+        Ok((collected?, Seen { sampled, elsewhere, watchers, events, marks, log_lengths }))
     }
 
     fn monitor_settings(&self, work: &Work) -> monitor::Settings {
@@ -118,9 +133,11 @@ impl Runner<'_> {
             (Measured::Candidate(_), None) => (None, None),
         };
         monitor::Settings {
-            data: Some(self.data_folder(work).to_owned()),
+            data: self.data_folder(work).map(Path::to_owned),
             watches: id.map(|pid| Watch { name: "server".to_owned(), pid }).into_iter().collect(),
             cgroups: work.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
+            // Without the candidate's process its time would be that of others.
+            others: self.is_candidate_here(),
             metrics: metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
             interval: MONITOR_INTERVAL,
         }

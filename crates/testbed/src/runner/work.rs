@@ -1,13 +1,19 @@
 //! What a run is made in: the candidate, and where it is reached.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::{Measured, Runner, RunnerError};
-use crate::candidate::{self, RunningCandidate};
+use crate::candidate::{self, RunningCandidate, Versions};
 use crate::plan::invalid;
 use crate::reach::Reach;
 use crate::record::{CandidateRecord, Input};
 use crate::scenario::Scenario;
+
+/// How long a candidate may take to print its version after the load.
+const VERSION_MAX: Duration = Duration::from_secs(30);
 
 /// What a run is made in.
 pub(super) struct Work {
@@ -16,6 +22,8 @@ pub(super) struct Work {
     pub reach: Reach,
     pub cgroup: Option<PathBuf>,
     pub candidate: CandidateRecord,
+    /// Its versions before the load.
+    pub versions: Versions,
     pub candidate_files: Vec<Input>,
     /// It ends before its folder is deleted.
     pub running: Option<RunningCandidate>,
@@ -27,7 +35,7 @@ impl Runner<'_> {
     pub(super) async fn prepare(&self) -> Result<Work, RunnerError> {
         let (scenarios, fill) = (self.inputs.compiled()?, self.inputs.compiled_fill()?);
         let folder = tempfile::tempdir()?;
-        let (reach, candidate, candidate_files, running) = match &self.measured {
+        let (reach, candidate, versions, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
                 if !self.inputs.plan.events.is_empty() {
                     let message = "they are commands of a candidate that the testbed starts; name it by --candidate";
@@ -38,7 +46,12 @@ impl Runner<'_> {
                 if let Some(id) = id {
                     record.describe_process(*id);
                 }
-                (reach, record, Vec::new(), None)
+                record.add(&self.given);
+                let served = candidate::served_version(&reach).await;
+                let versions = Versions { program: self.given.tag.clone(), served };
+                let facts = versions.facts(&record.program.name);
+                record.facts.extend(facts);
+                (reach, record, versions, Vec::new(), None)
             }
             Measured::Candidate(candidate) => {
                 candidate.check_events(&self.inputs.plan.events)?;
@@ -48,9 +61,11 @@ impl Runner<'_> {
                 };
                 let running = RunningCandidate::start(candidate, &data, folder.path(), self.program_path).await?;
                 let reach = running.reach().clone().with_plan(self.inputs)?;
-                (reach, running.record().await?, candidate.digests()?, Some(running))
+                let (record, versions) = (running.record().await?, running.versions().await?);
+                (reach, record, versions, candidate.digests()?, Some(running))
             }
         };
+        self.check_version(&candidate.program.name, &versions)?;
         let (workers, addresses) = (self.inputs.plan.workers as usize, reach.urls.len());
         if workers < addresses {
             let message = format!("at least {addresses}: the candidate has {addresses} addresses");
@@ -60,12 +75,45 @@ impl Runner<'_> {
             Some(running) => running.cgroup().await?,
             None => self.cgroup.map(Path::to_owned),
         };
-        Ok(Work { scenarios, fill, reach, cgroup, candidate, candidate_files, running, folder })
+        Ok(Work { scenarios, fill, reach, cgroup, candidate, versions, candidate_files, running, folder })
     }
 
-    /// Where the candidate keeps its data, as far as is known.
-    pub(super) fn data_folder<'b>(&'b self, work: &'b Work) -> &'b Path {
-        self.data.unwrap_or(work.folder.path())
+    /// Whether the candidate has all versions that are expected of it.
+    fn check_version(&self, name: &str, versions: &Versions) -> Result<(), RunnerError> {
+        let of_candidate = match &self.measured {
+            Measured::Candidate(candidate) => candidate.spec.expect_version.as_deref(),
+            Measured::Url(..) => None,
+        };
+        let of_plan = self.inputs.plan.expect_version.as_deref();
+        let mut all = self.expect_version.into_iter().chain(of_plan).chain(of_candidate);
+        match all.find(|expected| !versions.are(expected, name)) {
+            None => Ok(()),
+            Some(expected) => Err(RunnerError::Version { expected: expected.to_owned(), reported: versions.shown() }),
+        }
+    }
+
+    /// Why a run says nothing about the candidate of its record, if another one answers after the load.
+    pub(super) async fn version_reason(&self, work: &Work) -> Option<String> {
+        let looking = async {
+            match &work.running {
+                // A candidate that has failed may have no version to show.
+                Some(running) => running.versions().await.unwrap_or_default(),
+                None => {
+                    let served = candidate::served_version(&work.reach).await;
+                    Versions { program: self.given.tag.clone(), served }
+                }
+            }
+        };
+        let later = timeout(VERSION_MAX, looking).await.unwrap_or_default();
+        let (before, after) = (work.versions.shown(), later.shown());
+        let reason = || format!("The candidate is not the one recorded: it reported {before}, and now {after}.");
+        work.versions.differ(&later).then(reason)
+    }
+
+    /// Where the candidate keeps its data, as far as is known: the disk of another folder may be another one.
+    pub(super) fn data_folder<'b>(&'b self, work: &'b Work) -> Option<&'b Path> {
+        let of_started = matches!(self.measured, Measured::Candidate(_)).then(|| work.folder.path());
+        self.data.or(of_started)
     }
 
     /// Whether the candidate runs on this machine.

@@ -1,11 +1,12 @@
-//! What happens beside the load: commands of the candidate at stated instants, and marks.
+//! What happens beside the load: commands of the candidate at stated instants, marks, and what is known of
+//! the candidate.
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{TOKEN, is_installed, worker};
-use testbed::candidate::Candidate;
+use crate::support::{TOKEN, is_installed, ok, serve, worker};
+use testbed::candidate::{Candidate, Given};
 use testbed::inputs::Inputs;
 use testbed::monitor::{RemoteMonitor, Settings};
 use testbed::plan::Plan;
@@ -28,8 +29,9 @@ async fn run_with(
     monitors: &[String],
     on_progress: &(dyn Fn(u32, Progress) + Sync),
 ) -> Result<Filed, RunnerError> {
+    fs::write(folder.join("version"), "1\n").unwrap();
     let candidate = format!(
-        "name = \"files\"\nversion = [\"echo\", \"1\"]\n\
+        "name = \"files\"\nversion = [\"cat\", \"${{folder}}/version\"]\n\
          start = [\"python3\", \"-u\", \"-m\", \"http.server\", \"--bind\", \"127.0.0.1\", \"--directory\", \"${{data}}\", \
          \"${{port}}\"]\n{of_candidate}"
     );
@@ -45,6 +47,8 @@ async fn run_with(
         archive: &folder.join("archive"),
         data: None,
         cgroup: None,
+        given: Given::default(),
+        expect_version: None,
         who: "a test".to_owned(),
         program: Program::default(),
         program_path: Path::new("/bin/false"),
@@ -161,6 +165,7 @@ async fn monitor(token: &str) -> (tokio::task::JoinHandle<()>, String) {
             data: None,
             watches: Vec::new(),
             cgroups: Vec::new(),
+            others: false,
             metrics: None,
             interval: Duration::from_millis(100),
         },
@@ -196,4 +201,141 @@ async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_th
     let refused = run_with(folder.path(), "", "", &[stranger], &|_, _| {}).await;
     let Err(error) = refused else { panic!("a stranger is let in") };
     assert!(error.to_string().ends_with("the token is wrong"), "{error}");
+}
+
+/// Makes a run of a server of this process. `pid` is its id, if it is known.
+async fn run_here(
+    folder: &Path,
+    pid: Option<u32>,
+    data: Option<&Path>,
+    expect_version: Option<&str>,
+) -> Result<Filed, RunnerError> {
+    let address = serve(async |_| ok()).await;
+    let plan = "name = \"here\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 5, duration = \"1500ms\" }\n";
+    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder).unwrap();
+    let runner = Runner {
+        inputs: &inputs,
+        measured: Measured::Url(format!("http://{address}"), pid),
+        archive: &folder.join("archive"),
+        data,
+        cgroup: None,
+        given: Given { commit: Some("abc".to_owned()), tag: Some("v1.2".to_owned()), ..Given::default() },
+        expect_version,
+        who: "a test".to_owned(),
+        program: Program::default(),
+        program_path: Path::new("/bin/false"),
+        token: TOKEN,
+        monitors: &[],
+        is_untraceable: true,
+        may_be_busy: true,
+        on_progress: &|_, _| {},
+    };
+    runner.run(vec![worker()]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_known_process_is_the_candidate_and_only_a_disk_that_is_named_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let this = Some(std::process::id());
+    let is_here = |filed: &Filed| filed.record.machines[0].roles.iter().any(|role| role == "candidate");
+    let filed = run_here(folder.path(), this, None, None).await.unwrap();
+    assert!(is_here(&filed), "{:?}", filed.record.machines);
+    let samples = |filed: &Filed| {
+        let csv = fs::read(filed.folder.join("data/monitor/candidate.csv")).unwrap();
+        testbed::monitor::read("candidate", csv.as_slice()).unwrap()
+    };
+    assert_eq!((&filed.record.machines[0].disk, samples(&filed).mean("disk_used")), (&None, None));
+    assert!(filed.record.beside.busy_during.is_some());
+    assert!(filed.record.beside.facts().iter().any(|(name, _)| name == "processors that others used"));
+
+    let named = run_here(folder.path(), this, Some(folder.path()), None).await.unwrap();
+    assert!(named.record.machines[0].disk.is_some() && samples(&named).mean("disk_used").is_some());
+
+    // What neither is started nor has a process may be anywhere: others are not told apart from it.
+    let elsewhere = run_here(folder.path(), None, None, None).await.unwrap();
+    assert!(!is_here(&elsewhere) && elsewhere.record.beside.busy_during.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_user_says_of_a_server_is_in_the_record_and_a_wrong_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let filed = run_here(folder.path(), None, None, Some("^v1[.]")).await.unwrap();
+    let program = &filed.record.candidate.program;
+    assert_eq!((program.version.as_str(), program.commit.as_deref()), ("v1.2", Some("abc")));
+    let fact = ("given by the user".to_owned(), "commit, tag".to_owned());
+    assert!(filed.record.candidate.facts.contains(&fact), "{:?}", filed.record.candidate.facts);
+    assert!(!filed.record.missing.iter().any(|what| what.contains("candidate's commit")), "{:?}", filed.record.missing);
+    let Err(error) = run_here(folder.path(), None, None, Some("v2")).await else { panic!("it has run") };
+    assert_eq!(error.to_string(), "the candidate reports the version `v1.2`, and `v2` is expected");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_of_another_version_than_the_plan_or_its_own_file_expects_is_refused() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (of_plan, of_candidate) in [("expect_version = '^7[.]7$'\n", ""), ("", "expect_version = '^7[.]7$'\n")] {
+        let Err(error) = run(folder.path(), of_plan, of_candidate).await else { panic!("it has run") };
+        let error = error.to_string();
+        assert!(error.starts_with("the candidate reports the version `1, served by SimpleHTTP/"), "{error}");
+        assert!(error.ends_with("and `^7[.]7$` is expected"), "{error}");
+        assert!(!folder.path().join("archive").exists(), "before any load");
+    }
+    let filed = run(folder.path(), "expect_version = '^1$'\n", "expect_version = '1'\n").await.unwrap();
+    let facts = &filed.record.candidate.facts;
+    assert!(facts.iter().any(|(name, _)| name == "version that the server reports"), "{facts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_that_is_replaced_while_the_load_runs_is_not_the_one_recorded() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plan = "[[events]]\nat = \"100ms\"\nrun = \"replace\"\n";
+    let candidate = "[commands]\nreplace = [\"sh\", \"-c\", \"echo 2 > $0/version\", \"${folder}\"]\n";
+    let filed = run(folder.path(), plan, candidate).await.unwrap();
+    assert_eq!(filed.outcome.judgement.verdict, Verdict::Void);
+    let reasons = filed.outcome.judgement.reasons.join("\n");
+    assert!(reasons.contains("The candidate is not the one recorded: it reported 1, served by "), "{reasons}");
+    assert!(reasons.contains(", and now 2, served by "), "{reasons}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_errors_has_what_the_candidate_printed_around_the_first_of_them() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // From then on the server has nothing to answer with.
+    let plan = "[[events]]\nat = \"500ms\"\nrun = \"empty\"\n";
+    let filed = run(folder.path(), plan, "[commands]\nempty = [\"rm\", \"-r\", \"${data}\"]\n").await.unwrap();
+    assert_eq!(filed.outcome.summary.errors[0].kind, "status 404");
+    let log = filed.outcome.log.as_ref().unwrap();
+    assert!(log.at_s >= 0.5, "{log:?}");
+    assert!(log.lines.len() <= 20 && log.lines.iter().any(|line| line.contains("404")), "{log:?}");
+    let kept = testbed::archive::ArchivedRun::at(&filed.folder).outcome().unwrap();
+    assert_eq!(kept.log.as_ref(), Some(log));
+    if filed.outcome.judgement.verdict == Verdict::Failed {
+        let reasons = filed.outcome.judgement.reasons.join("\n");
+        assert!(reasons.contains("aturated"), "what was the limit, or that nothing was: {reasons}");
+    }
+    let held = run(folder.path(), "", "").await.unwrap();
+    assert!(held.outcome.judgement.verdict != Verdict::Held || held.outcome.log.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_measured_is_kept_if_the_fill_cannot_be_counted() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plan = "fill = { scenario = \"get\", units = 5 }\n[[events]]\nat = \"100ms\"\nrun = \"spoil\"\n";
+    let spoil = "[commands]\nspoil = [\"rm\", \"${data}/../fill-000.csv.gz\"]\n";
+    let filed = run(folder.path(), plan, spoil).await;
+    let Err(RunnerError::NotFiled { events, error }) = filed else { panic!("it is filed") };
+    assert!(events.join("worker-000.csv.gz").is_file(), "{error}");
+    fs::remove_dir_all(events).unwrap();
 }

@@ -168,3 +168,48 @@ async fn a_candidate_of_two_servers_with_a_secret_is_ready_when_both_are_and_is_
     running.end().await;
     assert!(data.join("stopped").exists());
 }
+
+#[test]
+fn a_file_that_a_candidate_only_links_has_the_digest_of_what_it_links() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(folder.path().join("candidate.toml"), "name = \"odd\"\nstart = [\"true\"]\n").unwrap();
+    let file = elsewhere.path().join("server.conf");
+    std::fs::write(&file, "one").unwrap();
+    std::os::unix::fs::symlink(&file, folder.path().join("server.conf")).unwrap();
+    let digests = || Candidate::read(folder.path()).unwrap().digests().unwrap();
+    let before = digests();
+    let names: Vec<_> = before.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(names, ["candidate's candidate.toml", "candidate's server.conf"]);
+    std::fs::write(&file, "two").unwrap();
+    assert_ne!(digests()[1].sha256, before[1].sha256);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(digests().len(), 1, "a link to nothing is no file");
+}
+
+#[test]
+fn the_programs_that_are_measured_have_digests_and_a_new_build_has_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let itself = folder.path().join("penates");
+    std::fs::write(&itself, "one").unwrap();
+    std::fs::write(folder.path().join("server.jar"), "server").unwrap();
+    let digests = |more: &str| -> Vec<(String, String)> {
+        std::fs::write(folder.path().join("candidate.toml"), format!("name = \"odd\"\n{more}\n")).unwrap();
+        let digests = Candidate::read(folder.path()).unwrap().program_digests(&itself);
+        digests.into_iter().map(|input| (input.name, input.sha256)).collect()
+    };
+    let names = |digests: &[(String, String)]| digests.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let script = "start = [\"sh\", \"${folder}/start.sh\", \"${self}\"]";
+    let before = digests(script);
+    assert_eq!(names(&before), ["candidate's this program", "candidate's program"]);
+    let declared = format!("{script}\nprogram = \"${{folder}}/server.jar\"");
+    let of_jar = digests(&declared);
+    assert_ne!(of_jar[1], before[1], "not the shell, but what it runs");
+    std::fs::write(&itself, "two").unwrap();
+    let after = digests(script);
+    assert!(after[0] != before[0] && after[1] == before[1]);
+    std::fs::write(folder.path().join("server.jar"), "another server").unwrap();
+    assert_ne!(digests(&declared)[1], of_jar[1]);
+    assert_eq!(names(&digests("start = [\"${self}\", \"serve\"]")), ["candidate's program"]);
+    assert!(digests("start = [\"no-such-server\"]").is_empty());
+    assert!(digests("start = [\"sh\"]\nprogram = \"${data}/server\"").is_empty(), "it is not there yet");
+}

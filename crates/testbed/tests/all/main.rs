@@ -4,11 +4,15 @@
 
 mod before_and_as;
 mod beside;
+mod browser;
 mod candidates;
+mod chromium;
 mod commands;
+mod feeds;
 mod formats;
 mod invented;
 mod measuring;
 mod portal;
 mod reaching;
+mod shipped;
 mod support;

@@ -103,6 +103,64 @@ fn the_data_of_a_run_have_its_seconds_its_percentiles_and_its_settings() {
 }
 
 #[test]
+fn runs_of_one_configuration_are_found_together_though_each_had_ports_of_its_own() {
+    let of = |day, nodes| Invented { day, nodes, ..Invented::default() };
+    let place = Place::with(&[of(0, 1), of(1, 1), of(2, 3)]);
+    place.publish();
+    let runs = place.runs();
+    let sha256 = |run: usize| runs[run]["configuration_sha256"].as_str().unwrap();
+    assert_eq!(sha256(1), sha256(2));
+    assert_ne!(sha256(0), sha256(1), "three nodes are another configuration than one");
+    let page = place.page();
+    let (_, choice) = page.split_once("<select name=\"configuration_sha256\">").unwrap();
+    let (choice, _) = choice.split_once("</select>").unwrap();
+    assert_eq!(choice.matches("<option").count(), 3, "{choice}");
+    let option = format!("<option value=\"{}\">penates {}</option>", sha256(0), &sha256(0)[..10]);
+    assert!(choice.contains(&option), "{choice}");
+    let setting = |id: &str, name: &str| {
+        let data = place.data(id);
+        data["settings"].as_array().unwrap().iter().find(|setting| setting[0] == name).unwrap()[1].clone()
+    };
+    for name in ["configuration", "command line"] {
+        let [one, other] = ["2026-01-15T093000Z-ingest", "2026-01-16T093000Z-ingest"].map(|id| setting(id, name));
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
+    let null = |day, rate, verdict| Invented {
+        candidate: ("null", "0.1.0", "7dd939412ab8c1d05e6f"),
+        day,
+        rate,
+        verdict,
+        ..Invented::default()
+    };
+    let elsewhere = Invented { day: 1, nodes: 3, ..Invented::default() };
+    let place = Place::with(&[Invented::default(), elsewhere]);
+    place.publish();
+    assert!(place.runs().iter().all(|run| run["ceiling"].is_null()));
+    assert!(place.page().contains("not measured on this machine: penates testbed find get --candidate null"));
+    for run in [null(2, 300, Verdict::Held), null(3, 200, Verdict::Held), null(4, 400, Verdict::Failed)] {
+        add(&place.archive(), &run).unwrap();
+    }
+    // What was published before gets it too.
+    place.publish();
+    let runs = place.runs();
+    let [of_other_machine, of_first] = [3, 4].map(|run: usize| &runs[run]);
+    assert_eq!(of_first["id"], "2026-01-15T093000Z-ingest");
+    assert_eq!(of_first["ceiling"]["run"], "2026-01-17T093000Z-ingest");
+    assert_eq!((&of_first["ceiling"]["rate"], &of_first["ceiling"]["workers"]), (&runs[2]["rate_done"], &2.into()));
+    assert!(of_other_machine["ceiling"].is_null(), "{of_other_machine}");
+    assert!(place.page().contains("<a href=\"runs/2026-01-17T093000Z-ingest/report.html\">"));
+    // A report has what was known when its run was made.
+    let report = |id: &str| fs::read_to_string(place.archive().join(id).join("data/report.html")).unwrap();
+    assert!(report("2026-01-15T093000Z-ingest").contains("not measured on this machine"));
+    let link = "href=\"../../2026-01-17T093000Z-ingest/data/report.html\"";
+    assert!(report("2026-01-19T093000Z-ingest").contains(link));
+}
+
+#[test]
 fn a_portal_is_continued_and_unchanged_runs_are_kept() {
     let place = Place::with(&[Invented::default(), Invented { day: 1, ..Invented::default() }]);
     place.publish();

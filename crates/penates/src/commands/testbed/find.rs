@@ -2,8 +2,9 @@
 
 use clap::Args;
 use serde_json::json;
-use testbed::find::{Next, PlanSearch, Precision, WhyEnded};
+use testbed::find::{Above, Next, PlanSearch, Precision, WhyEnded};
 use testbed::runner::Filed;
+use testbed::saturation::sentences;
 
 use super::measure::MeasureArgs;
 use super::run::word;
@@ -64,6 +65,7 @@ pub async fn run(args: FindArgs) -> anyhow::Result<()> {
                 "users_per_s": search.users_per_s(factor),
                 "verdict": judgement.verdict,
                 "reasons": judgement.reasons,
+                "saturated": filed.outcome.saturated,
                 "p99_ms": all.response.p99_ms,
             }))?;
         } else {
@@ -78,12 +80,17 @@ pub async fn run(args: FindArgs) -> anyhow::Result<()> {
             "not_held_users_per_s": rates.not_held_users_per_s,
             "held_requests_per_s": rates.held_requests_per_s,
             "not_held_requests_per_s": rates.not_held_requests_per_s,
+            "above": rates.above,
             "runs": search.runs(),
         }))?;
     } else {
         let (held, not_held) = (rates.held_requests_per_s, rates.not_held_requests_per_s);
         let runs = search.runs();
-        output.line(format!("\n{held:.1} requests per second held, {not_held:.1} not ({runs} runs)"))?;
+        let not = match rates.above {
+            Above::NotHeld => "not",
+            Above::NotMeasured => "could not be measured",
+        };
+        output.line(format!("\n{held:.1} requests per second held, {not_held:.1} {not} ({runs} runs)"))?;
     }
     output.finish()
 }
@@ -99,7 +106,10 @@ pub fn add(search: &mut PlanSearch, factor: f64, filed: &Filed) -> f64 {
 /// A line about a run.
 pub fn shown(search: &PlanSearch, factor: f64, filed: &Filed) -> String {
     let (all, judgement) = (&filed.outcome.summary.all, &filed.outcome.judgement);
-    let reason = judgement.reasons.first().map(|reason| format!("  {reason}")).unwrap_or_default();
+    // The first reason, and what was saturated first, which follows all reasons.
+    let saturated = sentences(&filed.outcome.saturated);
+    let reasons = judgement.reasons.first().into_iter().chain(saturated.first());
+    let reason: String = reasons.map(|reason| format!("  {reason}")).collect();
     let (rate, p99_ms, word) = (search.users_per_s(factor), all.response.p99_ms, word(judgement.verdict));
     format!("{rate:>10.1} users/s  {word:<9}  p99 {p99_ms:>8.2} ms{reason}")
 }

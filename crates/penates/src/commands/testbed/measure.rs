@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{MultiProgress, ProgressBar};
 use rand::Rng;
 use rand::distr::Alphanumeric;
-use testbed::candidate::Candidate;
+use testbed::candidate::{Candidate, Given};
 use testbed::coordinator::WorkerPlace;
 use testbed::inputs::Inputs;
 use testbed::record::Program;
@@ -43,9 +43,26 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "DIR", requires = "url")]
     cgroup: Option<PathBuf>,
     /// Where the candidate keeps its data, instead of a temporary folder. It stays, so that one run can
-    /// read what another has written.
-    #[arg(long, value_name = "DIR", requires = "candidate")]
+    /// read what another has written. With --pid, the folder where that server keeps its data: its disk is
+    /// watched.
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// The version that the candidate must have: a regular expression for a part of it, or its exact text.
+    /// Otherwise there is no run.
+    #[arg(long, value_name = "TEXT")]
+    expect_version: Option<String>,
+    /// The commit from which a server that runs already was built, for the record.
+    #[arg(long, value_name = "COMMIT", conflicts_with = "candidate")]
+    commit: Option<String>,
+    /// A file with the configuration of that server, for the record.
+    #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
+    configuration: Option<PathBuf>,
+    /// The tag of that server's version, for the record. It is the version, if the server reports none.
+    #[arg(long, value_name = "TAG", conflicts_with = "candidate")]
+    tag: Option<String>,
+    /// Where the source of that server is, for the record.
+    #[arg(long, value_name = "URL", conflicts_with = "candidate")]
+    repository: Option<String>,
     /// The number of workers instead of the plan's.
     #[arg(long, value_name = "N", conflicts_with = "worker")]
     workers: Option<u32>,
@@ -95,6 +112,7 @@ pub fn program() -> anyhow::Result<Program> {
 impl MeasureArgs {
     /// The plan, with what the command line says instead, and everything that it names.
     pub fn inputs(&self) -> anyhow::Result<Inputs> {
+        self.check_data()?;
         let mut inputs = Inputs::read(&self.plan).map_err(|error| CliError::Usage(error.to_string()))?;
         let plan = &mut inputs.plan;
         plan.workers = self.runs.workers()?.or(self.workers).unwrap_or(plan.workers);
@@ -106,8 +124,41 @@ impl MeasureArgs {
 
     /// Makes one run.
     pub async fn measure(&self, inputs: &Inputs) -> anyhow::Result<Filed> {
-        let measured = self.measured(inputs.plan.url.as_deref())?;
-        self.runs.measure(inputs, measured, self.data.as_deref(), self.cgroup.as_deref()).await
+        let subject = Subject {
+            measured: self.measured(inputs.plan.url.as_deref())?,
+            data: self.data.as_deref(),
+            cgroup: self.cgroup.as_deref(),
+            given: self.given()?,
+            expect_version: self.expect_version.as_deref(),
+        };
+        self.runs.measure(inputs, subject).await
+    }
+
+    /// The data of a server on another machine are on no disk of this one.
+    fn check_data(&self) -> anyhow::Result<()> {
+        let message = match &self.data {
+            Some(_) if self.candidate.is_none() && self.pid.is_none() => {
+                "--data needs --candidate, or --pid for a server that runs already".to_owned()
+            }
+            Some(data) if self.candidate.is_none() && !data.is_dir() => {
+                format!("--data: there is no folder {}", data.display())
+            }
+            _ => return Ok(()),
+        };
+        Err(CliError::Usage(message).into())
+    }
+
+    /// What the user says of a server that runs already.
+    fn given(&self) -> anyhow::Result<Given> {
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file).with_context(|| format!("reading the configuration {}", file.display()))
+        };
+        Ok(Given {
+            commit: self.commit.clone(),
+            configuration: self.configuration.as_ref().map(read).transpose()?,
+            tag: self.tag.clone(),
+            repository: self.repository.clone(),
+        })
     }
 
     fn measured(&self, url: Option<&str>) -> anyhow::Result<Measured> {
@@ -116,6 +167,23 @@ impl MeasureArgs {
             (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),
             (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),
         }
+    }
+}
+
+/// What is measured, and what is known of it.
+pub struct Subject<'a> {
+    measured: Measured,
+    data: Option<&'a Path>,
+    cgroup: Option<&'a Path>,
+    given: Given,
+    expect_version: Option<&'a str>,
+}
+
+impl<'a> Subject<'a> {
+    /// A candidate that is started. `data` is its folder, if not a temporary one.
+    pub fn started(candidate: Candidate, data: Option<&'a Path>) -> Self {
+        let measured = Measured::Candidate(Box::new(candidate));
+        Self { measured, data, cgroup: None, given: Given::default(), expect_version: None }
     }
 }
 
@@ -135,25 +203,21 @@ impl RunsArgs {
         Ok(Some(u32::try_from(self.worker.len())?).filter(|workers| *workers > 0))
     }
 
-    /// Makes one run. `data` is the candidate's folder, if not a temporary one, and `cgroup` the control
-    /// group of a server that runs already.
-    pub async fn measure(
-        &self,
-        inputs: &Inputs,
-        measured: Measured,
-        data: Option<&Path>,
-        cgroup: Option<&Path>,
-    ) -> anyhow::Result<Filed> {
+    /// Makes one run.
+    pub async fn measure(&self, inputs: &Inputs, subject: Subject<'_>) -> anyhow::Result<Filed> {
         inputs.plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
         let token = self.token()?;
         let itself = std::env::current_exe().context("finding the program")?;
         let bars = Bars::new(inputs);
+        let Subject { measured, data, cgroup, given, expect_version } = subject;
         let runner = Runner {
             inputs,
             measured,
             archive: &self.archive.archive,
             data,
             cgroup,
+            given,
+            expect_version,
             who: self.who.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default(),
             program: program()?,
             program_path: &itself,

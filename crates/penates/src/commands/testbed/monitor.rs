@@ -56,6 +56,8 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
             watches: args.pid.iter().map(watch).collect(),
             cgroups: args.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
             data: args.data,
+            // Workers may run here too, and nobody says so.
+            others: false,
             metrics: args.metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
             interval: Duration::from_secs(1),
         },

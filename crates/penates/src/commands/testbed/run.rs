@@ -53,6 +53,8 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
             "folder": folder,
             "judgement": outcome.judgement,
             "summary": outcome.summary,
+            "saturated": outcome.saturated,
+            "log": outcome.log,
         }))?;
         return output.finish();
     }
@@ -63,6 +65,11 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
     let rate = outcome.summary.done_per_s;
     output.line(format!("\nVerdict: {} ({rate:.1} requests per second)", word(outcome.judgement.verdict)))?;
     outcome.judgement.reasons.iter().try_for_each(|reason| output.line(format!("- {reason}")))?;
+    if let Some(log) = outcome.log.as_ref().filter(|log| !log.lines.is_empty()) {
+        output.line(format!("\nWhat the candidate printed around the first error, at {:.3} s:", log.at_s))?;
+        log.lines.iter().try_for_each(|line| output.line(format!("    {line}")))?;
+        output.line("")?;
+    }
     for (name, fact) in record.beside.facts() {
         output.line(format!("{name}: {fact}"))?;
     }

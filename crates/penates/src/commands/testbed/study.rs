@@ -1,5 +1,6 @@
 //! `penates testbed study`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -7,12 +8,14 @@ use clap::Args;
 use testbed::candidate::Candidate;
 use testbed::find::{Next, PlanSearch, Precision};
 use testbed::inputs::Inputs;
+use testbed::record::Input;
 use testbed::results::Verdict;
-use testbed::runner::{Filed, Measured, RunnerError};
+use testbed::runner::{Filed, RunnerError};
+use testbed::saturation::sentences;
 use testbed::study::{Found, RowTrial, Study, StudySpec, digest, replace};
 
 use super::find::{add, shown};
-use super::measure::{RunsArgs, candidate};
+use super::measure::{RunsArgs, Subject, candidate};
 use crate::cli::OutputArgs;
 use crate::exit::CliError;
 use crate::output::Output;
@@ -94,19 +97,31 @@ fn cells<'a>(args: &StudyArgs, spec: &'a StudySpec) -> anyhow::Result<Vec<Cell<'
         inputs.plan.workers = args.runs.workers()?.or(workers).unwrap_or(inputs.plan.workers);
         Ok(inputs)
     };
-    let mut cells = Vec::new();
+    let (mut cells, mut candidates) = (Vec::new(), BTreeMap::new());
+    for name in &spec.candidates {
+        candidates.insert(name.as_str(), candidate_of(&beside(folder, name))?);
+    }
     for (name, plan, workers) in spec.rows() {
-        let candidate = candidate(&beside(folder, name))?;
+        let Some((candidate, of_candidate)) = candidates.get(name).cloned() else { continue };
         let inputs = inputs_of(&plan.plan, workers)?;
         let fill = plan.fill.as_deref().map(|fill| inputs_of(fill, workers)).transpose()?;
-        // What is not there yet has no digest, and changes the inputs when it comes.
-        let mut digests = candidate.digests().unwrap_or_default();
+        let mut digests = of_candidate;
         digests.extend(inputs.digests());
         digests.extend(fill.iter().flat_map(Inputs::digests));
         let digest = digest(&digests, spec);
         cells.push(Cell { name, candidate, inputs, fill, digest });
     }
     Ok(cells)
+}
+
+/// A candidate, with the digests of its files and of the programs that are measured. What is not there yet
+/// has no digest, and changes the inputs when it comes.
+fn candidate_of(name: &Path) -> anyhow::Result<(Candidate, Vec<Input>)> {
+    let candidate = candidate(name)?;
+    let mut digests = candidate.digests().unwrap_or_default();
+    let itself = std::env::current_exe().context("finding the program")?;
+    digests.extend(candidate.program_digests(&itself));
+    Ok((candidate, digests))
 }
 
 /// A file or folder beside the study; otherwise the name of something that comes with the program.
@@ -168,6 +183,7 @@ async fn search(
             due_per_s,
             verdict: filed.outcome.judgement.verdict,
             reason: filed.outcome.judgement.reasons.into_iter().next(),
+            saturated: sentences(&filed.outcome.saturated).into_iter().next(),
             p99_ms: filed.outcome.summary.all.response.p99_ms,
         });
         keep(study, results)?;
@@ -186,8 +202,8 @@ fn keep(study: &Study, results: &Path) -> anyhow::Result<()> {
 async fn filled(args: &StudyArgs, cell: &Cell<'_>, folder: &mut Option<tempfile::TempDir>) -> anyhow::Result<()> {
     let (Some(fill), None) = (&cell.fill, &*folder) else { return Ok(()) };
     let new = temporary(args)?;
-    let measured = Measured::Candidate(Box::new(cell.candidate.clone()));
-    let filed = args.runs.measure(fill, measured, Some(&new.path().join("data")), None).await?;
+    let data = new.path().join("data");
+    let filed = args.runs.measure(fill, Subject::started(cell.candidate.clone(), Some(&data))).await?;
     let judgement = filed.outcome.judgement;
     if judgement.verdict == Verdict::Failed {
         let reason = judgement.reasons.into_iter().next().unwrap_or_default();
@@ -203,13 +219,12 @@ async fn measure(
     inputs: &Inputs,
     folder: &Option<tempfile::TempDir>,
 ) -> anyhow::Result<Filed> {
-    let measured = Measured::Candidate(Box::new(cell.candidate.clone()));
     let own = match (folder, &args.data) {
         (None, Some(_)) => Some(temporary(args)?),
         _ => None,
     };
     let data = folder.as_ref().or(own.as_ref()).map(|folder| folder.path().join("data"));
-    args.runs.measure(inputs, measured, data.as_deref(), None).await
+    args.runs.measure(inputs, Subject::started(cell.candidate.clone(), data.as_deref())).await
 }
 
 /// A folder that goes with its value, on the disk that matters.
@@ -232,7 +247,10 @@ fn reason(error: &anyhow::Error) -> Option<String> {
         return Some(error.to_string());
     }
     match error.downcast_ref::<RunnerError>()? {
-        error @ (RunnerError::Candidate(_) | RunnerError::Plan(_) | RunnerError::Run(_)) => Some(error.to_string()),
+        error @ (RunnerError::Candidate(_)
+        | RunnerError::Version { .. }
+        | RunnerError::Plan(_)
+        | RunnerError::Run(_)) => Some(error.to_string()),
         _ => None,
     }
 }

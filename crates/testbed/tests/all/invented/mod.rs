@@ -89,7 +89,8 @@ pub fn add(archive: &Path, run: &Invented) -> Result<PathBuf> {
         Verdict::Failed => vec!["Requests failed: status 500.".to_owned()],
         Verdict::Void => vec!["The generator was late.".to_owned()],
     };
-    let outcome = Outcome { judgement: Judgement { verdict: run.verdict, reasons }, summary: measured.summary };
+    let judgement = Judgement { verdict: run.verdict, reasons };
+    let outcome = Outcome { judgement, summary: measured.summary, saturated: Vec::new(), log: None };
     let mut writer = RunWriter::create(archive, &record.id)?;
     writer.add("plan.toml", run.plan().as_bytes())?;
     writer.add_json("record.json", &record)?;
@@ -104,6 +105,7 @@ pub fn add(archive: &Path, run: &Invented) -> Result<PathBuf> {
         monitors: &[],
         events: &[],
         plan_toml: &run.plan(),
+        ceiling: report::Ceiling::find(archive, &record),
     });
     writer.add("report.html", page.as_bytes())?;
     Ok(writer.finish(&record)?)
