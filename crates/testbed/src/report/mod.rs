@@ -16,6 +16,7 @@ use std::ops::RangeInclusive;
 use maud::{Markup, html};
 use serde::Serialize;
 
+use crate::beside::LogExcerpt;
 use crate::page::{Document, number, script};
 use crate::record::RunRecord;
 use crate::results::{Judgement, Second, Summary};
@@ -57,6 +58,8 @@ pub struct Inputs<'a> {
     pub events: &'a [Marked],
     /// The text of the plan.
     pub plan_toml: &'a str,
+    /// What the candidate printed around the first error.
+    pub log: Option<&'a LogExcerpt>,
     /// The most that the generator has shown on its machine.
     pub ceiling: Option<Ceiling>,
 }
@@ -100,7 +103,7 @@ pub fn page(inputs: &Inputs<'_>) -> String {
         main {
             (charts(&requests, &monitors, &events, thinned_s))
             (tables::steps(inputs.summary))
-            (tables::errors(&inputs.summary.errors))
+            (tables::errors(&inputs.summary.errors, inputs.log))
             (facts::machines(inputs.record, inputs.summary))
             (facts::record(inputs))
         }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::monitors::Other;
+use crate::beside::LogExcerpt;
 use crate::page::number::{NONE, bytes, count, instant, milliseconds};
 use crate::page::table;
 use crate::results::{ErrorTally, StepTally, Summary, Tally, Times};
@@ -104,8 +105,8 @@ fn time_cells((name, times): (&str, &Times)) -> Markup {
     }
 }
 
-/// What went wrong, by kind.
-pub(super) fn errors(errors: &[ErrorTally]) -> Markup {
+/// What went wrong, by kind, and what the candidate printed around the first of it.
+pub(super) fn errors(errors: &[ErrorTally], log: Option<&LogExcerpt>) -> Markup {
     html! {
         section id="errors" {
             h2 { "Errors" }
@@ -130,6 +131,10 @@ pub(super) fn errors(errors: &[ErrorTally]) -> Markup {
                         }
                     }
                 }))
+            }
+            @if let Some(LogExcerpt { at_s, lines }) = log.filter(|log| !log.lines.is_empty()) {
+                h3 { "What the candidate printed around " (instant(*at_s)) }
+                pre { (lines.join("\n")) }
             }
         }
     }

@@ -17,6 +17,7 @@ struct Run {
     monitors: Vec<Samples>,
     events: Vec<Marked>,
     plan_toml: String,
+    log: Option<LogExcerpt>,
     ceiling: Option<Ceiling>,
 }
 
@@ -104,6 +105,7 @@ impl Run {
             }],
             events: vec![Marked { at_s: 1.0, what: text() }],
             plan_toml: text(),
+            log: Some(LogExcerpt { at_s: 1.5, lines: vec![text(), "2 < 3".to_owned()] }),
             ceiling: None,
         }
     }
@@ -117,6 +119,7 @@ impl Run {
             monitors: &self.monitors,
             events: &self.events,
             plan_toml: &self.plan_toml,
+            log: self.log.as_ref(),
             ceiling: self.ceiling.clone(),
         })
     }
@@ -258,4 +261,13 @@ fn many_events_are_listed_in_part_and_the_page_says_so() {
     let page = run.page();
     assert!(page.contains("Events, the first 1\u{202f}000 of 5\u{202f}000"));
     assert_eq!(data(&page)["events"].as_array().unwrap().len(), 1_000);
+}
+
+#[test]
+fn what_the_candidate_printed_around_the_first_error_is_beside_the_errors() {
+    let mut run = Run::named("some text", 10);
+    let page = run.page();
+    assert!(page.contains("<pre>some text\n2 &lt; 3</pre>"), "{page}");
+    run.log = None;
+    assert!(!run.page().contains("What the candidate printed"));
 }

@@ -145,6 +145,7 @@ impl Runner<'_> {
             monitors: &sampled.into_iter().chain(elsewhere).map(|sampled| sampled.samples).collect::<Vec<_>>(),
             events: &marks,
             plan_toml: &plan.to_toml(),
+            log: outcome.log.as_ref(),
             ceiling: report::Ceiling::find(self.archive, &record),
         });
         run.add("report.html", page.as_bytes())?;

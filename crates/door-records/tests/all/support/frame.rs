@@ -77,7 +77,7 @@ impl Frame {
         let Self::List(frames) = self else { return self };
         let mut frames: Vec<Self> = frames.into_iter().map(|frame| frame.sorted(width)).collect();
         let is_nested = frames.iter().any(|frame| matches!(frame, Self::List(_)));
-        if is_nested || frames.len() % width != 0 {
+        if is_nested || !frames.len().is_multiple_of(width) {
             frames.sort();
             return Self::List(frames);
         }

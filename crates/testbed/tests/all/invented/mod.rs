@@ -105,6 +105,7 @@ pub fn add(archive: &Path, run: &Invented) -> Result<PathBuf> {
         monitors: &[],
         events: &[],
         plan_toml: &run.plan(),
+        log: outcome.log.as_ref(),
         ceiling: report::Ceiling::find(archive, &record),
     });
     writer.add("report.html", page.as_bytes())?;
