@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::Analysis;
+use crate::beside::{self, Beside};
 use crate::catalogue;
 use crate::defaults::defaults;
 use crate::factor::{Applied, Factor, Setting};
@@ -36,6 +37,8 @@ pub struct Change {
     pub live: Vec<(String, String)>,
     /// What the setting does for the worse, for sure, to the metrics that the plan compares.
     pub costs: Vec<String>,
+    /// What else was in force when it was measured. Beside other values, its gain may be another.
+    pub beside: Vec<Beside>,
     /// What it does to promises of the node, which no metric shows.
     pub warnings: Vec<String>,
 }
@@ -56,8 +59,12 @@ impl Change {
         let before = defaults.get(sync::NAME).cloned();
         let before = before.or_else(|| Some(format!("periodic:{}", defaults.get(sync::PERIOD)?)));
         let warnings = asked.and_then(|asked| sync::loss(&asked, before.as_deref())).into_iter().collect();
+        let mut in_force = defaults.clone();
+        // What a node has by itself may follow from the setting.
+        in_force.extend(crate::defaults::beside(plan, &setting, lines));
+        let beside = beside::beside(plan, &setting, &in_force);
         let (yaml, alter_table, jvm, live) = (Vec::new(), None, Vec::new(), Vec::new());
-        let mut change = Self { setting, selected, fresh, yaml, alter_table, jvm, live, costs, warnings };
+        let mut change = Self { setting, selected, fresh, yaml, alter_table, jvm, live, costs, beside, warnings };
         change.write_out(plan, &defaults);
         change
     }

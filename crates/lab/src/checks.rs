@@ -78,7 +78,8 @@ pub fn counters_possible(
     let goes_back = |one: &Counters, other: &Counters| {
         of(one).iter().zip(of(other)).any(|(one, other)| other < *one) || used_less(one, other)
     };
-    if goes_back(before, after) || goes_back(after, drained) {
+    let in_order = [before, &loaded.begun, after, drained];
+    if in_order.windows(2).any(|pair| goes_back(pair[0], pair[1])) {
         wrong.push("counters went back: the node was started again".to_owned());
         return wrong;
     }

@@ -8,38 +8,34 @@ use crate::workload::{Data, Workload};
 /// The end of the names of metrics that go on until flushes and compactions have ended.
 pub const DRAINED: &str = "_drained";
 
-/// The costs of a run by the name of their metric, from the counters before and after the load, and
-/// after the drain. The warm-up counts too. A setting that puts work off looks cheap during the
-/// load only.
+/// The costs of a run by the name of their metric, from the counters at the beginning of the
+/// measured time, after the load, and after the drain. They are of the operations that were due in
+/// the measured time, as latencies are. A setting that puts work off looks cheap during the load
+/// only.
 pub fn costs(
     data: &Data,
     workload: &Workload,
     loaded: &Loaded,
-    [before, after, drained]: [&Counters; 3],
+    [begun, after, drained]: [&Counters; 3],
 ) -> BTreeMap<String, f64> {
-    let during = since(before, after, data, workload, loaded);
-    let until_drained = since(before, drained, data, workload, loaded);
+    let during = since(begun, after, data, workload, loaded);
+    let until_drained = since(begun, drained, data, workload, loaded);
     let drained_named = until_drained.into_iter().map(|(name, value)| (format!("{name}{DRAINED}"), value));
     let mut all: BTreeMap<_, _> = during.into_iter().chain(drained_named).collect();
     all.insert("drain_s".to_owned(), drained.at_s - after.at_s);
     all
 }
 
-fn since(
-    before: &Counters,
-    now: &Counters,
-    data: &Data,
-    workload: &Workload,
-    loaded: &Loaded,
-) -> BTreeMap<String, f64> {
-    let added = |(name, now): (&String, &f64)| Some((name.clone(), now - before.used.get(name)?));
+fn since(begun: &Counters, now: &Counters, data: &Data, workload: &Workload, loaded: &Loaded) -> BTreeMap<String, f64> {
+    let added = |(name, now): (&String, &f64)| Some((name.clone(), now - begun.used.get(name)?));
     let mut costs: BTreeMap<_, _> = now.used.iter().filter_map(added).collect();
-    costs.insert("compacted_bytes".to_owned(), now.compacted_bytes - before.compacted_bytes);
-    costs.insert("compactions".to_owned(), now.compactions - before.compactions);
-    let operations = (loaded.writes.0 + loaded.reads.0) as f64;
+    costs.insert("compacted_bytes".to_owned(), now.compacted_bytes - begun.compacted_bytes);
+    costs.insert("compactions".to_owned(), now.compactions - begun.compactions);
+    let (changes, reads) = loaded.measured;
+    let operations = (changes + reads) as f64;
     let mix = &workload.mix;
     let written_share = mix.write / (mix.write + mix.delete);
-    let payload = loaded.writes.0 as f64 * written_share * f64::from(data.record_bytes);
+    let payload = changes as f64 * written_share * f64::from(data.record_bytes);
     let ratios = [
         ("cpu_ms_per_operation", NODE_CPU_S, 1e3, operations),
         ("write_amplification", NODE_WRITTEN_BYTES, 1.0, payload),
@@ -80,7 +76,8 @@ mod tests {
     #[test]
     fn costs_go_on_until_what_the_load_has_left_is_done() {
         let data = Data { record_bytes: 100, ..Data::default() };
-        let loaded = Loaded { writes: (20, 20), reads: (30, 30), ..Loaded::default() };
+        // What was done in the warm-up is no part of it.
+        let loaded = Loaded { writes: (90, 90), reads: (80, 80), measured: (20, 30), ..Loaded::default() };
         let (before, after, drained) =
             (counters(5.0, 1.0, 500.0), counters(15.0, 2.0, 1_500.0), counters(18.0, 2.5, 3_500.0));
         // Half of the changes are deletions, so ten records were written: 1,000 bytes.
@@ -95,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_and_what_was_not_written_have_no_figures() {
-        let loaded = Loaded { reads: (30, 30), ..Loaded::default() };
+        let loaded = Loaded { measured: (0, 30), ..Loaded::default() };
         let (before, after) = (counters(0.0, 1.0, 0.0), Counters::default());
         let found = costs(&Data::default(), &workload(0.0, 1.0, 0.0), &loaded, [&before, &before, &after]);
         assert!(found.contains_key("cpu_ms_per_operation") && !found.contains_key("cpu_ms_per_operation_drained"));

@@ -4,9 +4,9 @@
 //!
 //! How to read it:
 //!
-//! - `plan.rs`: what is to be measured; `preset.rs`: plans that come with the program. `factor.rs`:
-//!   what is varied, with the settings of `catalogue.rs` and values as `value.rs` compares them; `sync.rs`: the modes of
-//!   the commit log.
+//! - `plan.rs`: what is to be measured; `preset.rs`: plans that come with the program;
+//!   `estimate.rs`: what runs of a plan write. `factor.rs`: what is varied, with the settings of
+//!   `catalogue.rs` and values as `value.rs` compares them; `sync.rs`: the modes of the commit log.
 //!   `workload.rs`: under which loads; `metric.rs`: what is compared.
 //! - `design/`: which combinations; `schedule.rs`: in which order.
 //! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
@@ -14,14 +14,16 @@
 //! - `run.rs`: one run; `checks.rs`: what voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and
 //!   `study.rs` keep them, `archive.rs` for ever.
 //! - `stats/`: statistics; `analysis.rs`: what the runs say, and `union.rs`: the best values of them;
-//!   `recommend.rs`: what follows, with `change.rs`, `defaults.rs` and `caveats.rs`; `report/` shows it,
-//!   `apply.rs` sets what a running node takes, and `yaml.rs` changes an operator's `cassandra.yaml`.
+//!   `recommend.rs`: what follows, with `change.rs`, `beside.rs`, `defaults.rs` and `caveats.rs`;
+//!   `report/` shows it, `apply.rs` sets what a running node takes, and `yaml.rs` changes an
+//!   operator's `cassandra.yaml`.
 //!
 //! The crate knows nothing of Penates.
 
 pub mod analysis;
 pub mod apply;
 pub mod archive;
+pub mod beside;
 pub mod catalogue;
 mod caveats;
 pub mod change;
@@ -29,6 +31,7 @@ pub mod checks;
 pub mod costs;
 mod defaults;
 pub mod design;
+pub mod estimate;
 pub mod execute;
 pub mod factor;
 pub mod line;

@@ -37,6 +37,9 @@ const HEAP_OPTIONS: [&str; 8] =
 pub struct Plan {
     /// Its name.
     pub name: String,
+    /// What it is, for people. Nothing follows from it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
     /// The order of runs, the keys and the records follow from it.
     #[serde(default = "one")]
     pub seed: u64,
@@ -144,6 +147,12 @@ fn lateness() -> Duration {
     LATENESS_MAX
 }
 
+/// How long a load is made before a measured time of this length, if the node starts before every
+/// run and the workload does not say it.
+pub(crate) fn cold_warm_up(duration: Duration) -> Duration {
+    WARM_UP_COLD.min(duration)
+}
+
 /// Whether a name is of small letters, digits and hyphens: it is a part of names of files.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -180,7 +189,7 @@ impl Plan {
     fn warm_up(&mut self) {
         let is_cold = self.restarts() == Restart::EveryRun;
         for workload in &mut self.workloads {
-            let usual = if is_cold { WARM_UP_COLD.min(workload.duration) } else { Duration::ZERO };
+            let usual = if is_cold { cold_warm_up(workload.duration) } else { Duration::ZERO };
             workload.warm_up.get_or_insert(usual);
         }
     }

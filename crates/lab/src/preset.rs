@@ -4,19 +4,45 @@ use std::thread;
 use std::time::Duration;
 
 use crate::design::Design;
+use crate::estimate::{KEY_BYTES, MIB};
 use crate::factor::Factor;
-use crate::plan::{LATENESS_MAX, Node, Plan};
+use crate::plan::{self, LATENESS_MAX, Node, Plan};
 use crate::workload::{Data, Keys, Mix, Workload};
 
 /// The names of the presets.
 pub const NAMES: [&str; 1] = ["thesis"];
 
-/// The heap of the preset in MiB. Values of the memtable's space are shares of it.
+/// The heap of the preset in MiB. At full size, values of the memtable's space are shares of it.
 const HEAP_MIB: u32 = 1_024;
+
+/// Shares of writes and reads.
+const MIXES: [(f64, f64); 3] = [(90.0, 10.0), (70.0, 30.0), (50.0, 50.0)];
+
+/// The default space of memtables and its other values, in eighths of the greatest.
+const SPACE: u32 = 2;
+const SPACES: [u32; 5] = [3, 4, 5, 6, 8];
+
+/// Threads that flush. When memtables take 1 / (1 + these) of their space, Cassandra flushes one.
+const WRITERS: u32 = 8;
+
+/// How often each run flushes at least, with the defaults and under the mix that writes least: STCS
+/// compacts four tables, so some compactions begin within the load.
+const FLUSHES_MIN: f64 = 8.0;
+
+/// What Cassandra's objects for a record of five columns take of a memtable at least, beside its key
+/// and values. It is more in truth, so a run flushes more often.
+const OBJECT_BYTES: f64 = 500.0;
+
+/// Of as many writes as there are records, or fewer, at least this share goes to records that none
+/// of them wrote before: 1 − 1 / e.
+const FIRST_SHARE: f64 = 0.632;
 
 /// The least data and load that still say something.
 const RECORDS_MIN: f64 = 1_000.0;
 const DURATION_MIN_S: f64 = 2.0;
+
+/// The least rate of a plan.
+const RATE_MIN: f64 = 0.1;
 
 /// The least fresh runs: fewer confirm great differences only.
 const CONFIRM_MIN: u32 = 5;
@@ -24,7 +50,7 @@ const CONFIRM_MIN: u32 = 5;
 /// What can be said of a preset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Records and durations times this: 1 is as in the thesis.
+    /// Records, durations and the space of memtables times this: 1 is as in the thesis.
     pub scale: f64,
     /// Operations per second; the thesis says none, because it measured in a closed loop.
     pub rate: f64,
@@ -46,18 +72,26 @@ pub fn find(name: &str, scale: Scale) -> Option<Plan> {
 /// The 18 settings of the thesis on tuning compaction: the defaults under three mixes, 14 single
 /// changes under the first, and the best values together. Its values are shares of the heap and of
 /// the processors here, so that they fit this machine. The load is an open loop at one rate for
-/// all: the closed loops of the thesis measured mostly their own number of threads.
+/// all: the closed loops of the thesis measured mostly their own number of threads. A run that is
+/// shorter or slower has less space for memtables, so that it flushes and compacts too.
 fn thesis(scale: Scale) -> Plan {
-    let duration = Duration::from_secs_f64((1_200.0 * scale.scale).max(DURATION_MIN_S));
+    let data = Data { records: (1e6 * scale.scale).max(RECORDS_MIN) as u64, ..Data::default() };
+    let least_share = MIXES.iter().map(|(write, read)| write / (write + read)).fold(1.0, f64::min);
+    let writes_per_s = scale.rate.max(RATE_MIN) * least_share;
+    // Cassandra takes no less space than this, so a run takes no less time.
+    let least_s = FLUSHES_MIN * flushed_at(1) / memtable_bytes(1.0, &data) / writes_per_s;
+    let duration_s = (1_200.0 * scale.scale).max(least_s.ceil()).max(DURATION_MIN_S);
+    let duration = Duration::from_secs_f64(duration_s);
+    let eighth_mib = eighth_mib(writes_per_s * duration_s, &data);
     let workload = |write: f64, read: f64| Workload {
         name: format!("mix-{write}-{read}"),
         mix: Mix { write, read, delete: 0.0 },
         rate: scale.rate,
         keys: Keys::Uniform,
-        warm_up: Some(duration / 10),
+        warm_up: Some((duration / 10).max(plan::cold_warm_up(duration))),
         duration,
     };
-    let workloads = vec![workload(90.0, 10.0), workload(70.0, 30.0), workload(50.0, 50.0)];
+    let workloads = MIXES.map(|(write, read)| workload(write, read)).to_vec();
     let design = Design::OneAtATime { union: true, workloads: Some(vec![workloads[0].name.clone()]) };
     let factor = |name: &str, default: String, values: Vec<String>| Factor {
         name: name.to_owned(),
@@ -65,10 +99,11 @@ fn thesis(scale: Scale) -> Plan {
         values,
         applied: None,
     };
-    let heap = |eighths: u32| format!("{}MiB", HEAP_MIB * eighths / 8);
+    let space = |eighths: u32| format!("{}MiB", eighth_mib * eighths);
     let numbers = |values: [usize; 3]| values.map(|value| value.to_string()).to_vec();
     Plan {
         name: "thesis".to_owned(),
+        description: description(&data, duration_s, eighth_mib),
         seed: 1,
         repeats: scale.repeats,
         confirm: scale.repeats.max(CONFIRM_MIN),
@@ -78,15 +113,15 @@ fn thesis(scale: Scale) -> Plan {
             .map(str::to_owned)
             .to_vec(),
         design,
-        data: Data { records: (1e6 * scale.scale).max(RECORDS_MIN) as u64, ..Data::default() },
+        data,
         node: Node { heap_mib: Some(HEAP_MIB), ..Node::default() },
         restart: None,
         lateness_max: LATENESS_MAX,
         workloads,
         factors: vec![
-            factor("memtable_heap_space", heap(2), [3, 4, 5, 6, 8].map(heap).to_vec()),
+            factor("memtable_heap_space", space(SPACE), SPACES.map(space).to_vec()),
             // The clean-up threshold follows from it, as 1 / (1 + writers).
-            factor("memtable_flush_writers", "8".to_owned(), numbers([6, 10, 12])),
+            factor("memtable_flush_writers", WRITERS.to_string(), numbers([6, 10, 12])),
             factor("concurrent_compactors", "1".to_owned(), numbers(compactors())),
             factor(
                 "compaction_throughput",
@@ -95,6 +130,38 @@ fn thesis(scale: Scale) -> Plan {
             ),
         ],
     }
+}
+
+/// What these writes leave in memtables at least, in bytes.
+fn memtable_bytes(writes: f64, data: &Data) -> f64 {
+    let values = writes * (f64::from(data.record_bytes) + KEY_BYTES);
+    values + writes.min(data.records as f64) * FIRST_SHARE * OBJECT_BYTES
+}
+
+/// The bytes in memtables at which Cassandra flushes with the default space, by an eighth of the
+/// greatest space in MiB.
+fn flushed_at(eighth_mib: u32) -> f64 {
+    f64::from(eighth_mib * SPACE) * MIB / f64::from(1 + WRITERS)
+}
+
+/// An eighth of the greatest space of memtables in MiB, at most an eighth of the heap: so much that
+/// a run with so many writes flushes often enough. Cassandra takes whole MiB, and no 0.
+fn eighth_mib(writes: f64, data: &Data) -> u32 {
+    let most = memtable_bytes(writes / FLUSHES_MIN, data) / flushed_at(1);
+    (most as u32).clamp(1, HEAP_MIB / 8)
+}
+
+/// What was scaled, and what was not.
+fn description(data: &Data, duration_s: f64, eighth_mib: u32) -> String {
+    let (space, most, full) = (eighth_mib * SPACE, eighth_mib * 8, HEAP_MIB);
+    format!(
+        "The thesis on tuning Cassandra's compaction. Scaled: {} records (of 1000000), {duration_s:.0} s of load (of \
+         1200), and memtables of {space} to {most} MiB (of {} to {full}), so small that a run flushes about \
+         {FLUSHES_MIN} times or more with the defaults. Not scaled: the rate, the heap, the threads and the limit of \
+         compactions.",
+        data.records,
+        full / 8 * SPACE,
+    )
 }
 
 /// A half, three quarters and all of the processors, each above the one before.
@@ -126,7 +193,50 @@ mod tests {
     #[test]
     fn a_scaled_preset_is_short_and_is_the_same_after_writing_and_reading() {
         let plan = find("thesis", Scale { scale: 0.001, repeats: 3, ..Scale::default() }).unwrap();
-        assert_eq!((plan.data.records, plan.workloads[0].duration.as_secs()), (1_000, 2));
+        assert_eq!((plan.data.records, plan.workloads[0].duration.as_secs()), (1_000, 8));
         assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+    }
+
+    /// The default space of memtables and its values, in MiB.
+    fn spaces(plan: &Plan) -> Vec<u32> {
+        let factor = plan.factor("memtable_heap_space").unwrap();
+        let all = factor.default.iter().chain(&factor.values);
+        all.map(|value| value.strip_suffix("MiB").unwrap().parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_run_flushes_at_least_eight_times_at_every_scale_and_rate() {
+        for scale in [0.0, 0.001, 0.01, 0.02, 0.1, 1.0, 10.0] {
+            for rate in [0.1, 10.0, 1_000.0, 20_000.0] {
+                let plan = find("thesis", Scale { scale, rate, ..Scale::default() }).unwrap();
+                plan.check().unwrap();
+                let flushed_at = f64::from(spaces(&plan)[0]) * MIB / 9.0;
+                for workload in &plan.workloads {
+                    let share = 1.0 - workload.mix.read_share();
+                    let writes = rate * share * workload.duration.as_secs_f64();
+                    let of_each = memtable_bytes(writes / 8.0, &plan.data);
+                    assert!(of_each > flushed_at * 0.999, "{scale}, {rate}, {}: {of_each}", workload.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_space_of_memtables_has_the_ratios_of_the_thesis_and_is_at_most_the_heap() {
+        let spaces_at = |scale, rate| spaces(&find("thesis", Scale { scale, rate, ..Scale::default() }).unwrap());
+        assert_eq!(spaces_at(1.0, 1_000.0), [256, 384, 512, 640, 768, 1_024]);
+        assert_eq!(spaces_at(0.01, 1_000.0), [2, 3, 4, 5, 6, 8], "whole MiB, as Cassandra takes them");
+        assert_eq!(spaces_at(0.0, f64::NAN), [2, 3, 4, 5, 6, 8], "a plan with such a rate is refused later");
+        let plan = find("thesis", Scale { scale: 0.01, ..Scale::default() }).unwrap();
+        assert!(plan.description.contains("10000 records") && plan.description.contains("memtables of 2 to 8 MiB"));
+    }
+
+    #[test]
+    fn a_scaled_run_is_warmed_up_as_long_as_any_run_of_a_cold_node() {
+        let warm_up = |scale| {
+            let plan = find("thesis", Scale { scale, ..Scale::default() }).unwrap();
+            (plan.workloads[0].warm_up().as_secs(), plan.workloads[0].duration.as_secs())
+        };
+        assert_eq!([warm_up(0.001), warm_up(0.01), warm_up(1.0)], [(8, 8), (10, 12), (120, 1_200)]);
     }
 }

@@ -73,6 +73,10 @@ pub struct Loaded {
     pub writes: (u64, u64),
     /// Reads that were answered, and that were sent, warm-up included.
     pub reads: (u64, u64),
+    /// Writes and deletions, and reads, that were answered of those that were due in the measured time.
+    pub measured: (u64, u64),
+    /// The counters at the beginning of the measured time.
+    pub begun: Counters,
     /// Median latencies of the quarters of the measured time in milliseconds.
     pub quarters_ms: [Option<f64>; 4],
     /// All metrics of the measured time, by name.
@@ -109,7 +113,8 @@ pub trait Rig: Send {
     /// The counters now.
     async fn counters(&mut self) -> Result<Counters, RigError>;
 
-    /// Makes the load. Files of the run go into the folder.
+    /// Makes the load, and reads the counters where its measured time begins. Files of the run go into
+    /// the folder.
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError>;
 
     /// Flushes the table, and waits until no compaction runs or waits. Returns metrics of the state

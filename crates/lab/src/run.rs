@@ -94,7 +94,7 @@ async fn steps<R: Rig + ?Sized>(
     let of_load = [(metric::FAILED_SHARE, failed_share), (metric::LATENESS_P99_MS, loaded.lateness_p99_ms)];
     line.metrics.extend(of_load.map(|(name, value)| (name.to_owned(), value)));
     line.metrics.extend(state);
-    line.metrics.extend(costs::costs(&plan.data, workload, &loaded, [&before, &after, &drained]));
+    line.metrics.extend(costs::costs(&plan.data, workload, &loaded, [&loaded.begun, &after, &drained]));
     line.void.extend(checks::objective_measured(plan, &line.metrics));
     line.notes.extend(checks::accounts_agree(&line.metrics));
     Ok(())

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::design::Design;
-use crate::factor::Setting;
+use crate::factor::{Factor, Setting};
 use crate::plan::{Plan, Restart};
 
 /// The stage of fresh runs.
@@ -71,6 +71,21 @@ pub fn fresh_stage(plan: &Plan, selected: &[(Setting, String)], number: u32) -> 
             }
         }
     }
+    all
+}
+
+/// The runs that may follow from the results of the first stage, at most: the union and the fresh
+/// runs under each workload under which settings are compared. Their settings only stand for those
+/// that are found.
+pub fn later_stages(plan: &Plan) -> Vec<Planned> {
+    let last = |factor: &Factor| Some((factor.name.clone(), factor.values.last()?.clone()));
+    let setting = Setting(plan.factors.iter().filter_map(last).collect());
+    let compared = plan.compared_workloads().into_iter();
+    let found: Vec<_> = compared.map(|workload| (setting.clone(), workload.name.clone())).collect();
+    // The best value of one factor alone is no union.
+    let has_union = matches!(plan.design, Design::OneAtATime { union: true, .. }) && plan.factors.len() > 1;
+    let mut all = if has_union { second_stage(plan, &found, 1) } else { Vec::new() };
+    all.extend(fresh_stage(plan, &found, all.len() as u32 + 1));
     all
 }
 

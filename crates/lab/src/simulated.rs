@@ -35,6 +35,8 @@ pub struct Surface {
     pub noise: f64,
     /// By what share every run is slower than the one before.
     pub drift_per_run: f64,
+    /// By what share the last quarter of every run is slower than its first.
+    pub drift_within: f64,
     /// By what share a run is slower that begins with a cold Java machine.
     pub cold: f64,
     /// Values with which runs scatter by so many times as much.
@@ -212,25 +214,32 @@ impl Rig for Simulated {
         let p99_ms = Self::truth_ms(&self.surface, &self.in_force) * drift * cold * self.noise();
         let count = (workload.rate * time_s).round();
         let reads = (count * workload.mix.read_share()).round();
-        self.now_s += time_s;
+        // The share of the load that is its warm-up.
+        let warm = workload.warm_up().as_secs_f64() / time_s;
         let counts = match self.fault {
             Fault::CountsEverything => 10.0,
             _ => 1.0,
         };
-        self.counters.writes += (count - reads) * counts;
-        self.counters.reads += reads;
         let share = if self.fault == Fault::BrokenThrottle { 2.0 } else { 0.2 };
         let compacted = share * THROTTLE_MIB_PER_S * f64::from(1 << 20) * (time_s + 1.0);
         let written = WRITE_AMPLIFICATION * (count - reads) * f64::from(self.plan.data.record_bytes);
         let puts_off =
             self.surface.puts_off.as_ref().is_some_and(|(name, value)| self.in_force.get(name) == Some(value));
         let later = if puts_off { 2.0 / 3.0 } else { 0.0 };
-        self.put_off = (compacted * later, written * later);
-        self.counters.compacted_bytes += compacted * (1.0 - later);
+        let mut begun = Counters::default();
+        // What is put off in the warm-up is done before it ends.
+        for (share, later) in [(warm, 0.0), (1.0 - warm, later)] {
+            begun = Counters { at_s: self.now_s, ..self.counters.clone() };
+            self.now_s += time_s * share;
+            self.counters.writes += (count - reads) * counts * share;
+            self.counters.reads += reads * share;
+            self.put_off = (compacted * share * later, written * share * later);
+            self.counters.compacted_bytes += compacted * share * (1.0 - later);
+            // What is fast here costs processor time.
+            self.use_more(NODE_CPU_S, count * share * 2.0 / p99_ms / 1e3);
+            self.use_more(NODE_WRITTEN_BYTES, written * share * (1.0 - later));
+        }
         self.counters.compactions += 1.0;
-        // What is fast here costs processor time.
-        self.use_more(NODE_CPU_S, count * 2.0 / p99_ms / 1e3);
-        self.use_more(NODE_WRITTEN_BYTES, written * (1.0 - later));
         if self.fault == Fault::Restarts {
             self.counters = Counters::default();
         }
@@ -243,6 +252,7 @@ impl Rig for Simulated {
             Some((_, share)) if self.runs.is_multiple_of(2) => share,
             _ => 0.0,
         };
+        let within = self.surface.drift_within;
         let metrics = [
             (self.plan.objective.as_str(), p99_ms),
             ("p99_ms", p99_ms),
@@ -255,7 +265,9 @@ impl Rig for Simulated {
             lateness_p99_ms,
             writes: sent(count - reads),
             reads: sent(reads),
-            quarters_ms: [Some(p99_ms / 5.0); 4],
+            measured: (((count - reads) * (1.0 - warm)).round() as u64, (reads * (1.0 - warm)).round() as u64),
+            begun,
+            quarters_ms: [0.0, 1.0, 2.0, 3.0].map(|quarter| Some(p99_ms / 5.0 * (1.0 + within * quarter / 3.0))),
             metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),
         })
     }

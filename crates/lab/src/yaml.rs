@@ -8,10 +8,12 @@
 use similar::TextDiff;
 use thiserror::Error;
 
+use crate::beside::Beside;
 use crate::catalogue;
 use crate::factor::{Applied, Setting};
 use crate::plan::Plan;
 use crate::sync;
+use crate::value;
 
 /// What is to be done to a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +125,56 @@ pub fn edited(text: &str, edits: &Edits) -> Result<String, YamlError> {
         text = with_ending(&text, ending);
     }
     Ok(text + &added.concat())
+}
+
+/// In what a file differs from what a setting was measured beside, in words. What the lab's node had
+/// by itself differs only if the file says something else.
+///
+/// # Errors
+/// The file is not keys, one a line.
+pub fn differences(text: &str, beside: &[Beside]) -> Result<Vec<String>, YamlError> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let keys = keys(&lines)?;
+    let mut all = Vec::new();
+    for one in beside.iter().filter(|one| matches!(one.applied, Applied::Restart | Applied::Live)) {
+        let of_mode = sync::keys(&one.value).filter(|_| one.name == sync::NAME);
+        let measured = match of_mode {
+            Some(of_mode) => of_mode.set.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+            None => vec![(one.name.clone(), one.value.clone())],
+        };
+        all.extend(measured.iter().filter_map(|(name, value)| difference(&keys, name, value, one.is_own)));
+    }
+    Ok(all)
+}
+
+/// In what a key differs from what it was when a setting was measured.
+fn difference(keys: &[Key<'_>], name: &str, measured: &str, is_own: bool) -> Option<String> {
+    match value_of(keys, name) {
+        Err(error) => Some(format!("{name} was {measured}, and cannot be compared: {error}")),
+        Ok(Some(found)) if value::is_in_force(Applied::Restart, measured, &found) => None,
+        Ok(Some(found)) => Some(format!("{name} is {found}, and was {measured}")),
+        Ok(None) if is_own => None,
+        Ok(None) => Some(format!("{name} is not there, so your node has its own value, and it was {measured}")),
+    }
+}
+
+/// The value of a key, under its earlier name too: such a value has no unit.
+fn value_of(keys: &[Key<'_>], name: &str) -> Result<Option<String>, YamlError> {
+    let old = catalogue::old_name(name).map(|old| (old, unit_of(old)));
+    for (name, unit) in std::iter::once((name, "")).chain(old) {
+        let Some(key) = plain(keys, name)? else { continue };
+        let value = split(key.rest).map_or("", |(value, _)| value).trim_matches(['"', '\'']);
+        if !["", "~", "null"].contains(&value) {
+            return Ok(Some(format!("{value}{unit}")));
+        }
+    }
+    Ok(None)
+}
+
+/// The unit that the earlier name of a key says.
+fn unit_of(old: &str) -> &'static str {
+    let units = [("_mb_per_sec", "MiB/s"), ("_mb", "MiB"), ("_kb", "KiB"), ("_ms", "ms")];
+    units.iter().find(|(end, _)| old.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
 /// The difference of two texts of a file, as `patch` takes it; empty if there is none.
@@ -364,6 +416,39 @@ data_file_directories: [/data]
         }
         assert_eq!(refused("---\na: 1\n---\na: 2\n", "a"), YamlError::Documents(3));
         edited("---\na: 1\n", &set(&[("a", "2")])).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_differs_from_what_was_measured_beside_says_in_what() {
+        let beside = |name: &str, value: &str, is_own: bool, applied| {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            Beside { name, value, is_own, applied }
+        };
+        let said = |name: &str, value: &str| beside(name, value, false, Applied::Restart);
+        let all = [
+            said("concurrent_reads", "32"),
+            said("concurrent_writes", "128"),
+            // Under its earlier name, which says the unit.
+            said("compaction_throughput", "16MiB/s"),
+            said("memtable_flush_writers", "8"),
+            said("data_file_directories", "/other"),
+            // What the node had by itself, and what is in no such file.
+            beside("memtable_heap_space", "247MiB", true, Applied::Restart),
+            beside("commitlog_sync", "periodic:1000ms", true, Applied::Restart),
+            beside("heap", "1024", false, Applied::Heap),
+        ];
+        let found = differences(FILE, &all).unwrap();
+        let expected = [
+            "concurrent_writes is 32, and was 128",
+            "compaction_throughput is 64MiB/s, and was 16MiB/s",
+            "memtable_flush_writers is not there, so your node has its own value, and it was 8",
+            "data_file_directories was /other, and cannot be compared: data_file_directories (line 23) has no plain \
+             value on its line: change it by hand",
+            "commitlog_sync_period is 10000ms, and was 1000ms",
+        ];
+        assert_eq!(found, expected);
+        assert!(differences(FILE, &[said("compaction_throughput", "64MiB/s")]).unwrap().is_empty());
+        assert_eq!(differences("- a\n", &all), Err(YamlError::NoKey(1)));
     }
 
     #[test]

@@ -73,13 +73,25 @@ enum Request {
 }
 
 impl Load<'_> {
-    /// Makes the load, and watches the machine meanwhile. Files of the run go into the folder.
-    pub async fn make(&self, session: &Arc<Session>, watched: &Watched<'_>, folder: &Path) -> Result<Loaded, CqlError> {
+    /// Makes the load, and watches the machine meanwhile. Files of the run go into the folder. Where the
+    /// measured time begins, `at_window` is awaited too, and what it says is returned.
+    pub async fn make<T>(
+        &self,
+        session: &Arc<Session>,
+        watched: &Watched<'_>,
+        folder: &Path,
+        at_window: impl Future<Output = T> + Send,
+    ) -> Result<(Loaded, T), CqlError> {
         let (warm_up, duration) = (self.workload.warm_up(), self.workload.duration);
         let tally = Arc::new(Mutex::new(doing("counting", Tally::new(warm_up, duration))?));
         let start = Instant::now() + LEAD;
-        let watch = watched.run(start + warm_up, duration, folder);
-        let (sent, samples) = tokio::join!(self.send(session, start, &tally), watch);
+        let window = start + warm_up;
+        let watch = watched.run(window, duration, folder);
+        let read = async {
+            tokio::time::sleep_until(window.into()).await;
+            at_window.await
+        };
+        let (sent, samples, read) = tokio::join!(self.send(session, start, &tally), watch, read);
         doing("sending", sent)?;
         let samples = doing("watching the machine", samples)?;
         let tally = tally.lock();
@@ -88,7 +100,7 @@ impl Load<'_> {
         doing("writing seconds", tally.write_seconds(create("seconds.csv")?))?;
         let mut loaded = tally.loaded();
         loaded.metrics.extend(samples);
-        Ok(loaded)
+        Ok((loaded, read))
     }
 
     /// Sends each operation when it is due, and waits until all have ended.

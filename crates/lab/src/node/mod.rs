@@ -29,6 +29,7 @@ use cluster::{Cluster, ClusterError, ClusterSpec, NodeId, Shape};
 use testbed::record::Machine;
 
 use crate::catalogue;
+use crate::estimate::Room;
 use crate::factor::{Applied, Factor, Setting};
 use crate::metric::{self, Source};
 use crate::plan::{Plan, Restart};
@@ -46,10 +47,6 @@ const NODE: NodeId = NodeId(1);
 
 /// Between two looks at what a node does.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// A node may take so many times the size of the records: files before and after a compaction, and
-/// the commit log.
-const DISK_TIMES: f64 = 3.0;
 
 /// How long compactions may take until none is left.
 const IDLE_PATIENCE: Duration = Duration::from_secs(1_800);
@@ -130,21 +127,10 @@ impl Node {
         run.await.map(drop).map_err(failed)
     }
 
-    /// Fails if the disk has no room for the records: they are written, flushed and compacted.
+    /// Fails if the disk has no room for a run: its records and what its load writes.
     fn has_room(&self) -> Result<(), RigError> {
-        let data = &self.plan.data;
-        let needed = data.records as f64 * f64::from(data.record_bytes) * DISK_TIMES;
         let free = rustix::fs::statvfs(self.cluster.folder()).map_err(fatal)?;
-        let free = free.f_bavail as f64 * free.f_frsize as f64;
-        if needed > free {
-            let mib = |bytes: f64| (bytes / f64::from(1 << 20)).round();
-            return Err(fatal(format!(
-                "the records need about {} MiB of disk, and {} MiB are free",
-                mib(needed),
-                mib(free)
-            )));
-        }
-        Ok(())
+        Room::of(&self.plan).fits(free.f_bavail as f64 * free.f_frsize as f64).map_err(fatal)
     }
 
     fn running(&self) -> Result<&Running, RigError> {
@@ -266,6 +252,18 @@ fn in_short(log: &str) -> String {
     cause.map_or_else(|| log.to_owned(), |cause| format!("{first} {cause}"))
 }
 
+/// The counters of a running node, since an instant. MBeans are asked first: a compaction that ends
+/// in between is then one that they count later, and never one that they seem to miss.
+async fn counters_of(running: &Running, begun: Instant) -> Result<Counters, RigError> {
+    let mut used = process::used(running.pid);
+    if let Some(jmx) = &running.jmx {
+        used.extend(jmx.counters().await);
+    }
+    let table = running.table.as_ref().ok_or_else(|| failed("there is no table"))?;
+    let counters = running.views.counters(table.made_ms).await.map_err(failed)?;
+    Ok(Counters { at_s: begun.elapsed().as_secs_f64(), used, ..counters })
+}
+
 /// The words of a process's command line; none if it has ended.
 fn command_line(pid: u32) -> Vec<String> {
     let process = procfs::process::Process::new(i32::try_from(pid).unwrap_or_default());
@@ -366,20 +364,15 @@ impl Rig for Node {
     }
 
     async fn prefill(&mut self, seed: u64) -> Result<(), RigError> {
+        // Others may have filled the disk since the study began.
+        self.has_room()?;
         load::prefill(&self.running()?.views.session, self.table()?, &self.plan.data, seed).await.map_err(failed)?;
         self.flush().await?;
         self.wait_until_idle().await
     }
 
     async fn counters(&mut self) -> Result<Counters, RigError> {
-        let running = self.running()?;
-        let mut counters = running.views.counters(self.table()?.made_ms).await.map_err(failed)?;
-        counters.at_s = self.begun.elapsed().as_secs_f64();
-        counters.used = process::used(running.pid);
-        if let Some(jmx) = &running.jmx {
-            counters.used.extend(jmx.counters().await);
-        }
-        Ok(counters)
+        counters_of(self.running()?, self.begun).await
     }
 
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
@@ -388,7 +381,10 @@ impl Rig for Node {
         as_run::keep(folder, &running.folder, &command_line(running.pid), &table).map_err(fatal)?;
         let load = load::Load { table: self.table()?, data: &self.plan.data, workload, seed };
         let watched = watch::Watched { pid: running.pid, data: &running.folder, jmx: running.jmx.as_ref() };
-        load.make(&running.views.session, &watched, folder).await.map_err(failed)
+        let at_window = counters_of(running, self.begun);
+        let made = load.make(&running.views.session, &watched, folder, at_window).await;
+        let (loaded, begun) = made.map_err(failed)?;
+        Ok(Loaded { begun: begun?, ..loaded })
     }
 
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {

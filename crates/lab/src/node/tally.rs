@@ -8,7 +8,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::{CreationError, Histogram};
 
-use crate::rig::Loaded;
+use crate::rig::{Counters, Loaded};
 use crate::workload::Operation;
 
 /// An operation above this was late.
@@ -39,6 +39,8 @@ pub(super) struct Tally {
     done: u64,
     /// Answered and sent, warm-up included.
     counts: BTreeMap<Operation, (u64, u64)>,
+    /// Answered, of those that were due in the measured time.
+    measured: BTreeMap<Operation, u64>,
     lateness: Histogram<u64>,
     all: Histogram<u64>,
     empty: Histogram<u64>,
@@ -65,6 +67,7 @@ impl Tally {
             due: 0,
             done: 0,
             counts: BTreeMap::new(),
+            measured: BTreeMap::new(),
             lateness: empty.clone(),
             each: BTreeMap::new(),
             quarters: std::array::from_fn(|_| empty.clone()),
@@ -81,6 +84,7 @@ impl Tally {
         let Some(at) = ended.due.checked_sub(self.warm_up) else { return };
         self.due += 1;
         self.done += u64::from(ended.is_done);
+        *self.measured.entry(ended.operation).or_default() += u64::from(ended.is_done);
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let empty = || self.empty.clone();
         record(&mut self.lateness, us(ended.lateness));
@@ -148,12 +152,15 @@ impl Tally {
         metrics.insert("rate_per_s".to_owned(), self.done as f64 / self.duration.as_secs_f64());
         let count = |operation| self.counts.get(&operation).copied().unwrap_or_default();
         let (writes, deletes) = (count(Operation::Write), count(Operation::Delete));
+        let measured = |operation| self.measured.get(&operation).copied().unwrap_or_default();
         Loaded {
             due: self.due,
             done: self.done,
             lateness_p99_ms: ms(&self.lateness, 0.99),
             writes: (writes.0 + deletes.0, writes.1 + deletes.1),
             reads: count(Operation::Read),
+            measured: (measured(Operation::Write) + measured(Operation::Delete), measured(Operation::Read)),
+            begun: Counters::default(),
             quarters_ms: self.quarters.each_ref().map(|quarter| (!quarter.is_empty()).then(|| ms(quarter, 0.5))),
             metrics,
         }
@@ -178,6 +185,7 @@ mod tests {
         let loaded = tally.loaded();
         assert_eq!((loaded.due, loaded.done, loaded.writes, loaded.reads), (4, 3, (4, 4), (0, 1)));
         assert_eq!((loaded.metrics["late_share"], loaded.metrics["rate_per_s"]), (0.25, 0.75));
+        assert_eq!(loaded.measured, (3, 0), "the write of the warm-up is none of them");
         // What was not done took as long as it was waited for.
         assert!(loaded.metrics["max_ms"] >= 10_000.0 && loaded.metrics["read_p50_ms"] >= 10_000.0);
         assert!((loaded.metrics["p50_ms"] - 3.0).abs() < 0.01 && (loaded.quarters_ms[0].unwrap() - 2.0).abs() < 0.01);

@@ -12,7 +12,7 @@ use crate::stats::Summary;
 use crate::union::best_values;
 
 /// The figures of the thesis: its name for each, and ours.
-const KPIS: [(&str, &str); 19] = [
+const KPIS: [(&str, &str); 20] = [
     ("bytes compacted", "jmx_compacted_bytes"),
     ("completed tasks", "compaction_tasks"),
     ("pending tasks", "pending_compactions"),
@@ -23,6 +23,7 @@ const KPIS: [(&str, &str); 19] = [
     ("CPU (share)", "cpu"),
     ("CPU, user (share)", "cpu_user"),
     ("CPU, privileged (share)", "cpu_system"),
+    ("disk use (share of the space)", "disk_used"),
     ("disk use (share of the time)", "disk_busy"),
     ("disk latency (ms)", "disk_latency_ms"),
     ("read throughput (bytes/s)", "disk_read_bytes_per_s"),
@@ -36,8 +37,16 @@ const KPIS: [(&str, &str); 19] = [
 
 /// What the thesis read the other way round.
 pub(super) const WARNING: &str = "More bytes compacted, more compactions and a higher rate of them are costs here, not \
-    aims: a node that compacts more for the same load writes and computes more. The round trip of packets was not \
-    measured: the driver keeps its connections to itself.";
+    aims: a node that compacts more for the same load writes and computes more.";
+
+/// The figure of the thesis that is not here.
+pub(super) const ABSENT: &str =
+    "The round trip of packets was not measured: the driver keeps its connections to itself.";
+
+/// Whether a metric is one of compactions, which the thesis read the other way round.
+pub(super) fn is_of_compactions(metric: &str) -> bool {
+    metric.contains("compact")
+}
 
 /// A table whose columns follow from the plan.
 pub(super) struct Grid {
@@ -162,5 +171,40 @@ fn union(workload: &str, lines: &[&Line]) -> Grid {
         ),
         headings: ["figure", "default", "union", "to default"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::schedule::Planned;
+
+    #[test]
+    fn the_use_of_the_disk_is_that_of_its_space_and_that_of_its_time_each_by_its_name() {
+        let planned = Planned {
+            number: 1,
+            stage: 1,
+            block: 1,
+            workload: "w".to_owned(),
+            setting: Setting::default(),
+            is_control: false,
+            seed: 1,
+        };
+        let line = Line {
+            planned,
+            attempt: 1,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            took_s: 1.0,
+            was_restarted: false,
+            read_back: std::collections::BTreeMap::new(),
+            metrics: [("disk_used", 0.25), ("disk_busy", 0.75)].map(|(name, value)| (name.to_owned(), value)).into(),
+            void: Vec::new(),
+            notes: Vec::new(),
+        };
+        let rows = rows(&[vec![&line]]);
+        let row = |name: &str| rows.iter().find(|row| row[0] == name).unwrap()[1].clone();
+        assert!(row("disk use (share of the space)").starts_with("0.25"), "{rows:?}");
+        assert!(row("disk use (share of the time)").starts_with("0.75"), "{rows:?}");
     }
 }

@@ -42,6 +42,12 @@ pub enum ReportError {
     Draw(String),
 }
 
+/// How figures of compactions are to be read, where a report shows any in its tables.
+pub fn warning(report: &Report<'_>) -> Option<&'static str> {
+    let is_there = report.analysis.tables.iter().any(|table| kpi::is_of_compactions(&table.metric));
+    is_there.then_some(kpi::WARNING)
+}
+
 /// A study with what it says.
 pub struct Report<'a> {
     /// The study.

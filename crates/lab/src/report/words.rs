@@ -133,6 +133,10 @@ fn better(of: &str, change: &Change) -> Vec<String> {
         lines.push(format!("On a running node: {to}; back to the lab's default: {back}"));
     }
     lines.extend(change.warnings.iter().cloned());
+    if !change.beside.is_empty() {
+        let all: Vec<_> = change.beside.iter().map(ToString::to_string).collect();
+        lines.push(format!("Measured beside: {}. Beside other values, the gain may be another.", all.join(", ")));
+    }
     if !change.costs.is_empty() {
         lines.push(format!("For the worse, of the metrics that were compared: {}.", change.costs.join("; ")));
     }

@@ -17,7 +17,7 @@ use lab::factor::Setting;
 use lab::line::Line;
 use lab::plan::{Plan, Restart};
 use lab::recommend::{Finding, recommend};
-use lab::schedule::{FRESH, restarts};
+use lab::schedule::{FRESH, later_stages, restarts};
 use lab::simulated::{Fault, Simulated, Surface, level};
 use lab::study::{OpenStudy, Study, StudyError};
 use lab::union::unions;
@@ -125,6 +125,20 @@ async fn the_union_has_the_best_values_of_all_factors_and_follows_from_the_resul
 }
 
 #[tokio::test]
+async fn the_runs_that_may_follow_are_counted_with_the_controls_among_them() {
+    let plan = plan(r#"{ kind = "one-at-a-time", union = true, workloads = ["writes"] }"#, TWO);
+    let mut surface = surface();
+    surface.effects.push((level("trickle_fsync", "2"), -2.0));
+    let (lines, _) = measured(&plan, surface, Fault::None).await;
+    let later: Vec<_> = lines.iter().map(|line| &line.planned).filter(|planned| planned.stage > 1).collect();
+    assert!(later.iter().any(|planned| planned.is_control), "{later:?}");
+    // Four blocks of two, a control among them, and five fresh pairs.
+    assert_eq!((later.len(), later_stages(&plan).len()), (4 * 2 + 1 + 5 * 2, 4 * 2 + 1 + 5 * 2));
+    let one = Plan { factors: plan.factors[..1].to_vec(), confirm: 0, ..plan };
+    assert!(later_stages(&one).is_empty(), "one factor has no union");
+}
+
+#[tokio::test]
 async fn a_grid_finds_the_optimum_that_no_single_change_shows() {
     let change = change(recommended(&plan(r#"{ kind = "grid" }"#, THREE), surface()).await);
     let best = [("memtable_heap_space", "2"), ("concurrent_compactors", "2")];
@@ -207,6 +221,42 @@ async fn a_setting_that_puts_work_off_is_cheaper_during_the_load_and_not_until_d
     };
     for (during, drained) in [(costs[0], costs[1]), (costs[2], costs[3])] {
         assert!(relative(during) < -0.6 && relative(drained).abs() < 1e-9, "{during}");
+    }
+}
+
+#[tokio::test]
+async fn a_warm_up_is_no_part_of_costs_as_it_is_none_of_latencies() {
+    let of_warm_up = async |seconds| {
+        let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+        plan.workloads.iter_mut().for_each(|workload| workload.warm_up = Some(Duration::from_secs(seconds)));
+        let lines = fresh::in_memory(&plan, &Surface { noise: 0.0, ..surface() }).await;
+        let line = lines.into_iter().find(|line| line.planned.setting.is_default()).unwrap();
+        let costs = ["node_written_bytes", "node_written_bytes_drained", "node_cpu_s", "cpu_ms_per_operation"];
+        (line.planned.workload.clone(), costs.map(|cost| line.metrics[cost]))
+    };
+    let ((one, without), (other, with)) = (of_warm_up(0).await, of_warm_up(30).await);
+    assert_eq!(one, other, "the order follows from the seed");
+    for (without, with) in without.into_iter().zip(with) {
+        assert!(without > 0.0 && (with / without - 1.0).abs() < 1e-6, "{without} {with}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_becomes_slower_within_itself_has_a_note_that_it_was_not_steady() {
+    let notes = async |drift_within| {
+        let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+        (plan.repeats, plan.confirm) = (1, 0);
+        let (lines, analysis) = measured(&plan, Surface { drift_within, ..surface() }, Fault::None).await;
+        assert!(lines.iter().all(Line::is_valid), "it counts all the same");
+        (lines.len(), analysis.notes)
+    };
+    for drift_within in [1.0, -0.5] {
+        let (runs, notes) = notes(drift_within).await;
+        assert_eq!(notes.len(), runs, "{notes:?}");
+        assert!(notes.iter().all(|(_, note)| note.contains("not steady: the median went from")), "{notes:?}");
+    }
+    for drift_within in [0.0, 0.3] {
+        assert!(notes(drift_within).await.1.is_empty());
     }
 }
 

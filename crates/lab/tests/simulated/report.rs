@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lab::report::Report;
+use lab::report::{Report, warning};
 use lab::simulated::{Fault, level};
 use lab::study::Study;
 
@@ -13,6 +13,7 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(r#"{ kind = "one-at-a-time", union = true, workloads = ["writes"] }"#, TWO);
     plan.factors[0].default = Some("1".to_owned());
+    plan.node.heap_mib = Some(512);
     let mut surface = surface();
     surface.effects.push((level("trickle_fsync", "2"), -2.0));
     let lines = study_of(folder.path(), &plan, surface, Fault::None).await;
@@ -31,6 +32,7 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
         "Best values of each parameter alone, by p99_ms",
         "Union of the best values against default under writes: memtable_heap_space = 2, trickle_fsync = 2",
         "More bytes compacted, more compactions and a higher rate of them are costs here, not aims",
+        "Measured beside: concurrent_compactors = by itself (the node's own), heap = 512 MiB",
     ] {
         assert!(page.contains(part), "{part}");
     }
@@ -42,4 +44,22 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
     }
     // The default of this one is no number, so there is one point only.
     assert!(!folder.path().join("figures/value-trickle_fsync-writes.svg").exists());
+}
+
+#[tokio::test]
+async fn figures_of_compactions_are_shown_with_the_warning_that_more_is_a_cost() {
+    for (beside, is_warned) in [("compacted_bytes_drained", true), ("cpu_ms_per_operation", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+        plan.beside = vec![beside.to_owned()];
+        study_of(folder.path(), &plan, surface(), Fault::None).await;
+        let study = Study::read(folder.path()).unwrap();
+        let report = Report::of(&study);
+        let warning = warning(&report);
+        assert_eq!(warning.is_some_and(|text| text.contains("are costs here, not aims")), is_warned, "{warning:?}");
+        // What a change was measured beside is there for programs too.
+        let json = report.json();
+        let beside = &json["recommendations"][0]["finding"]["beside"];
+        assert!(beside.as_array().unwrap().iter().any(|one| one["name"] == "trickle_fsync"), "{beside}");
+    }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use lab::apply::{State, Target};
-use lab::factor::Setting;
+use lab::change::Change;
 use lab::recommend::Finding;
 use lab::report::Report;
 use lab::study::Study;
@@ -46,7 +46,7 @@ pub struct ApplyArgs {
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
     refuse_simulated(&study, args.simulated)?;
-    let setting = recommended(&study, &args.workload)?;
+    let setting = recommended(&study, &args.workload)?.setting;
     let left = lab::execute::runs_left(study.plan(), study.lines()).len();
     if left > 0 {
         note!("The study has {left} runs that are not made yet: what it recommends may change.");
@@ -91,15 +91,15 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The setting that a study recommends for a workload.
-pub(super) fn recommended(study: &Study, workload: &str) -> anyhow::Result<Setting> {
+/// The change that a study recommends for a workload.
+pub(super) fn recommended(study: &Study, workload: &str) -> anyhow::Result<Change> {
     let report = Report::of(study);
     let found = report.recommendations.into_iter().find(|recommendation| recommendation.workload == workload);
     let Some(found) = found else {
         return Err(CliError::Usage(format!("the study has no workload {workload}")).into());
     };
     match found.finding {
-        Finding::Better(change) => Ok(change.setting),
+        Finding::Better(change) => Ok(*change),
         _ => Err(CliError::Usage(format!("the study recommends nothing for {workload}")).into()),
     }
 }

@@ -62,7 +62,8 @@ struct WhichArgs {
     /// The plan: a file (TOML), or the preset `thesis`.
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// Records and durations of the preset times this; 1 takes sixty hours and more [default: 1]
+    /// Records, durations and memtables of the preset times this; 1 takes sixty hours and more. A run
+    /// stays long enough to flush and compact [default: 1]
     #[arg(long, value_name = "FACTOR")]
     scale: Option<f64>,
     /// Operations per second of the preset [default: 1000]

@@ -1,6 +1,7 @@
 //! `penates lab plan`
 
 use clap::Args;
+use lab::estimate;
 use lab::execute;
 use lab::schedule;
 use serde_json::json;
@@ -63,13 +64,17 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     if plan.confirm > 0 {
         output.line(format!("Then {} fresh runs of what is best, each beside the default.", plan.confirm))?;
     }
-    let is_union = matches!(plan.design, lab::design::Design::OneAtATime { union: true, .. });
-    let repeats = if is_union { plan.repeats } else { 0 };
-    let later = 2 * (repeats + plan.confirm) * plan.compared_workloads().len() as u32;
-    if later > 0 {
-        let later_s = time.as_secs() * u64::from(later) / runs.len().max(1) as u64;
-        let later_time = humantime::format_duration(std::time::Duration::from_secs(later_s));
-        output.line(format!("These are at most {later} runs, about {later_time} more."))?;
+    let later = schedule::later_stages(&plan);
+    if !later.is_empty() {
+        let time = execute::time(&plan, later.iter(), &[]);
+        let time = humantime::format_duration(std::time::Duration::from_secs(time.as_secs()));
+        output.line(format!("These are at most {} runs, about {time} more.", later.len()))?;
+    }
+    if !plan.description.is_empty() {
+        output.line(format!("\n{}", plan.description))?;
+    }
+    for note in estimate::notes(&plan) {
+        output.line(format!("\nNote: {note}"))?;
     }
     output.finish()
 }

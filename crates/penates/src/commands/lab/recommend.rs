@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use clap::Args;
 use lab::study::Study;
-use lab::yaml::{self, Edits};
+use lab::yaml::{self, Edits, YamlError};
 
 use super::apply::recommended;
 use super::{FolderArgs, refuse_simulated, with_exit_code};
@@ -42,12 +42,13 @@ pub struct RecommendArgs {
 pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
     refuse_simulated(&study, args.simulated || !args.write)?;
-    let setting = recommended(&study, &args.workload)?;
-    let edits = yaml::edits(study.plan(), &setting);
+    let change = recommended(&study, &args.workload)?;
+    let edits = yaml::edits(study.plan(), &change.setting);
     let shown = args.yaml.display().to_string();
     let before = fs::read_to_string(&args.yaml).with_context(|| format!("reading {shown}"))?;
-    let after =
-        yaml::edited(&before, &edits).map_err(|error| CliError::Usage(format!("{shown} is not changed: {error}")))?;
+    let refused = |error: YamlError| CliError::Usage(format!("{shown} is not changed: {error}"));
+    let after = yaml::edited(&before, &edits).map_err(refused)?;
+    let differences = yaml::differences(&before, &change.beside).map_err(refused)?;
     let diff = yaml::diff(&shown, &before, &after);
     let mut output = Output::stdout();
     if !diff.is_empty() {
@@ -55,6 +56,12 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     }
     output.finish()?;
     report_others(&edits);
+    if !differences.is_empty() {
+        note!(
+            "The change was measured beside other values than {shown} has, so its gain may be another: {}.",
+            differences.join("; ")
+        );
+    }
     if diff.is_empty() {
         note!("{shown} has all of it already.");
         return Ok(());
