@@ -25,6 +25,9 @@ use python::run;
 /// The address that the examples use.
 const DOCUMENTED_ADDRESS: &str = "127.0.0.1:8080";
 
+/// How the examples call the client of records.
+const REDIS_CLI: &str = "redis-cli ";
+
 #[test]
 fn every_example_of_the_readme_works() {
     run_examples_of("README.md");
@@ -48,6 +51,14 @@ fn every_example_of_the_operations_guide_works() {
 #[test]
 fn every_example_of_the_feed_guide_works() {
     run_examples_of("docs/feed.md");
+}
+
+#[test]
+fn every_example_of_the_records_door_guide_works() {
+    match run(Command::new("redis-cli").arg("--version")) {
+        Ok(_) => run_examples_of("docs/records.md"),
+        Err(reason) => not_run(&format!("the records door guide: {reason}")),
+    }
 }
 
 #[test]
@@ -154,7 +165,7 @@ fn run_examples_in(document: &str, prepare: impl Fn(&Path)) {
     prepare(folder.path());
     let demo = Demo::start(folder.path());
     for example in &examples {
-        let command = example.command.replace(DOCUMENTED_ADDRESS, &demo.address);
+        let command = example.command.replace(DOCUMENTED_ADDRESS, &demo.address).replace(REDIS_CLI, &demo.redis_cli);
         let output = Command::new("bash")
             .args(["-c", &format!("set -o pipefail; {command}")])
             .current_dir(folder.path())
@@ -219,12 +230,14 @@ fn line_matches(expected: &str, printed: &str) -> bool {
 struct Demo {
     process: Child,
     address: String,
+    /// The client of its records, which prints as in a terminal.
+    redis_cli: String,
 }
 
 impl Demo {
     fn start(folder: &Path) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_penates"))
-            .args(["demo", "--listen", "127.0.0.1:0"])
+            .args(["demo", "--listen", "127.0.0.1:0", "--records-listen", "127.0.0.1:0"])
             .current_dir(folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -236,9 +249,17 @@ impl Demo {
             .map_while(Result::ok)
             .find_map(|line| address_in(&line))
             .expect("the demo prints its address");
+        let redis_cli = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                let (_, rest) = line.split_once(REDIS_CLI)?;
+                Some(format!("{REDIS_CLI}--no-raw {} ", rest.strip_suffix(" DBSIZE")?))
+            })
+            .expect("the demo prints how to ask for records");
         // Keeps reading, so that the demo never waits for its reader.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address }
+        Self { process, address, redis_cli }
     }
 }
 

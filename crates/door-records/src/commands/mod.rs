@@ -171,7 +171,7 @@ pub const COMMANDS: &[RecordCommand] = &[
     writes("hincrbyfloat", 3, 3, attributes::add_decimal),
     reads("hscan", 2, ANY, attributes::scan),
     reads("hstrlen", 2, 2, attributes::value_length),
-    reads("hrandfield", 1, 3, attributes::draw),
+    reads("hrandfield", 1, ANY, attributes::draw),
     // Expiry of attributes.
     writes("hexpire", 5, ANY, attributes::expire).refreshes(),
     writes("hpexpire", 5, ANY, attributes::expire_ms).refreshes(),

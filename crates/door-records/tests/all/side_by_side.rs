@@ -1,8 +1,10 @@
 //! The same commands to this door and to real servers, side by side, with the same answers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::support::commands::{KEYS, Words, commands, commands_on_expiring_attributes};
 use crate::support::frame::Frame;
-use crate::support::{Peer, Subject, keyspace, runtime};
+use crate::support::{Connection, Peer, Subject, keyspace, runtime};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -12,18 +14,38 @@ const CASES: u32 = 64;
 /// Likewise on Cassandra, where each change takes milliseconds.
 const CASES_ON_CASSANDRA: u32 = 12;
 
-/// What this door deliberately answers otherwise than Redis: what was sent, how its answer begins,
-/// and how that of Redis does. `docs/records.md` says why.
-const DIFFERENCES: &[(&[&str], &str, &str)] = &[
-    (&["SELECT", "1"], "ERR DB index is out of range", "OK"),
-    (&["KEYS", "*"], "ERR unknown command 'KEYS'", ""),
-    (&["FLUSHALL"], "ERR unknown command 'FLUSHALL'", "OK"),
-    (&["RPUSH", "list", "x"], "ERR unknown command 'RPUSH'", "1"),
-    (&["CONFIG", "SET", "save", ""], "ERR unknown subcommand 'SET'", "OK"),
-    (&["HSET", "h", "f", "9007199254740993.5"], "1", "1"),
-    (&["HINCRBYFLOAT", "h", "f", "0.1"], "9007199254740993.6", "9007199254740993.599609375"),
-    (&["HINCRBYFLOAT", "h", "f", "inf"], "ERR value is not a valid float", "ERR value is NaN or Infinity"),
-];
+/// The document whose table has what this door deliberately answers otherwise than Redis.
+const DOCUMENT: &str = include_str!("../../../../docs/records.md");
+
+/// What a cell of that table holds if there is no example.
+const NO_EXAMPLE: &str = "–";
+
+/// A row of that table that has an example.
+struct Difference {
+    /// The commands, in order, of which the last answer counts.
+    sent: Vec<Vec<&'static str>>,
+    /// How that answer begins.
+    ours: &'static str,
+    /// How that of Redis begins.
+    of_redis: &'static str,
+}
+
+/// The documented differences that have an example.
+fn differences() -> Vec<Difference> {
+    let below = DOCUMENT.split_once("\n## Differences from Redis\n").unwrap().1;
+    let lines = below.lines().take_while(|line| !line.starts_with("## "));
+    // Below the heading of the table and the line under it.
+    let rows = lines.filter(|line| line.starts_with('|')).skip(2).map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [_what, _why, sent, ours, of_redis] = cells[..] else { panic!("this row has other columns: {row}") };
+        let without = [sent, ours, of_redis].iter().filter(|cell| **cell == NO_EXAMPLE).count();
+        assert!(without == 0 || without == 3, "this row has half of an example: {row}");
+        let [sent, ours, of_redis] = [sent, ours, of_redis].map(|cell| cell.trim_matches('`'));
+        let sent = sent.split("; ").map(|command| command.split(' ').collect()).collect();
+        (without == 0).then_some(Difference { sent, ours, of_redis })
+    });
+    rows.flatten().collect()
+}
 
 /// Commands whose answers depend on the time between the two questions.
 const ABOUT_TIME: [&str; 8] =
@@ -123,13 +145,184 @@ fn random_commands_on_cassandra_have_the_same_answers() {
 #[test]
 fn the_differences_from_redis_are_the_documented_ones() {
     let Some(peer) = Peer::redis() else { return };
+    let differences = differences();
+    assert!(differences.len() > 10, "the document has lost its examples: {} are left", differences.len());
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        for Difference { sent, ours, of_redis } in &differences {
+            // Some commands change what a connection does afterwards.
+            for (mut connection, name, begins) in
+                [(subject.connect(), "Penates", ours), (peer.connect().await, "Redis", of_redis)]
+            {
+                let mut answer = String::new();
+                for words in sent {
+                    answer = connection.ask(words).await.text();
+                }
+                assert!(answer.starts_with(begins), "{sent:?}: {name} answers {answer}");
+            }
+        }
+    });
+}
+
+/// Draws of attributes: the words after `HRANDFIELD`, and whether the answer is another one each time.
+/// `drawn` has three attributes, `one` has one, `text` is a text, and `none` is absent.
+const DRAWS: &[(&str, bool)] = &[
+    ("none", false),
+    ("none 3", false),
+    ("none -3 WITHVALUES", false),
+    ("text", false),
+    ("text 1", false),
+    ("one", false),
+    ("one -3", false),
+    ("one -3 WITHVALUES", false),
+    ("drawn", true),
+    ("drawn 0", false),
+    ("drawn 0 WITHVALUES", false),
+    ("drawn 2", true),
+    ("drawn 2 withvalues", true),
+    ("drawn 3", false),
+    ("drawn 9", false),
+    ("drawn 9 WITHVALUES", false),
+    ("drawn -1", true),
+    ("drawn -9", true),
+    ("drawn -9 WITHVALUES", true),
+    ("drawn WITHVALUES", false),
+    ("drawn x", false),
+    ("drawn 1 WHAT", false),
+    ("drawn 1 WITHVALUES x", false),
+    ("drawn 1 WITHVALUES WITHVALUES", false),
+];
+
+/// The length of an answer, and of each list in it.
+fn lengths(answer: &Frame) -> Vec<usize> {
+    let Frame::List(frames) = answer else { return Vec::new() };
+    let within = frames.iter().map(|frame| if let Frame::List(pair) = frame { pair.len() } else { 1 });
+    [frames.len()].into_iter().chain(within).collect()
+}
+
+/// The texts of an answer, also of the lists in it.
+fn texts(answer: &Frame) -> Vec<String> {
+    match answer {
+        Frame::List(frames) => frames.iter().flat_map(texts).collect(),
+        other => vec![other.text()],
+    }
+}
+
+/// Draws from both. `same` is what must be the same of an answer that is always the same.
+async fn draw_from(subject: &Subject, peer: &Peer, same: fn(Frame) -> Frame) {
+    for version in ["2", "3"] {
+        let (mut ours, mut theirs) = (subject.connect(), peer.connect().await);
+        for connection in [&mut ours, &mut theirs] {
+            connection.hello(version).await;
+            connection.ask(&["HSET", "drawn", "f", "1", "g", "2", "h", "3"]).await;
+            connection.ask(&["HSET", "one", "f", "1"]).await;
+            connection.ask(&["SET", "text", "1"]).await;
+        }
+        for (sent, is_another) in DRAWS {
+            let words: Vec<&str> = ["HRANDFIELD"].into_iter().chain(sent.split(' ')).collect();
+            let (ours, theirs) = (same(ours.ask(&words).await), same(theirs.ask(&words).await));
+            assert_eq!(lengths(&ours), lengths(&theirs), "{sent}: {ours:?}, and by the real server {theirs:?}");
+            let has_values = words.len() == 4;
+            if !is_another {
+                let width = if has_values { 2 } else { 1 };
+                assert_eq!(ours.sorted(width), theirs.sorted(width), "{sent}");
+                continue;
+            }
+            for answer in [ours, theirs] {
+                let drawn = texts(&answer);
+                let mut drawn: Vec<&[String]> = drawn.chunks(if has_values { 2 } else { 1 }).collect();
+                let known = [["f", "1"], ["g", "2"], ["h", "3"]];
+                let is_known = |drawn: &[String]| known.iter().any(|pair| *drawn == pair[..drawn.len()]);
+                assert!(drawn.iter().all(|drawn| is_known(drawn)), "{sent}: {answer:?}");
+                let count = drawn.len();
+                drawn.sort();
+                drawn.dedup();
+                // Only a negative count draws an attribute twice.
+                assert!(drawn.len() == count || sent.contains('-'), "{sent}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn attributes_are_drawn_as_redis_and_valkey_draw_them() {
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        if let Some(redis) = Peer::redis() {
+            draw_from(&subject, &redis, |answer| answer).await;
+        }
+        if let Some(valkey) = Peer::valkey() {
+            draw_from(&subject, &valkey, Frame::by_kind).await;
+        }
+    });
+}
+
+/// All keys of a walk with `SCAN`.
+async fn walk(connection: &mut Connection, options: &[&str]) -> BTreeSet<String> {
+    let (mut keys, mut cursor) = (BTreeSet::new(), "0".to_owned());
+    loop {
+        let answer = connection.ask(&[&["SCAN", cursor.as_str()][..], options].concat()).await;
+        let Frame::List(page) = &answer else { panic!("{options:?}: {answer:?}") };
+        let [next, listed] = &page[..] else { panic!("{options:?}: {answer:?}") };
+        keys.extend(texts(listed));
+        cursor = next.text();
+        if cursor == "0" {
+            return keys;
+        }
+    }
+}
+
+#[test]
+fn a_walk_to_its_end_and_the_number_of_records_are_those_of_redis() {
+    let Some(peer) = Peer::redis() else { return };
     runtime().block_on(async {
         let subject = Subject::start().await;
         let (mut ours, mut theirs) = (subject.connect(), peer.connect().await);
-        for (sent, answer, of_redis) in DIFFERENCES {
-            let (ours, theirs) = (ours.ask(sent).await.text(), theirs.ask(sent).await.text());
-            assert!(ours.starts_with(answer), "{sent:?}: {ours}");
-            assert!(theirs.starts_with(of_redis), "{sent:?}: Redis answers {theirs}");
+        let pairs: Vec<String> = (0..60).flat_map(|number| [format!("text:{number}"), "1".to_owned()]).collect();
+        let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
+        for connection in [&mut ours, &mut theirs] {
+            connection.ask(&[&["MSET"], &pairs[..]].concat()).await;
+            for number in 0..30 {
+                connection.ask(&["HSET", &format!("hash:{number}"), "f", "1"]).await;
+            }
+            assert_eq!(connection.ask(&["DEL", "text:7", "hash:7", "none"]).await, Frame::Integer(2));
+        }
+        assert_eq!(ours.ask(&["DBSIZE"]).await, Frame::Integer(88));
+        assert_eq!(theirs.ask(&["DBSIZE"]).await, Frame::Integer(88));
+        for (options, count) in [
+            (&[] as &[&str], 88),
+            (&["COUNT", "1"], 88),
+            (&["COUNT", "100000"], 88),
+            (&["TYPE", "hash"], 29),
+            (&["TYPE", "list"], 0),
+            (&["MATCH", "text:1*", "COUNT", "7"], 11),
+            (&["MATCH", "[a-h]*:?", "TYPE", "string"], 0),
+            (&["MATCH", "[a-h]*:?", "TYPE", "HASH"], 9),
+        ] {
+            let (ours, theirs) = (walk(&mut ours, options).await, walk(&mut theirs, options).await);
+            assert_eq!(ours, theirs, "{options:?}");
+            assert_eq!(ours.len(), count, "{options:?}");
+        }
+    });
+}
+
+#[test]
+fn the_information_about_the_server_has_the_fields_of_redis() {
+    let Some(peer) = Peer::redis() else { return };
+    let fields = |answer: &Frame| -> BTreeMap<String, String> {
+        let text = answer.text();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        let ours = fields(&subject.connect().ask(&["INFO"]).await);
+        let theirs = fields(&peer.connect().await.ask(&["INFO"]).await);
+        // Valkey has the name of the server, which Redis 7.0 does not know.
+        let foreign: Vec<&String> = ours.keys().filter(|name| !theirs.contains_key(*name)).collect();
+        assert_eq!(foreign, ["server_name"]);
+        for name in ["redis_mode", "loading", "role"] {
+            assert!(ours.contains_key(name) && ours.get(name) == theirs.get(name), "{name}: {ours:?}");
         }
     });
 }

@@ -44,3 +44,19 @@ fn a_plan_names_what_a_machine_has_too_little_of_and_refuses_what_is_no_number()
     let costs = Ran::of(penates(&["plan", "--show-costs"])).ends_with(0);
     assert!(costs.text().contains("frame_ratio"));
 }
+
+#[test]
+fn a_plan_says_what_goes_over_the_network_and_how_many_nodes_there_are() {
+    let load = ["plan", "--resources", "1e6", "--binary-bytes", "10KB", "--reads-per-second", "100", "--copies", "2"];
+    let plan = Ran::of(penates(&[&load[..], &["--json"]].concat())).ends_with(0).json();
+    // Each answer has the content, and a head of 500 bytes.
+    assert_eq!(plan["network"]["out_bytes_per_second"], 100.0 * 10_500.0);
+    assert_eq!(plan["network"]["in_bytes_per_second"], 100.0 * 500.0);
+    assert_eq!(plan["cassandra"]["nodes"], 2);
+    assert_eq!(plan["cassandra"]["limit"], "copies");
+    assert!(plan["cassandra"]["network"]["out_bytes_per_second"].as_f64().unwrap() > 1e6);
+    let shown = Ran::of(penates(&load)).ends_with(0);
+    for line in ["network out", "ON CASSANDRA", "nodes", "between nodes"] {
+        assert!(shown.text().contains(line), "{line}: {}", shown.text());
+    }
+}

@@ -111,6 +111,10 @@ fn a_plan_has_a_line_for_each_store_and_computes_with_the_costs_that_it_prints()
     assert!(output.text().contains("data folder") && output.text().contains("Cassandra, fast"), "{}", output.text());
     let lines = Ran::of(penates(&[&plan[..], &["--json"]].concat())).ends_with(0).json_lines();
     assert_eq!(lines.len(), 3);
+    assert!(output.text().contains("FROM CLIENTS") && output.text().contains("BETWEEN NODES"), "{}", output.text());
+    let to_clients: Vec<_> = lines.iter().map(|line| &line["network"]["to_clients_bytes_per_second"]).collect();
+    // An answer to a read has a record of 400 bytes; each answer has 100 bytes besides.
+    assert_eq!(to_clients, [&json!(60_000.0); 3]);
     let folder = tempfile::tempdir().unwrap();
     let costs = folder.path().join("costs.toml");
     let shown = Ran::of(penates(&[&plan[..], &["--show-costs"]].concat())).ends_with(0);

@@ -190,6 +190,9 @@ pub fn commands_on_expiring_attributes() -> impl Strategy<Value = Vec<Words>> {
         )
             .prop_map(|(key, rule, expiry, fields)| [vec!["HSETEX".to_owned(), key], rule, expiry, fields].concat()),
         (key(), names()).prop_map(|(key, names)| [vec!["HGETDEL".to_owned(), key], names].concat()),
+        // Redis 7.0 does not know `NOVALUES`.
+        (key(), options(&["0 NOVALUES", "0 MATCH [f-g] NOVALUES", "0 NOVALUES COUNT 0", "0 NOVALUES WHAT"]))
+            .prop_map(|(key, options)| [vec!["HSCAN".to_owned(), key], options].concat()),
     ];
     prop_oneof![4 => expiring, 2 => on_attributes(), 1 => on_records()].prop_map(|command| vec![command])
 }

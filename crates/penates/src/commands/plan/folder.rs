@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cluster::{Cluster, Network, NetworkCosts, NodeCosts, cluster, network};
+
 const DAYS_PER_YEAR: f64 = 365.25;
-const SECONDS_PER_DAY: f64 = 86_400.0;
+pub(super) const SECONDS_PER_DAY: f64 = 86_400.0;
+
+/// The part of what is on disk that only a data folder has.
+pub(super) const EMPTY: &str = "an empty store";
 
 /// The default of `fixity.rate`, in bytes per second.
 const FIXITY_RATE: f64 = 8_388_608.0;
@@ -19,6 +24,8 @@ pub(super) struct Costs {
     pub(super) disk: DiskCosts,
     pub(super) memory: MemoryCosts,
     pub(super) processor: ProcessorCosts,
+    pub(super) network: NetworkCosts,
+    pub(super) cassandra: NodeCosts,
 }
 
 /// Bytes on disk.
@@ -34,7 +41,7 @@ pub(super) struct DiskCosts {
     /// Of a volume, beside its pages: METS, record, head.
     volume_bytes: f64,
     /// Of a resource, beside its description and its content.
-    resource_bytes: f64,
+    pub(super) resource_bytes: f64,
     /// Of a description, per byte of N-Triples.
     description_ratio: f64,
     /// Of a content, beside its bytes.
@@ -42,10 +49,10 @@ pub(super) struct DiskCosts {
     /// Of a record, beside its own bytes.
     record_bytes: f64,
     /// Of the audit: for a volume that a request names, and for a change.
-    audit_volume_bytes: f64,
-    audit_change_bytes: f64,
+    pub(super) audit_volume_bytes: f64,
+    pub(super) audit_change_bytes: f64,
     /// Of a change of a resource, beside its audit and what it wrote: head log and change feed.
-    change_bytes: f64,
+    pub(super) change_bytes: f64,
 }
 
 /// Memory.
@@ -59,7 +66,7 @@ pub(super) struct MemoryCosts {
     limits_bytes: f64,
     /// The share of what is small and looked up (heads, directories) that the cache of the system
     /// should hold.
-    hot: f64,
+    pub(super) hot: f64,
 }
 
 /// Processor time.
@@ -94,6 +101,8 @@ pub(super) struct Wanted {
     pub(super) changes_per_second: f64,
     pub(super) replaced_per_day: f64,
     pub(super) years: f64,
+    /// On Cassandra.
+    pub(super) copies: f64,
 }
 
 /// A machine.
@@ -124,11 +133,15 @@ pub(super) struct Need {
     pub(super) import_hours: f64,
     /// How long a pass of the fixity auditor takes.
     pub(super) fixity_days: f64,
+    /// What goes over the network between clients and servers.
+    pub(super) network: Network,
     /// What the machine has too little of.
     pub(super) too_little: Vec<&'static str>,
+    /// What the same needs on Cassandra, of such machines.
+    pub(super) cassandra: Cluster,
 }
 
-/// What a data folder needs.
+/// What a data folder needs, and what the same needs on Cassandra.
 pub(super) fn need(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
     let disk = on_disk(&costs.disk, wanted);
     let bytes: f64 = disk.iter().map(|part| part.bytes).sum();
@@ -147,6 +160,8 @@ pub(super) fn need(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
         ("processor cores", cores > machine.cores),
     ];
     Need {
+        cassandra: cluster(costs, wanted, machine, &disk, cores),
+        network: network(costs, wanted),
         disk,
         disk_bytes,
         memory_bytes,
@@ -158,13 +173,18 @@ pub(super) fn need(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
 }
 
 /// Bytes of a volume with all that belongs to it.
-fn volume_bytes(costs: &DiskCosts, wanted: Wanted) -> f64 {
+pub(super) fn volume_bytes(costs: &DiskCosts, wanted: Wanted) -> f64 {
     costs.volume_bytes + wanted.pages * (wanted.page_bytes * costs.frame_ratio + costs.page_bytes)
 }
 
 /// Bytes of what is small and looked up all the time.
-fn small(costs: &DiskCosts, wanted: Wanted) -> f64 {
+pub(super) fn small(costs: &DiskCosts, wanted: Wanted) -> f64 {
     wanted.volumes * wanted.pages * costs.page_bytes + wanted.resources * costs.resource_bytes
+}
+
+/// Bytes of a resource that a request reads or writes: its content, or its description.
+pub(super) fn written(wanted: Wanted) -> f64 {
+    if wanted.binary_bytes > 0.0 { wanted.binary_bytes } else { wanted.description_bytes }
 }
 
 fn on_disk(costs: &DiskCosts, wanted: Wanted) -> Vec<Disk> {
@@ -176,7 +196,7 @@ fn on_disk(costs: &DiskCosts, wanted: Wanted) -> Vec<Disk> {
     let written = if wanted.binary_bytes > 0.0 { of_content } else { description };
     let audited_volumes = wanted.volumes_per_day * days + pages_read + wanted.replaced_per_day * days;
     let parts = [
-        ("an empty store", costs.empty_bytes),
+        (EMPTY, costs.empty_bytes),
         ("text of pages", wanted.volumes * wanted.pages * wanted.page_bytes * costs.frame_ratio),
         ("directories and digests of pages", wanted.volumes * wanted.pages * costs.page_bytes),
         ("METS, records and heads of volumes", wanted.volumes * costs.volume_bytes),
@@ -232,6 +252,16 @@ mod tests {
             change_us: 200.0,
             import_s_per_gb: 36.0,
         },
+        network: NetworkCosts { head_bytes: 500.0 },
+        cassandra: NodeCosts {
+            data_bytes_at_most: 1e12,
+            memory_bytes: 5e8,
+            pack_bytes: 60_000.0,
+            bulk_ms_per_gb: 1_000.0,
+            page_us: 200.0,
+            read_us: 100.0,
+            change_us: 1_000.0,
+        },
     };
 
     const NOTHING: Wanted = Wanted {
@@ -250,6 +280,7 @@ mod tests {
         changes_per_second: 0.0,
         replaced_per_day: 0.0,
         years: 1.0,
+        copies: 3.0,
     };
 
     const MACHINE: Machine = Machine { cores: 2.0, memory_bytes: 1e9, disk_bytes: 1e12 };
@@ -295,6 +326,45 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_over_the_network_follows_from_rates_and_sizes() {
+        let wanted = Wanted {
+            bulk_bytes_per_day: 86_400e6,
+            pages_per_second: 100.0,
+            reads_per_second: 10.0,
+            changes_per_second: 1.0,
+            binary_bytes: 9_500.0,
+            ..NOTHING
+        };
+        let Need { network, cassandra: Cluster { network: nodes, .. }, .. } = need(&COSTS, wanted, MACHINE);
+        // 111 heads, and a change.
+        assert_eq!(network.in_bytes_per_second, 111.0 * 500.0 + 9_500.0);
+        // 111 heads, pages, contents, and a megabyte of archives.
+        assert_eq!(network.out_bytes_per_second, 111.0 * 500.0 + 100e3 + 95e3 + 1e6);
+        // Whole packs for pages, and 500 bytes more of each resource.
+        assert_eq!(nodes.out_bytes_per_second, 1e6 + 6e6 + 100e3);
+        // A change with 600 bytes of its own, and 300 bytes of the audit for each page.
+        assert_eq!(nodes.in_bytes_per_second, 10_100.0 + 30e3);
+        assert_eq!(nodes.between_bytes_per_second, 2.0 * nodes.in_bytes_per_second);
+    }
+
+    #[test]
+    fn a_cluster_has_nodes_for_its_copies_its_data_and_its_load() {
+        let on_cassandra = |wanted, machine| need(&COSTS, wanted, machine).cassandra;
+        let small = on_cassandra(Wanted { volumes: 1e3, ..NOTHING }, MACHINE);
+        assert_eq!((small.servers, small.nodes, small.limit), (2, Some(3), "copies"));
+        // 2.44 TB, three times, of which a node keeps 500 GB.
+        let machine = Machine { memory_bytes: 1e12, ..MACHINE };
+        let large = on_cassandra(Wanted { volumes: 40e6, ..NOTHING }, machine);
+        assert_eq!((large.nodes, large.limit), (Some(15), "disk"));
+        assert_eq!(large.disk_bytes, 40.0 * 61e9 * 3.0 / 0.5);
+        // Two of three copies are read, at 200 microseconds, and processors are busy for half of the time.
+        let busy = on_cassandra(Wanted { pages_per_second: 1e4, years: 0.0, ..NOTHING }, machine);
+        assert_eq!((busy.nodes, busy.limit, busy.node_cores), (Some(4), "processor cores", 8.0));
+        let without_memory = Machine { memory_bytes: 1e8, ..MACHINE };
+        assert_eq!(on_cassandra(Wanted { volumes: 1e3, ..NOTHING }, without_memory).nodes, None);
+    }
+
+    #[test]
     fn the_measured_costs_can_be_read() {
         let costs: Costs = toml::from_str(super::super::MEASURED).unwrap();
         let machine = Machine { memory_bytes: 4e9, ..MACHINE };
@@ -318,6 +388,8 @@ mod tests {
                 let after = need(&COSTS, wanted, MACHINE);
                 prop_assert!(after.cores >= before.cores && after.memory_bytes >= before.memory_bytes);
                 prop_assert!(after.disk_bytes >= before.disk_bytes, "{wanted:?}");
+                prop_assert!(after.cassandra.nodes >= before.cassandra.nodes, "{wanted:?}");
+                prop_assert!(after.network.out_bytes_per_second >= before.network.out_bytes_per_second);
             }
         }
     }

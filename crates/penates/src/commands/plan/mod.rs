@@ -1,5 +1,7 @@
-//! `penates plan`: what a data folder needs in disk, memory and processors, from measured costs.
+//! `penates plan`: what a data folder needs in disk, memory, processors and network, and what the
+//! same needs on Cassandra, from measured costs.
 
+mod cluster;
 mod folder;
 
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use clap::Args;
 use crate::cli::{Count, OutputArgs};
 use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
+use cluster::Cluster;
 use folder::{Costs, Disk, Machine, Need, Wanted};
 
 /// The measured costs.
@@ -69,6 +72,9 @@ pub struct PlanArgs {
     /// How many years of the audit and of earlier versions of resources are kept.
     #[arg(long, value_name = "N", default_value = "1")]
     years: Count,
+    /// Copies, on Cassandra.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
+    copies: u32,
     /// Processor cores of the machine.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: u32,
@@ -108,6 +114,7 @@ impl PlanArgs {
             changes_per_second: self.changes_per_second.0,
             replaced_per_day: self.replaced_per_day.0,
             years: self.years.0,
+            copies: f64::from(self.copies),
         }
     }
 }
@@ -143,11 +150,14 @@ fn show(need: &Need, costs: &Costs, output: &mut Output) -> anyhow::Result<()> {
     output.table(&["on disk", "bytes"], &need.disk.iter().map(row).collect::<Vec<_>>())?;
     output.line("")?;
     let size = |bytes: f64| human_bytes(bytes as u64);
+    let rate = |bytes: f64| format!("{}/s", size(bytes));
     let rows = [
         ("disk", size(need.disk_bytes), format!("full to {:.0} %", costs.full_at_most * 100.0)),
         ("memory", size(need.memory_bytes), "with the defaults of limits.memory and store.cache".to_owned()),
         ("cores", format!("{:.1}", need.cores), format!("busy for {:.0} %", costs.busy_at_most * 100.0)),
         ("first import", format!("{:.1} hours", need.import_hours), "on all cores".to_owned()),
+        ("network in", rate(need.network.in_bytes_per_second), "from clients, on average".to_owned()),
+        ("network out", rate(need.network.out_bytes_per_second), "to clients, on average".to_owned()),
         ("fixity", format!("{:.1} days", need.fixity_days), "for a pass at the default fixity.rate".to_owned()),
     ];
     let rows = rows.map(|(what, much, note)| vec![what.to_owned(), much, note]);
@@ -155,5 +165,22 @@ fn show(need: &Need, costs: &Costs, output: &mut Output) -> anyhow::Result<()> {
     for short in &need.too_little {
         output.line(format!("The machine has too little: {short}."))?;
     }
+    output.line("")?;
+    let Cluster { servers, nodes, limit, node_cores, disk_bytes, network } = need.cassandra;
+    let nodes = match nodes {
+        Some(nodes) => (nodes.to_string(), format!("limited by {limit}")),
+        None => ("-".to_owned(), format!("a machine has too little: {limit}")),
+    };
+    let rows = [
+        ("servers", servers.to_string(), "two at least".to_owned()),
+        ("nodes", nodes.0, nodes.1),
+        ("cores of nodes", format!("{node_cores:.1}"), format!("busy for {:.0} %", costs.busy_at_most * 100.0)),
+        ("disk of nodes", size(disk_bytes), format!("all copies, full to {:.0} %", costs.full_at_most * 100.0)),
+        ("network in", rate(network.in_bytes_per_second), "from servers to nodes".to_owned()),
+        ("network out", rate(network.out_bytes_per_second), "from nodes to servers".to_owned()),
+        ("between nodes", rate(network.between_bytes_per_second), "the other copies".to_owned()),
+    ];
+    let rows = rows.map(|(what, much, note)| vec![what.to_owned(), much, note]);
+    output.table(&["on Cassandra", "much", "note"], &rows)?;
     output.line("The costs are those of one machine (--show-costs). Measure yours before you buy.")
 }

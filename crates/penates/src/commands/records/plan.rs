@@ -138,12 +138,42 @@ struct Need {
     cores: f64,
     memory_bytes: f64,
     disk_bytes: f64,
+    network: Network,
     /// Why there are so many.
     limit: &'static str,
     /// Whether the deadline can be met, and all machines can be had.
     is_possible: bool,
     note: String,
 }
+
+/// What goes over the network of a data center. Without nodes, what they send and get is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Network {
+    from_clients_bytes_per_second: f64,
+    to_clients_bytes_per_second: f64,
+    to_nodes_bytes_per_second: f64,
+    from_nodes_bytes_per_second: f64,
+    /// To the other copies in the data center.
+    between_nodes_bytes_per_second: f64,
+    /// To all others together. As much comes from them.
+    to_datacenters_bytes_per_second: f64,
+}
+
+/// How a mode on Cassandra reads and changes.
+#[derive(Clone, Copy, Debug)]
+struct Mode {
+    name: &'static str,
+    /// The copies that a read asks.
+    read_copies: f64,
+    /// How often a change has the record sent to nodes, from them, and to each further copy.
+    to_nodes: f64,
+    from_nodes: f64,
+    to_copies: f64,
+}
+
+/// Bytes of a command and of an answer besides the record: words of the protocol and heads of
+/// packets. It is assumed.
+const MESSAGE_BYTES: f64 = 100.0;
 
 /// Runs it.
 pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
@@ -190,6 +220,10 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         ]
     };
     output.table(&columns, &needs.iter().map(row).collect::<Vec<_>>())?;
+    output.line("")?;
+    let columns =
+        ["network", "from clients", "to clients", "to nodes", "from nodes", "between nodes", "to data centers"];
+    output.table(&columns, &needs.iter().map(over_network).collect::<Vec<_>>())?;
     output.line(format!(
         "Machines and what they need, in each data center. Processors are busy for {:.0} %, disks are full to {:.0} %, \
          and {} % of the records are in memory.",
@@ -202,12 +236,36 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
+/// The row of a store in the table of the network.
+fn over_network(need: &Need) -> Vec<String> {
+    let network = &need.network;
+    let rates = [
+        network.from_clients_bytes_per_second,
+        network.to_clients_bytes_per_second,
+        network.to_nodes_bytes_per_second,
+        network.from_nodes_bytes_per_second,
+        network.between_nodes_bytes_per_second,
+        network.to_datacenters_bytes_per_second,
+    ];
+    let rates = rates.into_iter().map(|rate| format!("{}/s", human_bytes(rate as u64)));
+    std::iter::once(need.engine.to_owned()).chain(rates).collect()
+}
+
 /// What each kind of store needs.
 fn needs(costs: &Costs, wanted: Wanted, machine: Machine, deadline_ms: f64) -> Vec<Need> {
     let mut needs = vec![in_folder(costs, wanted, machine)];
+    // A change reads the record, sends it as it was and as it shall be, and proposes and commits it.
+    let atomic = Mode {
+        name: "Cassandra, atomic",
+        read_copies: quorum(wanted.copies),
+        to_nodes: 2.0,
+        from_nodes: 1.0,
+        to_copies: 2.0,
+    };
+    let fast = Mode { name: "Cassandra, fast", read_copies: 1.0, to_nodes: 1.0, from_nodes: 0.0, to_copies: 1.0 };
     needs.extend(
-        [("Cassandra, atomic", costs.atomic, quorum(wanted.copies)), ("Cassandra, fast", costs.fast, 1.0)]
-            .map(|(name, engine, read_copies)| on_cassandra(costs, name, engine, read_copies, wanted, machine)),
+        [(atomic, costs.atomic), (fast, costs.fast)]
+            .map(|(mode, engine)| on_cassandra(costs, mode, engine, wanted, machine)),
     );
     for (need, engine) in needs.iter_mut().zip([costs.folder, costs.atomic, costs.fast]) {
         match engine.p99_ms {
@@ -247,23 +305,27 @@ fn in_folder(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
         (true, true) => "each data center is on its own; a standby follows".to_owned(),
         (true, false) => "a standby follows with `penates copy --follow`".to_owned(),
     };
-    Need { engine: "data folder", servers: 1, nodes: 0, cores, memory_bytes, disk_bytes, limit, is_possible, note }
+    Need {
+        engine: "data folder",
+        servers: 1,
+        nodes: 0,
+        cores,
+        memory_bytes,
+        disk_bytes,
+        network: network(wanted, None),
+        limit,
+        is_possible,
+        note,
+    }
 }
 
 /// Servers over nodes of Cassandra. Each data center applies the writes of all.
-fn on_cassandra(
-    costs: &Costs,
-    name: &'static str,
-    engine: Engine,
-    read_copies: f64,
-    wanted: Wanted,
-    machine: Machine,
-) -> Need {
+fn on_cassandra(costs: &Costs, mode: Mode, engine: Engine, wanted: Wanted, machine: Machine) -> Need {
     let busy = (wanted.reads * engine.server_read_us + wanted.writes * engine.server_write_us) / 1e6;
     let server_cores = busy / costs.busy_at_most;
     // Two at least, so that one may fail.
     let servers = (server_cores / machine.cores).ceil().max(2.0);
-    let of_reads = wanted.reads * read_copies * engine.node_read_us;
+    let of_reads = wanted.reads * mode.read_copies * engine.node_read_us;
     let of_writes = wanted.writes * wanted.datacenters * wanted.copies * engine.node_write_us;
     let node_cores = (of_reads + of_writes) / 1e6 / costs.busy_at_most;
     let data = wanted.records * wanted.copies * engine.disk_bytes * wanted.record_bytes / costs.record_bytes;
@@ -281,8 +343,38 @@ fn on_cassandra(
     let memory_bytes = nodes * engine.memory_gib * GIB + data * wanted.hot;
     let note = if is_possible { String::new() } else { "a machine needs more memory".to_owned() };
     let cores = server_cores + node_cores;
-    let (servers, nodes) = (servers as u64, nodes as u64);
-    Need { engine: name, servers, nodes, cores, memory_bytes, disk_bytes, limit, is_possible, note }
+    Need {
+        engine: mode.name,
+        servers: servers as u64,
+        nodes: nodes as u64,
+        cores,
+        memory_bytes,
+        disk_bytes,
+        network: network(wanted, Some(mode)),
+        limit,
+        is_possible,
+        note,
+    }
+}
+
+/// What goes over the network of a data center; `None`: there are no nodes.
+fn network(wanted: Wanted, mode: Option<Mode>) -> Network {
+    // Messages, of which so many have the record.
+    let bytes = |records: f64| records * wanted.record_bytes + records.max(1.0) * MESSAGE_BYTES;
+    let Wanted { reads, writes, copies, datacenters, .. } = wanted;
+    let of_nodes = |bytes: &dyn Fn(Mode) -> f64| mode.map_or(0.0, bytes);
+    Network {
+        from_clients_bytes_per_second: reads * bytes(0.0) + writes * bytes(1.0),
+        to_clients_bytes_per_second: reads * bytes(1.0) + writes * bytes(0.0),
+        to_nodes_bytes_per_second: of_nodes(&|mode: Mode| reads * bytes(0.0) + writes * bytes(mode.to_nodes)),
+        from_nodes_bytes_per_second: of_nodes(&|mode: Mode| reads * bytes(1.0) + writes * bytes(mode.from_nodes)),
+        // Further copies answer a read with a digest. Each data center has the writes of all.
+        between_nodes_bytes_per_second: of_nodes(&|mode: Mode| {
+            let of_reads = reads * (mode.read_copies - 1.0) * bytes(0.0);
+            of_reads + writes * datacenters * (copies - 1.0) * bytes(mode.to_copies)
+        }),
+        to_datacenters_bytes_per_second: of_nodes(&|mode: Mode| writes * (datacenters - 1.0) * bytes(mode.to_copies)),
+    }
 }
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -336,6 +428,32 @@ mod tests {
         // A terabyte of copies: 200 GB in memory, 60 GiB of it on each node.
         assert_eq!((fast.nodes, fast.limit, fast.servers), (4, "memory", 2));
         assert!(atomic.cores > fast.cores, "an atomic read asks a quorum");
+    }
+
+    #[test]
+    fn what_goes_over_the_network_follows_from_rates_sizes_and_copies() {
+        let wanted = Wanted { reads: 1e3, writes: 1e2, ..WANTED };
+        let [folder, atomic, fast] = needs(&costs(), wanted, MACHINE, 10.0).try_into().unwrap();
+        for need in [&folder, &atomic, &fast] {
+            // A message has 100 bytes, and 500 with a record.
+            assert_eq!(need.network.from_clients_bytes_per_second, 1e3 * 100.0 + 1e2 * 500.0);
+            assert_eq!(need.network.to_clients_bytes_per_second, 1e3 * 500.0 + 1e2 * 100.0);
+        }
+        assert_eq!(folder.network.to_nodes_bytes_per_second, 0.0);
+        assert_eq!(folder.network.to_datacenters_bytes_per_second, 0.0);
+        assert_eq!(fast.network.to_nodes_bytes_per_second, 1e3 * 100.0 + 1e2 * 500.0);
+        assert_eq!(fast.network.from_nodes_bytes_per_second, 1e3 * 500.0 + 1e2 * 100.0);
+        // The writes of two data centers, each to one further copy.
+        assert_eq!(fast.network.between_nodes_bytes_per_second, 1e2 * 2.0 * 500.0);
+        assert_eq!(fast.network.to_datacenters_bytes_per_second, 1e2 * 500.0);
+        // A change reads the record first, and sends it twice; a read asks both copies.
+        assert_eq!(atomic.network.from_nodes_bytes_per_second, 1.1e3 * 500.0);
+        assert_eq!(atomic.network.to_nodes_bytes_per_second, 1e3 * 100.0 + 1e2 * 1e3);
+        assert_eq!(atomic.network.between_nodes_bytes_per_second, 1e3 * 100.0 + 1e2 * 2.0 * 1e3);
+        let alone = Wanted { copies: 1.0, datacenters: 1.0, ..wanted };
+        let alone = needs(&costs(), alone, MACHINE, 10.0).pop().unwrap();
+        assert_eq!(alone.network.between_nodes_bytes_per_second, 0.0);
+        assert_eq!(alone.network.to_datacenters_bytes_per_second, 0.0);
     }
 
     #[test]
