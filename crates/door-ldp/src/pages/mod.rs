@@ -1,13 +1,14 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
-//! members (`members.rs`) and a look at its bytes (`preview.rs`). `versions.rs` is the page
-//! of its versions, and `compare.rs` says what two of them differ in. `fixity.rs` is the
-//! page of a check. `volumes.rs` is the page of all volumes, and `volume.rs` that of one. Long
-//! answers are streams of statements with the same head and foot.
+//! members (`members.rs`) and a look at its bytes (`preview.rs`, of a METS `mets.rs`).
+//! `versions.rs` is the page of its versions, and `compare.rs` says what two of them differ in.
+//! `fixity.rs` is the page of a check. `volumes.rs` is the page of all volumes, and `volume.rs` that
+//! of one. Long answers are streams of statements with the same head and foot.
 
 mod compare;
 mod described;
 mod fixity;
 mod members;
+mod mets;
 mod preview;
 mod resource;
 pub mod search;

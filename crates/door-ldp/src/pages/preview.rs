@@ -1,13 +1,13 @@
 //! A look at the bytes of a resource, for the types that every browser shows.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use maud::{Markup, html};
 use mediatype::MediaType;
 use repository::{Binary, Resource, ResourceError};
 
 use crate::errors::LdpError;
-use crate::pages::local;
+use crate::pages::{local, mets};
 use crate::request::LdpRequest;
 
 /// Bytes of a text that are shown.
@@ -17,7 +17,7 @@ const TEXT_BYTES: u64 = 4 << 10;
 const IMAGES: [&str; 6] = ["avif", "gif", "jpeg", "png", "svg+xml", "webp"];
 
 /// Texts that are not of type `text`.
-const TEXTS: [&str; 4] = ["json", "ld+json", "xml", "sparql-update"];
+const TEXTS: [&str; 5] = ["json", "ld+json", "n-triples", "xml", "sparql-update"];
 
 /// How bytes are shown.
 enum Look {
@@ -61,46 +61,65 @@ impl LdpRequest {
                 html! { p.preview { video controls preload="none" aria-label=(title) src=(address) {} } }
             }
             Some(Look::Text) => {
-                let text = match self.begin_of_text(resource, binary).await {
+                let (begin, listed) = match self.begin_of_text(resource, binary).await {
                     Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => {
                         return Ok(html! { p.note { "The bytes are damaged." } });
                     }
-                    text => text?,
+                    read => read?,
                 };
-                html! {
-                    h2 { "Beginning" }
-                    pre.text tabindex="0" { (text) }
-                    @if binary.len_bytes > TEXT_BYTES { p.lead { "The first 4 KiB are shown." } }
+                match listed {
+                    Some(listed) => mets::shown(&listed),
+                    None => html! {
+                        h2 { "Beginning" }
+                        pre.text tabindex="0" { (text_of(&begin, binary.len_bytes > TEXT_BYTES)) }
+                        @if binary.len_bytes > TEXT_BYTES { p.lead { "The first 4 KiB are shown." } }
+                    },
                 }
             }
         })
     }
 
-    /// The first characters of a text. What is no UTF-8 is shown as such.
-    async fn begin_of_text(&self, resource: &Resource, binary: &Binary) -> Result<String, LdpError> {
-        let range = 0..binary.len_bytes.min(TEXT_BYTES);
+    /// The first bytes of a text, and what it lists if it is a METS.
+    async fn begin_of_text(
+        &self,
+        resource: &Resource,
+        binary: &Binary,
+    ) -> Result<(Bytes, Option<mets::Listed>), LdpError> {
+        let begin = self.first_bytes(resource, binary, TEXT_BYTES).await?;
+        if !mets::may_be(&binary.media_type, &begin) {
+            return Ok((begin, None));
+        }
+        let more = self.first_bytes(resource, binary, mets::READ_BYTES).await?;
+        let listed = mets::listed(&more, binary.len_bytes > mets::READ_BYTES);
+        Ok((begin, listed))
+    }
+
+    async fn first_bytes(&self, resource: &Resource, binary: &Binary, len_max: u64) -> Result<Bytes, LdpError> {
+        let range = 0..binary.len_bytes.min(len_max);
         if range.is_empty() {
-            return Ok(String::new());
+            return Ok(Bytes::new());
         }
         let content = self.library().repository.content(resource, binary, range).await?;
         let bytes = content.map_err(LdpError::from).try_fold(BytesMut::new(), async |mut bytes, piece| {
             bytes.extend_from_slice(&piece);
             Ok(bytes)
         });
-        let bytes = bytes.await?;
-        let is_cut = binary.len_bytes > TEXT_BYTES;
-        // A character may be cut at the end.
-        let whole = bytes.utf8_chunks().map(|chunk| (chunk.valid(), !chunk.invalid().is_empty()));
-        let mut text = String::with_capacity(bytes.len());
-        let mut rest = 0;
-        for (valid, is_broken) in whole {
-            text.push_str(valid);
-            rest += valid.len();
-            let is_at_end = is_cut && bytes.len() - rest < 4;
-            if is_broken && !is_at_end {
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-        }
-        Ok(text)
+        Ok(bytes.await?.freeze())
     }
+}
+
+/// Bytes as a text. What is no UTF-8 is shown as such. A character may be cut at the end.
+fn text_of(bytes: &[u8], is_cut: bool) -> String {
+    let whole = bytes.utf8_chunks().map(|chunk| (chunk.valid(), !chunk.invalid().is_empty()));
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = 0;
+    for (valid, is_broken) in whole {
+        text.push_str(valid);
+        rest += valid.len();
+        let is_at_end = is_cut && bytes.len() - rest < 4;
+        if is_broken && !is_at_end {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text
 }

@@ -47,7 +47,7 @@ pub async fn page_of_volumes(
         @if rows.is_empty() {
             p { @if after.is_none() && listing.next.is_none() { "There are no volumes." } @else { "There are none on this page." } }
         } @else {
-            (table(site, &rows))
+            (table(site, &rows, &find))
         }
         (pager("Pages of the volumes", local(&iri), volumes_max, after.is_none(), listing.next.as_ref()))
     };
@@ -65,14 +65,16 @@ async fn row(library: &Library, id: VolumeId) -> Result<Option<Row>, LdpError> {
     }
 }
 
-fn table(site: &Site, rows: &[Row]) -> Markup {
+/// The volumes. `find` is the address of the list that searches and sorts all of them.
+fn table(site: &Site, rows: &[Row], find: &str) -> Markup {
+    let sorted = |by: &str| format!("{find}&sort={by}");
     html! {
         div.wide {
             table {
                 thead {
                     tr {
-                        th scope="col" { "Title" }
-                        th scope="col" { "Date" }
+                        th scope="col" { a href=(sorted("title")) { "Title" } }
+                        th scope="col" { a href=(sorted("year")) { "Date" } }
                         th scope="col" { "Language" }
                         th.number scope="col" { "Pages" }
                         th.number scope="col" { "Size" }

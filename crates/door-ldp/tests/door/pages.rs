@@ -121,6 +121,42 @@ async fn the_page_of_a_file_shows_what_browsers_show_and_leads_to_its_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_mets_shows_what_it_lists_and_that_of_a_malformed_one_its_text() {
+    let fixture = fixture().await;
+    let mets =
+        "<mets xmlns=\"http://www.loc.gov/METS/\" xmlns:x=\"http://www.w3.org/1999/xlink\" LABEL=\"A &lt;b&gt;\">
+        <fileSec><fileGrp><file ID=\"F\"><FLocat x:href=\"&lt;i&gt;.txt\"/></file></fileGrp></fileSec>
+        <structMap><div><div ORDER=\"7\" ORDERLABEL=\"iv\"><fptr FILEID=\"F\"/></div></div></structMap></mets>";
+    for (path, media_type) in [("one", "application/mets+xml"), ("two", "text/xml"), ("three", "application/xml")] {
+        put_bytes(&fixture, &format!("/rest/{path}"), media_type, mets).await;
+        let page = page(&fixture, &format!("/rest/{path}/fcr:metadata")).await;
+        let title = "<dt>Title</dt><dd>A &lt;b&gt;</dd><dt>Files</dt><dd>1</dd>";
+        let row = "<td class=\"number\">7</td><td>iv</td><td><code>&lt;i&gt;.txt</code></td>";
+        for part in ["What this METS lists", title, row] {
+            assert!(page.text().contains(part), "{part} is not in {}", page.text());
+        }
+        assert!(!page.text().contains("Beginning") && !page.text().contains("<i>"), "{}", page.text());
+    }
+    let other = mets.replace("mets", "nets");
+    put_bytes(&fixture, "/rest/other", "text/xml", other).await;
+    put_bytes(&fixture, "/rest/broken", "application/mets+xml", mets.replace("</mets>", "")).await;
+    put_bytes(&fixture, "/rest/empty", "application/mets+xml", "").await;
+    for (path, shown) in [("other", "&lt;nets"), ("broken", "&lt;mets"), ("empty", "Beginning")] {
+        let page = page(&fixture, &format!("/rest/{path}/fcr:metadata")).await;
+        assert!(page.text().contains(shown) && !page.text().contains("What this METS lists"), "{}", page.text());
+    }
+    // Of one that is too long, the page has what its first MiB lists.
+    let entry = |n: u32| format!("<div ORDER=\"{n}\" LABEL=\"{}\"/>", "x".repeat(60));
+    let entries: String = (0..20_000).map(entry).collect();
+    let long = mets.replace("<structMap>", &format!("<structMap>{entries}"));
+    put_bytes(&fixture, "/rest/long", "application/mets+xml", long).await;
+    let page = page(&fixture, "/rest/long/fcr:metadata").await;
+    for part in ["The first 50 entries are shown.", "The first MiB was read.", "<td class=\"number\">49</td>"] {
+        assert!(page.text().contains(part), "{part} is not in {}", page.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_has_a_limit_of_statements_and_says_how_many_there_are() {
     let fixture = fixture().await;
     let many: String = (0..2_100).map(|number| format!("<> <http://a/p> \"{number}\" .\n")).collect();

@@ -171,8 +171,14 @@ async fn the_page_of_all_volumes_has_titles_and_leads_from_page_to_page() {
         "href=\"/rest/volumes/uc2.ark+=13960=t8ff3zh99\"",
         "<td>1920</td><td>eng</td><td class=\"number\">92</td>",
         "href=\"/volumes/?format=html\">Find volumes</a>",
+        "href=\"/volumes/?format=html&amp;sort=title\">Title</a>",
+        "href=\"/volumes/?format=html&amp;sort=year\">Date</a>",
     ] {
         assert!(all.contains(shown), "{shown}: {all}");
+    }
+    for (by, first) in [("title", "&lt;img src=x&gt;"), ("year", "t0ks80527")] {
+        let sorted = page(&format!("/volumes/?format=html&sort={by}")).await;
+        assert!(sorted.contains(first) && sorted.matches("<tr>").count() >= 3, "the heads lead to it: {sorted}");
     }
     assert!(!all.contains("<img") && !all.contains("class=\"row pager\""), "{all}");
 

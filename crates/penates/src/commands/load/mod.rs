@@ -162,6 +162,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
         if let Root::Fedora(root) = &root {
             let verified = timeline::verify(archive, &loader, &failed, &report).await?;
             lines.push(format!("verified {verified} resources with all of their versions"));
+            lines.extend(fedora::keep_acls(root, &loader, &report).await?);
             root.clone().note_changes(report.clone()).await?;
         }
         anyhow::Ok((counts, lines))

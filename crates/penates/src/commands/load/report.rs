@@ -31,7 +31,7 @@ pub enum What {
     Time,
     /// An object that has changed since it was read.
     Changed,
-    /// An ACL. The line has its statements.
+    /// An ACL. It is kept as a file, and the line has its statements.
     Acl,
     /// An archival group.
     Group,
@@ -184,6 +184,11 @@ impl Report {
         let Inner { file: Some(file), error: error @ None, .. } = &mut *inner else { return };
         let written = serde_json::to_writer(&mut *file, line).map_err(std::io::Error::from);
         *error = written.and_then(|()| file.write_all(b"\n")).err();
+    }
+
+    /// Leaves out a count, because the load tells it itself.
+    pub fn told(&self, what: What) {
+        self.0.lock().counts.remove(&what);
     }
 
     /// Writes the rest of it. Returns the counts for people, failures first, without those of the

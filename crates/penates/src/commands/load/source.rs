@@ -36,6 +36,8 @@ pub enum Source {
     File(PathBuf),
     /// In a file of a package.
     Packed(Packed),
+    /// In memory. There are not many.
+    Held(bytes::Bytes),
     /// Not here: they are only compared.
     Away,
 }
@@ -74,6 +76,7 @@ impl Source {
                 Ok((client::stream(ReaderStream::new(file)), len_bytes))
             }
             Self::Packed(file) => Ok((unpacked(file.clone()), file.len_bytes())),
+            Self::Held(bytes) => Ok((client::full(bytes.clone()), bytes.len() as u64)),
             Self::Away => bail!("its bytes are not here"),
         }
     }

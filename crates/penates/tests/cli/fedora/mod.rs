@@ -179,6 +179,46 @@ fn a_second_load_of_a_root_of_fedora_finds_all_of_it() {
 }
 
 #[test]
+fn acls_of_fedora_are_kept_as_files_also_without_a_report_and_a_second_load_changes_none() {
+    let store = TestStore::vacant();
+    let root = Recorded::OnRequest.unpacked(&store.beside("root"));
+    let load = || store.run(&["load", root.to_str().unwrap()]).ends_with(0).text().to_owned();
+    let histories = || {
+        let history = |path: &str| store.run(&["history", path]).ends_with(0).text().to_owned();
+        ["acl", "acl/group~fcr-acl.nt"].map(history)
+    };
+    let told = load();
+    assert!(told.contains("\n1 ACLs kept below /acl, not applied\n"), "{told}");
+    assert!(!told.contains("ACLs not applied") && !told.contains("ACLs not kept"), "{told}");
+    let kept = store.run(&["cat", "acl/group~fcr-acl.nt"]).ends_with(0).text().to_owned();
+    assert!(kept.contains("<http://www.w3.org/ns/auth/acl#accessTo> <info:fedora/group> ."), "{kept}");
+    let before = histories();
+    let again = load();
+    assert!(again.contains("\n1 ACLs kept below /acl, not applied\n"), "{again}");
+    assert_eq!(histories(), before);
+    let server = Served::start(store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]));
+    let site = Site::open(format!("{}/rest/", server.url));
+    let (status, description) = site.get("acl/group~fcr-acl.nt/fcr:metadata", &["Accept: application/n-triples"]);
+    let relation = format!("<http://purl.org/dc/terms/relation> <{}/rest/group> .", server.url);
+    assert!(status == 200 && description.contains(&relation), "{description}");
+}
+
+#[test]
+fn acls_of_fedora_are_kept_below_a_free_name_if_there_is_something_else_at_theirs() {
+    let store = TestStore::vacant();
+    let root = Recorded::OnRequest.unpacked(&store.beside("root"));
+    let note = store.beside("note");
+    fs::write(&note, "note").unwrap();
+    store.run(&["put", "acl", note.to_str().unwrap()]).ends_with(0);
+    for _ in 0..2 {
+        let ran = store.run(&["load", root.to_str().unwrap()]);
+        assert!(ran.text().contains("\n1 ACLs kept below /acl-2, not applied\n"), "{}{}", ran.text(), ran.stderr);
+    }
+    assert_eq!(store.run(&["cat", "acl"]).ends_with(0).text(), "note");
+    assert!(store.run(&["cat", "acl-2/group~fcr-acl.nt"]).ends_with(0).text().contains("acl#mode"));
+}
+
+#[test]
 fn a_check_of_a_root_of_fedora_makes_no_store() {
     let store = TestStore::vacant();
     let root = Recorded::OnRequest.unpacked(&store.beside("root"));

@@ -2,9 +2,11 @@
 //!
 //! - `statements.rs`: stored statements, as a client would send them.
 //! - `opened.rs`: objects that were read last.
+//! - `acls.rs`: ACLs, which are kept as files.
 //!
 //! What is damaged or has no place here is reported and left out. The rest is loaded.
 
+mod acls;
 mod opened;
 mod statements;
 
@@ -26,6 +28,7 @@ use super::report::{Report, What};
 use super::timeline::{Archive, Found, Place, check_bytes, note_containers, times};
 use crate::progress;
 
+pub use acls::keep as keep_acls;
 pub use opened::Opened;
 pub use statements::cleaned;
 
@@ -37,6 +40,8 @@ pub struct FedoraRoot {
     folder: PathBuf,
     /// What is loaded of it.
     pub archive: Arc<Archive>,
+    /// Where the ACLs are.
+    acls: acls::Places,
     /// The digests of inventories of the objects that were read. What is left out has none.
     inventories: HashMap<Arc<Path>, Option<String>>,
 }
@@ -78,6 +83,8 @@ struct CheckedObject {
     inventory: String,
     /// What is loaded of it.
     found: Vec<Found>,
+    /// The paths of the resources that its ACLs are of.
+    acls: Vec<String>,
 }
 
 impl Checking {
@@ -100,16 +107,19 @@ impl Checking {
         // Nearly all of it is digests, so each processor takes objects.
         let checked: Vec<_> = places.into_par_iter().map(check).collect();
         bar.finish_and_clear();
-        let mut all = Vec::new();
+        let (mut all, mut acls) = (Vec::new(), Vec::new());
         let mut inventories = HashMap::with_capacity(checked.len());
         for (place, object) in checked {
-            let (inventory, found) = object.map(|CheckedObject { inventory, found }| (inventory, found)).unzip();
+            let inventory = object.map(|object| {
+                all.extend(object.found);
+                acls.extend(object.acls.into_iter().map(|of| (of, place.clone())));
+                object.inventory
+            });
             inventories.insert(place, inventory);
-            all.extend(found.into_iter().flatten());
         }
         let found = self.without_doubles(all);
         note_containers(&found, &self.report);
-        Ok(FedoraRoot { folder, archive: Arc::new(Archive::of(found)?), inventories })
+        Ok(FedoraRoot { folder, archive: Arc::new(Archive::of(found)?), acls: acls::ordered(acls), inventories })
     }
 
     fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
@@ -151,11 +161,12 @@ impl Checking {
             let why = "it is one here too, and what is in it has versions of its own";
             self.report.resource(What::Group, &group, why);
         }
-        for acl in acls {
+        for acl in &acls {
             let more = json!({"modified": acl.modified, "statements": acl.statements});
             self.report.more(What::Acl, &acl.of, "it is not applied: access is granted by tokens here", more);
         }
-        Ok(Some(CheckedObject { inventory: object.digest().to_owned(), found }))
+        let acls = acls.into_iter().map(|acl| acl.of).collect();
+        Ok(Some(CheckedObject { inventory: object.digest().to_owned(), found, acls }))
     }
 
     /// Checks a resource.

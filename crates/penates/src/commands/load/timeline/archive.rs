@@ -113,6 +113,11 @@ impl Archive {
         self.objects.len()
     }
 
+    /// The first names in the paths of its resources.
+    pub fn first_names(&self) -> HashSet<&str> {
+        self.places.keys().filter_map(|path| path.split('/').next()).collect()
+    }
+
     /// The path of an object in messages.
     pub(super) fn path(&self, object: usize, opened: Option<&Loading>) -> String {
         match (&self.objects[object], opened) {
