@@ -43,7 +43,7 @@ pub(super) struct Row {
     pub(super) workers: usize,
     /// Where the candidate ran, as far as the testbed knows it; else where it was measured from.
     pub(super) machine: String,
-    /// What tells the machine of the generator from others.
+    /// What distinguishes the machine of the generator from others.
     pub(super) generator: String,
     /// Whether it speaks HTTP.
     pub(super) is_http: bool,

@@ -61,7 +61,7 @@ pub(crate) fn speaks_http(record: &RunRecord) -> bool {
     !record.candidate.url.starts_with("redis:")
 }
 
-/// What tells the machine of the generator from others. It stays the same when the machine starts again.
+/// What distinguishes the machine of the generator from others. It stays the same when the machine starts again.
 pub(crate) fn generator(record: &RunRecord) -> String {
     let Some(Machine { name, id, processor, processors, .. }) = record.machines.first() else { return String::new() };
     let processor = processor.as_deref().unwrap_or_default();

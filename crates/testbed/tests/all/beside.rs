@@ -252,7 +252,7 @@ async fn a_server_with_a_known_process_is_the_candidate_and_only_a_disk_that_is_
     let named = run_here(folder.path(), this, Some(folder.path()), None).await.unwrap();
     assert!(named.record.machines[0].disk.is_some() && samples(&named).mean("disk_used").is_some());
 
-    // What neither is started nor has a process may be anywhere: others are not told apart from it.
+    // What neither is started nor has a process may be anywhere: others cannot be distinguished from it.
     let elsewhere = run_here(folder.path(), None, None, None).await.unwrap();
     assert!(!is_here(&elsewhere) && elsewhere.record.beside.busy_during.is_none());
 }

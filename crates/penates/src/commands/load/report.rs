@@ -186,8 +186,8 @@ impl Report {
         *error = written.and_then(|()| file.write_all(b"\n")).err();
     }
 
-    /// Leaves out a count, because the load tells it itself.
-    pub fn told(&self, what: What) {
+    /// Leaves out a count that the load prints itself.
+    pub fn omit_count(&self, what: What) {
         self.0.lock().counts.remove(&what);
     }
 

@@ -62,8 +62,7 @@ pub async fn keep(root: &Arc<FedoraRoot>, loader: &Loader, report: &Arc<Report>)
     if root.acls.is_empty() {
         return Ok(Vec::new());
     }
-    // The lines say it.
-    report.told(What::Acl);
+    report.omit_count(What::Acl);
     let fail = |path: &str, error: anyhow::Error| -> anyhow::Result<()> {
         if error.downcast_ref().is_some_and(ClientError::stops_all) {
             return Err(error);
