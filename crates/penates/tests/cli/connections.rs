@@ -16,6 +16,10 @@ use crate::harness::*;
 
 /// Connections that send nothing, or nothing more.
 const QUIET: usize = 10_000;
+/// Connections of records, if the limit of descriptors does not allow [`QUIET`] of them.
+const QUIET_MIN: usize = 2_000;
+/// Descriptors of a process that are for other things than these connections.
+const OTHER_DESCRIPTORS: u64 = 500;
 /// The greatest memory of the server for each of them, in bytes.
 const BYTES_EACH_MAX: u64 = 48 << 10;
 /// Connections that the server accepts before further ones are made.
@@ -29,6 +33,17 @@ const POLL: Duration = Duration::from_millis(10);
 /// of HTTP/2 (its preface and empty settings).
 const SAID: [&[u8]; 3] =
     [b"", b"GET /rest/ HTTP/1.1\r\nhost: te", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"];
+
+/// Requests of the Redis protocol in two parts, between which a client is silent.
+const HALVES: [[&[u8]; 2]; 3] = [
+    [b"*2\r\n$6\r\nEXISTS\r\n$6\r\nser", b"ved\r\n"],
+    [b"*2\r\n$6\r\nEXISTS\r\n", b"$6\r\nserved\r\n"],
+    [b"EXISTS ser", b"ved\r\n"],
+];
+
+/// Tests with so many connections follow each other, because a process has not enough descriptors
+/// for two of them.
+static MANY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 async fn quiet(served: &Served, count: usize) -> Vec<TcpStream> {
     let connect = |n: usize| async move {
@@ -93,6 +108,7 @@ async fn let_go(connections: Vec<TcpStream>) {
 
 #[tokio::test]
 async fn ten_thousand_silent_connections_keep_nobody_waiting_and_cost_little() {
+    let _alone = MANY.lock().await;
     let allowed = server::raise_descriptor_limit();
     assert!(
         allowed.is_none_or(|allowed| allowed > 12_500),
@@ -117,6 +133,67 @@ async fn ten_thousand_silent_connections_keep_nobody_waiting_and_cost_little() {
     until_open(&client, "few connections", |open| open < 10).await;
     be_served(&client).await;
     served.stop("TERM");
+}
+
+/// Sends what ends a request of the Redis protocol, and reads the line of its answer.
+async fn answer(stream: &mut TcpStream, sent: &[u8]) -> String {
+    stream.write_all(sent).await.unwrap();
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(line).unwrap().trim_end().to_owned()
+}
+
+/// A connection of records, once it is served. Every other one then begins a request.
+async fn of_records(address: &str, n: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    assert_eq!(answer(&mut stream, b"PING\r\n").await, "+PONG");
+    if n.is_multiple_of(2) {
+        stream.write_all(HALVES[n / 2 % HALVES.len()][0]).await.unwrap();
+    }
+    stream
+}
+
+/// Sends its words to each of these connections. All of them answer that there is one record.
+async fn all_are_answered<'a>(asked: impl Iterator<Item = (&'a mut TcpStream, &'static [u8])>) {
+    let answers = futures::stream::iter(asked.map(|(stream, sent)| answer(stream, sent)));
+    let all = answers.buffer_unordered(CONNECTING_AT_ONCE).collect::<Vec<String>>();
+    let all = tokio::time::timeout(PATIENCE, all).await.expect("some are never answered");
+    assert!(!all.is_empty() && all.iter().all(|answer| answer == ":1"), "{all:?}");
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_of_records_half_of_them_within_a_request_keep_nobody_waiting_and_cost_little() {
+    let _alone = MANY.lock().await;
+    // The server keeps back at most a quarter of its descriptors.
+    let possible = server::raise_descriptor_limit().map(|allowed| (allowed / 4 * 3).saturating_sub(OTHER_DESCRIPTORS));
+    let count = possible.map_or(QUIET, |possible| usize::try_from(possible).unwrap_or(QUIET).min(QUIET));
+    assert!(count >= QUIET_MIN, "there are descriptors (ulimit -Hn) for {count} connections only");
+    let store = TestStore::vacant();
+    let served = store.serve(&["--records-listen", "127.0.0.1:0", "--set=auth.write=open"]);
+    let address = served.records_address();
+    let mut other = TcpStream::connect(&address).await.unwrap();
+    assert_eq!(answer(&mut other, b"SET served 1\r\n").await, "+OK");
+    let before = served.memory_bytes();
+    let connect = |n| of_records(&address, n);
+    let mut connections: Vec<TcpStream> =
+        futures::stream::iter(0..count).map(connect).buffered(CONNECTING_AT_ONCE).collect().await;
+    let complete = connections.iter_mut().skip(1).step_by(2);
+    all_are_answered(complete.map(|stream| (stream, &b"EXISTS served\r\n"[..]))).await;
+    for n in 1..=20 {
+        assert_eq!(answer(&mut other, b"HINCRBY counted times 1\r\n").await, format!(":{n}"));
+    }
+    let each = served.memory_bytes().saturating_sub(before) / count as u64;
+    println!("{count} connections of records, {each} bytes for each");
+    assert!(each <= BYTES_EACH_MAX, "{each} bytes for each of {count} connections");
+    // Those that were silent go on where they stopped.
+    let begun = connections.iter_mut().step_by(2).zip(HALVES.iter().cycle());
+    all_are_answered(begun.map(|(stream, [_, end])| (stream, *end))).await;
+    drop(connections);
+    assert_eq!(answer(&mut other, b"GET served\r\n").await, "$1");
+    let (code, said) = served.stop("TERM");
+    assert_eq!(code, 0, "{said}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The repository: containers, graphs and bytes are created, changed and deleted in every way that
 //! the door offers. Every listed resource is reachable, and a description or bytes are always those
-//! of one write.
+//! of one write. So are the versions that were in force at earlier times, and the members of
+//! containers then.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,15 @@ use futures::StreamExt;
 use http::header::{CONTENT_TYPE, LINK, LOCATION};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use penates::client::{self, Client, ClientError};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements, versions};
+use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements, version_at, versions};
 use super::{Lost, ORIGIN, Outcome, POLL, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
@@ -35,6 +39,8 @@ const BULK: u32 = 12;
 const READ_AT_ONCE: usize = 16;
 /// The greatest number of versions at one path that are read.
 const VERSIONS_READ_MAX: usize = 60;
+/// The characters in the name of a version that are its second.
+const SECOND_LEN: usize = 14;
 /// How often a listed resource is looked for before it counts as unreachable: it may be deleted and
 /// created again meanwhile.
 const LOOKS: u32 = 5;
@@ -64,6 +70,8 @@ struct Acknowledged {
 struct Writer {
     root: String,
     tree: Tree,
+    /// What was there at some times.
+    then: Vec<(String, Tree)>,
     pending: Option<Pending>,
     /// The last version that it drew.
     version: u32,
@@ -73,7 +81,7 @@ struct Writer {
 impl Writer {
     fn new(index: usize) -> Self {
         let (tree, acknowledged) = (Tree::default(), Acknowledged::default());
-        Self { root: format!("writer-{index}"), tree, pending: None, version: 0, acknowledged }
+        Self { root: format!("writer-{index}"), tree, then: Vec::new(), pending: None, version: 0, acknowledged }
     }
 
     /// Makes changes until the server is killed.
@@ -333,8 +341,61 @@ impl Writer {
             });
             let checks: Vec<_> = checks.collect();
             futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
+            check_seconds(client, path, &listed, step).await;
         }
     }
+
+    /// `Accept-Datetime` leads to what was there, between versions too, and containers have the members
+    /// that they had.
+    async fn check_instants(&self, client: &Client) {
+        for (datetime, tree) in &self.then {
+            let there = tree.iter().filter(|(_, state)| matches!(state, State::There(..)));
+            let checks = there.map(|(path, state)| async move {
+                let version = version_at(client, path, datetime).await;
+                let seen = see(client, &version).await.unwrap();
+                assert_eq!(seen.state, state, "{path} at {datetime}: {version}");
+                assert_eq!(seen.children, tree.children(path), "the listing of {path} at {datetime}: {version}");
+            });
+            let checks: Vec<_> = checks.collect();
+            futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
+        }
+    }
+}
+
+/// `Accept-Datetime` leads to the last version of a second.
+async fn check_seconds(client: &Client, path: &str, listed: &[String], step: usize) {
+    let second = |version: &str| version.rsplit('/').next().unwrap()[..SECOND_LEN].to_owned();
+    let is_last = |n: &usize| listed.get(n + 1).is_none_or(|next| second(next) != second(&listed[*n]));
+    let checks = (0..listed.len()).rev().filter(is_last).step_by(step).map(|n| {
+        let began = DateTime::strptime("%Y%m%d%H%M%S", second(&listed[n])).unwrap();
+        let datetime = written(&began.to_zoned(TimeZone::UTC).unwrap());
+        async move { assert_eq!(version_at(client, path, &datetime).await, listed[n], "{path} at {datetime}") }
+    });
+    let checks: Vec<_> = checks.collect();
+    futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
+}
+
+/// A time as in headers.
+fn written(time: &Zoned) -> String {
+    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+/// Notes what is there in a second in which nobody changes anything.
+async fn note_instant(writers: &mut [Writer]) {
+    let datetime = written(&next_second().await.to_zoned(TimeZone::UTC));
+    for writer in writers {
+        writer.then.push((datetime.clone(), writer.tree.present()));
+    }
+    next_second().await;
+}
+
+/// Waits for the next second of the clock.
+async fn next_second() -> Timestamp {
+    let begin = Timestamp::now().as_second();
+    while Timestamp::now().as_second() == begin {
+        tokio::time::sleep(POLL).await;
+    }
+    Timestamp::now()
 }
 
 fn name(rng: &mut StdRng) -> String {
@@ -448,6 +509,7 @@ async fn free_all_names_and_read_the_past(store: &TestStore, writers: &mut [Writ
             }
             writer.check(client).await;
             writer.check_versions(client).await;
+            writer.check_instants(client).await;
         }
     })
     .await;
@@ -485,6 +547,9 @@ async fn kill_9_loses_nothing_of_the_repository_and_listings_match_the_resources
         })
         .await;
         check(&store, &mut writers).await;
+        if round.is_power_of_two() {
+            note_instant(&mut writers).await;
+        }
     }
     free_all_names_and_read_the_past(&store, &mut writers).await;
     let acknowledged: Vec<Acknowledged> = writers.iter().map(|writer| writer.acknowledged).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::header::{ACCEPT, LINK};
+use http::header::{ACCEPT, LINK, LOCATION};
 use http::{Method, Request, StatusCode};
 use penates::client::{self, Client, ClientError};
 
@@ -64,6 +64,11 @@ impl Tree {
     /// Removes paths at which nothing existed, or nothing is known any more.
     pub fn forget_absent(&mut self) {
         self.states.retain(|_, state| *state != State::Absent);
+    }
+
+    /// What there is now, without what was.
+    pub fn present(&self) -> Self {
+        Self { states: self.states.clone(), past: BTreeMap::new() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, State)> {
@@ -146,6 +151,14 @@ pub async fn versions(client: &Client, path: &str) -> Vec<String> {
     let links = std::str::from_utf8(&body).unwrap().lines();
     let versions = links.filter(|link| link.contains("memento\"; datetime="));
     versions.map(|link| link.split('>').next().unwrap().split_once("/rest/").unwrap().1.to_owned()).collect()
+}
+
+/// The path of the version that was in force at a time, as the resource itself says.
+pub async fn version_at(client: &Client, path: &str, datetime: &str) -> String {
+    let request = Request::builder().method(Method::GET).header("accept-datetime", datetime);
+    let response = client.send(&address(path), request, client::empty()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::FOUND, "{path} at {datetime}");
+    response.headers()[LOCATION].to_str().unwrap().split_once("/rest/").unwrap().1.to_owned()
 }
 
 /// Reads the resource at a path. Panics if it is half visible.

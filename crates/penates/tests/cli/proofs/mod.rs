@@ -14,6 +14,7 @@ mod restored;
 mod rocfl;
 mod rolling;
 mod three_nodes;
+mod transactions;
 mod two_datacenters;
 mod walk;
 
