@@ -7,12 +7,14 @@ use thiserror::Error;
 
 use crate::analysis;
 use crate::defaults;
+use crate::design::Design;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::recommend;
 use crate::rig::{Rig, RigError};
 use crate::run;
 use crate::schedule::{self, Planned};
+use crate::search::{self, Proposal};
 use crate::study::{OpenStudy, StudyError};
 use crate::union;
 
@@ -31,8 +33,8 @@ const PREFILL_PER_S: f64 = 5_000.0;
 pub struct Progress<'a> {
     /// Runs that are done.
     pub done: usize,
-    /// Runs that are known so far. A union, and what is measured afresh, follow only from the results
-    /// of others.
+    /// Runs that are known so far. A union, rounds of a Bayesian design, and what is measured afresh,
+    /// follow only from the results of others.
     pub all: usize,
     /// How long the others take, by what those before took.
     pub left: Duration,
@@ -61,7 +63,54 @@ pub enum ExecuteError {
 
 /// All runs of a plan that are known with these results.
 pub fn known_runs(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
-    with_later_stages(plan, schedule::first_stage(plan), lines)
+    let mut known = Known::first(plan);
+    known.extend(plan, lines);
+    known.runs
+}
+
+/// The runs that are known so far, and what follows once they are done.
+struct Known {
+    runs: Vec<Planned>,
+    next: Next,
+}
+
+enum Next {
+    Union,
+    /// A round of a Bayesian design, from 1.
+    Round(u32),
+    Fresh,
+    Nothing,
+}
+
+impl Known {
+    fn first(plan: &Plan) -> Self {
+        Self { runs: schedule::first_stage(plan), next: Next::Union }
+    }
+
+    /// Adds what follows from the results, as far as these are there.
+    fn extend(&mut self, plan: &Plan, lines: &[Line]) {
+        let done = done(lines);
+        while self.runs.iter().all(|planned| is_done(planned, &done)) {
+            let made = self.runs.len() as u32;
+            let (runs, next) = match self.next {
+                Next::Union => {
+                    let unions = union::unions(plan, lines);
+                    (schedule::second_stage(plan, &unions, made + 1), Next::Round(1))
+                }
+                Next::Round(number) => match round(plan, lines, number, made) {
+                    none if none.is_empty() => (none, Next::Fresh),
+                    round => (round, Next::Round(number + 1)),
+                },
+                Next::Fresh if plan.confirm > 0 => {
+                    let selected = recommend::selected(plan, &analysis::analyse(plan, &before(lines, made)));
+                    (schedule::fresh_stage(plan, &selected, made + 1), Next::Nothing)
+                }
+                Next::Fresh | Next::Nothing => return,
+            };
+            self.runs.extend(runs);
+            self.next = next;
+        }
+    }
 }
 
 /// The known runs that are not done.
@@ -70,19 +119,43 @@ pub fn runs_left(plan: &Plan, lines: &[Line]) -> Vec<Planned> {
     known_runs(plan, lines).into_iter().filter(|planned| !is_done(planned, &done)).collect()
 }
 
-fn with_later_stages(plan: &Plan, mut all: Vec<Planned>, lines: &[Line]) -> Vec<Planned> {
-    let done = done(lines);
-    let are_done = |runs: &[Planned]| runs.iter().all(|planned| is_done(planned, &done));
-    if !are_done(&all) {
-        return all;
-    }
-    let unions = union::unions(plan, lines);
-    all.extend(schedule::second_stage(plan, &unions, all.len() as u32 + 1));
-    if plan.confirm > 0 && are_done(&all) {
-        let selected = recommend::selected(plan, &analysis::analyse(plan, lines));
-        all.extend(schedule::fresh_stage(plan, &selected, all.len() as u32 + 1));
+/// The next round of a Bayesian design, from 1, after so many runs; none if it would take longer than
+/// the budget. It follows from these runs alone, so a study that is resumed goes on with it.
+fn round(plan: &Plan, lines: &[Line], number: u32, runs: u32) -> Vec<Planned> {
+    let Design::Bayesian { budget, .. } = plan.design else { return Vec::new() };
+    let lines = before(lines, runs);
+    let proposed: Vec<_> = search::proposals(plan, &lines, number)
+        .into_iter()
+        .map(|proposal| (proposal.setting, proposal.workload))
+        .collect();
+    let round = schedule::round(plan, &proposed, number, runs + 1);
+    // A simulated node takes no time: its loads count as if they did.
+    let spent_s: f64 = lines.iter().map(|line| line.took_s.max(load_s(plan, &line.planned))).sum();
+    let loads_s: f64 = round.iter().map(|planned| load_s(plan, planned)).sum();
+    let takes_s = time(plan, round.iter(), &lines).as_secs_f64().max(loads_s);
+    if spent_s + takes_s > budget.as_secs_f64() { Vec::new() } else { round }
+}
+
+/// The settings of all rounds that were begun, each with what was expected of it, and its round.
+pub fn rounds(plan: &Plan, lines: &[Line]) -> Vec<(u32, Proposal)> {
+    let mut runs = schedule::first_stage(plan).len() as u32;
+    let last = lines.iter().map(|line| line.planned.number).max().unwrap_or_default();
+    let mut all = Vec::new();
+    for number in 1.. {
+        let made = if runs < last { round(plan, lines, number, runs) } else { Vec::new() };
+        if made.is_empty() {
+            break;
+        }
+        let proposed = search::proposals(plan, &before(lines, runs), number);
+        all.extend(proposed.into_iter().map(|proposal| (number, proposal)));
+        runs += made.len() as u32;
     }
     all
+}
+
+/// The lines of the first runs.
+fn before(lines: &[Line], runs: u32) -> Vec<Line> {
+    lines.iter().filter(|line| line.planned.number <= runs).cloned().collect()
 }
 
 /// By number, the runs that count, or were made so often that they never will.
@@ -119,14 +192,15 @@ pub async fn execute<R: Rig + ?Sized>(
         return Err(ExecuteError::OtherFacts(all.collect()));
     }
     let plan = study.study().plan().clone();
-    let first = schedule::first_stage(&plan);
-    if let Some(number) = stranger(&known_runs(&plan, study.study().lines()), study.study().lines()) {
+    let mut known = Known::first(&plan);
+    known.extend(&plan, study.study().lines());
+    if let Some(number) = stranger(&known.runs, study.study().lines()) {
         return Err(ExecuteError::OtherPlan(number));
     }
     loop {
         let lines = study.study().lines();
-        let all = with_later_stages(&plan, first.clone(), lines);
-        let done = done(lines);
+        known.extend(&plan, lines);
+        let (all, done) = (&known.runs, done(lines));
         let left: Vec<_> = all.iter().filter(|planned| !is_done(planned, &done)).collect();
         let progress = Progress {
             done: all.len() - left.len(),
@@ -146,12 +220,16 @@ pub async fn execute<R: Rig + ?Sized>(
     }
 }
 
+/// How long the load of a run takes, in seconds.
+fn load_s(plan: &Plan, run: &Planned) -> f64 {
+    plan.workload(&run.workload).map_or(0.0, |workload| workload.time().as_secs_f64())
+}
+
 /// How long runs take: as those before took besides their loads, or else as estimated.
 pub fn time<'a>(plan: &Plan, runs: impl Iterator<Item = &'a Planned>, lines: &[Line]) -> Duration {
-    let load_s = |workload: &str| plan.workload(workload).map_or(0.0, |workload| workload.time().as_secs_f64());
     let runs: Vec<_> = runs.cloned().collect();
-    let loads_s: f64 = runs.iter().map(|run| load_s(&run.workload)).sum();
-    let beside: Vec<_> = lines.iter().map(|line| line.took_s - load_s(&line.planned.workload)).collect();
+    let loads_s: f64 = runs.iter().map(|run| load_s(plan, run)).sum();
+    let beside: Vec<_> = lines.iter().map(|line| line.took_s - load_s(plan, &line.planned)).collect();
     let beside_s = if beside.is_empty() {
         let each = BESIDE_LOAD_S + plan.data.records as f64 / PREFILL_PER_S;
         runs.len() as f64 * each + schedule::restarts(plan, &runs) as f64 * RESTART_S

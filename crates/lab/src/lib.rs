@@ -8,7 +8,8 @@
 //!   `estimate.rs`: what runs of a plan write. `factor.rs`: what is varied, with the settings of
 //!   `catalogue.rs` and values as `value.rs` compares them; `sync.rs`: the modes of the commit log.
 //!   `workload.rs`: under which loads; `metric.rs`: what is compared.
-//! - `design/`: which combinations; `schedule.rs`: in which order.
+//! - `design/`: which combinations; `search.rs`: which ones next, by what was measured;
+//!   `schedule.rs`: in which order.
 //! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
 //!   a real one.
 //! - `run.rs`: one run; `checks.rs`: what voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and
@@ -44,6 +45,7 @@ pub mod report;
 pub mod rig;
 pub mod run;
 pub mod schedule;
+pub mod search;
 pub mod simulated;
 pub mod stats;
 pub mod study;

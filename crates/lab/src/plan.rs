@@ -58,6 +58,9 @@ pub struct Plan {
     /// Further metrics to compare. The front of Pareto has the objective and the first of them.
     #[serde(default)]
     pub beside: Vec<String>,
+    /// What a setting must keep to be recommended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
     /// Which combinations are measured.
     pub design: Design,
     /// The records.
@@ -77,6 +80,16 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// What is varied.
     pub factors: Vec<Factor>,
+}
+
+/// The most that the mean of a metric may be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// The metric, of which less is better: the objective, or one beside it.
+    pub metric: String,
+    /// The most that its mean may be, in its unit.
+    pub max: f64,
 }
 
 /// What is the same for all runs of the node.
@@ -245,7 +258,20 @@ impl Plan {
             return wrong("repeats", format!("at most {RUNS_MAX} runs: settings times workloads times repeats"));
         }
         self.check_heap()?;
+        self.check_bound()?;
         self.check_measured()
+    }
+
+    /// The metric of the bound has to be compared, so that its means are known.
+    fn check_bound(&self) -> Result<(), PlanError> {
+        let Some(bound) = &self.bound else { return Ok(()) };
+        let is_compared = bound.metric == self.objective || self.beside.contains(&bound.metric);
+        let is_less_better = metric::find(&bound.metric).is_some_and(|metric| metric.is_less_better);
+        if is_compared && is_less_better && bound.max.is_finite() {
+            return Ok(());
+        }
+        let what = "a metric of which less is better, which is the objective or in `beside`, and the most it may be";
+        Err(PlanError::Invalid { at: "bound".to_owned(), what: what.to_owned() })
     }
 
     /// Options of Java must not set the heap by themselves.

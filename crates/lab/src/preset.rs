@@ -112,6 +112,7 @@ fn thesis(scale: Scale) -> Plan {
         beside: ["mean_ms", "compacted_bytes_drained", "node_written_bytes_drained", "cpu_ms_per_operation_drained"]
             .map(str::to_owned)
             .to_vec(),
+        bound: None,
         design,
         data,
         node: Node { heap_mib: Some(HEAP_MIB), ..Node::default() },

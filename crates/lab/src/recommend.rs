@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::factor::Setting;
 use crate::line::Line;
 use crate::metric::{self, Metric};
-use crate::plan::Plan;
+use crate::plan::{Bound, Plan};
 use crate::schedule::FRESH;
 use crate::stats::{self, Difference, Drift, Scale, Test};
 
@@ -67,6 +67,17 @@ pub enum Finding {
         setting: Setting,
         /// The shares that were not done: with the default, and with the setting.
         shares: (f64, f64),
+    },
+    /// A setting was better, and did not keep the bound when it was measured afresh.
+    OverBound {
+        /// The setting.
+        setting: Setting,
+        /// The metric of the bound.
+        metric: String,
+        /// Its mean in the fresh runs.
+        mean: f64,
+        /// The most that it may be.
+        max: f64,
     },
     /// Nothing was measured that can be compared.
     Nothing,
@@ -133,7 +144,7 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
         return Finding::Drift(drift.clone());
     }
     let visible = visible(plan, analysis, table, objective);
-    let Some((chosen, difference)) = chosen(plan, table, objective) else {
+    let Some((chosen, difference)) = chosen(plan, &analysis.tables, table, objective) else {
         return Finding::NoDifference { visible, effects: effects(table) };
     };
     let setting = chosen.setting.clone();
@@ -155,7 +166,24 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
     if let Some(shares) = again.map(|fresh| fresh.failed_shares).filter(|shares| loses_more(*shares)) {
         return Finding::LosesOperations { setting, shares };
     }
+    if let Some(over) = over_bound(plan, lines, &table.workload, &setting) {
+        return over;
+    }
     Finding::Better(Box::new(Change::of(plan, lines, analysis, setting, (selected, fresh))))
+}
+
+/// Whether a setting does not keep the bound in the fresh runs.
+fn over_bound(plan: &Plan, lines: &[Line], workload: &str, setting: &Setting) -> Option<Finding> {
+    let Bound { metric, max } = plan.bound.clone()?;
+    let of_setting = lines.iter().filter(|line| line.is_valid() && line.planned.stage == FRESH).filter(|line| {
+        let planned = &line.planned;
+        planned.workload == workload && &planned.setting == setting
+    });
+    let values: Vec<_> = of_setting.filter_map(|line| line.metrics.get(&metric).copied()).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    // Without a value nothing says that it keeps it.
+    let keeps_it = mean <= max;
+    (!keeps_it).then(|| Finding::OverBound { setting: setting.clone(), metric, mean, max })
 }
 
 /// The drift of the objective, if it is one.
@@ -198,23 +226,37 @@ fn effects(table: &Table) -> Vec<String> {
     table.contrasts.iter().filter(is_sure).map(|contrast| contrast.factors.join(" × ")).collect()
 }
 
-/// The setting to recommend, if fresh runs confirm it: of those that are better than the default
-/// and not surely worse than the best of these, the one with the fewest changes. Without fresh runs
+/// The setting to recommend, if fresh runs confirm it: of those that are better than the default,
+/// keep the bound, and are not surely worse than the best of these, the one with the fewest changes. Without fresh runs
 /// after it, the selection is corrected for the number of comparisons. With them it needs no
 /// correction: the fresh runs decide.
-fn chosen<'a>(plan: &Plan, table: &'a Table, objective: &Metric) -> Option<(&'a Row, &'a Difference)> {
+fn chosen<'a>(
+    plan: &Plan,
+    tables: &[Table],
+    table: &'a Table,
+    objective: &Metric,
+) -> Option<(&'a Row, &'a Difference)> {
     let default_share = table.rows.iter().find(|row| row.setting.is_default()).map_or(0.0, |row| row.failed_share);
     let better = table.rows.iter().filter_map(|row| {
         let difference = row.difference.as_ref()?;
         let p = if plan.confirm > 0 { difference.p } else { difference.p_corrected };
         let is_chosen = is_sure(p) && is_better(difference.change, objective);
-        (is_chosen && !loses_more((default_share, row.failed_share))).then_some((row, difference))
+        let is_allowed = !loses_more((default_share, row.failed_share)) && keeps_bound(plan, tables, table, row);
+        (is_chosen && is_allowed).then_some((row, difference))
     });
     let better: Vec<_> = better.collect();
     // Rows are in order.
     let best = better.first()?.1;
     let is_as_good = |other: &Difference| !is_sure(best.sample.p_apart(&other.sample));
     better.iter().filter(|(_, other)| is_as_good(other)).min_by_key(|(row, _)| row.setting.0.len()).copied()
+}
+
+/// Whether the mean of the metric of the bound is within it.
+fn keeps_bound(plan: &Plan, tables: &[Table], table: &Table, row: &Row) -> bool {
+    let Some(bound) = &plan.bound else { return true };
+    let of_bound = tables.iter().find(|other| other.metric == bound.metric && other.workload == table.workload);
+    let rows = of_bound.map_or(&[][..], |table| &table.rows);
+    rows.iter().find(|other| other.setting == row.setting).is_some_and(|row| row.summary.mean <= bound.max)
 }
 
 /// What is to be measured afresh, by workload.
@@ -224,7 +266,9 @@ pub fn selected(plan: &Plan, analysis: &Analysis) -> Vec<(Setting, String)> {
         return Vec::new();
     }
     let tables = analysis.tables.iter().filter(|table| table.metric == objective.name);
-    let of = |table: &Table| Some((chosen(plan, table, objective)?.0.setting.clone(), table.workload.clone()));
+    let of = |table: &Table| {
+        Some((chosen(plan, &analysis.tables, table, objective)?.0.setting.clone(), table.workload.clone()))
+    };
     tables.filter_map(of).collect()
 }
 

@@ -21,7 +21,7 @@ pub struct Planned {
     pub number: u32,
     /// 1: what the design says. 2: what follows from its results. 3: the best of these, afresh.
     pub stage: u8,
-    /// Its block, from 1. Each block has each setting once under each of its workloads.
+    /// Its block, from 1 in each stage. Each block has each setting once under each of its workloads.
     pub block: u32,
     /// The name of its workload.
     pub workload: String,
@@ -45,20 +45,32 @@ pub fn first_stage(plan: &Plan) -> Vec<Planned> {
         let names = plan.workloads.iter().map(|workload| workload.name.clone());
         names.filter(is_chosen).map(|name| (setting.clone(), name)).collect::<Vec<_>>()
     });
-    ordered(plan, &pairs.collect::<Vec<_>>(), 1, 1)
+    ordered(plan, &pairs.collect::<Vec<_>>(), Group { stage: 1, round: 0 }, 1)
 }
 
 /// The runs of the union of best values, beside the default.
 pub fn second_stage(plan: &Plan, unions: &[(Setting, String)], number: u32) -> Vec<Planned> {
-    let defaults = unions.iter().map(|(_, workload)| (Setting::default(), workload.clone()));
-    let pairs: Vec<_> = unions.iter().cloned().chain(defaults).collect();
-    ordered(plan, &pairs, 2, number)
+    beside_default(plan, unions, 0, number)
+}
+
+/// The runs of a round of a Bayesian design, from 1: its settings beside the default. Their keys and
+/// records are those of the first stage.
+pub fn round(plan: &Plan, proposed: &[(Setting, String)], round: u32, number: u32) -> Vec<Planned> {
+    beside_default(plan, proposed, round, number)
+}
+
+fn beside_default(plan: &Plan, chosen: &[(Setting, String)], round: u32, number: u32) -> Vec<Planned> {
+    let mut workloads: Vec<_> = chosen.iter().map(|(_, workload)| workload).collect();
+    workloads.dedup();
+    let defaults = workloads.into_iter().map(|workload| (Setting::default(), workload.clone()));
+    let pairs: Vec<_> = chosen.iter().cloned().chain(defaults).collect();
+    ordered(plan, &pairs, Group { stage: 2, round }, number)
 }
 
 /// Fresh runs of what was selected, each right beside the default, so that nothing comes between
 /// them. They have keys and records of their own.
 pub fn fresh_stage(plan: &Plan, selected: &[(Setting, String)], number: u32) -> Vec<Planned> {
-    let mut random = random(plan, FRESH);
+    let mut random = random(plan, Group { stage: FRESH, round: 0 });
     let mut all = Vec::new();
     for block in 1..=plan.confirm {
         let mut order: Vec<_> = selected.iter().collect();
@@ -89,30 +101,40 @@ pub fn later_stages(plan: &Plan) -> Vec<Planned> {
     all
 }
 
-fn random(plan: &Plan, stage: u8) -> ChaCha8Rng {
+/// Runs that are ordered together.
+#[derive(Clone, Copy)]
+struct Group {
+    stage: u8,
+    /// The round of a Bayesian design, from 1; 0 of other runs.
+    round: u32,
+}
+
+fn random(plan: &Plan, group: Group) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
-    random.set_stream(u64::from(stage));
+    random.set_stream(u64::from(group.stage) + (u64::from(group.round) << 8));
     random
 }
 
 /// These pairs of setting and workload once in each block, in random order.
-fn ordered(plan: &Plan, pairs: &[(Setting, String)], stage: u8, first: u32) -> Vec<Planned> {
-    let mut random = random(plan, stage);
+fn ordered(plan: &Plan, pairs: &[(Setting, String)], group: Group, first: u32) -> Vec<Planned> {
+    let mut random = random(plan, group);
+    let before = group.round.saturating_sub(1) * plan.repeats;
     let mut all = Vec::new();
     let mut since_control = 0;
     let mut controls = control_workloads(plan).into_iter().cycle();
-    for block in 1..=plan.repeats {
+    for block in before + 1..=before + plan.repeats {
         let mut order = pairs.to_vec();
         order.shuffle(&mut random);
         for (setting, workload) in order {
             if plan.control_every > 0 && since_control == plan.control_every {
                 since_control = 0;
                 if let Some(workload) = controls.next() {
-                    all.push(planned(plan, all.len() as u32 + first, stage, block, workload, Setting::default(), true));
+                    let number = all.len() as u32 + first;
+                    all.push(planned(plan, number, group.stage, block, workload, Setting::default(), true));
                 }
             }
             since_control += 1;
-            all.push(planned(plan, all.len() as u32 + first, stage, block, &workload, setting, false));
+            all.push(planned(plan, all.len() as u32 + first, group.stage, block, &workload, setting, false));
         }
     }
     all
@@ -134,7 +156,8 @@ fn planned(
     is_control: bool,
 ) -> Planned {
     let place = plan.workloads.iter().position(|other| other.name == workload).unwrap_or_default() as u64;
-    let block_of_all = u64::from(block) + if stage == FRESH { u64::from(plan.repeats) } else { 0 };
+    let repeats = u64::from(plan.repeats);
+    let block_of_all = if stage == FRESH { u64::from(block) + repeats } else { (u64::from(block) - 1) % repeats + 1 };
     let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(block_of_all * 1_009).wrapping_add(place);
     Planned { number, stage, block, workload: workload.to_owned(), setting, is_control, seed }
 }

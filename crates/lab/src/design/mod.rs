@@ -2,6 +2,9 @@
 
 mod fraction;
 mod latin;
+pub(crate) mod surrogate;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +15,9 @@ pub use fraction::{Alias, Fraction, fraction};
 
 /// The most combinations of a study: more would be a mistake.
 const SETTINGS_MAX: usize = 4_096;
+
+/// The most settings of a round: more would be a design of their own.
+const BATCH_MAX: u32 = 64;
 
 /// Which combinations are measured. The default always is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +47,22 @@ pub enum Design {
         /// How many.
         points: u32,
     },
+    /// Such points first, then rounds of settings that are expected to be better, by what was
+    /// measured before.
+    Bayesian {
+        /// How many points are first.
+        points: u32,
+        /// How many settings a round has.
+        #[serde(default = "four")]
+        batch: u32,
+        /// How long all of its runs may take.
+        #[serde(with = "humantime_serde")]
+        budget: Duration,
+    },
+}
+
+fn four() -> u32 {
+    4
 }
 
 impl Design {
@@ -52,6 +74,7 @@ impl Design {
             Self::Factorial {} => "factorial",
             Self::Fractional { .. } => "fractional factorial",
             Self::LatinHypercube { .. } => "Latin hypercube",
+            Self::Bayesian { .. } => "Bayesian",
         }
     }
 
@@ -85,8 +108,13 @@ impl Design {
                     return wrong(format!("at most {SETTINGS_MAX} combinations"));
                 }
             }
-            Self::LatinHypercube { points } if !(2..=SETTINGS_MAX as u32).contains(points) => {
+            Self::LatinHypercube { points } | Self::Bayesian { points, .. }
+                if !(2..=SETTINGS_MAX as u32).contains(points) =>
+            {
                 return wrong(format!("2 to {SETTINGS_MAX} points"));
+            }
+            Self::Bayesian { batch, .. } if !(1..=BATCH_MAX).contains(batch) => {
+                return wrong(format!("a batch of 1 to {BATCH_MAX} settings"));
             }
             Self::OneAtATime { .. }
                 if plan.factors.iter().map(|factor| factor.values.len()).sum::<usize>() > SETTINGS_MAX =>
@@ -103,13 +131,15 @@ impl Design {
         Ok(())
     }
 
-    /// The combinations, the default first, each once.
+    /// The combinations that are known before anything is measured, the default first, each once.
     pub fn settings(&self, factors: &[Factor], seed: u64) -> Vec<Setting> {
         let chosen = match self {
             Self::OneAtATime { .. } => one_at_a_time(factors),
             Self::Grid {} | Self::Factorial {} => grid(factors),
             Self::Fractional { resolution } => fraction(factors.len(), *resolution).settings(factors),
-            Self::LatinHypercube { points } => latin::settings(factors, *points as usize, seed),
+            Self::LatinHypercube { points } | Self::Bayesian { points, .. } => {
+                latin::settings(factors, *points as usize, seed)
+            }
         };
         let mut all = vec![Setting::default()];
         for setting in chosen {
@@ -129,7 +159,8 @@ fn one_at_a_time(factors: &[Factor]) -> Vec<Setting> {
     factors.iter().flat_map(single).collect()
 }
 
-fn grid(factors: &[Factor]) -> Vec<Setting> {
+/// All combinations, the default first.
+pub(crate) fn grid(factors: &[Factor]) -> Vec<Setting> {
     let mut all = vec![Setting::default()];
     for factor in factors {
         let with = |setting: &Setting| {

@@ -5,8 +5,10 @@ use testbed::page::number::{NONE, significant};
 use super::Report;
 use super::words::{changed, probability_of};
 use crate::analysis::{Analysis, Fresh, Front, Table};
+use crate::execute;
 use crate::factor::Setting;
 use crate::metric;
+use crate::search::Proposal;
 use crate::stats::Difference;
 
 /// A table.
@@ -26,6 +28,7 @@ pub fn sections(report: &Report<'_>) -> Vec<Section> {
     let mut all: Vec<_> = analysis.tables.iter().map(|table| settings(table, &analysis.missing)).collect();
     all.extend(analysis.tables.iter().filter(|table| !table.contrasts.is_empty() || table.left_out > 0).map(effects));
     all.extend(analysis.fronts.iter().map(front));
+    all.extend(rounds(report));
     all.extend(fresh(&analysis.fresh));
     all.extend(drift(analysis));
     let mut also = |title: &str, headings: Vec<&'static str>, rows: Vec<Vec<String>>| {
@@ -123,6 +126,32 @@ fn front(front: &Front) -> Section {
         headings: vec!["setting", "first", "second"],
         rows: best.map(|(setting, a, b, _)| vec![setting.to_string(), significant(*a), significant(*b)]).collect(),
     }
+}
+
+/// What a Bayesian design chose, what was expected of it, and what it had.
+fn rounds(report: &Report<'_>) -> Option<Section> {
+    let plan = report.study.plan();
+    let all = execute::rounds(plan, report.study.lines());
+    let row = |(round, proposal): &(u32, Proposal)| {
+        let of = |table: &&Table| table.metric == plan.objective && table.workload == proposal.workload;
+        let rows = report.analysis.tables.iter().find(of).map_or(&[][..], |table| &table.rows);
+        let found = rows.iter().find(|row| row.setting == proposal.setting).and_then(|row| row.difference.as_ref());
+        let scale = rows.iter().find_map(|row| Some(row.difference.as_ref()?.scale));
+        let [measured, _] = change(found);
+        vec![
+            round.to_string(),
+            proposal.workload.clone(),
+            proposal.setting.to_string(),
+            scale.map_or_else(|| NONE.to_owned(), |scale| changed(scale, proposal.expected)),
+            measured,
+            proposal.keeps_bound.map_or_else(|| NONE.to_owned(), |keeps| format!("{:.0} %", keeps * 100.0)),
+        ]
+    };
+    (!all.is_empty()).then(|| Section {
+        title: format!("Rounds: {}, what was expected and what was measured", title(&plan.objective)),
+        headings: vec!["round", "workload", "setting", "expected", "measured", "keeps the bound"],
+        rows: all.iter().map(row).collect(),
+    })
 }
 
 fn fresh(all: &[Fresh]) -> Option<Section> {

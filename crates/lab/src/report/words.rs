@@ -72,6 +72,12 @@ pub fn finding(recommendation: &Recommendation) -> Vec<String> {
             share * 100.0,
             default * 100.0
         )],
+        Finding::OverBound { setting, metric, mean, max } => vec![format!(
+            "{of}: nothing is recommended. {setting} is better, but {} is {} then, and may be at most {}.",
+            metric::find(metric).map_or(metric.as_str(), |metric| metric.title),
+            significant(*mean),
+            significant(*max),
+        )],
         Finding::NoDifference { visible, effects } => no_difference(&of, visible.as_ref(), effects),
         Finding::Better(change) => better(&of, change),
     };

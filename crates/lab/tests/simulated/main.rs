@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bayesian;
 mod certainty;
 mod fresh;
 mod report;
@@ -550,6 +551,8 @@ fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
         ("name = \"reads\"", "name = \"10/90\"", "small letters, digits and hyphens"),
         ("duration = \"10s\"", "duration = \"2days\"", "at most a day"),
         ("kind = \"one-at-a-time\"", "kind = \"fractional\"\nresolution = 9", "resolution from 3 to 6"),
+        ("kind = \"one-at-a-time\"", "kind = \"bayesian\"\npoints = 1\nbudget = \"1h\"", "2 to 4096 points"),
+        ("kind = \"one-at-a-time\"", "kind = \"bayesian\"\npoints = 9", "missing field `budget`"),
         ("values = [\"2\"]", "values = [\"2\", \"2\"]", "is there twice"),
         (
             "values = [\"2\"]\n\n[[factors]]\nname = \"trickle",

@@ -1,6 +1,7 @@
 //! `penates lab plan`
 
 use clap::Args;
+use lab::design::Design;
 use lab::estimate;
 use lab::execute;
 use lab::schedule;
@@ -58,8 +59,14 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         runs.len(),
         humantime::format_duration(std::time::Duration::from_secs(time.as_secs())),
     ))?;
-    if matches!(plan.design, lab::design::Design::OneAtATime { union: true, .. }) {
+    if matches!(plan.design, Design::OneAtATime { union: true, .. }) {
         output.line("Then the best values of all factors together, beside the default.")?;
+    }
+    if let Design::Bayesian { batch, budget, .. } = &plan.design {
+        output.line(format!(
+            "Then rounds of {batch} settings that are expected to be better, beside the default, until {} have passed.",
+            humantime::format_duration(*budget)
+        ))?;
     }
     if plan.confirm > 0 {
         output.line(format!("Then {} fresh runs of what is best, each beside the default.", plan.confirm))?;
@@ -68,7 +75,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     if !later.is_empty() {
         let time = execute::time(&plan, later.iter(), &[]);
         let time = humantime::format_duration(std::time::Duration::from_secs(time.as_secs()));
-        output.line(format!("These are at most {} runs, about {time} more.", later.len()))?;
+        let these = if matches!(plan.design, Design::Bayesian { .. }) { "The last are" } else { "These are" };
+        output.line(format!("{these} at most {} runs, about {time} more.", later.len()))?;
     }
     if !plan.description.is_empty() {
         output.line(format!("\n{}", plan.description))?;
