@@ -159,21 +159,71 @@ pub struct Data {
     pub record_bytes: u32,
     /// Random bytes do not compress; `true` makes records of few different bytes.
     pub compressible: bool,
+    /// How they are divided among partitions.
+    pub partitions: Partitions,
+    /// After so long a record expires, whole seconds; `None`: never.
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Duration>,
 }
+
+/// How records are divided among partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Partitions {
+    /// Each in one of its own.
+    #[default]
+    Single,
+    /// So many in each.
+    Wide {
+        /// How many.
+        rows: u32,
+    },
+    /// Each partition is a series in time. A write adds the newest record of a series, a read takes the
+    /// newest ones, and a deletion all of them.
+    TimeSeries {
+        /// How many series there are.
+        series: u64,
+        /// How many records a read takes.
+        read: u32,
+    },
+}
+
+/// The most rows of a partition, and of a read: Cassandra warns of partitions of 100 MiB.
+const ROWS_MAX: u32 = 100_000;
+
+/// The most that Cassandra takes: twenty years.
+const TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3_600);
 
 impl Default for Data {
     /// What cassandra-stress makes: five columns of 34 bytes.
     fn default() -> Self {
-        Self { records: 10_000, record_bytes: 170, compressible: false }
+        Self { records: 10_000, record_bytes: 170, compressible: false, partitions: Partitions::Single, ttl: None }
     }
 }
 
 impl Data {
+    /// Whether there are always as many records: none is added beside them, and none expires.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.ttl.is_none() && !matches!(self.partitions, Partitions::TimeSeries { .. })
+    }
+
     pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError::Invalid { at: "data".to_owned(), what });
         if !(1..=RECORDS_MAX).contains(&self.records) || !(5..=1 << 20).contains(&self.record_bytes) {
-            let what = format!("1 to {RECORDS_MAX} records, of 5 bytes to 1 MiB");
-            return Err(PlanError::Invalid { at: "data".to_owned(), what });
+            return wrong(format!("1 to {RECORDS_MAX} records, of 5 bytes to 1 MiB"));
         }
-        Ok(())
+        if self.ttl.is_some_and(|ttl| ttl.subsec_nanos() > 0 || ttl.is_zero() || ttl > TTL_MAX) {
+            return wrong("a ttl of whole seconds, at most twenty years".to_owned());
+        }
+        match self.partitions {
+            Partitions::Wide { rows } if !(1..=ROWS_MAX).contains(&rows) => wrong(format!("1 to {ROWS_MAX} rows")),
+            Partitions::TimeSeries { series, .. } if !(1..=self.records).contains(&series) => {
+                wrong("1 series or more, and at most as many as records".to_owned())
+            }
+            Partitions::TimeSeries { read, .. } if !(1..=ROWS_MAX).contains(&read) => {
+                wrong(format!("a read of 1 to {ROWS_MAX} records"))
+            }
+            _ => Ok(()),
+        }
     }
 }

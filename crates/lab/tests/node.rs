@@ -20,6 +20,7 @@ use lab::plan::{Plan, Restart};
 use lab::recommend::recommend;
 use lab::rig::{Rig, RigError};
 use lab::study::OpenStudy;
+use lab::workload::{Data, Partitions};
 use lab::yaml::{Edits, YamlError, edited};
 use scylla::client::session_builder::SessionBuilder;
 use walkdir::WalkDir;
@@ -141,6 +142,7 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         assert_eq!(table.contains("'enabled': 'false'"), is_plain, "{table}");
     }
     assert!(study.facts().facts["jars"].starts_with("sha256:"), "{:?}", study.facts());
+    records_lie_in_partitions_as_the_plan_says(&mut node, &plan, folder.path()).await;
     a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
     what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
     a_node_that_has_ended_is_started_again(&mut node, folder.path()).await;
@@ -229,6 +231,46 @@ async fn a_node_that_has_ended_is_started_again(node: &mut Node, folder: &Path) 
     assert!(node.apply(&Setting::default(), Restart::WhenChanged).await.unwrap(), "it was started");
     assert!(!node.apply(&Setting::default(), Restart::EveryRun).await.unwrap(), "no run was made since");
     assert_eq!(node.read_back().await.unwrap()["compaction_throughput"], "64MiB/s");
+}
+
+/// Rows of the table, on the node that runs already.
+async fn count(node: &Path, query: &str) -> i64 {
+    let spec = cluster::Cluster::spec_in(node).unwrap().unwrap();
+    let cluster::Network::Fixed(network) = spec.network else { panic!("it has one") };
+    let cql = SocketAddr::from(([127, 0, network, 1], spec.ports.cql));
+    let session = SessionBuilder::new().known_node_addr(cql).build().await.unwrap();
+    let rows = session.query_unpaged(query, ()).await.unwrap().into_rows_result().unwrap();
+    rows.single_row::<(i64,)>().unwrap().0
+}
+
+async fn records_lie_in_partitions_as_the_plan_says(node: &mut Node, plan: &Plan, folder: &Path) {
+    let workload = &plan.workloads[0];
+    let data = folder.join("node");
+    let shapes = [
+        (Partitions::Wide { rows: 50 }, "SELECT count(*) FROM lab.standard1 WHERE key = textAsBlob('0000000003')", 50),
+        // Two of the five hundred are of the last series, before the load.
+        (
+            Partitions::TimeSeries { series: 250, read: 10 },
+            "SELECT count(*) FROM lab.standard1 WHERE key = textAsBlob('0000000249')",
+            2,
+        ),
+    ];
+    for (partitions, query, expected) in shapes {
+        node.set_data(Data { partitions, ttl: Some(Duration::from_secs(3_600)), ..plan.data });
+        node.recreate(&Setting::default()).await.unwrap();
+        node.prefill(1).await.unwrap();
+        assert_eq!(count(&data, query).await, expected, "{partitions:?}");
+        let with_ttl = query.replace("count(*)", "cast(max(ttl(\"C0\")) AS bigint)");
+        assert!((1..=3_600).contains(&count(&data, &with_ttl).await), "{partitions:?}");
+        let before = node.counters().await.unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let loaded = node.load(workload, 1, files.path()).await.unwrap();
+        assert!(loaded.due > 0 && loaded.done == loaded.due, "{loaded:?}");
+        assert!(node.counters().await.unwrap().reads > before.reads, "{partitions:?}");
+        let state = node.drain().await.unwrap();
+        assert_eq!(state.keys().collect::<Vec<_>>(), ["disk_bytes"], "how many records there are is not known");
+    }
+    node.set_data(plan.data);
 }
 
 /// On the node that runs already.

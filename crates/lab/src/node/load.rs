@@ -12,11 +12,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
+use scylla::value::CqlValue;
 use testbed::arrivals::Shape;
 use testbed::worker::alarm::Alarm;
 use tokio::sync::Semaphore;
 
-use super::records::{Chooser, Columns, Records, key};
+use super::records::{Chooser, Place, Records};
 use super::table::Table;
 use super::tally::{Ended, Tally};
 use super::views::{CqlError, doing};
@@ -40,17 +41,11 @@ const LEAD: Duration = Duration::from_millis(100);
 pub(super) async fn prefill(session: &Session, table: &Table, data: &Data, seed: u64) -> Result<(), CqlError> {
     let records = Records::new(data, seed);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let writes = (0..data.records).map(|number| (key(number), records.values(&mut random)));
-    let writes = stream::iter(writes.map(Ok)).try_for_each_concurrent(PREFILL_WIDTH, |(key, values)| async {
-        session.execute_unpaged(&table.write, row(key, values)).await.map(drop)
+    let rows = (0..data.records).map(|number| Place::of(data.partitions, number).row(records.values(&mut random)));
+    let writes = stream::iter(rows.map(Ok)).try_for_each_concurrent(PREFILL_WIDTH, |row| async {
+        session.execute_unpaged(&table.write, row).await.map(drop)
     });
     doing("writing the records", writes.await)
-}
-
-type Row = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
-
-fn row(key: Vec<u8>, [c0, c1, c2, c3, c4]: Columns) -> Row {
-    (key, c0, c1, c2, c3, c4)
 }
 
 /// A load.
@@ -63,13 +58,6 @@ pub(super) struct Load<'a> {
     pub workload: &'a Workload,
     /// Operations, keys and bytes follow from it.
     pub seed: u64,
-}
-
-/// An operation to be sent.
-enum Request {
-    Write(Row),
-    Read(Vec<u8>),
-    Delete(Vec<u8>),
 }
 
 impl Load<'_> {
@@ -114,11 +102,10 @@ impl Load<'_> {
         let at_once = Arc::new(Semaphore::new(OPERATIONS_MAX as usize));
         for due in shape.arrivals(0, 1, self.seed) {
             let operation = self.workload.mix.choose(random.random());
-            let key = key(chooser.choose(&mut random));
-            let request = match operation {
-                Operation::Write => Request::Write(row(key, records.values(&mut random))),
-                Operation::Read => Request::Read(key),
-                Operation::Delete => Request::Delete(key),
+            let place = Place::of(self.data.partitions, chooser.choose(&mut random));
+            let values = match operation {
+                Operation::Write => place.newest(self.data, due).row(records.values(&mut random)),
+                Operation::Read | Operation::Delete => place.asked(self.data.partitions),
             };
             let due_at = start + due;
             alarm.wait_until(due_at).await?;
@@ -127,7 +114,7 @@ impl Load<'_> {
                 tally.lock().add(&Ended { operation, due, lateness, latency: PATIENCE, is_done: false });
                 continue;
             };
-            let sending = self.operation(session, request);
+            let sending = self.operation(session, operation, values);
             let tally = tally.clone();
             tokio::spawn(async move {
                 let is_done = matches!(tokio::time::timeout(PATIENCE, sending).await, Ok(Ok(())));
@@ -144,21 +131,16 @@ impl Load<'_> {
     fn operation(
         &self,
         session: &Arc<Session>,
-        request: Request,
+        operation: Operation,
+        values: Vec<CqlValue>,
     ) -> impl Future<Output = Result<(), ExecutionError>> + Send + 'static {
         let session = session.clone();
-        let statement = match request {
-            Request::Write(_) => &self.table.write,
-            Request::Read(_) => &self.table.read,
-            Request::Delete(_) => &self.table.delete,
+        let statement = match operation {
+            Operation::Write => &self.table.write,
+            Operation::Read => &self.table.read,
+            Operation::Delete => &self.table.delete,
         };
         let statement = statement.clone();
-        async move {
-            let done = match request {
-                Request::Write(row) => session.execute_unpaged(&statement, row).await,
-                Request::Read(key) | Request::Delete(key) => session.execute_unpaged(&statement, (key,)).await,
-            };
-            done.map(drop)
-        }
+        async move { session.execute_unpaged(&statement, values).await.map(drop) }
     }
 }

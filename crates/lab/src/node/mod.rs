@@ -36,7 +36,7 @@ use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::sync;
 use crate::value;
-use crate::workload::Workload;
+use crate::workload::{Data, Workload};
 
 use jmx::Jmx;
 pub use views::CqlError;
@@ -125,6 +125,11 @@ impl Node {
             cluster.nodetool(NODE, &words)
         });
         run.await.map(drop).map_err(failed)
+    }
+
+    /// Has other records from the next run on.
+    pub fn set_data(&mut self, data: Data) {
+        self.plan.data = data;
     }
 
     /// Fails if the disk has no room for a run: its records and what its load writes.
@@ -329,7 +334,7 @@ impl Rig for Node {
 
     async fn recreate(&mut self, setting: &Setting) -> Result<Baseline, RigError> {
         let options = config::table_options(&self.plan, setting);
-        let table = table::Table::create(&self.running()?.views, &options).await.map_err(failed)?;
+        let table = table::Table::create(&self.running()?.views, &self.plan.data, &options).await.map_err(failed)?;
         if let Some(running) = &mut self.running {
             running.table = Some(table);
         }
@@ -392,9 +397,12 @@ impl Rig for Node {
         self.wait_until_idle().await?;
         let disk_bytes = self.table()?.bytes(&self.running()?.folder) as f64;
         let data = &self.plan.data;
-        let payload = data.records as f64 * f64::from(data.record_bytes);
-        let state = [("disk_bytes", disk_bytes), ("space_amplification", disk_bytes / payload)];
-        Ok(state.map(|(name, value)| (name.to_owned(), value)).into())
+        let mut state = BTreeMap::from([("disk_bytes".to_owned(), disk_bytes)]);
+        if data.is_counted() {
+            let payload = data.records as f64 * f64::from(data.record_bytes);
+            state.insert("space_amplification".to_owned(), disk_bytes / payload);
+        }
+        Ok(state)
     }
 }
 

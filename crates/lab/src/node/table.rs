@@ -1,4 +1,5 @@
-//! The table of the load: as cassandra-stress makes it, a key and five columns of bytes.
+//! The table of the load: as cassandra-stress makes it, a key and five columns of bytes. Partitions of
+//! several records have a column more, by which these are in order.
 
 use std::path::Path;
 
@@ -6,6 +7,7 @@ use scylla::statement::prepared::PreparedStatement;
 use walkdir::WalkDir;
 
 use super::views::{CqlError, Views, doing};
+use crate::workload::{Data, Partitions};
 
 /// The keyspace.
 pub(super) const KEYSPACE: &str = "lab";
@@ -32,7 +34,7 @@ pub(super) struct Table {
 
 impl Table {
     /// Drops the table and makes it again.
-    pub async fn create(views: &Views, options: &[String]) -> Result<Self, CqlError> {
+    pub async fn create(views: &Views, data: &Data, options: &[String]) -> Result<Self, CqlError> {
         let made_ms = jiff::Timestamp::now().as_millisecond();
         let keyspace = format!(
             "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} \
@@ -42,15 +44,27 @@ impl Table {
         views.run(&format!("DROP TABLE IF EXISTS {KEYSPACE}.{NAME}")).await?;
         let columns: Vec<_> = (0..COLUMNS).map(|number| format!("\"C{number}\"")).collect();
         let typed: Vec<_> = columns.iter().map(|column| format!("{column} blob")).collect();
-        let with = if options.is_empty() { String::new() } else { format!(" WITH {}", options.join(" AND ")) };
-        let create = format!("CREATE TABLE {KEYSPACE}.{NAME} (key blob PRIMARY KEY, {}){with}", typed.join(", "));
-        views.run(&create).await?;
-        let places = ["?"; COLUMNS].join(", ");
+        let is_alone = data.partitions == Partitions::Single;
+        let (at, primary, is_at) = if is_alone { ("", "key", "") } else { ("at bigint, ", "key, at", " AND at = ?") };
+        let order = (!is_alone).then(|| "CLUSTERING ORDER BY (at DESC)".to_owned());
+        let with: Vec<_> = order.into_iter().chain(options.iter().cloned()).collect();
+        let with = if with.is_empty() { String::new() } else { format!(" WITH {}", with.join(" AND ")) };
+        let typed = typed.join(", ");
+        views
+            .run(&format!("CREATE TABLE {KEYSPACE}.{NAME} (key blob, {at}{typed}, PRIMARY KEY ({primary})){with}"))
+            .await?;
+        let places = vec!["?"; COLUMNS + if is_alone { 1 } else { 2 }].join(", ");
         let names = columns.join(", ");
+        let ttl = data.ttl.map_or_else(String::new, |ttl| format!(" USING TTL {}", ttl.as_secs()));
+        let (is_record, limit) = match data.partitions {
+            Partitions::Single | Partitions::Wide { .. } => (is_at, String::new()),
+            Partitions::TimeSeries { read, .. } => ("", format!(" LIMIT {read}")),
+        };
         let prepare = async |text: String| doing(&text, views.session.prepare(text.as_str()).await);
-        let write = prepare(format!("INSERT INTO {KEYSPACE}.{NAME} (key, {names}) VALUES (?, {places})")).await?;
-        let read = prepare(format!("SELECT {names} FROM {KEYSPACE}.{NAME} WHERE key = ?")).await?;
-        let delete = prepare(format!("DELETE FROM {KEYSPACE}.{NAME} WHERE key = ?")).await?;
+        let write =
+            prepare(format!("INSERT INTO {KEYSPACE}.{NAME} ({primary}, {names}) VALUES ({places}){ttl}")).await?;
+        let read = prepare(format!("SELECT {names} FROM {KEYSPACE}.{NAME} WHERE key = ?{is_record}{limit}")).await?;
+        let delete = prepare(format!("DELETE FROM {KEYSPACE}.{NAME} WHERE key = ?{is_record}")).await?;
         let id = views.id_of(KEYSPACE, NAME).await?;
         Ok(Self { id, made_ms, write, read, delete })
     }

@@ -22,6 +22,7 @@ use lab::schedule::{FRESH, later_stages, restarts};
 use lab::simulated::{Fault, Simulated, Surface, level};
 use lab::study::{OpenStudy, Study, StudyError};
 use lab::union::unions;
+use lab::workload::Partitions;
 
 /// Three factors under two workloads. Each run has 10,000 operations.
 fn plan(design: &str, values: &str) -> Plan {
@@ -591,6 +592,12 @@ fn an_objective_that_is_never_measured_and_a_load_without_end_are_refused() {
     let mut endless = good.clone();
     (endless.workloads[0].rate, endless.workloads[0].duration) = (1e6, Duration::from_secs(3_600));
     assert!(refused(&endless).contains("at most 1,000,000,000 operations"));
+    let mut many_series = good.clone();
+    many_series.data.partitions = Partitions::TimeSeries { series: many_series.data.records + 1, read: 1 };
+    assert!(refused(&many_series).contains("at most as many as records"));
+    let mut short = good.clone();
+    short.data.ttl = Some(Duration::from_millis(1_500));
+    assert!(refused(&short).contains("a ttl of whole seconds"));
     let mut huge = good;
     huge.data.records = u64::MAX;
     assert!(refused(&huge).contains("10000000000 records"));
