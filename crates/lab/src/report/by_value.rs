@@ -5,16 +5,12 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::figures::{Area, BLUE, Drawn, Figure, GREY, ORANGE, figure, plain, span};
+use super::figures::{Area, BLUE, Drawn, Figure, GREY, LINES, ORANGE, figure, plain, span};
 use super::{Report, ReportError};
 use crate::factor::{Factor, Setting};
 use crate::line::Line;
 use crate::stats::Summary;
 use crate::value;
-
-/// The bars of values, in their order; the default is the first.
-const COLOURS: [RGBColor; 6] =
-    [ORANGE, BLUE, RGBColor(0, 158, 115), RGBColor(204, 121, 167), RGBColor(86, 180, 233), RGBColor(230, 159, 0)];
 
 /// A value of a factor with what it gave: its name, and each run with its block.
 struct Level {
@@ -104,7 +100,7 @@ fn bars(area: &Area<'_>, title: &str, objective: &str, levels: &[Level]) -> Draw
     let (width, x) = (0.8 / levels.len() as f64, 0.5..f64::from(blocks) + 0.5);
     let mut chart = plain(area, title, x, 0.0..most * 1.05 + 1e-9, "repeat", objective)?;
     for (at, level) in levels.iter().enumerate() {
-        let colour = COLOURS.get(at).copied().unwrap_or(GREY);
+        let colour = LINES.get(at).copied().unwrap_or(GREY);
         let left = |block: u32| f64::from(block) - 0.4 + at as f64 * width;
         let bar = |(block, value): &(u32, f64)| {
             Rectangle::new([(left(*block), 0.0), (left(*block) + width * 0.9, *value)], colour.filled())

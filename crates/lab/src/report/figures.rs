@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Report, ReportError, by_value};
+use super::{Report, ReportError, by_value, interactions};
 use crate::analysis::{Front, Table};
 use crate::line::Line;
 
@@ -12,6 +12,10 @@ const WIDTH: u32 = 900;
 pub(super) const GREY: RGBColor = RGBColor(150, 150, 150);
 pub(super) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(super) const ORANGE: RGBColor = RGBColor(213, 94, 0);
+
+/// Lines of values, in their order; the default is the first.
+pub(super) const LINES: [RGBColor; 6] =
+    [ORANGE, BLUE, RGBColor(0, 158, 115), RGBColor(204, 121, 167), RGBColor(86, 180, 233), RGBColor(230, 159, 0)];
 
 /// The most characters of a setting beside a figure.
 const LABEL_CHARS: usize = 44;
@@ -43,6 +47,7 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
         let name = format!("pareto-{}", front.workload);
         all.push(figure(name, title, 420, |area, title| pareto(area, title, front))?);
     }
+    all.extend(interactions::draw(report)?);
     all.extend(by_value::draw(report)?);
     let objective = &report.study.plan().objective;
     let title = format!("{objective} in the order of runs: the default, and other settings in grey");

@@ -1,12 +1,16 @@
 //! What a study says, for people and for programs.
 //!
-//! `tables.rs` and `words.rs` are the same on every page; `figures.rs` and `by_value.rs` draw;
-//! `page.rs` is one HTML file that loads nothing from a network, with the tables of `kpi.rs` too.
+//! `tables.rs` and `words.rs` are the same on every page; `figures.rs`, `by_value.rs` and
+//! `interactions.rs` draw;
+//! `page.rs` is one HTML file that loads nothing from a network, with the tables of `kpi.rs` and the
+//! answers of `questions.rs` too.
 
 mod by_value;
 mod figures;
+mod interactions;
 mod kpi;
 mod page;
+mod questions;
 mod tables;
 mod words;
 

@@ -6,7 +6,7 @@ use testbed::page::{Document, table};
 use super::Report;
 use super::figures::Figure;
 use super::tables::sections;
-use super::{kpi, words};
+use super::{kpi, questions, words};
 
 /// The sections of the page, by their ids.
 const SECTIONS: [(&str, &str); 6] = [
@@ -37,6 +37,13 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
                  value is 0. Intervals are those of Student's t, by the scatter of each setting's own differences. \
                  p is corrected for all comparisons of a metric by Holm's method. What was found holds for this \
                  load, this rate and this machine."
+            }
+            @let answers = questions::answers(report);
+            @if !answers.is_empty() {
+                h3 { "Questions of the thesis" }
+                dl {
+                    @for answer in &answers { dt { (answer.question) } dd { (answer.answer) } }
+                }
             }
             h2 id="figures" { "Figures" }
             @for figure in figures {

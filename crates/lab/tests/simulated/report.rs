@@ -33,6 +33,8 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
         "Union of the best values against default under writes: memtable_heap_space = 2, trickle_fsync = 2",
         "More bytes compacted, more compactions and a higher rate of them are costs here, not aims",
         "Measured beside: concurrent_compactors = by itself (the node's own), heap = 512 MiB",
+        "Are the best values together worse than the default?</dt><dd>No, better: memtable_heap_space = 2, trickle_fsync = 2 under writes −",
+        "Is a mix with more writes slower at an equal rate?</dt><dd>No difference found. 2",
     ] {
         assert!(page.contains(part), "{part}");
     }
@@ -44,6 +46,21 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
     }
     // The default of this one is no number, so there is one point only.
     assert!(!folder.path().join("figures/value-trickle_fsync-writes.svg").exists());
+}
+
+#[tokio::test]
+async fn a_balanced_design_has_a_plot_of_the_interactions_of_each_two_factors() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(r#"{ kind = "factorial" }"#, TWO);
+    study_of(folder.path(), &plan, surface(), Fault::None).await;
+    let study = Study::read(folder.path()).unwrap();
+    Report::of(&study).write(folder.path()).unwrap();
+    let svg = fs::read_to_string(folder.path().join("figures/interactions-writes.svg")).unwrap();
+    for part in ["memtable_heap_space = 2", "concurrent_compactors = default", "trickle_fsync"] {
+        assert!(svg.contains(part), "{part}");
+    }
+    // Three factors have three pairs, each with two lines of two points.
+    assert_eq!(svg.matches("<circle").count(), 3 * 2 * 2, "{svg}");
 }
 
 #[tokio::test]
