@@ -88,7 +88,7 @@ impl Metric {
 }
 
 /// Metrics that can be objectives. The files of a run have more.
-pub const KNOWN: [Metric; 49] = [
+pub const KNOWN: [Metric; 50] = [
     less("mean_ms", "mean latency", "ms"),
     less("p50_ms", "median latency", "ms"),
     less("p90_ms", "p90 of latency", "ms"),
@@ -132,6 +132,7 @@ pub const KNOWN: [Metric; 49] = [
     less("jmx_compactions", "compactions of all tables", ""),
     less("compaction_tasks", "completed tasks of compaction", ""),
     less("compaction_rate_bytes_per_s", "rate of compaction", "bytes per second"),
+    less("packet_round_trip_ms", "round trip of packets to the node", "ms"),
     less("node_cpu", "processors in use by the node", ""),
     less("node_memory_bytes", "memory of the node", "bytes"),
     less("node_read_bytes_per_s", "reads of the node from the disk", "bytes per second"),

@@ -94,7 +94,15 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         assert_eq!(line.read_back["compaction_throughput"], throughput);
         assert_eq!(line.read_back["compression"].contains("'enabled': 'false'"), of("compression"), "{line:?}");
         assert!(["mean_ms", "write_p99_ms", "read_p99_ms"].iter().all(|name| line.metrics[*name] > 0.0), "{line:?}");
-        let system = ["memory_used_share", "memory_cached_bytes", "cpu", "cpu_user", "cpu_system", "node_cpu"];
+        let system = [
+            "memory_used_share",
+            "memory_cached_bytes",
+            "cpu",
+            "cpu_user",
+            "cpu_system",
+            "node_cpu",
+            "packet_round_trip_ms",
+        ];
         assert!(system.iter().all(|name| line.metrics[*name] > 0.0), "{line:?}");
         // The flush of the drain writes what the memtables have kept during the load.
         for cost in ["node_written_bytes", "cpu_ms_per_operation", "write_amplification", "compacted_bytes"] {

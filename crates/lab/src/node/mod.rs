@@ -3,13 +3,14 @@
 //! - `config.rs`: the settings of a node for a setting of the study; `views.rs`: what a node says
 //!   of itself; `table.rs`: the table of the load.
 //! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
-//!   machine meanwhile; `process.rs` reads what the node's process has used,
+//!   machine meanwhile, with `packets.rs`; `process.rs` reads what the node's process has used,
 //!   and `jmx.rs` its MBeans; `as_run.rs` keeps what a run ran with.
 
 mod as_run;
 mod config;
 mod jmx;
 mod load;
+mod packets;
 mod process;
 mod records;
 mod table;
@@ -385,7 +386,9 @@ impl Rig for Node {
         let table = running.views.described().await.map_err(failed)?;
         as_run::keep(folder, &running.folder, &command_line(running.pid), &table).map_err(fatal)?;
         let load = load::Load { table: self.table()?, data: &self.plan.data, workload, seed };
-        let watched = watch::Watched { pid: running.pid, data: &running.folder, jmx: running.jmx.as_ref() };
+        let cql = self.cluster.status().first().map(|status| status.cql);
+        let cql = cql.ok_or_else(|| RigError::Fatal("the cluster has no node".to_owned()))?;
+        let watched = watch::Watched { pid: running.pid, data: &running.folder, jmx: running.jmx.as_ref(), cql };
         let at_window = counters_of(running, self.begun);
         let made = load.make(&running.views.session, &watched, folder, at_window).await;
         let (loaded, begun) = made.map_err(failed)?;

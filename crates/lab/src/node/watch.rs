@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use procfs::Current;
 use testbed::monitor::{self, MonitorError, Settings, Watch};
 
 use super::jmx::Jmx;
+use super::packets;
 
 /// Between two samples; shorter loads have at least this many.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -22,6 +24,8 @@ pub(super) struct Watched<'a> {
     pub data: &'a Path,
     /// Its MBeans, if they are read.
     pub jmx: Option<&'a Jmx>,
+    /// Where it takes CQL.
+    pub cql: SocketAddr,
 }
 
 impl Watched<'_> {
@@ -39,11 +43,18 @@ impl Watched<'_> {
                 None => Ok(BTreeMap::new()),
             }
         };
-        let (samples, of_jmx) = tokio::join!(run(self, start, duration, &monitor), of_jmx);
+        let of_packets = packets::round_trip_ms(self.cql, start, duration, interval(duration));
+        let (samples, of_jmx, of_packets) = tokio::join!(run(self, start, duration, &monitor), of_jmx, of_packets);
         let mut samples = samples?;
+        samples.extend(of_packets.map(|ms| ("packet_round_trip_ms".to_owned(), ms)));
         samples.extend(of_jmx.map_err(csv::Error::from)?);
         Ok(samples)
     }
+}
+
+/// Between two samples of a load that takes so long.
+fn interval(duration: Duration) -> Duration {
+    INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10))
 }
 
 /// Writes samples from `start` on for so long, and returns the means of their columns. What could
@@ -60,7 +71,7 @@ async fn run(
         cgroups: Vec::new(),
         metrics: None,
         others: false,
-        interval: INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10)),
+        interval: interval(duration),
     };
     let out = File::create(file).map_err(csv::Error::from)?;
     let end = tokio::time::sleep_until((start + duration).into());

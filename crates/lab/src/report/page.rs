@@ -52,7 +52,7 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
             h2 id="tables" { "Tables" }
             @for section in sections(report) { (shown(&section.title, &section.headings, &section.rows)) }
             h2 id="kpi" { "KPI" }
-            p.note { (kpi::WARNING) " " (kpi::ABSENT) }
+            p.note { (kpi::WARNING) }
             @for grid in kpi::grids(report) { (shown(&grid.title, &grid.headings, &grid.rows)) }
             h2 id="plan" { "Plan" }
             pre { (plan.to_toml()) }
