@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 16] = [
+pub const TOOLS: [Tool; 17] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -93,6 +93,12 @@ pub const TOOLS: [Tool; 16] = [
         probe: Probe::Runs(&["--version"]),
         package: "prometheus",
         tests: "metrics and alerts, by Prometheus's own checks",
+    },
+    Tool {
+        program: "iostat",
+        probe: Probe::Runs(&["-V"]),
+        package: "sysstat",
+        tests: "figures of the disk, beside those of iostat",
     },
     Tool {
         program: "chromium",
