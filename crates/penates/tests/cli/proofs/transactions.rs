@@ -64,7 +64,7 @@ async fn transact(staying: &Served, dying: Served, round: u64) -> bool {
     assert_eq!(count(&second, round).await, 0, "nobody sees it before");
     let kill = async {
         // This is no wait for an event: the moment of the kill differs from round to round.
-        tokio::time::sleep(Duration::from_millis(round * 8)).await;
+        tokio::time::sleep(Duration::from_millis(round * 60)).await;
         tokio::task::spawn_blocking(move || dying.kill()).await.unwrap();
     };
     let commit = || Request::builder().method(Method::PUT);

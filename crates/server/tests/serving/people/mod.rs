@@ -38,6 +38,32 @@ fn has_node() -> bool {
     is_there
 }
 
+/// Makes an image, a METS and an archival group.
+async fn put_files_and_a_group(server: &Server, authorization: &str) {
+    let image = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"8\" height=\"8\"><path d=\"M0 0h8v8z\"/></svg>";
+    let part = |n: u32| format!("<div ORDER=\"{n}\" LABEL=\"Page\"><fptr FILEID=\"F\"/></div>");
+    let parts: String = (1..=60).map(part).collect();
+    let mets = format!(
+        "<mets xmlns=\"http://www.loc.gov/METS/\" xmlns:x=\"http://www.w3.org/1999/xlink\" LABEL=\"A book\">\
+         <fileSec><fileGrp><file ID=\"F\"><FLocat x:href=\"{}.txt\"/></file></fileGrp></fileSec>\
+         <structMap>{parts}</structMap></mets>",
+        "x".repeat(500)
+    );
+    let group = "<http://fedora.info/definitions/v4/repository#ArchivalGroup>; rel=\"type\"";
+    let bytes = "<http://www.w3.org/ns/ldp#NonRDFSource>; rel=\"type\"";
+    let title = "<> <http://purl.org/dc/terms/title> \"An archival group\" .";
+    for (path, media_type, link, body) in [
+        ("/rest/seal.svg", "image/svg+xml", bytes, image),
+        ("/rest/mets.xml", "application/mets+xml", bytes, mets.as_str()),
+        ("/rest/group", "text/turtle", group, title),
+        ("/rest/group/part", "text/turtle", "<http://www.w3.org/ns/ldp#RDFSource>; rel=\"type\"", ""),
+    ] {
+        let headers = [("authorization", authorization), ("content-type", media_type), ("link", link)];
+        let put = server.ask_with(Method::PUT, path, &headers, body).await;
+        assert_eq!(put.status, StatusCode::CREATED, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_without_a_script() {
     let Some(browser) = browser() else { return };
@@ -56,6 +82,7 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     let headers = [("authorization", authorization.as_str()), ("content-type", "text/turtle")];
     let put = server.ask_with(Method::PUT, &format!("/rest/{long}"), &headers, &titled).await;
     assert_eq!(put.status, StatusCode::CREATED);
+    put_files_and_a_group(&server, &authorization).await;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serving/people/visit.mjs");
     let upload = folder.path().join("letter.txt");
     std::fs::write(&upload, "Dear Jane").unwrap();
@@ -68,7 +95,7 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(seen["violations"], Value::Array(Vec::new()), "{seen:#}");
     assert_eq!(seen["overflows"], Value::Array(Vec::new()), "{seen:#}");
-    assert!(seen["pages"].as_u64().unwrap() >= 30, "{seen:#}");
+    assert!(seen["pages"].as_u64().unwrap() >= 42, "{seen:#}");
     let titles: Vec<_> = seen["titles"].as_array().unwrap().iter().map(|title| title.as_str().unwrap()).collect();
     for title in [
         "Sign in",
@@ -80,9 +107,14 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
         "Fixity of /Letters-from-b-Rome-b/letter.txt",
         "Search",
         "Volumes",
+        "What this repository refuses",
+        "seal.svg",
+        "mets.xml",
+        "An archival group",
     ] {
         assert!(titles.contains(&title), "{title}: {titles:?}");
     }
+    assert!(titles.iter().any(|title| title.starts_with("Page 2 of ")), "{titles:?}");
     assert_eq!(server.get("/rest/Letters-from-b-Rome-b").await.status, StatusCode::GONE);
 
     // Each change is in the audit, as the person's, and as the request that it was.

@@ -59,6 +59,15 @@ async function go(path) {
   await look();
 }
 
+// A page that is made by its scripts: it is there as soon as it has this element.
+async function goWithScripts(path, selector) {
+  await page.setJavaScriptEnabled(true);
+  await page.goto('about:blank');                 // Another view of the same page would load nothing.
+  await page.goto(new URL(path, base).href);
+  await page.waitForSelector(selector);
+  await look();
+}
+
 async function follow(text) {
   const link = await page.$(`::-p-xpath(//a[normalize-space()="${text}"])`);
   if (!link) throw new Error(`no link ${text} on ${page.url()}`);
@@ -142,12 +151,24 @@ await look();
 if (page.url() !== `${origin}/rest/fcr:search?fedora_id=let*`) throw new Error(`the search led to ${page.url()}`);
 await page.goto(base);
 if (!(await page.$('.search input'))) throw new Error('the first page has no search without a script');
-await page.setJavaScriptEnabled(true);
-await page.goto(base);
-await page.waitForSelector('h1');
-await look();
+await goWithScripts('', 'a.title');
+const view = await page.$eval('a.title', (link) => link.getAttribute('href'));
+await goWithScripts(view, 'dl.about');
+await goWithScripts(`${view}/2`, '.reader');
+await goWithScripts('openapi', 'h1');
+await go('volumes/?format=html');
 await go('rest/volumes');
+await follow('Title');                            // The list that sorts.
 await go(`rest/volumes/${volume}`);
+await go(`rest/volumes/${volume}?limit=10`);
+await follow('Next pages');
+await follow('Pages before');
+await go('rest/fcr:constraints');
+await go('rest/seal.svg/fcr:metadata');
+if (!(await page.$('p.preview img'))) throw new Error('an image is not shown');
+await go('rest/mets.xml/fcr:metadata');
+if (!(await page.$('.wide td code'))) throw new Error('a METS is not shown');
+await go('rest/group');
 await go('sign-in');
 await press('Sign out');
 await browser.close();
