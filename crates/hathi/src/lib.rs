@@ -9,6 +9,7 @@
 //! - [`discover`] and [`locate`] (`pairtree.rs`) find a volume's files.
 //! - [`Mets`] (`mets.rs`) says which file is which page. [`Record`] (`record.rs`) says what the
 //!   volume is and who may read it.
+//! - [`Outline`](outline::Outline) (`outline.rs`) is what any METS lists, for people.
 //! - [`VolumeReader`] (`volume.rs`, over `archive.rs` and `buffered.rs`) combines these with the
 //!   ZIP and returns checked page texts.
 //! - [`Sampler`] (`synth.rs`) makes any number of volumes from real pages.
@@ -29,8 +30,8 @@
 //!
 //! Pure functions with limits parse the input of strangers, so they can be fuzzed:
 //! [`VolumeId::parse`], [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`],
-//! [`parse_volume_lines`], [`Mets::parse`], [`Record::parse`], and [`VolumeReader`] over a
-//! `Cursor`.
+//! [`parse_volume_lines`], [`Mets::parse`], [`Outline::of`](outline::Outline::of), [`Record::parse`],
+//! and [`VolumeReader`] over a `Cursor`.
 
 pub mod archive;
 mod buffered;
@@ -38,6 +39,7 @@ pub mod error;
 pub mod id;
 pub mod idlist;
 pub mod mets;
+pub mod outline;
 pub mod pairtree;
 pub mod record;
 pub mod synth;

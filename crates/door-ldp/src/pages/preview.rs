@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
+use hathi::outline::Outline;
 use maud::{Markup, html};
 use mediatype::MediaType;
 use repository::{Binary, Resource, ResourceError};
@@ -80,17 +81,13 @@ impl LdpRequest {
     }
 
     /// The first bytes of a text, and what it lists if it is a METS.
-    async fn begin_of_text(
-        &self,
-        resource: &Resource,
-        binary: &Binary,
-    ) -> Result<(Bytes, Option<mets::Listed>), LdpError> {
+    async fn begin_of_text(&self, resource: &Resource, binary: &Binary) -> Result<(Bytes, Option<Outline>), LdpError> {
         let begin = self.first_bytes(resource, binary, TEXT_BYTES).await?;
         if !mets::may_be(&binary.media_type, &begin) {
             return Ok((begin, None));
         }
         let more = self.first_bytes(resource, binary, mets::READ_BYTES).await?;
-        let listed = mets::listed(&more, binary.len_bytes > mets::READ_BYTES);
+        let listed = Outline::of(&more, binary.len_bytes > mets::READ_BYTES);
         Ok((begin, listed))
     }
 
