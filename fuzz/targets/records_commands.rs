@@ -66,7 +66,7 @@ struct Open;
 
 impl Access for Open {
     fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
-        Ok(Rights { read: true, write: true })
+        Ok(Rights { read: true, write: true, operate: true })
     }
 }
 
@@ -108,7 +108,7 @@ static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
 /// All that the door answers to these bytes.
 async fn answer(door: &Arc<Door>, request: &[u8]) -> Vec<u8> {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let server = tokio::spawn(door.clone().serve(theirs, Party::Local, CancellationToken::new()));
+    let server = tokio::spawn(door.clone().serve(theirs, Party::Local, None, CancellationToken::new()));
     let (mut reader, mut writer) = tokio::io::split(ours);
     let mut answer = Vec::new();
     let send = async {

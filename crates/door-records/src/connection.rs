@@ -1,5 +1,6 @@
 //! Serves one connection.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use budget::{Party, Share};
@@ -57,9 +58,9 @@ fn is_http(name: &[u8]) -> bool {
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
-    pub(crate) fn new(door: Arc<Door>, io: I, party: Party) -> Self {
+    pub(crate) fn new(door: Arc<Door>, io: I, party: Party, peer: Option<SocketAddr>) -> Self {
         Self {
-            session: Session::new(door.clone()),
+            session: Session::new(door.clone(), party.clone(), peer),
             requests: Requests::new(door.settings.request),
             door,
             io,
@@ -73,9 +74,19 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Serves requests until the client leaves, is silent for too long, or sends what cannot be
-    /// understood; or until `stop`, which lets the requests that are under way end.
+    /// Serves requests until the client leaves, is silent for too long, sends what cannot be
+    /// understood, or is ended by another one; or until `stop`, which lets the requests that are under
+    /// way end.
     pub(crate) async fn serve(mut self, stop: CancellationToken) {
+        let killed = self.session.killed();
+        tokio::select! {
+            biased;
+            () = killed.cancelled() => {}
+            () = self.serve_all(stop) => {}
+        }
+    }
+
+    async fn serve_all(&mut self, stop: CancellationToken) {
         while self.go_on(&stop).await.is_ok() {
             if self.session.is_over {
                 let _ = self.send().await;
@@ -164,7 +175,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 
     async fn put(&mut self, answer: Answer) -> Result<(), Ended> {
-        answer.reply.write(self.session.version, &mut self.output).map_err(|_| Ended)?;
+        answer.reply.write(self.session.version(), &mut self.output).map_err(|_| Ended)?;
         if self.output.len() >= ANSWER_BYTES { self.send().await } else { Ok(()) }
     }
 

@@ -3,7 +3,7 @@
 //! How to read it:
 //!
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
-//!   state and the commands about it, `pipeline.rs` what is under way;
+//!   state and the commands about it, `clients.rs` all of them, `pipeline.rs` what is under way;
 //! - `run.rs` runs commands on records, `transaction.rs` several on one, `watch.rs` if it is as it
 //!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
@@ -15,6 +15,7 @@
 
 mod admission;
 mod answer;
+mod clients;
 mod commands;
 mod connection;
 mod cursors;
@@ -34,6 +35,7 @@ mod walk;
 mod watch;
 mod words;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +49,7 @@ pub use request::RequestLimits;
 pub use session::{Access, Rights, WrongPassword};
 
 use admission::Admission;
+use clients::Clients;
 use connection::Connection;
 use cursors::Cursors;
 
@@ -89,6 +92,7 @@ pub struct Door {
     memory: Memory,
     settings: Settings,
     cursors: Cursors,
+    clients: Clients,
     admission: Admission,
 }
 
@@ -96,7 +100,15 @@ impl Door {
     /// A door to records. Large requests and answers take shares of `memory`.
     pub fn new(records: Arc<Records>, access: Box<dyn Access>, memory: Memory, settings: Settings) -> Arc<Self> {
         let admission = Admission::new(COMMANDS_AT_WORK);
-        Arc::new(Self { records, access, memory, settings, cursors: Cursors::default(), admission })
+        Arc::new(Self {
+            records,
+            access,
+            memory,
+            settings,
+            cursors: Cursors::default(),
+            clients: Clients::default(),
+            admission,
+        })
     }
 
     /// Refuses if the records of the store are in another mode than the door's.
@@ -104,14 +116,15 @@ impl Door {
         self.records.check_mode(deadline).await
     }
 
-    /// Serves a connection of a party until it ends. `stop` lets the requests that are under way
-    /// end.
+    /// Serves a connection of a party until it ends. `peer` is the address that lists of connections
+    /// show. `stop` lets the requests that are under way end.
     pub async fn serve(
         self: Arc<Self>,
         io: impl AsyncRead + AsyncWrite + Unpin,
         party: Party,
+        peer: Option<SocketAddr>,
         stop: CancellationToken,
     ) {
-        Connection::new(self, io, party).serve(stop).await;
+        Connection::new(self, io, party, peer).serve(stop).await;
     }
 }

@@ -1,13 +1,15 @@
 //! What a connection is and may do, and the commands about that.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use budget::Party;
 use bytes::Bytes;
-use store::UnixMillis;
+use tokio_util::sync::CancellationToken;
 
 use crate::Door;
+use crate::clients::{About, Filter, Place};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::{Reply, Version};
 use crate::words::Words;
@@ -25,6 +27,8 @@ pub struct Rights {
     pub read: bool,
     /// It may change records.
     pub write: bool,
+    /// It may see and end the connections of others.
+    pub operate: bool,
 }
 
 /// Decides what clients may do.
@@ -41,41 +45,45 @@ pub struct WrongPassword;
 /// One connection.
 pub(crate) struct Session {
     door: Arc<Door>,
-    id: i64,
-    pub(crate) version: Version,
-    name: Bytes,
-    library: (Bytes, Bytes),
-    password: Option<Bytes>,
+    place: Place,
+    about: About,
     /// The time that a command may take.
     pub(crate) time_limit: Duration,
     /// Whether the connection ends after the answer.
     pub(crate) is_over: bool,
-    since: UnixMillis,
 }
 
-static NEXT_ID: AtomicI64 = AtomicI64::new(1);
-
 impl Session {
-    pub(crate) fn new(door: Arc<Door>) -> Self {
+    pub(crate) fn new(door: Arc<Door>, party: Party, peer: Option<SocketAddr>) -> Self {
         Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            version: Version::Two,
-            name: Bytes::new(),
-            library: (Bytes::new(), Bytes::new()),
-            password: None,
+            place: Place::new(door.clone(), party, peer),
+            about: About::default(),
             time_limit: door.settings.deadline,
             is_over: false,
-            since: door.records.now(),
             door,
         }
     }
 
+    /// The version of the protocol that the client speaks.
+    pub(crate) fn version(&self) -> Version {
+        self.about.version
+    }
+
+    /// Ends the connection from outside.
+    pub(crate) fn killed(&self) -> CancellationToken {
+        self.place.client.killed.clone()
+    }
+
+    fn rights(&self) -> Rights {
+        self.door.access.rights(self.about.password.as_deref()).unwrap_or_default()
+    }
+
     /// Refuses if the client may not do this. A token that was revoked meanwhile counts no more.
     pub(crate) fn require(&self, writes: bool) -> CommandResult<()> {
-        let rights = self.door.access.rights(self.password.as_deref()).unwrap_or_default();
+        let rights = self.rights();
         match if writes { rights.write } else { rights.read } {
             true => Ok(()),
-            false if self.password.is_some() => {
+            false if self.about.password.is_some() => {
                 Err(Refusal::of_kind("NOPERM", "this user has no permissions to run this command"))
             }
             false => Err(Refusal::of_kind("NOAUTH", "Authentication required.")),
@@ -84,14 +92,14 @@ impl Session {
 
     /// Back to the state of a new connection.
     fn reset(&mut self) {
-        let door = self.door.clone();
-        *self = Self { id: self.id, since: self.since, ..Self::new(door) };
+        self.about = About::default();
+        self.time_limit = self.door.settings.deadline;
     }
 
     /// Runs a command about the connection or the server; `None`: it is none of them.
     pub(crate) fn run(&mut self, name: &[u8], words: &[Bytes]) -> Option<CommandResult<Reply>> {
         let name = name.to_ascii_lowercase();
-        Some(match name.as_slice() {
+        let answer = match name.as_slice() {
             b"ping" => self.ping(words),
             b"echo" => one_word("echo", words).map(|word| Reply::Bytes(word.clone())),
             b"hello" => self.hello(Words::new("hello", words)),
@@ -115,7 +123,11 @@ impl Session {
             b"wait" => Ok(Reply::Integer(0)),
             b"penates.deadline" => self.deadline(words),
             _ => return None,
-        })
+        };
+        if matches!(name.as_slice(), b"hello" | b"auth" | b"client" | b"reset") {
+            self.place.client.set_about(&self.about);
+        }
+        Some(answer)
     }
 
     fn ping(&self, words: &[Bytes]) -> CommandResult<Reply> {
@@ -127,7 +139,7 @@ impl Session {
     }
 
     fn hello(&mut self, mut words: Words<'_>) -> CommandResult<Reply> {
-        let mut version = self.version;
+        let mut version = self.about.version;
         if !words.is_empty() {
             version = match &words.next()?[..] {
                 b"2" => Version::Two,
@@ -148,14 +160,14 @@ impl Session {
                 return Err(Refusal::error("Syntax error in HELLO option"));
             }
         }
-        self.version = version;
+        self.about.version = version;
         let number = if version == Version::Two { 2 } else { 3 };
         let named = |name, value| (Reply::fixed(name), value);
         Ok(Reply::Map(vec![
             named("server", Reply::fixed("redis")),
             named("version", Reply::fixed(REDIS_VERSION)),
             named("proto", Reply::Integer(number)),
-            named("id", Reply::Integer(self.id)),
+            named("id", Reply::Integer(self.place.client.id)),
             named("mode", Reply::fixed("standalone")),
             named("role", Reply::fixed("master")),
             named("modules", Reply::List(Vec::new())),
@@ -173,7 +185,7 @@ impl Session {
         let wrong = |WrongPassword| Refusal::of_kind("WRONGPASS", "the password is no access token of this server");
         self.door.access.rights(Some(password)).map_err(wrong)?;
         // Copies here and below: a word keeps the whole buffer in which it arrived.
-        self.password = Some(Bytes::copy_from_slice(password));
+        self.about.password = Some(Bytes::copy_from_slice(password));
         Ok(())
     }
 
@@ -182,7 +194,7 @@ impl Session {
             let why = "Client names cannot contain spaces, newlines or special characters.";
             return Err(Refusal::error(why));
         }
-        self.name = Bytes::copy_from_slice(name);
+        self.about.name = Bytes::copy_from_slice(name);
         Ok(())
     }
 
@@ -190,10 +202,12 @@ impl Session {
         let Some((what, words)) = words.split_first() else { return Err(Refusal::arity("client")) };
         match what.to_ascii_lowercase().as_slice() {
             b"setname" => self.set_name(one_word("client|setname", words)?).map(|()| Reply::OK),
-            b"getname" => Ok(Reply::bytes_or_nothing(Some(self.name.clone()).filter(|name| !name.is_empty()))),
+            b"getname" => Ok(Reply::bytes_or_nothing(Some(self.about.name.clone()).filter(|name| !name.is_empty()))),
             b"setinfo" => self.set_info(words),
-            b"id" => Ok(Reply::Integer(self.id)),
-            b"info" | b"list" => Ok(Reply::Text(self.line())),
+            b"id" => Ok(Reply::Integer(self.place.client.id)),
+            b"info" => Ok(Reply::Text(self.place.client.line(self.door.records.now()))),
+            b"list" => self.list(Words::new("client|list", words)),
+            b"kill" => self.kill(words),
             b"no-evict" | b"no-touch" => one_word("client|no-evict", words).map(|_| Reply::OK),
             other => Err(unknown_subcommand("client", other)),
         }
@@ -205,24 +219,52 @@ impl Session {
             return Err(Refusal::error("the value cannot contain spaces, newlines or special characters"));
         }
         match what.to_ascii_lowercase().as_slice() {
-            b"lib-name" => self.library.0 = Bytes::copy_from_slice(value),
-            b"lib-ver" => self.library.1 = Bytes::copy_from_slice(value),
+            b"lib-name" => self.about.library.0 = Bytes::copy_from_slice(value),
+            b"lib-ver" => self.about.library.1 = Bytes::copy_from_slice(value),
             _ => return Err(Refusal::error("Unrecognized option")),
         }
         Ok(Reply::OK)
     }
 
-    fn line(&self) -> String {
-        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-        let age = self.door.records.now().since(self.since).as_secs();
-        let resp = if self.version == Version::Two { 2 } else { 3 };
-        format!(
-            "id={} name={} age={age} db=0 resp={resp} lib-name={} lib-ver={}\n",
-            self.id,
-            text(&self.name),
-            text(&self.library.0),
-            text(&self.library.1)
-        )
+    /// `CLIENT LIST [TYPE kind | ID id …]`: a line for each connection that the client may know of.
+    fn list(&self, words: Words<'_>) -> CommandResult<Reply> {
+        self.require(false)?;
+        let (own, now) = (&self.place.client, self.door.records.now());
+        let filter = Filter::of_list(words)?;
+        // What it says of itself is in the list at once.
+        own.set_about(&self.about);
+        let known = self.door.clients.known_to(own, self.rights().operate);
+        let listed = known.iter().filter(|client| filter.has(client, own.id, now));
+        Ok(Reply::Text(listed.map(|client| client.line(now)).collect()))
+    }
+
+    /// `CLIENT KILL address:port`, or with filters: ends connections that the client may know of.
+    fn kill(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+        self.require(false)?;
+        let (is_by_address, filter) = match words {
+            [] => return Err(Refusal::arity("client|kill")),
+            [peer] => (true, Filter::of_address(peer)),
+            _ => (false, Filter::of_kill(Words::new("client|kill", words))?),
+        };
+        let (own, now) = (self.place.client.clone(), self.door.records.now());
+        let mut count = 0;
+        for client in self.door.clients.known_to(&own, self.rights().operate) {
+            if !filter.has(&client, own.id, now) {
+                continue;
+            }
+            count += 1;
+            // Its own connection ends after the answer.
+            if client.id == own.id {
+                self.is_over = true;
+            } else {
+                client.killed.cancel();
+            }
+        }
+        match (is_by_address, count) {
+            (true, 0) => Err(Refusal::error("No such client")),
+            (true, _) => Ok(Reply::OK),
+            (false, count) => Ok(Reply::Integer(count)),
+        }
     }
 
     fn info(&self) -> Reply {

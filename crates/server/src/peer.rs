@@ -6,6 +6,8 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
+    /// The port there; 0 if it is not known.
+    pub(crate) port: u16,
     /// Whether it came to a listener that only this machine can reach.
     pub(crate) on_loopback: bool,
     /// Whether it is a proxy, which may say for whom it asks.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod clients;
+mod connections;
 mod deadlines;
 mod expiring;
 mod fast;

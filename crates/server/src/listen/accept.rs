@@ -179,7 +179,8 @@ impl Acceptor {
                     let address = client.unwrap_or(peer.address);
                     // What follows is a client's if the proxy does not know its address.
                     let is_proxy = client.is_some_and(|client| proxies.trust(client));
-                    let peer = Peer { address, is_proxy, ..peer };
+                    let port = if client.is_some() { 0 } else { peer.port };
+                    let peer = Peer { address, port, is_proxy, ..peer };
                     Some((Either::Right(rest), peer))
                 }
                 Ok(Err(error)) => {
@@ -195,7 +196,7 @@ impl Acceptor {
     }
 
     async fn accept_unix(&self, listener: &UnixListener, protocol: impl Protocol) {
-        let peer = Peer { address: LOCAL, on_loopback: false, is_proxy: self.proxies.trust_sockets() };
+        let peer = Peer { address: LOCAL, port: 0, on_loopback: false, is_proxy: self.proxies.trust_sockets() };
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -234,8 +235,8 @@ impl Acceptor {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "TCP_NODELAY was refused");
                 }
-                let address = address.ip().to_canonical();
-                Some((stream, Peer { address, on_loopback, is_proxy: self.proxies.trust(address) }))
+                let (address, port) = (address.ip().to_canonical(), address.port());
+                Some((stream, Peer { address, port, on_loopback, is_proxy: self.proxies.trust(address) }))
             }
             Err(error) => {
                 accept_failed(&error).await;

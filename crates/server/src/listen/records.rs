@@ -1,5 +1,6 @@
 //! The Redis protocol on a connection.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use budget::Party;
@@ -20,9 +21,10 @@ impl Protocol for Resp {
         I: AsyncRead + AsyncWrite + Send + 'static,
     {
         let party = peer.map_or(Party::Local, |peer| Party::of_address(peer.address));
+        let peer = peer.map(|peer| SocketAddr::new(peer.address, peer.port));
         let io = Box::pin(io);
         tokio::select! {
-            () = self.0.serve(io, party, drain.stop) => {}
+            () = self.0.serve(io, party, peer, drain.stop) => {}
             () = drain.cut.cancelled() => {}
         }
     }
@@ -35,6 +37,7 @@ impl door_records::Access for Policy {
         Ok(Rights {
             read: self.allows(holder.as_ref(), Right::Read),
             write: self.allows(holder.as_ref(), Right::Write),
+            operate: self.allows(holder.as_ref(), Right::Operate),
         })
     }
 }

@@ -45,7 +45,7 @@ struct Open;
 
 impl Access for Open {
     fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
-        Ok(Rights { read: true, write: true })
+        Ok(Rights { read: true, write: true, operate: true })
     }
 }
 
@@ -132,11 +132,11 @@ impl Subject {
         let (door, stop) = (self.door.clone(), self.stop.clone());
         tokio::spawn(async move {
             loop {
-                let (stream, _) = tokio::select! {
+                let (stream, peer) = tokio::select! {
                     accepted = listener.accept() => accepted.unwrap(),
                     () = stop.cancelled() => return,
                 };
-                tokio::spawn(door.clone().serve(stream, Party::Local, stop.clone()));
+                tokio::spawn(door.clone().serve(stream, Party::Local, Some(peer), stop.clone()));
             }
         });
         address
@@ -151,7 +151,7 @@ impl Subject {
     /// A connection within the process, which holds so many bytes on their way.
     pub fn pipe(&self, bytes: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(bytes);
-        tokio::spawn(self.door.clone().serve(theirs, Party::Local, self.stop.clone()));
+        tokio::spawn(self.door.clone().serve(theirs, Party::Local, None, self.stop.clone()));
         ours
     }
 

@@ -1,0 +1,76 @@
+//! `CLIENT LIST` and `CLIENT KILL`.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::Subject;
+
+/// A connection that is read byte by byte, because it may end.
+struct Raw(TcpStream);
+
+impl Raw {
+    async fn to(address: std::net::SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    /// Sends a command, and reads its answer of one line, or a text of some lines.
+    async fn ask(&mut self, command: &str) -> String {
+        self.0.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
+        let line = self.line().await;
+        let Some(bytes) = line.strip_prefix('$').and_then(|bytes| bytes.parse::<usize>().ok()) else { return line };
+        let mut text = vec![0; bytes + 2];
+        self.0.read_exact(&mut text).await.unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(self.0.read_u8().await.unwrap());
+        }
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    }
+
+    /// Whether nothing comes any more.
+    async fn has_ended(mut self) -> bool {
+        matches!(self.0.read(&mut [0]).await, Ok(0) | Err(_))
+    }
+}
+
+#[tokio::test]
+async fn a_client_lists_connections_and_ends_them_by_number_and_by_address() {
+    let subject = Subject::start().await;
+    let address = subject.listen().await;
+    let [mut own, mut first, mut second] = [Raw::to(address).await, Raw::to(address).await, Raw::to(address).await];
+    for (connection, name) in [(&mut own, "own"), (&mut first, "first"), (&mut second, "second")] {
+        assert_eq!(connection.ask(&format!("CLIENT SETNAME {name}")).await, "+OK");
+    }
+    let id = first.ask("CLIENT ID").await.trim_start_matches(':').to_owned();
+    let list = own.ask("CLIENT LIST").await;
+    let at = second.0.local_addr().unwrap();
+    for part in ["name=own ", "name=first ", &format!("id={id} "), &format!("addr={at} name=second ")] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    assert_eq!(own.ask("CLIENT LIST TYPE replica").await.trim(), "");
+    assert_eq!(own.ask(&format!("CLIENT LIST ID {id}")).await.trim().lines().count(), 1);
+
+    for (command, answer) in [
+        ("CLIENT KILL ID 999999999".to_owned(), ":0"),
+        ("CLIENT KILL 192.0.2.1:1".to_owned(), "-ERR No such client"),
+        ("CLIENT KILL ID none".to_owned(), "-ERR client-id should be greater than 0"),
+        ("CLIENT KILL TYPE odd".to_owned(), "-ERR Unknown client type 'odd'"),
+        ("CLIENT KILL MAXAGE 1000000".to_owned(), ":0"),
+        ("CLIENT KILL".to_owned(), "-ERR wrong number of arguments for 'client|kill' command"),
+        (format!("CLIENT KILL ID {id}"), ":1"),
+        (format!("CLIENT KILL {at}"), "+OK"),
+    ] {
+        assert_eq!(own.ask(&command).await, answer, "{command}");
+    }
+    assert!(first.has_ended().await && second.has_ended().await);
+
+    // By itself a client ends all others, and with SKIPME no itself, after the answer.
+    let id = own.ask("CLIENT ID").await.trim_start_matches(':').to_owned();
+    assert_eq!(own.ask(&format!("CLIENT KILL ID {id}")).await, ":0");
+    assert_eq!(own.ask(&format!("CLIENT KILL ID {id} SKIPME no")).await, ":1");
+    assert!(own.has_ended().await);
+}
