@@ -394,6 +394,11 @@ impl Records {
         hasher.finish() as usize % self.places.len()
     }
 
+    /// It is no earlier than this from now on: an earlier process has seen it.
+    pub fn not_before(&self, time: UnixMillis) {
+        self.clock.not_before(time);
+    }
+
     /// The time by the store's clock, which never goes back.
     pub fn now(&self) -> UnixMillis {
         self.clock.now()

@@ -20,9 +20,9 @@
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
 //!   the client's address (`proxies/` reads it from a proxy's fields), `https.rs` leads to HTTPS,
-//!   `background.rs` collects and sweeps, `searching.rs` keeps
-//!   the search index up to date, `warm.rs` reads records before the server is ready,
-//!   `systemd.rs` notifies the service manager.
+//!   `background.rs` collects and sweeps, `searching.rs` keeps the search index up to date,
+//!   `warm.rs` reads records before the server is ready, `records_time.rs` remembers how late it was
+//!   for them (both in a `sealed_file.rs`), `systemd.rs` notifies the service manager.
 
 pub mod config;
 
@@ -64,8 +64,10 @@ mod problem_page;
 mod proxies;
 mod quota;
 mod rate;
+mod records_time;
 mod reload;
 mod request_id;
+mod sealed_file;
 mod searching;
 mod serve;
 mod sign_in;

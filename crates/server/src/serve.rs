@@ -90,6 +90,7 @@ async fn serve_app(
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let warming = app.warming().start();
+    let _keeping = app.records_time().start();
     let delivering = app.receivers().each_ref().map(|receivers| receivers.start(app.stopping()));
     let indexing = app.config().search.index.then(|| Indexing::start(app.library(), app.stopping()));
     let addresses = listeners.addresses().clone();
@@ -125,6 +126,7 @@ async fn serve_app(
     listeners.serve(ways, door, shutdown).await;
     drop(warming);
     app.warming().save().await;
+    app.records_time().save().await;
     futures::future::join_all(delivering.iter().map(|kind| kind.ended(RECEIVERS_PATIENCE))).await;
     if let Some(indexing) = indexing {
         indexing.ended(INDEXING_PATIENCE).await;

@@ -1,17 +1,10 @@
 //! Reads records after a start, so that the caches have them before the server is ready.
 //!
-//! With `hottest` the server remembers the ids that are asked for most, in a file of the data folder:
-//!
-//! ```text
-//!   8  "PNTHOT" 0 1
-//!  32  SHA-256 of the rest
-//!      each id: 2 bytes of its length, little-endian; the id
-//! ```
-//!
-//! A file that is not as it was written is ignored: it costs a cold start, and nothing else.
+//! With `hottest` the server remembers the ids that are asked for most, in a
+//! [file](crate::sealed_file) of the data folder. Its content is each id: 2 bytes of its length,
+//! little-endian; the id. A damaged one costs a cold start, and nothing else.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +13,14 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use records::{ID_BYTES_MAX, Records, RecordsError};
-use sha2::{Digest, Sha256};
 use store::Deadline;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::Warm;
+use crate::sealed_file::{self, Magic, damaged};
 
-const MAGIC: [u8; 8] = *b"PNTHOT\0\x01";
-const SUM_BYTES: usize = 32;
+const MAGIC: Magic = *b"PNTHOT\0\x01";
 
 /// The name of the file.
 const NAME: &str = "records.hot";
@@ -214,35 +206,19 @@ fn write(path: &Path, ids: &[Bytes]) -> io::Result<()> {
         content.extend(len.to_le_bytes());
         content.extend(id);
     }
-    let unfinished = path.with_extension("unfinished");
-    let mut file = File::create(&unfinished)?;
-    file.write_all(&MAGIC)?;
-    file.write_all(&Sha256::digest(&content))?;
-    file.write_all(&content)?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)
+    sealed_file::write(path, MAGIC, &content)
 }
 
 fn read(path: &Path) -> io::Result<Vec<Bytes>> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file is damaged");
-    let about = fs::metadata(path)?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(damaged());
-    }
-    let file = Bytes::from(fs::read(path)?);
-    let (magic, rest) = file.split_first_chunk::<{ MAGIC.len() }>().ok_or_else(damaged)?;
-    let (sum, content) = rest.split_first_chunk::<SUM_BYTES>().ok_or_else(damaged)?;
-    if *magic != MAGIC || Sha256::digest(content)[..] != sum[..] {
-        return Err(damaged());
-    }
-    let (mut ids, mut left) = (Vec::new(), content);
+    let content = sealed_file::read(path, MAGIC, FILE_BYTES_MAX)?;
+    let (mut ids, mut left) = (Vec::new(), &content[..]);
     while let Some((len, rest)) = left.split_first_chunk::<2>() {
         let len = usize::from(u16::from_le_bytes(*len));
         let (id, rest) = rest.split_at_checked(len).ok_or_else(damaged)?;
         if !(1..=ID_BYTES_MAX).contains(&len) {
             return Err(damaged());
         }
-        ids.push(file.slice_ref(id));
+        ids.push(content.slice_ref(id));
         left = rest;
     }
     if left.is_empty() { Ok(ids) } else { Err(damaged()) }
@@ -251,6 +227,8 @@ fn read(path: &Path) -> io::Result<Vec<Bytes>> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
+
     use records::Record;
     use store::faults::{Fault, Faults, Kind};
     use store::{Store, SystemClock};

@@ -61,6 +61,11 @@ impl ForwardClock {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, latest: AtomicU64::new(0) }
     }
+
+    /// Shows no earlier time than this from now on.
+    pub fn not_before(&self, time: UnixMillis) {
+        self.latest.fetch_max(time.0, Ordering::Relaxed);
+    }
 }
 
 impl Clock for ForwardClock {

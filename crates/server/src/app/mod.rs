@@ -29,6 +29,7 @@ use crate::hosts::Hosts;
 use crate::live::Live;
 use crate::otlp::Traced;
 use crate::quota::Quotas;
+use crate::records_time::RecordsTime;
 use crate::reload::Reloading;
 use crate::store_check::StoreCheck;
 use crate::telemetry;
@@ -46,6 +47,7 @@ pub struct App {
     ldp: Arc<LdpDoor>,
     records: Arc<Door>,
     warming: Arc<Warming>,
+    records_time: Arc<RecordsTime>,
     tokens: Arc<Tokens>,
     quotas: Arc<Quotas>,
     fixity: Arc<Auditor>,
@@ -107,6 +109,7 @@ impl App {
             let folder = store.capabilities().folder;
             let live = Live::new(&config.limits);
             let reloading = Reloading::new(&config, live.clone());
+            let records_time = RecordsTime::restored(records.clone(), folder.as_deref());
             let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
             let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
             let store_check = Arc::new(StoreCheck::new(store.clone()));
@@ -119,6 +122,7 @@ impl App {
                 ldp: Arc::new(ldp),
                 records,
                 warming,
+                records_time,
                 tokens,
                 fixity,
                 hosts,
@@ -143,6 +147,11 @@ impl App {
     /// The warming of records.
     pub(crate) fn warming(&self) -> &Arc<Warming> {
         &self.warming
+    }
+
+    /// The time of records.
+    pub(crate) fn records_time(&self) -> &Arc<RecordsTime> {
+        &self.records_time
     }
 
     pub(crate) fn config(&self) -> &Config {
