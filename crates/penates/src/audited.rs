@@ -10,6 +10,7 @@ use server::config::AuditMode;
 use store::{Store, SystemClock};
 
 use crate::client;
+use crate::local;
 use crate::settings::Settings;
 
 /// A change that a command of this process makes.
@@ -42,4 +43,16 @@ pub async fn note(
     let audit = Audit::new(Heads::new(store, surroundings, settings.server.library_options()));
     let event = Event { detail, ..change(command, "/", EventResult::Done) };
     audit.auditor().event(&event).await.with_context(|| format!("{command}: it is done, but not in the audit"))
+}
+
+/// The same of a store that this process has not open.
+pub async fn note_in(settings: &Settings, command: &str, detail: Option<String>) -> anyhow::Result<()> {
+    if !is_on(settings) {
+        return Ok(());
+    }
+    let not_recorded = || format!("{command}: it is done, but not in the audit");
+    let store = local::open_store(settings).await.map_err(local::cannot_open).with_context(not_recorded)?;
+    let noted = note(settings, store.clone(), command, detail).await;
+    store.close().await?;
+    noted
 }

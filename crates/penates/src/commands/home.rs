@@ -3,9 +3,11 @@
 use clap::Args;
 use store_cassandra::{CassandraOptions, CassandraStore, Home};
 
+use crate::audited;
 use crate::cli::StoreArgs;
 use crate::local::{self, OTHERS_LEARN_WITHIN};
 use crate::output::Output;
+use crate::settings::{self, Flags};
 
 /// Arguments of `penates home`.
 #[derive(Debug, Args)]
@@ -32,15 +34,18 @@ pub struct HomeArgs {
 /// Runs it.
 pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
     let options = local::cassandra_options(&args.store, "has a home")?;
+    let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
     let said = match args.datacenter {
         None if args.leave => {
             leave(&options).await?;
+            audited::note_in(&settings, "home", Some("left".to_owned())).await?;
             "no data center takes changes now: repair the keyspace, then name the new home".to_owned()
         }
         None => CassandraStore::home(&options).await.map_err(local::cannot_open)?.to_string(),
         Some(datacenter) if args.old_home_is_lost => {
             let there = CassandraOptions { local_datacenter: Some(datacenter.clone()), ..options };
             CassandraStore::take_home(&there).await.map_err(local::cannot_open)?;
+            audited::note_in(&settings, "home", Some(format!("{datacenter}, the old one is lost"))).await?;
             Home::At(datacenter).to_string()
         }
         Some(datacenter) => {
@@ -49,6 +54,7 @@ pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
                 leave(&options).await?;
             }
             CassandraStore::settle_home(&options, &datacenter).await.map_err(local::cannot_open)?;
+            audited::note_in(&settings, "home", Some(datacenter.clone())).await?;
             Home::At(datacenter).to_string()
         }
     };

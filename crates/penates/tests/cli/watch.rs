@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -180,6 +181,92 @@ fn the_rules_raise_their_alerts_and_no_others() {
         let Some((is_sound, said)) = promtool(&[arguments[0], arguments[1], text(&path)], "") else { return };
         assert!(is_sound, "{said}");
     }
+}
+
+/// A real Prometheus, which ends with the test.
+struct Prometheus {
+    child: Child,
+    url: String,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Prometheus {
+    /// Starts it with a configuration; `None` if it is not installed.
+    fn start(folder: &Path, configuration: &str) -> Option<Self> {
+        if Command::new("prometheus").arg("--version").output().is_err() {
+            store_cassandra::testing::not_run(
+                "a server is scraped: there is no prometheus (Debian package prometheus)",
+            );
+            return None;
+        }
+        fs::write(folder.join("prometheus.yml"), configuration).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let log = fs::File::create(folder.join("prometheus.log")).unwrap();
+        let mut command = Command::new("prometheus");
+        command.arg("--config.file=prometheus.yml").arg("--storage.tsdb.path=samples");
+        command.arg(format!("--web.listen-address=127.0.0.1:{port}")).current_dir(folder);
+        let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        Some(Self { child, url: format!("http://127.0.0.1:{port}") })
+    }
+
+    /// What its API says; null while it does not answer.
+    fn ask(&self, path: &str) -> Value {
+        let output = Command::new("curl").args(["-sf", &format!("{}/api/v1/{path}", self.url)]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).map_or(Value::Null, |mut answer| answer["data"].take())
+    }
+}
+
+#[test]
+fn prometheus_scrapes_a_server_by_a_token_that_may_do_nothing_else() {
+    let store = TestStore::with(&[SMALL]);
+    let token = store.run(&["token", "create", "prometheus", "--scope", "metrics"]).ends_with(0);
+    let served = store.serve(&["--set", "auth.read=token"]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("penates-token"), token.text().trim()).unwrap();
+    let rules = file("packaging/prometheus/penates.rules.yml");
+    fs::copy(rules, folder.path().join("penates.rules.yml")).unwrap();
+    let address = served.url.strip_prefix("http://").unwrap();
+    let job = |name: &str, authorization: &str| {
+        format!("  - {{ job_name: {name}, {authorization}static_configs: [{{ targets: [\"{address}\"] }}] }}\n")
+    };
+    let configuration = format!(
+        "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [penates.rules.yml]\n\
+         scrape_configs:\n{}{}",
+        job("penates", "authorization: { credentials_file: penates-token }, "),
+        job("without-token", ""),
+    );
+    let Some(prometheus) = Prometheus::start(folder.path(), &configuration) else { return };
+    let value = |query: &str| {
+        let found = prometheus.ask(&format!("query?query={query}"));
+        found["result"][0]["value"][1].as_str().map(str::to_owned)
+    };
+    wait_until(|| value("penates_ready") == Some("1".to_owned()));
+    wait_until(|| value("up%7Bjob=%22without-token%22%7D") == Some("0".to_owned()));
+    assert_eq!(value("up%7Bjob=%22penates%22%7D").as_deref(), Some("1"));
+    // Prometheus has the rules, and each was evaluated without an error.
+    let rules = || -> Vec<Value> {
+        let found = prometheus.ask("rules");
+        let groups = found["groups"].as_array().cloned().unwrap_or_default();
+        groups.into_iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect()
+    };
+    wait_until(|| !rules().is_empty() && rules().iter().all(|rule| rule["health"] != "unknown"));
+    let (rules, none) = (rules(), Value::from(""));
+    assert!(rules.len() >= 10, "{} rules", rules.len());
+    let failing = rules.iter().find(|rule| rule["health"] != "ok" || rule.get("lastError").unwrap_or(&none) != &none);
+    assert_eq!(failing, None);
+    // The token opens nothing else.
+    let bearer = format!("Authorization: Bearer {}", token.text().trim());
+    let url = format!("{}/volumes/", served.url);
+    let refused =
+        Command::new("curl").args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", &bearer, &url]).output();
+    assert_eq!(refused.unwrap().stdout, b"403");
+    served.stop("TERM");
 }
 
 #[test]
