@@ -14,9 +14,11 @@ use repository::TransactionId;
 
 use crate::SeenAs;
 use crate::errors::LdpError;
-use crate::forms;
 use crate::settings::LdpSettings;
 use crate::version_name::VersionName;
+
+/// The last name in the address of the forms of a resource.
+pub const FORMS: &str = "forms";
 
 /// Prefix of the IRIs of this repository's resources in stored graphs.
 const KEPT: &str = "penates:/";
@@ -143,7 +145,7 @@ impl Target {
             Some(Some("metadata")) => Facet::Description,
             Some(Some("fixity")) => Facet::Fixity,
             Some(Some("tombstone")) => Facet::Tombstone,
-            Some(Some(forms::NAME)) => Facet::Forms,
+            Some(Some(FORMS)) => Facet::Forms,
             Some(Some("constraints")) if names.len() == 1 => Facet::Constraints,
             Some(Some("style")) if names.len() == 1 => Facet::Style,
             Some(Some("search")) if names.len() == 1 => Facet::Search,

@@ -28,7 +28,7 @@
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
 //!   verification of everything.
-//! - `transactions.rs`: transactions, and requests in them.
+//! - `transactions.rs`, `joined.rs`: transactions, and requests in them.
 //! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that
 //!   explains refusals.
 
@@ -54,6 +54,7 @@ mod format;
 mod forms;
 mod get;
 mod incoming;
+mod joined;
 mod lines;
 mod links;
 mod managed;

@@ -23,9 +23,9 @@ use crate::address::{At, Facet, Site, Target};
 use crate::conditions::{self, Validators};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
+use crate::joined::Joined;
 use crate::model::Model;
 use crate::settings::LdpSettings;
-use crate::transactions::Joined;
 use crate::{LdpDoor, links};
 
 /// Name of the container of volumes in the root.

@@ -18,6 +18,7 @@ use store::UnixMillis;
 
 use crate::address::{Facet, Site};
 use crate::errors::LdpError;
+use crate::joined::Joined;
 use crate::request::{LdpRequest, empty};
 use crate::{LdpDoor, links};
 
@@ -39,16 +40,6 @@ const ALLOW_ONE: &str = "GET, HEAD, OPTIONS, POST, PUT, DELETE";
 
 /// Why a change of a volume is refused that names a transaction.
 pub const VOLUMES_ARE_NOT: &str = "volumes are not changed";
-
-/// The transaction that a request is part of.
-#[derive(Clone)]
-pub struct Joined {
-    id: TransactionId,
-    /// When it expires.
-    until: UnixMillis,
-    /// The library as it sees it.
-    pub library: Library,
-}
 
 impl LdpRequest {
     /// Makes the request one of the transaction that its header names.

@@ -1,5 +1,7 @@
 //! An answer with the memory that it takes.
 
+use std::pin::Pin;
+
 use budget::{Memory, Party, Share};
 
 use crate::error::Refusal;
@@ -13,6 +15,9 @@ pub(crate) struct Answer {
     pub(crate) reply: Reply,
     _share: Option<Share>,
 }
+
+/// The answers of commands that run as one.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Vec<Answer>> + Send>>;
 
 impl Answer {
     /// An answer that takes no share.

@@ -7,13 +7,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
-use std::pin::Pin;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Answering};
 use crate::run::Task;
 
 /// So many commands of one connection are under way at most.
@@ -21,9 +20,6 @@ const COMMANDS_MAX: usize = 64;
 
 /// So many commands run as one at most.
 const GATHERED_MAX: usize = 32;
-
-/// The answers of commands that run as one.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Vec<Answer>> + Send>>;
 
 /// Runs commands: all as one, or each by itself.
 pub(crate) trait Start: Fn(Vec<Task>) -> Vec<Answering> {}

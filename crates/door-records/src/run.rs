@@ -11,10 +11,9 @@ use metrics::{counter, histogram};
 use records::{Draft, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Answering};
 use crate::commands::{Keys, RecordCommand};
 use crate::error::{CommandResult, Refusal};
-use crate::pipeline::Answering;
 use crate::reply::Reply;
 use crate::{Door, METRICS};
 

@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use store::{Class, Scan, Step, Table};
 
+use crate::claim::Holder;
 use crate::containment::Parent;
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
@@ -15,7 +16,6 @@ use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::switch::{Switch, Switched};
-use crate::transaction::Holder;
 
 /// A child to be created.
 pub struct Creation {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::queue::Queue;
+use crate::queues::Queue;
 
 /// What a pass over a queue found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Errors of the domain. Each is a fact of its own through all layers.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use budget::Overloaded;
 use hathi::VolumeId;
 use pack::ArchiveError;
@@ -8,7 +10,6 @@ use thiserror::Error;
 
 use crate::path::ResourcePath;
 use crate::resource_body::Part;
-use crate::transaction::utc;
 
 /// The result of a call of the domain.
 pub type ObjectsResult<T> = Result<T, ObjectsError>;
@@ -151,4 +152,9 @@ fn damaged(group: &str, detail: String) -> ObjectsError {
         Ok(volume) => ObjectsError::Damaged { volume, member: None, detail },
         Err(_) => ObjectsError::Internal(format!("a group's name is no cleaned id: {group}")),
     }
+}
+
+/// A time in messages, in UTC and whole seconds.
+pub fn utc(time: UnixMillis) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(time.0)).to_string()
 }

@@ -25,8 +25,8 @@ use crate::handle::Heads;
 use crate::head::{self, Head};
 use crate::keys;
 use crate::keys::stored_path;
-use crate::queue::Queue;
 use crate::queue::WorkEntry;
+use crate::queues::Queue;
 use crate::revision::RevisionId;
 use crate::rewrite::{Copied, Counted, DROPPED_ROWS_MAX};
 

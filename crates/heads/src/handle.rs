@@ -9,7 +9,7 @@ use crate::chores::Failures;
 use crate::due_work::{Due, DueWork};
 use crate::options::LibraryOptions;
 use crate::positions::Positions;
-use crate::queue::Queue;
+use crate::queues::Queue;
 use crate::revision::RevisionClock;
 use crate::rules::{Rule, Rules};
 use crate::sampling::Sampling;

@@ -6,12 +6,12 @@ use store::envelope::EnvelopeError;
 use store::stored::StoredError;
 use store::{FormatLevel, Guard, Row, Stamp, Stored, Table, UnixMillis, ValueKind, stored};
 
+use crate::claim::Claim;
 use crate::container_body::ContainerBody;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::resource_body::ResourceBody;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
-use crate::transaction::Claim;
 use crate::volume_body::VolumeBody;
 
 /// The state of an object. An object that never existed has no row.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::options::LibraryOptions;
 use crate::path::ResourcePath;
 
 /// Which versions are kept besides the current one.
@@ -52,16 +51,9 @@ impl HistoryTrees {
     }
 
     /// What is kept at a path; `None` if it is in none of these trees. The innermost tree decides.
-    fn at(&self, path: &ResourcePath) -> Option<Keep> {
+    pub(crate) fn at(&self, path: &ResourcePath) -> Option<Keep> {
         let around = self.0.iter().filter(|(tree, _)| path.is_within(tree));
         around.max_by_key(|(tree, _)| tree.as_str().len()).map(|(_, keep)| *keep)
-    }
-}
-
-impl LibraryOptions {
-    /// Which versions of a resource are kept.
-    pub fn kept_at(&self, path: &ResourcePath) -> Keep {
-        self.history_trees.at(path).unwrap_or(self.history.resources)
     }
 }
 
@@ -129,6 +121,7 @@ impl TryFrom<Written> for Keep {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::options::LibraryOptions;
 
     #[test]
     fn what_is_kept_reads_back_from_its_text_and_rubbish_is_refused() {

@@ -5,12 +5,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use hathi::VolumeId;
 use store::{ContentId, Table, UnixMillis};
 
+use crate::claim::TransactionId;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::mark::Mark;
+use crate::mark::{Mark, VersionMark};
 use crate::path::ResourcePath;
 use crate::revision::RevisionId;
-use crate::transaction::TransactionId;
-use crate::version_marks::VersionMark;
 
 /// Kinds of rows in an object's partitions.
 pub mod kind {

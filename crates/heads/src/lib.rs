@@ -20,10 +20,10 @@
 //!   begins.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
-//! - `queue.rs`, `chores.rs`, `passes.rs`, `due_work.rs`: recorded work, passes over it, what they find.
+//! - `queues.rs`, `queue.rs`, `chores.rs`, `passes.rs`, `due_work.rs`: recorded work, passes over it, what they find.
 //! - `sampling.rs`, `past.rs`, `rewrite.rs`, `grow.rs`: how large a container is; its past members;
 //!   a shard without them; more shards. `as_of.rs`: the members as of a time.
-//! - `transaction.rs`: transactions, and the heads that they hold. `guarded.rs`: other values that
+//! - `claim.rs`, `transaction.rs`: transactions, and the heads that they hold. `guarded.rs`: other values that
 //!   several servers change.
 
 pub mod actor;
@@ -32,6 +32,7 @@ pub mod as_of;
 pub mod child;
 pub mod children;
 pub mod chores;
+pub mod claim;
 pub mod container_body;
 pub mod containment;
 mod due_work;
@@ -54,6 +55,7 @@ pub mod past;
 pub mod path;
 mod positions;
 pub mod queue;
+pub mod queues;
 mod read;
 pub mod resource_body;
 pub mod retries;
@@ -69,6 +71,7 @@ pub mod version_marks;
 pub mod volume_body;
 
 pub use chores::Chore;
+pub use claim::{Claim, TransactionId};
 pub use container_body::ContainerBody;
 pub use due_work::Due;
 pub use error::{ObjectsError, ObjectsResult};
@@ -79,9 +82,9 @@ pub use list::ListToken;
 pub use mark::Mark;
 pub use options::{LibraryOptions, VOLUMES};
 pub use path::{InvalidPath, ResourcePath};
-pub use queue::Queue;
+pub use queues::Queue;
 pub use revision::{RevisionClock, RevisionId};
 pub use rules::{Rule, Rules};
 pub use surroundings::{Compute, Surroundings};
-pub use transaction::{Claim, Phase, Transaction, TransactionId};
+pub use transaction::{Phase, Transaction};
 pub use volume_body::{Entry, FramePlace, VolumeBody};

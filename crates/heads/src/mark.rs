@@ -1,4 +1,4 @@
-//! Marks on the children of a container.
+//! Marks: on the children of a container, and on versions ([`version_marks`](crate::version_marks)).
 
 /// A mark on a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,23 @@ impl Marks {
             Marks { confirmed: true, removing: false, .. } => Settled::Live,
             _ => Settled::Unsettled,
         }
+    }
+}
+
+/// A mark on a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum VersionMark {
+    /// A client asked for it.
+    Asked = b'a',
+    /// It was removed.
+    Removed = b'r',
+}
+
+impl VersionMark {
+    /// The mark that a byte of a key encodes.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Asked, Self::Removed].into_iter().find(|mark| *mark as u8 == byte)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Creates the containers at the top.
 
+use crate::claim::Holder;
 use crate::containment::Container;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{Body, Head, ObjectState};
 use crate::revision::RevisionId;
 use crate::switch::{Switch, Switched};
-use crate::transaction::Holder;
 
 impl Heads {
     /// Creates a top container if it does not exist.

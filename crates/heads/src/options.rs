@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::keep::{History, HistoryTrees};
+use crate::keep::{History, HistoryTrees, Keep};
+use crate::path::ResourcePath;
 
 /// The name of the container of all volumes.
 pub const VOLUMES: &str = "volumes";
@@ -126,6 +127,11 @@ impl Default for LibraryOptions {
 }
 
 impl LibraryOptions {
+    /// Which versions of a resource are kept.
+    pub fn kept_at(&self, path: &ResourcePath) -> Keep {
+        self.history_trees.at(path).unwrap_or(self.history.resources)
+    }
+
     /// Refuses settings that would break a promise: without G > L + s, a stream could lose its
     /// rows.
     pub fn check(&self) -> ObjectsResult<()> {

@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis};
 
+use crate::claim::Holder;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{Body, Head, HeadRow, ObjectState};
@@ -18,7 +19,6 @@ use crate::positions::Announcing;
 use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
-use crate::transaction::Holder;
 
 /// A change that gives an object a new revision, with all steps in one list.
 pub struct Switch {

@@ -10,69 +10,22 @@
 //! remove claims, so no other writer switches a claimed head unseen. A claim of a transaction that
 //! ended without being committed counts for nothing.
 
-use std::fmt;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::{Class, FormatLevel, Outcome, PlainValue, Step, Stored, Table, UnixMillis, ValueKind, envelope};
 
+use crate::claim::{Claim, Holder, TransactionId};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{HeadRow, open, seal};
 use crate::keys;
-use crate::queue::Queue;
+use crate::queues::Queue;
 use crate::retries::Tries;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::switch::Amends;
-
-/// The id of a transaction: sixteen random bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TransactionId(pub [u8; 16]);
-
-impl TransactionId {
-    /// The id that a text (32 hexadecimal digits in five groups) names.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut bytes = [0; 16];
-        hex::decode_to_slice(text.replace('-', ""), &mut bytes).ok()?;
-        Some(Self(bytes)).filter(|id| id.to_string() == text)
-    }
-}
-
-impl fmt::Display for TransactionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|group| hex::encode(&self.0[group]));
-        write!(f, "{a}-{b}-{c}-{d}-{e}")
-    }
-}
-
-impl fmt::Debug for TransactionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// What a transaction is going to make of an object. In its head, so that every writer meets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// The transaction.
-    pub transaction: TransactionId,
-    /// The operation of it that counts. Its rows name earlier ones too.
-    pub operation: RevisionId,
-}
-
-/// In whose name a head is switched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Holder {
-    /// In the name of no transaction: a claim prevents it.
-    #[default]
-    Nobody,
-    /// As a claim says, and only as long as the head carries it.
-    Claim(Claim),
-    /// Of what is above the object: it is deleted with its container, whoever holds it.
-    Above,
-}
 
 /// How far a transaction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,11 +80,6 @@ pub struct Transaction {
 
 impl Stored for Transaction {
     const KIND: ValueKind = ValueKind::Transaction;
-}
-
-/// A time in messages, in UTC and whole seconds.
-pub fn utc(time: UnixMillis) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(time.0)).to_string()
 }
 
 /// The end of a try to change a state.

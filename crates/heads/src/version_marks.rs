@@ -22,20 +22,11 @@ use crate::handle::Heads;
 use crate::head::{Head, HeadRow};
 use crate::keep::Keep;
 use crate::keys;
+use crate::mark::VersionMark;
 use crate::revision::RevisionId;
 
 /// Bytes of one page of a scan.
 const SCAN_BYTES: usize = 64 << 10;
-
-/// A mark on a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum VersionMark {
-    /// A client asked for it.
-    Asked = b'a',
-    /// It was removed.
-    Removed = b'r',
-}
 
 /// Which versions of an object can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +48,6 @@ pub struct Marked {
 
 /// The marks on the versions of one page of a head log.
 pub type PageMarks = BTreeMap<RevisionId, Marked>;
-
-impl VersionMark {
-    /// The mark that a byte of a key encodes.
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Asked, Self::Removed].into_iter().find(|mark| *mark as u8 == byte)
-    }
-}
 
 impl Marked {
     /// Whether it was removed.

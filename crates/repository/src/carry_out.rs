@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use heads::actor::{self, BY_TOKEN};
+use heads::claim::{Claim, Holder, TransactionId};
 use heads::containment::{Container, Parent};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Body, Head, HeadRow, ObjectState};
@@ -25,7 +26,6 @@ use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::{Switch, Switched};
-use heads::transaction::{Claim, Holder, TransactionId};
 use store::{Table, ValueKind};
 
 use crate::claim::release;

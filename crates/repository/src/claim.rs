@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use heads::Heads;
+use heads::claim::{Claim, TransactionId};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
@@ -13,7 +14,7 @@ use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::{Amended, Amends};
-use heads::transaction::{Claim, Phase, Transaction, TransactionId, held};
+use heads::transaction::{Phase, Transaction, held};
 use store::{NewRow, Removal, Stamp, Step, Table};
 
 use crate::handle::Repository;

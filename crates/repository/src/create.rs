@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures::FutureExt;
 use heads::child::Creation;
+use heads::claim::{Claim, Holder};
 use heads::container_body::ContainerBody;
 use heads::containment::{Container, Parent};
 use heads::error::{ObjectsError, ObjectsResult};
@@ -15,7 +16,6 @@ use heads::retries::changes_all_the_time;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Switched;
-use heads::transaction::{Claim, Holder};
 use store::{ContentId, FormatLevel, NewRow, Random, Step, Table, ValueKind, envelope};
 
 use crate::backlinks::gives_members;

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
+use heads::claim::TransactionId;
 use heads::error::ObjectsError;
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::retries::Tries;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
-use heads::transaction::{Phase, Transaction, TransactionId};
+use heads::transaction::{Phase, Transaction};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;

@@ -1,8 +1,10 @@
 //! Errors of calls about resources.
 
+use heads::claim::TransactionId;
 use heads::error::ObjectsError;
+use heads::error::utc;
 use heads::path::{InvalidPath, ResourcePath};
-use heads::transaction::{Phase, TransactionId, utc};
+use heads::transaction::Phase;
 use store::UnixMillis;
 use thiserror::Error;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use heads::claim::TransactionId;
 use heads::handle::Heads;
-use heads::transaction::TransactionId;
 use parking_lot::Mutex;
 
 use crate::jobs::RunningJobs;
-use crate::transactions::Tallies;
+use crate::tallies::Tallies;
 
 /// Reads and changes resources. Cheap to clone; holds no state that another server would need.
 #[derive(Clone)]

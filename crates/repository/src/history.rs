@@ -27,14 +27,16 @@ use heads::history::LOOKED_AT_AGAIN;
 use heads::keep::Keep;
 use heads::keys;
 use heads::keys::stored_path;
+use heads::mark::VersionMark;
 use heads::path::ResourcePath;
-use heads::queue::{Queue, WorkEntry};
+use heads::queue::WorkEntry;
+use heads::queues::Queue;
 use heads::resource_body::BytesPlace;
 use heads::resource_body::Part;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::timeline::Timeline;
-use heads::version_marks::{Listed, VersionMark, seal_mark};
+use heads::version_marks::{Listed, seal_mark};
 use store::row::prefix_end;
 use store::{Class, ContentId, NewRow, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
 

@@ -12,7 +12,7 @@
 //! `empty.rs` for what a deletion leaves and `jobs.rs` for those that run) and `upload.rs` change
 //! them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs` check whether they are
 //! sound; `collect.rs` and `history.rs` collect what nothing names. `transactions.rs` begins and ends
-//! transactions (`open_count.rs` counts them, `decide.rs` commits them), `stage.rs` and `claim.rs`
+//! transactions (`open_count.rs` and `tallies.rs` count them, `decide.rs` commits them), `stage.rs` and `claim.rs`
 //! add to them, `staged.rs` shows what they have added, and `carry_out.rs` makes it happen. A
 //! writer passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer
 //! changed it meanwhile. So a condition that was checked beforehand still holds.
@@ -36,6 +36,7 @@ mod read;
 mod resource;
 mod stage;
 mod staged;
+mod tallies;
 mod transactions;
 mod update;
 pub mod upload;
@@ -46,12 +47,13 @@ pub use backlinks::Backlinks;
 pub use create::{NewKind, NewResource};
 pub use error::{ResourceError, ResourceResult};
 pub use handle::Repository;
+pub use heads::claim::TransactionId;
 pub use heads::path::{InvalidPath, ResourcePath};
 pub use heads::resource_body::{
     Binary, BytesPlace, Elsewhere, Handling, Kind, MemberRule, Membership, Part, Relation, ResourceBody,
     StoredDescription,
 };
-pub use heads::transaction::{Phase, Transaction, TransactionId};
+pub use heads::transaction::{Phase, Transaction};
 pub use read::{Child, ChildPage};
 pub use resource::{Resource, Written};
 pub use transactions::{REMEMBERED, TransactionCounts};

@@ -7,6 +7,7 @@
 
 use bytes::Bytes;
 use futures::FutureExt;
+use heads::claim::{Claim, TransactionId};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{self, HeadRow, ObjectState};
 use heads::keys;
@@ -16,7 +17,7 @@ use heads::retries::{Tries, changes_all_the_time};
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Amends;
-use heads::transaction::{Claim, Phase, Transaction, TransactionId};
+use heads::transaction::{Phase, Transaction};
 use heads::{ContainerBody, Heads};
 use sha2::{Digest, Sha256};
 use store::{NewRow, Step, Table, ValueKind, envelope};

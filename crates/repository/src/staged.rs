@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use heads::claim::{Claim, TransactionId};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{self, Body, Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::{Binary, BytesPlace, ResourceBody};
 use heads::revision::RevisionId;
-use heads::transaction::{Claim, TransactionId};
 use serde::{Deserialize, Serialize};
 use store::envelope::EnvelopeError;
 use store::stored::{self, StoredError};

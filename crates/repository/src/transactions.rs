@@ -2,38 +2,30 @@
 //! those that nobody ends.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use heads::chores::{Chore, Then};
+use heads::claim::TransactionId;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::keys;
-use heads::queue::{Queue, WorkEntry};
-use heads::transaction::{Phase, Transaction, TransactionId};
+use heads::queue::WorkEntry;
+use heads::queues::Queue;
+use heads::transaction::{Phase, Transaction};
 use store::{Class, Removal, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::claim::release;
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
-use crate::open_count::{OpenCount, OpenOnes, TooMany};
+use crate::open_count::{OpenOnes, TooMany};
 
 /// How long it is known how a transaction ended.
 pub const REMEMBERED: Duration = Duration::from_secs(3_600);
 
 /// Operations that are checked, carried out or dropped at the same time.
 pub(crate) const AT_ONCE: usize = 16;
-
-/// What this server knows about open transactions, and what it did.
-#[derive(Default)]
-pub(crate) struct Tallies {
-    open: OpenCount,
-    committed: AtomicU64,
-    rolled_back: AtomicU64,
-    expired: AtomicU64,
-    conflicts: AtomicU64,
-}
 
 /// Counts of transactions, for monitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use futures::FutureExt;
 use heads::Keep;
+use heads::claim::Holder;
 use heads::head::{Body, Head};
 use heads::keys;
+use heads::mark::VersionMark;
 use heads::path::ResourcePath;
 use heads::resource_body::{Kind, Membership};
 use heads::switch::{Switch, Switched};
-use heads::transaction::Holder;
-use heads::version_marks::VersionMark;
 
 use crate::backlinks::gives_members;
 use crate::describe;

@@ -4,7 +4,10 @@ use heads::{ObjectState, ObjectsResult, ResourcePath, RevisionId, keys};
 use repository::{Kind, Membership, Repository, Resource, ResourceError};
 
 use crate::document::{Document, Shape};
-use crate::indexer::OwnTypes;
+
+/// The types that a description gives its resource: of a path and the stored form of the
+/// description.
+pub type OwnTypes = fn(&ResourcePath, &[u8]) -> Vec<String>;
 
 /// The most rows of a description whose types are read: 15 MB.
 const DESCRIPTION_ROWS_MAX: u32 = 256;

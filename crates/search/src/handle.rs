@@ -12,8 +12,9 @@ use thiserror::Error;
 use tokio::sync::OnceCell;
 
 use crate::cursors::{self, Cursors};
+use crate::describe::OwnTypes;
 use crate::find::{Finding, Found, Limits};
-use crate::indexer::{Indexer, Measures, OwnTypes, Pacing};
+use crate::indexer::{Indexer, Measures, Pacing};
 use crate::query::Query;
 use crate::state::{self, State, Status};
 

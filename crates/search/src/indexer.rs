@@ -24,12 +24,8 @@ use store::{Expect, FormatLevel, Table, UnixMillis};
 
 use crate::apply::apply;
 use crate::cursors;
-use crate::describe::{Change, describe};
+use crate::describe::{Change, OwnTypes, describe};
 use crate::state::{self, Building, Generation, State};
-
-/// The types that a description gives its resource: of a path and the stored form of the
-/// description.
-pub type OwnTypes = fn(&ResourcePath, &[u8]) -> Vec<String>;
 
 /// Resources that are read at the same time.
 const READ_AT_ONCE: usize = 16;

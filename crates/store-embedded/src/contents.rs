@@ -24,7 +24,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{timeout, timeout_at};
 
 use crate::engine::EmbeddedStore;
-use crate::folder::{io_error, sync_folder};
+use crate::files::{io_error, sync_folder};
 use crate::header::{HEADER, corrupt, encode_header, header_in, path};
 use crate::key;
 use crate::once;

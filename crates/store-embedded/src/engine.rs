@@ -19,7 +19,8 @@ use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 use crate::database::{Database, Lanes, blocking};
-use crate::folder::{Folder, io_error};
+use crate::files::io_error;
+use crate::folder::Folder;
 use crate::measures;
 use crate::options::EmbeddedOptions;
 use crate::plan::Plan;

@@ -10,7 +10,8 @@ use store::{Outcome, Row, StoreError, StoreResult, Table, UnixMillis};
 use crate::forecast::{Moved, hour_of};
 use crate::key::KeyRange;
 use crate::plan::{Change, Plan, PlannedRow, RowAddress, is_looked_up, put_plainly};
-use crate::tables::{Space, View, live};
+use crate::space::Space;
+use crate::tables::{View, live};
 use crate::{expiry, value};
 
 /// Writes that are decided but not yet committed; `None` removes.

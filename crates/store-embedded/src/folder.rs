@@ -22,8 +22,10 @@ use std::path::{Path, PathBuf};
 
 use store::{FormatLevel, Lane, StoreError, StoreResult};
 
+use crate::cut::folder::clear;
+use crate::files::{io_error, sync_folder};
 use crate::last_use::{self, COPY_OF_OPEN, LastUse};
-use crate::{cut, opening, private};
+use crate::{opening, private};
 
 /// The folder in which a backup is restored.
 const RESTORING: &str = "restoring";
@@ -85,7 +87,7 @@ impl Folder {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
         let mut folder = Self::locked(path, newest)?;
         folder.finish_making()?;
-        cut::clear(path);
+        clear(path);
         match fs::read(folder.format()) {
             Ok(found) => folder.level = level_of(path, &String::from_utf8_lossy(&found), newest)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.make(make)?,
@@ -368,19 +370,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn move_to(from: &Path, to: &Path) -> StoreResult<()> {
     fs::rename(from, to).map_err(|source| io_error("moving to its place", from, source))
-}
-
-/// Makes the names in a folder durable.
-pub(crate) fn sync_folder(path: &Path) -> StoreResult<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", path, source))
-}
-
-/// An error of the operating system, with the operation and the path.
-pub(crate) fn io_error(what: &str, path: &Path, source: io::Error) -> StoreError {
-    if source.kind() == io::ErrorKind::StorageFull {
-        return StoreError::Full(format!("{what} {}: {source}", path.display()));
-    }
-    StoreError::Io { context: format!("{what} {}", path.display()), source }
 }
 
 #[cfg(test)]

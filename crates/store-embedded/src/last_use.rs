@@ -31,7 +31,7 @@ use store::{Lane, StoreError};
 
 use crate::opening::record::RecordFile;
 use crate::opening::{Found, record_path, versions};
-use crate::tables::Space;
+use crate::space::Space;
 
 const FORM: &str = "penates-use 1";
 

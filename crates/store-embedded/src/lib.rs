@@ -39,7 +39,7 @@
 //!   `cut/`: what backups read;
 //!   `sweep.rs`, `unknown.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
-//!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
+//!   `space.rs` and `files.rs`, and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 
 mod committer;
 mod contents;
@@ -48,6 +48,7 @@ mod database;
 mod engine;
 mod evaluate;
 mod expiry;
+mod files;
 mod folder;
 mod forecast;
 mod header;
@@ -67,6 +68,7 @@ mod recorder;
 mod room;
 mod salvage;
 mod settings;
+mod space;
 mod sums;
 mod sweep;
 mod swept;

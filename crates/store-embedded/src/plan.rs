@@ -11,7 +11,8 @@ use store::{
 
 use crate::key::{self, KeyRange};
 use crate::room::Use;
-use crate::tables::{Space, View};
+use crate::space::Space;
+use crate::tables::View;
 use crate::value::Value;
 use crate::{expiry, value};
 

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use store::{Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
 
 use crate::key;
-use crate::tables::{Space, View, live};
+use crate::space::Space;
+use crate::tables::{View, live};
 
 /// A read checks its deadline after this number of rows without a result.
 const ROWS_PER_DEADLINE_CHECK: usize = 256;

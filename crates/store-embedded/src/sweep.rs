@@ -10,7 +10,7 @@ use crate::database::blocking;
 use crate::engine::EmbeddedStore;
 use crate::header::header_in;
 use crate::plan::{Change, Plan};
-use crate::tables::Space;
+use crate::space::Space;
 use crate::{expiry, read};
 
 /// Expired rows that are removed in one commit.

@@ -14,10 +14,10 @@ use fjall::AbstractTree;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
-use store::{Class, Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
+use store::{Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::expiry;
-use crate::folder::{io_error, sync_folder};
+use crate::files::{io_error, sync_folder};
 use crate::forecast::{self, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
 use crate::last_use::{LaneEnd, MIXED_COPY};
@@ -26,14 +26,8 @@ use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
 use crate::recorder::{Engine, Recorder, Seen};
+use crate::space::Space;
 use crate::value::{self, Value};
-
-/// Packs are read in sequence: larger blocks cost a third less CPU when a volume is scanned.
-const RUN_BLOCK_BYTES: u32 = 32 << 10;
-
-/// All other tables are read row by row: thousands of heads are in as many blocks, and small blocks
-/// keep each read short.
-const ROW_BLOCK_BYTES: u32 = 4 << 10;
 
 /// An item of a group takes less than this in the journal, without its value and (except for the
 /// mark) its key.
@@ -54,46 +48,6 @@ const UNFLUSHED_MEMTABLES_MAX: usize = 3;
 
 /// How often it checks that.
 const HALT_POLL: Duration = Duration::from_millis(1);
-
-/// A keyspace: a table's rows, or one of the engine's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Space {
-    /// The [`Mark`] of the last group, and the last [`Synced`], in a row each.
-    Marks,
-    /// A table's rows.
-    Rows(Table),
-    /// Rows by expiry: see [`crate::expiry`].
-    Expiries,
-}
-
-impl Space {
-    /// The keyspaces of a lane in the order in which they are made, which numbers them from 1. The
-    /// marks' number is [`opening::journal::MARKS_KEYSPACE`].
-    pub(crate) fn all(lane: Lane) -> impl Iterator<Item = Self> {
-        [Self::Marks].into_iter().chain(lane.tables().map(Self::Rows)).chain([Self::Expiries])
-    }
-
-    /// The number of keyspaces of a lane's database, including fjall's own list of names, which has
-    /// the number 0.
-    pub(crate) fn count(lane: Lane) -> u64 {
-        1 + Self::all(lane).count() as u64
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Marks => "marks",
-            Self::Rows(table) => table.name(),
-            Self::Expiries => "expiries",
-        }
-    }
-
-    fn block_bytes(self) -> u32 {
-        match self {
-            Self::Rows(table) if table.class() == Class::Content => RUN_BLOCK_BYTES,
-            _ => ROW_BLOCK_BYTES,
-        }
-    }
-}
 
 /// The open database of a lane.
 pub(crate) struct Tables {

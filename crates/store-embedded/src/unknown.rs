@@ -18,7 +18,7 @@ use store::{ContentId, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::database::blocking;
 use crate::engine::EmbeddedStore;
-use crate::folder::io_error;
+use crate::files::io_error;
 use crate::header::{header_in, id_of_file};
 use crate::private;
 

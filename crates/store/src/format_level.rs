@@ -12,7 +12,6 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::envelope;
-use crate::step::Step;
 
 /// A level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,27 +89,6 @@ impl FormatLevel {
             FormatLevel::FIRST => envelope::in_first_form(place, &value).unwrap_or(value),
             _ => value,
         }
-    }
-
-    /// Steps with the values as a store at this level holds them.
-    pub fn steps(self, steps: Vec<Step>) -> Vec<Step> {
-        if self > FormatLevel::FIRST {
-            return steps;
-        }
-        let lowered = |step| match step {
-            Step::Put { table, partition, mut rows } => {
-                for row in &mut rows {
-                    row.value = self.value(&[], std::mem::take(&mut row.value));
-                }
-                Step::Put { table, partition, rows }
-            }
-            Step::CompareAndWrite { table, partition, sort, expect, guard, value } => {
-                let value = self.value(&[], value);
-                Step::CompareAndWrite { table, partition, sort, expect, guard, value }
-            }
-            step => step,
-        };
-        steps.into_iter().map(lowered).collect()
     }
 }
 

@@ -13,9 +13,11 @@
 //! `deleted=true` asks for another list: `deleted.rs`.
 
 mod asked;
+mod cells;
 mod deleted;
 mod format;
 mod page;
+mod written;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -35,8 +37,9 @@ use crate::DataDoor;
 use crate::asking::{Asking, Within};
 use crate::errors::{AsProblem, DoorError};
 use asked::Asked;
-pub use format::csv_line;
-use format::{End, Format};
+use cells::End;
+pub use cells::csv_line;
+use format::Format;
 
 /// Volumes read from the store at a time.
 const AT_ONCE: usize = 1_000;

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use volumes::find::{Described, Field, Order};
 
 use super::asked::Asked;
-use super::format::{End, cell};
+use super::cells::{End, cell};
 use crate::asking::segment;
 use crate::settings::RepositoryPlace;
 

@@ -7,8 +7,8 @@ use rdf::Iri;
 use rdf::vocab::{PREFIXES, ldp};
 use serde_json::{Map, Value, json};
 
-use super::page::{Shown, field};
 use super::sent::Sent;
+use super::shown::{Shown, field};
 use super::{Action, SLUG, TITLE};
 use crate::address::Site;
 use crate::errors::LdpError;

@@ -8,6 +8,7 @@ mod actions;
 mod members;
 mod page;
 mod sent;
+mod shown;
 
 use std::sync::Arc;
 
@@ -19,11 +20,8 @@ use http::{HeaderValue, Method, StatusCode, header};
 use crate::errors::LdpError;
 use crate::query::Parameters;
 use crate::request::{LdpRequest, empty, unsent};
-use page::{Refusal, Shown};
 use sent::Sent;
-
-/// The last name in the address of the forms of a resource.
-pub const NAME: &str = "forms";
+use shown::{Refusal, Shown};
 
 /// The field that says which form was sent.
 const ACTION: &str = "action";

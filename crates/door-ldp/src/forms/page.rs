@@ -1,7 +1,5 @@
 //! The page with the forms of a resource.
 
-use std::collections::BTreeMap;
-
 use axum::body::to_bytes;
 use door_http::Place;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -10,41 +8,15 @@ use rdf::vocab::ldp;
 use repository::{Kind, Resource, ResourceError};
 
 use super::sent::TEXT_BYTES_MAX;
-use super::{ACTION, Action, CONTENTS, ETAG, FILE, GROUP, NAME, SLUG, SURE, TITLE, TURTLE, VERSION, members};
-use crate::address::Facet;
+use super::shown::{Refusal, Shown, field};
+use super::{ACTION, Action, CONTENTS, ETAG, FILE, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
+use crate::address::{FORMS, Facet};
 use crate::errors::LdpError;
 use crate::fedora;
 use crate::pages::{about, local, name_of};
 use crate::prefer::PREFER;
 use crate::request::LdpRequest;
 use crate::statements::is_container;
-
-/// What the page shows besides the current state.
-#[derive(Default)]
-pub struct Shown {
-    /// The version that is to be restored: only that form is shown.
-    pub asked: Option<String>,
-    /// The form that was refused, and why.
-    pub refused: Option<(Action, Refusal)>,
-    /// What was typed into it.
-    pub texts: BTreeMap<String, String>,
-}
-
-/// Why a form was refused.
-pub enum Refusal {
-    /// The resource has changed since the form was opened.
-    Changed,
-    /// Another reason.
-    Other(String),
-}
-
-impl Shown {
-    /// What was typed into a field of a form.
-    pub fn typed(&self, action: Action, field: &str) -> Option<&str> {
-        let (refused, _) = self.refused.as_ref()?;
-        (*refused == action).then(|| self.texts.get(field).map_or("", String::as_str))
-    }
-}
 
 /// What is at the path.
 enum Found {
@@ -82,7 +54,7 @@ impl LdpRequest {
             @match &shown.refused {
                 Some((_, Refusal::Changed)) => p.note role="alert" {
                     "Somebody has changed this since you opened the form, so nothing was saved. Keep what you typed, and "
-                    a href=(local(&self.site.iri_of(self.path(), NAME))) { "open the form with the current state" } "."
+                    a href=(local(&self.site.iri_of(self.path(), FORMS))) { "open the form with the current state" } "."
                 }
                 Some((_, Refusal::Other(why))) => p.note role="alert" { (why) }
                 None => {}
@@ -94,7 +66,7 @@ impl LdpRequest {
     /// The address at which a person signs in and comes back.
     fn sign_in(&self) -> String {
         let server = format!("{}/", self.site.server());
-        let here = self.site.iri_of(self.path(), NAME);
+        let here = self.site.iri_of(self.path(), FORMS);
         let to = here.strip_prefix(&server).unwrap_or_default();
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("to", to).finish();
         format!("{}sign-in?{query}", local(&server))
@@ -221,7 +193,7 @@ impl LdpRequest {
     }
 
     fn form(&self, action: Action, heading: &str, content: &Markup) -> Markup {
-        let address = self.site.iri_of(self.path(), NAME);
+        let address = self.site.iri_of(self.path(), FORMS);
         html! {
             section.form {
                 h2 { (heading) }
@@ -252,11 +224,6 @@ impl LdpRequest {
         let Ok(text) = to_bytes(response.into_body(), TEXT_BYTES_MAX as usize).await else { return Ok(None) };
         Ok(Some((String::from_utf8_lossy(&text).into_owned(), tag)))
     }
-}
-
-/// A text field with its label.
-pub fn field(id: &str, name: &str, label: &str, typed: Option<&str>) -> Markup {
-    html! { p { label for=(id) { (label) } input id=(id) name=(name) value=(typed.unwrap_or_default()); } }
 }
 
 fn hidden(name: &str, value: &str) -> Markup {

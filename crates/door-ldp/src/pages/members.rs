@@ -6,8 +6,9 @@ use library::Library;
 use maud::{Markup, html};
 use repository::{Kind, Resource, ResourceError};
 
-use super::{local, name_of, resource, terms};
+use super::{local, name_of, terms};
 use crate::address::{At, Facet, Site, Target};
+use crate::disposition;
 use crate::errors::LdpError;
 use crate::paging;
 use crate::statements::paths_of;
@@ -123,7 +124,7 @@ async fn row(library: &Library, path: ResourcePath) -> Result<Option<Row>, LdpEr
         Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => None,
         title => title?,
     };
-    let title = title.or_else(|| resource::filename(&resource));
+    let title = title.or_else(|| filename(&resource));
     Ok(Some(Row::Readable { resource: Box::new(resource), title }))
 }
 
@@ -197,4 +198,9 @@ pub fn kind(resource: &Resource) -> &str {
 pub fn len_bytes(resource: &Resource) -> Option<u64> {
     let binary = resource.body().binary()?;
     binary.elsewhere().is_none().then_some(binary.len_bytes)
+}
+
+/// The file name that was given with bytes.
+pub fn filename(resource: &Resource) -> Option<String> {
+    disposition::filename(resource.body().binary()?.disposition.as_deref()?)
 }

@@ -8,13 +8,12 @@ use repository::{Kind, Membership, Resource};
 
 use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
 use super::{about, described, local, name_of, terms};
-use crate::address::{At, Facet, Target, kept_iri};
+use crate::address::{At, FORMS, Facet, Target, kept_iri};
 use crate::errors::LdpError;
-use crate::forms;
+use crate::managed;
 use crate::paging::Page;
 use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
-use crate::{disposition, managed};
 
 impl LdpRequest {
     /// The page of a resource, or of the description of bytes. A container's page has some members.
@@ -36,7 +35,7 @@ impl LdpRequest {
         }
         let _reading = self.turn_to_read().await?;
         let description = kept_description(self.library(), resource).await?;
-        let title = terms::title_in(&description, resource.path()).or_else(|| filename(resource));
+        let title = terms::title_in(&description, resource.path()).or_else(|| members::filename(resource));
         let title = title.unwrap_or_else(|| name_of(resource.path()).to_owned());
         let is_later = after.is_some();
         let members = match resource.kind() {
@@ -97,7 +96,7 @@ impl LdpRequest {
                     a.button rel="nofollow" href=(local(&self.site.iri_of(resource.path(), "fixity"))) { "Check the bytes" }
                 }
                 @if !self.reads_only && self.target.at == At::Present {
-                    a.button href=(local(&self.site.iri_of(resource.path(), forms::NAME))) { "Change" }
+                    a.button href=(local(&self.site.iri_of(resource.path(), FORMS))) { "Change" }
                 }
             }
         }
@@ -117,9 +116,4 @@ impl LdpRequest {
             }
         }
     }
-}
-
-/// The file name that was given with bytes.
-pub fn filename(resource: &Resource) -> Option<String> {
-    disposition::filename(resource.body().binary()?.disposition.as_deref()?)
 }

@@ -9,11 +9,10 @@ use maud::{Markup, html};
 use repository::{Change, Moment, Resource, Versions};
 
 use super::{about_part, local, terms};
-use crate::address::At;
+use crate::address::{At, FORMS};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
-use crate::forms;
 use crate::links;
 use crate::request::{LdpRequest, empty, unsent};
 use crate::timemap::{COMPARED, Query};
@@ -255,7 +254,7 @@ impl LdpRequest {
 
     /// The address of the form that restores a version.
     fn restoring(&self, name: VersionName) -> String {
-        format!("{}?restore={name}", local(&self.site.iri_of(self.path(), forms::NAME)))
+        format!("{}?restore={name}", local(&self.site.iri_of(self.path(), FORMS)))
     }
 }
 

@@ -6,11 +6,11 @@ use pack::{Member, Sums};
 use store::{ContentId, Stored, UnixMillis, ValueKind, envelope};
 
 use super::*;
+use crate::claim::TransactionId;
 use crate::container_body::{MoreShards, ShardEpochs};
 use crate::resource_body::{
     Binary, BytesPlace, Elsewhere, Handling, Kind, MemberRule, Membership, Relation, StoredDescription,
 };
-use crate::transaction::TransactionId;
 use crate::volume_body::{Entry, FramePlace};
 
 fn revision(byte: u8) -> RevisionId {

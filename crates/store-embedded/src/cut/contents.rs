@@ -8,7 +8,7 @@ use std::path::Path;
 use store::{ContentId, ContentState, StoreError, StoreResult, UnixMillis};
 
 use super::link;
-use crate::folder::io_error;
+use crate::files::io_error;
 use crate::header::{header_in, id_of_file};
 use crate::private;
 use crate::tables::View;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use store::{Cut, StoreResult};
 
-use crate::folder::io_error;
+use crate::files::io_error;
 use crate::private;
 
 /// Held while a cut is made, so that no other call takes it for one that was left behind.

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use store::{StoreError, StoreResult};
 
 use super::link;
-use crate::folder::io_error;
+use crate::files::io_error;
 use crate::opening::record::Mark;
 use crate::opening::versions::{self, List};
 use crate::opening::{journal, known_path, record_path};
 use crate::private;
 use crate::recorder::Recorder;
-use crate::tables::{Space, Tables};
+use crate::space::Space;
+use crate::tables::Tables;
 
 /// How long the engine may take to put a list in force that it has written.
 const LIST_WAIT: Duration = Duration::from_secs(10);

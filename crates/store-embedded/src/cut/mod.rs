@@ -14,7 +14,7 @@
 //! moment would have left, and opening it is the same as opening that.
 
 mod contents;
-mod folder;
+pub(crate) mod folder;
 mod lane;
 
 use std::collections::BTreeMap;
@@ -22,11 +22,9 @@ use std::path::Path;
 
 use store::{Cut, Deadline, Lane, Store, StoreResult, Table};
 
-pub(crate) use folder::clear;
-
 use crate::database::{Database, blocking};
 use crate::engine::EmbeddedStore;
-use crate::folder::io_error;
+use crate::files::io_error;
 use folder::CutFolder;
 use lane::LaneCut;
 

@@ -22,12 +22,14 @@ use std::path::Path;
 use bytes::Bytes;
 use store::{ContentId, ContentState, FormatLevel, Lane, StoreError, StoreResult, Table, copying, envelope};
 
-use crate::folder::{Folder, io_error, sync_folder};
+use crate::files::{io_error, sync_folder};
+use crate::folder::Folder;
 use crate::forecast::Moved;
 use crate::header;
 use crate::options::EmbeddedOptions;
 use crate::private;
-use crate::tables::{Space, Tables};
+use crate::space::Space;
+use crate::tables::Tables;
 use crate::value::{self, Value};
 use crate::{expiry, key};
 

@@ -14,11 +14,12 @@ use store::{Lane, StoreError, StoreResult, Table};
 
 use super::Loss;
 use super::merge::{Item, Items, Merged};
-use crate::folder::io_error;
+use crate::files::io_error;
 use crate::opening::{self, Found, Problem, journal, versions};
 use crate::options::EmbeddedOptions;
 use crate::private;
-use crate::tables::{Space, make_keyspaces};
+use crate::space::Space;
+use crate::tables::make_keyspaces;
 
 /// Bytes of the cache: each block is read once.
 const CACHE_BYTES: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 use hathi::VolumeId;
 use heads::volume_body::VolumeBody;
 
-use super::conditions::Field;
+use super::field::Field;
 
 /// The most characters of an author's field, as of a title.
 const AUTHOR_CHARS_MAX: usize = 1_000;

@@ -7,6 +7,7 @@
 
 mod conditions;
 mod described;
+mod field;
 mod first;
 mod sorted;
 
@@ -23,8 +24,9 @@ use crate::handle::Volumes;
 use crate::list::Listing;
 use crate::read::Volume;
 
-pub use conditions::{Condition, ConditionError, Conditions, Field, Test, Text, parse_range};
+pub use conditions::{Condition, ConditionError, Conditions, Test, Text, parse_range};
 pub use described::Described;
+pub use field::Field;
 pub use first::{Found, Held};
 pub use sorted::Order;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use feed::{Change, Cursor, ObjectKind, Subject};
+use heads::claim::Holder;
 use heads::queue::BUCKET;
 use heads::switch::{Switch, Switched};
-use heads::transaction::Holder;
 use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{NewKind, NewResource};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use audit::Requester;
 use hathi::Seq;
-use heads::transaction::TransactionId;
+use heads::claim::TransactionId;
 use heads::{LibraryOptions, ObjectsError};
 use library::Library;
 use repository::{Phase, ResourceError};

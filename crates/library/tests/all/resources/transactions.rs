@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use heads::transaction::{Claim, TransactionId};
+use heads::claim::{Claim, TransactionId};
 use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{Membership, Phase, ResourceError, ResourceResult, Update};

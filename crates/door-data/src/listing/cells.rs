@@ -1,0 +1,52 @@
+//! What the formats of a list have in common: where it ends, fields as text, and lines of CSV.
+
+use volumes::find::{Described, Field};
+
+/// Where a list ends.
+#[derive(Clone, Debug, Default)]
+pub struct End {
+    /// The token with which it goes on.
+    pub next: Option<String>,
+    /// The address at which it goes on.
+    pub address: Option<String>,
+    /// How many volumes there are in all, if that is known.
+    pub total: Option<u64>,
+}
+
+/// A field as text; empty if the volume has none.
+pub fn cell(field: Field, volume: &Described) -> String {
+    match field.is_number() {
+        true => volume.number(field).map(|number| number.to_string()).unwrap_or_default(),
+        false => volume.text(field).unwrap_or_default().to_owned(),
+    }
+}
+
+/// A line of CSV. Programs for tables run a text that begins like a formula, so it gets an
+/// apostrophe before it; control characters become spaces.
+pub fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let harmless = |text: String| {
+        let text = text.replace(char::is_control, " ");
+        if text.trim_start().starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+    };
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    // Writing to memory never fails.
+    let _ = writer.write_record(cells.map(harmless));
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_csv_is_quoted_and_never_a_formula() {
+        let line = |cells: &[&str]| csv_line(cells.iter().map(|cell| (*cell).to_owned()));
+        assert_eq!(line(&["a,b", "say \"hi\"", "1847"]), "\"a,b\",\"say \"\"hi\"\"\",1847\r\n");
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\r\n=1"] {
+            let expected = format!("'{}\r\n", formula.replace(char::is_control, " "));
+            assert_eq!(line(&[formula]).replace('"', ""), expected, "{formula:?}");
+        }
+        assert_eq!(line(&["a\nb\u{0}\u{1b}[31mc"]), "a b  [31mc\r\n");
+        assert_eq!(line(&["", ""]), ",\r\n");
+    }
+}
