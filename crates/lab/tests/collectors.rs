@@ -85,12 +85,34 @@ async fn until_samples(file: &Path, count: usize) {
     tokio::time::timeout(Duration::from_secs(60), there).await.unwrap();
 }
 
+/// How often the disk is measured, until nobody else writes at the beginning or at the end.
+const TRIES: usize = 10;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_disk_has_written_agrees_with_iostat_within_a_fiftieth() {
     if !has_iostat() {
         return;
     }
     let _alone = ALONE.lock().await;
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let (monitor, iostat) = written().await;
+        assert!(iostat >= f64::from(LARGE_MIB << 20), "{iostat}");
+        if (monitor / iostat - 1.0).abs() < 0.02 {
+            return;
+        }
+        seen.push((monitor, iostat));
+    }
+    panic!("what the monitor and iostat have is not the same: {seen:?}");
+}
+
+/// The size of the file that is written.
+const LARGE_MIB: u32 = 256;
+
+/// Bytes that the disk has written while a file was, by the monitor and by iostat.
+async fn written() -> (f64, f64) {
+    // What others have written is on the disk before.
+    tokio::task::spawn_blocking(rustix::fs::sync).await.unwrap();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("monitor.csv");
     let settings = Settings {
@@ -107,15 +129,13 @@ async fn what_the_disk_has_written_agrees_with_iostat_within_a_fiftieth() {
         let end = async { drop(stopped.await) };
         monitor::run(&settings, Instant::now(), out, end).await
     });
-    // What others have written is on the disk before.
-    tokio::task::spawn_blocking(rustix::fs::sync).await.unwrap();
     until_samples(&file, 2).await;
     let before = iostat();
     let large = folder.path().join("large");
     tokio::task::spawn_blocking(move || {
         let mut large = File::create(large).unwrap();
         let mebibyte = vec![0x5a; 1 << 20];
-        for _ in 0..512 {
+        for _ in 0..LARGE_MIB {
             large.write_all(&mebibyte).unwrap();
         }
         large.sync_all().unwrap();
@@ -123,17 +143,15 @@ async fn what_the_disk_has_written_agrees_with_iostat_within_a_fiftieth() {
     .await
     .unwrap();
     let after = iostat();
-    let samples = || std::fs::read_to_string(&file).unwrap().lines().count();
-    until_samples(&file, samples() + 1).await;
+    let samples = std::fs::read_to_string(&file).unwrap().lines().count();
+    until_samples(&file, samples + 1).await;
     stop.send(()).unwrap();
     monitor.await.unwrap().unwrap();
     let seen = monitor::read("node", File::open(&file).unwrap()).unwrap();
     let column = seen.columns.iter().position(|name| name == "disk_written_bytes_per_s").unwrap();
     let pairs = seen.rows.windows(2);
-    let written: f64 = pairs.map(|pair| pair[1].1[column].unwrap_or(0.0) * (pair[1].0 - pair[0].0)).sum();
+    let of_monitor = pairs.map(|pair| pair[1].1[column].unwrap_or(0.0) * (pair[1].0 - pair[0].0)).sum();
     // The disk that has written most meanwhile is that of the file.
     let of_iostat = after.iter().map(|(disk, bytes)| bytes - before.get(disk).copied().unwrap_or(0.0));
-    let of_iostat = of_iostat.fold(0.0, f64::max);
-    assert!(of_iostat >= f64::from(512 << 20), "{of_iostat}");
-    assert!((written / of_iostat - 1.0).abs() < 0.02, "the monitor has {written} bytes, iostat {of_iostat}");
+    (of_monitor, of_iostat.fold(0.0, f64::max))
 }

@@ -15,6 +15,9 @@ const FACTORS_MAX: usize = 5;
 /// The side of a cell, in pixels.
 const CELL: u32 = 220;
 
+/// The room for the names of lines above these, as a share of the room for the lines.
+const LEGEND_SHARE: f64 = 0.35;
+
 /// The means of two factors: a line for each level of the first, over the levels of the second.
 struct Cell<'a> {
     factors: (&'a Factor, &'a Factor),
@@ -90,6 +93,7 @@ fn matrix(area: &Area<'_>, title: &str, cells: &[Vec<Cell<'_>>]) -> Drawn {
     let area = area.titled(title, FONT)?;
     let values = cells.iter().flatten().flat_map(|cell| &cell.lines).flatten().map(|(_, mean)| *mean);
     let range = span(values);
+    let range = range.start..range.end + (range.end - range.start) * LEGEND_SHARE;
     let columns = cells.first().map_or(0, Vec::len);
     let places = area.split_evenly((cells.len(), columns));
     for (row, of_row) in cells.iter().enumerate() {

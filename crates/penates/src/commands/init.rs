@@ -3,7 +3,6 @@
 use clap::Args;
 use store_cassandra::{CassandraStore, InitError, Initialised, Replication};
 
-use crate::audited;
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
 use crate::local;
@@ -37,10 +36,7 @@ pub async fn run(args: InitArgs) -> anyhow::Result<()> {
     match settings.place() {
         StoreLocation::Folder(_) => output.line(in_folder(&args, &settings).await?)?,
         StoreLocation::Cluster(address) => match in_cluster(&args, address, &settings).await? {
-            Initialised::Made => {
-                audited::note_in(&settings, "init", args.replication.as_ref().map(ToString::to_string)).await?;
-                output.line(format!("made {address}"))?;
-            }
+            Initialised::Made => output.line(format!("made {address}"))?,
             Initialised::WasThere => output.line(format!("{address} is there already"))?,
             Initialised::Planned(plan) => output.line(plan.to_string().trim_end())?,
         },
@@ -56,9 +52,7 @@ async fn in_folder(args: &InitArgs, settings: &Settings) -> anyhow::Result<Strin
     }
     let vacant = !local::has_store(&settings.path);
     let store = local::open_store(settings).await.map_err(local::cannot_open)?;
-    let noted = if vacant { audited::note(settings, store.clone(), "init", None).await } else { Ok(()) };
     store.close().await?;
-    noted?;
     Ok(if vacant { format!("made a store in {folder}") } else { format!("the store in {folder} is there already") })
 }
 

@@ -112,11 +112,7 @@ async fn a_store_of_an_earlier_level_has_changes_in_its_audit_once_it_is_upgrade
 #[test]
 fn a_follower_prints_what_is_recorded_and_ends_when_asked_or_when_nobody_reads() {
     let store = TestStore::vacant();
-    for _ in 0..2 {
-        store.run(&["init"]).ends_with(0);
-    }
-    // The second one changes nothing.
-    assert_eq!(events(&store, &["--kind", "change"]), [("init /".to_owned(), "ok".to_owned())]);
+    store.run(&["init"]).ends_with(0);
     let refused = store.run(&["audit", "--follow"]).ends_with(2);
     assert!(refused.stderr.contains("needs a running server"), "{}", refused.stderr);
     let served = store.serve(&[]);
@@ -129,7 +125,6 @@ fn a_follower_prints_what_is_recorded_and_ends_when_asked_or_when_nobody_reads()
     };
     let (mut follower, mut lines) = follow();
     let (mut other, others) = follow();
-    assert!(lines.next().unwrap().unwrap().contains("\"init\""));
     for name in ["one", "two"] {
         store.run(&["token", "create", name]).ends_with(0);
         let line = lines.next().unwrap().unwrap();
