@@ -24,7 +24,8 @@ struct State {
 }
 
 impl Proxy {
-    /// Cuts the responses to the first GETs after the bytes in `cuts`; all others pass.
+    /// Cuts the responses to the first GETs after the bytes in `cuts`; all others pass, and so do lists
+    /// of volumes.
     pub fn start(server_url: &str, cuts: &[usize]) -> Self {
         Self::with(server_url, State { cuts: Mutex::new(cuts.iter().copied().collect()), ..State::default() })
     }
@@ -76,7 +77,8 @@ impl State {
                 let mut buffer = [0; 64 << 10];
                 while let Ok(read @ 1..) = from_client.read(&mut buffer) {
                     if let Some(head) = request_head(&buffer[..read]) {
-                        *get.lock().unwrap() = head.starts_with("GET ");
+                        // A list may come over the same connection as what follows it, or another one.
+                        *get.lock().unwrap() = head.starts_with("GET ") && !head.starts_with("GET /volumes/?");
                         self.requests.lock().unwrap().push(head);
                         if self.refuses() {
                             let _ =
