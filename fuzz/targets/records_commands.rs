@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use budget::{Memory, Party};
 use bytes::BytesMut;
-use door_records::{Access, Door, RequestLimits, Rights, Settings, WrongPassword};
+use door_records::{Access, Door, Ends, RequestLimits, Rights, Settings, WrongPassword};
 use libfuzzer_sys::fuzz_target;
 use records::Records;
 use redis_protocol::resp2::decode::decode_bytes_mut as decode_version_2;
@@ -68,6 +68,10 @@ impl Access for Open {
     fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
         Ok(Rights { read: true, write: true, operate: true })
     }
+
+    fn user(&self, _: &[u8]) -> Option<String> {
+        None
+    }
 }
 
 struct Subject {
@@ -108,7 +112,7 @@ static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
 /// All that the door answers to these bytes.
 async fn answer(door: &Arc<Door>, request: &[u8]) -> Vec<u8> {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let server = tokio::spawn(door.clone().serve(theirs, Party::Local, None, CancellationToken::new()));
+    let server = tokio::spawn(door.clone().serve(theirs, Party::Local, Ends::default(), CancellationToken::new()));
     let (mut reader, mut writer) = tokio::io::split(ours);
     let mut answer = Vec::new();
     let send = async {

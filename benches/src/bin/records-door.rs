@@ -6,7 +6,7 @@ use anyhow::Result;
 use benches::machine::Machine;
 use benches::records_door::bench::{Bench, Settings};
 use benches::records_door::subject::Kind;
-use benches::records_door::{centers, costs, expiring, exporting, fill, larger, mixes, peak};
+use benches::records_door::{centers, costs, expiring, exporting, fill, larger, mixes, over_time, peak};
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
 use benches::rig::report::Report;
@@ -45,6 +45,9 @@ struct Arguments {
     /// Folder for stores, which are deleted [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
+    /// Where charts are written.
+    #[arg(long, value_name = "DIR", default_value = "benches/records")]
+    charts: PathBuf,
     /// The program to measure [default: built now, from this workspace]
     #[arg(long, value_name = "FILE")]
     penates: Option<PathBuf>,
@@ -70,6 +73,8 @@ enum What {
     Exporting,
     /// Reads and writes of records that take four times the memory of the server
     Larger,
+    /// How many reads and writes of such records are late in each second, drawn as a chart
+    OverTime,
     /// Reads and writes at a given rate in two data centers, half of it in each
     Centers,
     /// What operations and records cost in processor time and on disk
@@ -89,6 +94,7 @@ impl Benchmarks for What {
             Self::Expiring => expiring::run(bench),
             Self::Exporting => exporting::run(bench),
             Self::Larger => larger::run(bench),
+            Self::OverTime => over_time::run(bench),
             Self::Centers => centers::run(bench),
             Self::Costs => costs::run(bench),
         }
@@ -113,7 +119,7 @@ fn main() -> Result<()> {
     let temporary = tempfile::tempdir()?;
     let work = arguments.work.as_deref().unwrap_or(temporary.path());
     let penates = Penates::find(arguments.penates.as_deref())?;
-    let mut bench = Bench::new(settings.clone(), &work.join("running"), penates)?;
+    let mut bench = Bench::new(settings.clone(), &work.join("running"), arguments.charts, penates)?;
     let peers = settings.subjects.iter().filter(|kind| !kind.is_penates()).map(ToString::to_string).collect();
     let report = Report::new(machine, peers, settings);
     run::run(&arguments.what, &mut bench, report, arguments.json.as_deref())

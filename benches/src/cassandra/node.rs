@@ -64,8 +64,17 @@ impl Node {
 
     /// Its usage so far.
     pub fn usage(&self) -> Result<Usage> {
-        let status = self.0.status();
-        Usage::of_process(status.first().and_then(|node| node.pid).context("the node does not run")?)
+        Usage::of_process(self.pid()?)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Result<u32> {
+        self.0.status().first().and_then(|node| node.pid).context("the node does not run")
+    }
+
+    /// Its log.
+    pub fn log(&self) -> Result<std::path::PathBuf> {
+        Ok(self.0.status().first().context("a cluster without nodes")?.log.clone())
     }
 
     /// The folder of its data files.

@@ -42,14 +42,16 @@ pub struct Bench {
     penates: Penates,
     /// The folder of stores, one after the other.
     folder: PathBuf,
+    /// Where charts are written.
+    charts: PathBuf,
     left_out: Vec<String>,
 }
 
 impl Bench {
-    /// Prepares a run in a folder.
-    pub fn new(settings: Settings, folder: &Path, penates: Penates) -> Result<Self> {
+    /// Prepares a run in a folder, with another one for charts, which is made when there is one.
+    pub fn new(settings: Settings, folder: &Path, charts: PathBuf, penates: Penates) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self { settings, penates, folder: folder.to_path_buf(), left_out: Vec::new() })
+        Ok(Self { settings, penates, folder: folder.to_path_buf(), charts, left_out: Vec::new() })
     }
 
     /// How long a measurement under load lasts.
@@ -65,6 +67,11 @@ impl Bench {
     /// The folder of stores.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The folder of charts. It may not be there yet.
+    pub fn charts(&self) -> &Path {
+        &self.charts
     }
 
     /// A fresh server of a kind; `None`: it is not available, and the reason was recorded.

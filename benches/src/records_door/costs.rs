@@ -19,14 +19,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for kind in subjects {
         let Some(subject) = bench.start(kind)? else { continue };
         let records = bench.settings.records;
-        let empty = disk_bytes(&data(&subject)?)?;
+        let empty = disk_bytes(&subject.data()?)?;
         fill(subject.address, records, None)?;
         subject.process.settle()?;
         if let Some(node) = &subject.node {
             node.nodetool(&["flush", "records"])?;
             node.nodetool(&["compact", "records", "records"])?;
         }
-        let each = disk_bytes(&data(&subject)?)?.saturating_sub(empty) as f64 / records as f64;
+        let each = disk_bytes(&subject.data()?)?.saturating_sub(empty) as f64 / records as f64;
         figures.report(format!("{kind}: on disk, of each record"), "bytes", each);
         figures.report(format!("{kind}: resident"), "MB", subject.process.memory()?.resident_mb);
         for _ in 0..bench.settings.repetitions {
@@ -53,12 +53,4 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 /// What the server has used so far, and the node, if there is one.
 fn used(subject: &Subject) -> Result<(Usage, Option<Usage>)> {
     Ok((subject.process.usage()?, subject.node.as_ref().map(|node| node.usage()).transpose()?))
-}
-
-/// The folder with the data of records.
-fn data(subject: &Subject) -> Result<std::path::PathBuf> {
-    match &subject.node {
-        Some(node) => Ok(node.data()?.join("records")),
-        None => Ok(subject.folder.path().join("data")),
-    }
 }

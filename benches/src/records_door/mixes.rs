@@ -12,7 +12,7 @@ use super::record::{self, Draw};
 use super::subject::{Kind, connect};
 use crate::repository_door::sync;
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::open_loop::{Arrivals, Pace, open_by};
+use crate::rig::open_loop::{Arrivals, Ended, Pace, open_watched};
 
 /// Reads in a hundred operations.
 const MIXES: [u64; 3] = [90, 70, 50];
@@ -82,11 +82,22 @@ const BETWEEN_RUNS: u64 = 1 << 32;
 impl Mix {
     /// Sends operations for a while: reads of a whole record, and writes of a whole record.
     pub fn run(self, address: SocketAddr, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
+        self.run_watched(address, rate, duration, |_| ())
+    }
+
+    /// The same. `watch` gets every operation when it has ended.
+    pub fn run_watched(
+        self,
+        address: SocketAddr,
+        rate: f64,
+        duration: Duration,
+        watch: impl Fn(Ended) + Sync,
+    ) -> Result<Arrivals<2>> {
         // Spread over each hundred, so that no burst of writes comes.
         let kind = |number: u64| if number * 37 % 100 < self.reads { READS } else { WRITES };
         let pace = Pace { connections: CONNECTIONS, rate, duration };
         let first = RUNS.fetch_add(1, Ordering::Relaxed) * BETWEEN_RUNS;
-        open_by(
+        open_watched(
             pace,
             || connect(address),
             kind,
@@ -101,6 +112,7 @@ impl Mix {
                 }
                 Ok(())
             },
+            watch,
         )
     }
 

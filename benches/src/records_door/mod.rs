@@ -8,6 +8,7 @@
 //!   take, [`mixes`] latencies at a given rate, [`expiring`] latencies while records expire, and
 //!   [`exporting`] while all of them are exported. [`larger`] has more records than memory,
 //!   [`centers`] two data centers, and [`costs`] measures what operations and records cost.
+//!   [`over_time`] shows how many answers are late in each second, with the [`marks`] of the store.
 //!
 //! `benches/README.md` explains the figures.
 
@@ -18,7 +19,9 @@ pub mod expiring;
 pub mod exporting;
 pub mod fill;
 pub mod larger;
+pub mod marks;
 pub mod mixes;
+pub mod over_time;
 pub mod peak;
 pub mod record;
 pub mod subject;

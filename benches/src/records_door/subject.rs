@@ -1,9 +1,9 @@
 //! A measured server.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,17 @@ impl Kind {
         matches!(self, Self::PenatesCassandra | Self::PenatesCassandraFast)
     }
 
+    /// The setting of a server of Penates; `None` for Redis.
+    fn setting(self) -> Option<&'static str> {
+        match self {
+            Self::Penates => Some("records.durability=sync"),
+            Self::PenatesEverysec => Some("records.durability=every 1s"),
+            Self::PenatesCassandra => Some("records.mode=atomic"),
+            Self::PenatesCassandraFast => Some("records.mode=fast"),
+            Self::RedisAlways | Self::RedisEverysec => None,
+        }
+    }
+
     /// Redis at the same durability as Penates.
     pub fn peer(self) -> Option<Self> {
         match self {
@@ -69,6 +80,9 @@ impl fmt::Display for Kind {
         })
     }
 }
+
+/// The keyspace of a store on Cassandra.
+const KEYSPACE: &str = "records";
 
 /// How long a server may take for one answer: benchmarks measure how late answers are, and give up
 /// no request before.
@@ -96,28 +110,49 @@ impl Subject {
         let log = folder.path().join("log");
         let node = kind.is_on_cassandra().then(|| Node::start(&folder.path().join("node"), None, CommitlogSync::Batch));
         let node = node.transpose()?;
-        let store = match &node {
-            Some(node) => node.store("records")?.into(),
-            None => folder.path().join("data").into_os_string(),
-        };
-        if node.is_some() {
-            penates.run([OsStr::new("init"), OsStr::new("--store"), &store])?;
-        }
-        let start = |setting: &str| serve(&[setting], penates, &store, &log);
-        let (process, address, http) = match kind {
-            Kind::Penates => start("records.durability=sync")?,
-            Kind::PenatesEverysec => start("records.durability=every 1s")?,
-            Kind::PenatesCassandra => start("records.mode=atomic")?,
-            Kind::PenatesCassandraFast => start("records.mode=fast")?,
-            Kind::RedisAlways => redis_server("always", folder.path(), &log)?,
-            Kind::RedisEverysec => redis_server("everysec", folder.path(), &log)?,
+        let (process, address, http) = match kind.setting() {
+            Some(setting) => {
+                let store = address_of_store(node.as_ref(), &folder)?;
+                if node.is_some() {
+                    penates.run([OsStr::new("init"), OsStr::new("--store"), &store])?;
+                }
+                serve(&[setting], penates, &store, &log)?
+            }
+            None => redis_server(if kind == Kind::RedisAlways { "always" } else { "everysec" }, folder.path(), &log)?,
         };
         Ok(Self { kind, process, address, http, node, folder })
+    }
+
+    /// Ends a server of Penates, and starts it again over its store as another program, such as the
+    /// same one in a control group. The node of its store runs on.
+    pub fn restarted(self, penates: &Penates) -> Result<Self> {
+        let Self { kind, process, node, folder, .. } = self;
+        let setting = kind.setting().context("Redis is not started again")?;
+        drop(process);
+        let store = address_of_store(node.as_ref(), &folder)?;
+        let (process, address, http) = serve(&[setting], penates, &store, &folder.path().join("log"))?;
+        Ok(Self { kind, process, address, http, node, folder })
+    }
+
+    /// The folder with the data of records in a store of Penates.
+    pub fn data(&self) -> Result<PathBuf> {
+        match &self.node {
+            Some(node) => Ok(node.data()?.join(KEYSPACE)),
+            None => Ok(self.folder.path().join("data")),
+        }
     }
 
     /// A connection.
     pub fn connect(&self) -> Result<Connection> {
         connect(self.address)
+    }
+}
+
+/// Where a store of Penates is: in a keyspace of the node, or in a folder.
+fn address_of_store(node: Option<&Node>, folder: &TempDir) -> Result<OsString> {
+    match node {
+        Some(node) => Ok(node.store(KEYSPACE)?.into()),
+        None => Ok(folder.path().join("data").into_os_string()),
     }
 }
 

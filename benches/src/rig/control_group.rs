@@ -35,6 +35,11 @@ impl ControlGroup {
         bail!("no control group of memory can be made (run it as root)")
     }
 
+    /// Moves a process that runs into the group. What it had in memory before does not count.
+    pub fn take_in(&self, process: u32) -> Result<()> {
+        fs::write(self.entrance(), process.to_string()).context("cannot move a process into a control group")
+    }
+
     /// The file by which a process enters the group: it writes its id there.
     pub fn entrance(&self) -> PathBuf {
         self.folder.join("cgroup.procs")

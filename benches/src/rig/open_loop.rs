@@ -34,6 +34,17 @@ pub struct Arrivals<const KINDS: usize> {
     pub last_late: Duration,
 }
 
+/// How one request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When it ended, from the time on at which the first request was due.
+    pub at: Duration,
+    /// The time since it was due.
+    pub took: Duration,
+    /// Whether it was answered as it has to be.
+    pub is_done: bool,
+}
+
 /// The results of one connection.
 struct Part<const KINDS: usize> {
     latencies_us: [Histogram<u64>; KINDS],
@@ -55,7 +66,23 @@ pub fn open_by<C, const KINDS: usize>(
     kind: impl Fn(u64) -> usize + Sync,
     exchange: impl Fn(&mut C, u64) -> Result<()> + Sync,
 ) -> Result<Arrivals<KINDS>> {
+    open_watched(pace, connect, kind, exchange, |_| ())
+}
+
+/// The same. `watch` gets every request when it has ended, on the thread of its connection.
+pub fn open_watched<C, const KINDS: usize>(
+    pace: Pace,
+    connect: impl Fn() -> Result<C> + Sync,
+    kind: impl Fn(u64) -> usize + Sync,
+    exchange: impl Fn(&mut C, u64) -> Result<()> + Sync,
+    watch: impl Fn(Ended) + Sync,
+) -> Result<Arrivals<KINDS>> {
     let begun = Instant::now();
+    let ended = |due: Instant, is_done| {
+        let took = due.elapsed();
+        watch(Ended { at: due.saturating_duration_since(begun) + took, took, is_done });
+        took
+    };
     let due = AtomicU64::new(0);
     let count = (pace.rate * pace.duration.as_secs_f64()) as u64;
     let work = || -> Result<Part<KINDS>> {
@@ -72,6 +99,7 @@ pub fn open_by<C, const KINDS: usize>(
             if part.last_late > LATE_MAX {
                 // All later requests would be later still.
                 part.errors += 1;
+                ended(at, false);
                 return Ok(part);
             }
             let sent = client.take().map_or_else(&connect, Ok).and_then(|mut client| {
@@ -81,9 +109,12 @@ pub fn open_by<C, const KINDS: usize>(
             match sent {
                 Ok(answered) => {
                     client = Some(answered);
-                    part.latencies_us[kind(number)].record(at.elapsed().as_micros() as u64)?;
+                    part.latencies_us[kind(number)].record(ended(at, true).as_micros() as u64)?;
                 }
-                Err(_) => part.errors += 1,
+                Err(_) => {
+                    ended(at, false);
+                    part.errors += 1;
+                }
             }
         }
     };
@@ -108,4 +139,28 @@ pub fn open_by<C, const KINDS: usize>(
 fn histograms<const KINDS: usize>() -> Result<[Histogram<u64>; KINDS]> {
     let empty = Histogram::new(3)?;
     Ok(std::array::from_fn(|_| empty.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Mutex;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn a_watcher_gets_each_request_once_with_what_became_of_it() {
+        let seen = Mutex::new(Vec::new());
+        let pace = Pace { connections: 2, rate: 1_000.0, duration: Duration::from_millis(20) };
+        let exchange = |_: &mut (), number: u64| if number < 5 { bail!("the first five fail") } else { Ok(()) };
+        let watch = |ended: Ended| seen.lock().unwrap().push(ended);
+        let arrivals: Arrivals<1> = open_watched(pace, || Ok(()), |_| 0, exchange, watch).unwrap();
+        let seen = seen.into_inner().unwrap();
+        let done = seen.iter().filter(|ended| ended.is_done).count() as u64;
+        assert_eq!((seen.len(), done, arrivals.errors), (20, 15, 5));
+        assert_eq!(arrivals.loads[0].answers, 15);
+        assert!(seen.iter().all(|ended| ended.at >= ended.took), "none is due before the first: {seen:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Shared inputs of all benchmarks: stores, finished archives, and their folder.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -215,14 +215,24 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that the files of a folder take on the disk.
+/// Bytes that the files of a folder take on the disk. Files that a server deletes meanwhile do not
+/// count.
 pub fn disk_bytes(folder: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
     for entry in WalkDir::new(folder) {
-        sum += entry?.metadata()?.blocks() * 512; // stat(2): always blocks of 512 bytes
+        match entry.and_then(|entry| entry.metadata()) {
+            Ok(metadata) => sum += metadata.blocks() * 512, // stat(2): always blocks of 512 bytes
+            Err(error) if error.depth() > 0 && is_not_found(error.io_error()) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(sum)
+}
+
+/// Whether an error means that there is no such file.
+pub fn is_not_found(error: Option<&io::Error>) -> bool {
+    error.is_some_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 #[cfg(test)]

@@ -24,11 +24,20 @@ struct Open {
     clients: BTreeMap<i64, Arc<Client>>,
 }
 
+/// The addresses of a connection, which lists show; `None`: it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// That of the client.
+    pub peer: Option<SocketAddr>,
+    /// That of the server.
+    pub local: Option<SocketAddr>,
+}
+
 /// An open connection.
 pub(crate) struct Client {
     pub(crate) id: i64,
     party: Party,
-    peer: Option<SocketAddr>,
+    ends: Ends,
     pub(crate) since: UnixMillis,
     /// Ends it.
     pub(crate) killed: CancellationToken,
@@ -42,7 +51,12 @@ pub(crate) struct About {
     pub(crate) name: Bytes,
     pub(crate) library: (Bytes, Bytes),
     pub(crate) password: Option<Bytes>,
+    /// The name of the token that it sent.
+    pub(crate) user: Option<Arc<str>>,
 }
+
+/// The user of connections without a token.
+const DEFAULT_USER: &str = "default";
 
 /// Keeps a connection listed.
 pub(crate) struct Place {
@@ -57,18 +71,18 @@ impl Drop for Place {
 }
 
 impl Place {
-    pub(crate) fn new(door: Arc<crate::Door>, party: Party, peer: Option<SocketAddr>) -> Self {
-        let client = door.clients.add(party, peer, door.records.now());
+    pub(crate) fn new(door: Arc<crate::Door>, party: Party, ends: Ends) -> Self {
+        let client = door.clients.add(party, ends, door.records.now());
         Self { door, client }
     }
 }
 
 impl Clients {
-    fn add(&self, party: Party, peer: Option<SocketAddr>, since: UnixMillis) -> Arc<Client> {
+    fn add(&self, party: Party, ends: Ends, since: UnixMillis) -> Arc<Client> {
         let mut open = self.0.lock();
         open.last_id += 1;
         let (killed, about) = (CancellationToken::new(), Mutex::new(About::default()));
-        let client = Arc::new(Client { id: open.last_id, party, peer, since, killed, about });
+        let client = Arc::new(Client { id: open.last_id, party, ends, since, killed, about });
         open.clients.insert(client.id, client.clone());
         client
     }
@@ -95,14 +109,17 @@ impl Client {
 
     /// Its line in lists.
     pub(crate) fn line(&self, now: UnixMillis) -> String {
-        let About { version, name, library, .. } = self.about.lock().clone();
+        let About { version, name, library, user, .. } = self.about.lock().clone();
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-        let peer = self.peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string());
+        let address = |end: Option<SocketAddr>| end.map_or_else(|| "local".to_owned(), |end| end.to_string());
         format!(
-            "id={} addr={peer} name={} age={} db=0 resp={} lib-name={} lib-ver={}\n",
+            "id={} addr={} laddr={} name={} age={} db=0 user={} resp={} lib-name={} lib-ver={}\n",
             self.id,
+            address(self.ends.peer),
+            address(self.ends.local),
             text(&name),
             now.since(self.since).as_secs(),
+            user.as_deref().unwrap_or(DEFAULT_USER),
             if version == Version::Two { 2 } else { 3 },
             text(&library.0),
             text(&library.1),
@@ -115,6 +132,8 @@ impl Client {
 pub(crate) struct Filter {
     ids: Vec<i64>,
     peer: Option<Bytes>,
+    local: Option<Bytes>,
+    user: Option<Bytes>,
     /// Of a kind that no connection has here: `replica`, `pubsub`.
     is_of_other_kind: bool,
     skips_itself: bool,
@@ -147,6 +166,10 @@ impl Filter {
                 filter.ids.push(id(&mut words)?);
             } else if words.takes("ADDR") {
                 filter.peer = Some(words.next()?.clone());
+            } else if words.takes("LADDR") {
+                filter.local = Some(words.next()?.clone());
+            } else if words.takes("USER") {
+                filter.user = Some(words.next()?.clone());
             } else if words.takes("TYPE") {
                 filter.kind(words.next()?)?;
             } else if words.takes("MAXAGE") {
@@ -183,19 +206,25 @@ impl Filter {
 
     /// Whether a connection is meant, by a client of this number.
     pub(crate) fn has(&self, client: &Client, by: i64, now: UnixMillis) -> bool {
-        let is_at = |peer: &Bytes| client.peer.is_some_and(|own| own.to_string().as_bytes() == &peer[..]);
+        let is = |end: Option<SocketAddr>, wanted: Option<&Bytes>| {
+            wanted.is_none_or(|wanted| end.is_some_and(|end| end.to_string().as_bytes() == &wanted[..]))
+        };
+        let user = client.about.lock().user.clone();
+        let user = user.as_deref().unwrap_or(DEFAULT_USER);
         let age_s = i64::try_from(now.since(client.since).as_secs()).unwrap_or(i64::MAX);
         let is_left_out = self.is_of_other_kind || (self.skips_itself && client.id == by);
         !is_left_out
             && (self.ids.is_empty() || self.ids.contains(&client.id))
-            && self.peer.as_ref().is_none_or(is_at)
+            && is(client.ends.peer, self.peer.as_ref())
+            && is(client.ends.local, self.local.as_ref())
+            && self.user.as_ref().is_none_or(|wanted| user.as_bytes() == &wanted[..])
             && self.age_min_s.is_none_or(|age_min_s| age_s >= age_min_s)
     }
 }
 
 fn id(words: &mut Words<'_>) -> CommandResult<i64> {
     let wrong = || Refusal::error("client-id should be greater than 0");
-    words.integer().ok().filter(|id| *id > 0).ok_or_else(wrong)
+    records::integer(words.next()?).ok().filter(|id| *id > 0).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -207,7 +236,7 @@ mod tests {
         let clients = Clients::default();
         let address = |last| Party::of_address(std::net::IpAddr::from([192, 0, 2, last]));
         let add = |party: Party, password: Option<&'static str>| {
-            let client = clients.add(party, None, UnixMillis(0));
+            let client = clients.add(party, Ends::default(), UnixMillis(0));
             let password = password.map(|text| Bytes::from_static(text.as_bytes()));
             client.set_about(&About { password, ..About::default() });
             client

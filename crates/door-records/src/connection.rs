@@ -1,6 +1,5 @@
 //! Serves one connection.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use budget::{Party, Share};
@@ -12,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Door;
 use crate::answer::Answer;
+use crate::clients::Ends;
 use crate::commands::RecordCommand;
 use crate::error::{CommandResult, Refusal};
 use crate::listing::{commands, unknown};
@@ -58,9 +58,9 @@ fn is_http(name: &[u8]) -> bool {
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
-    pub(crate) fn new(door: Arc<Door>, io: I, party: Party, peer: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(door: Arc<Door>, io: I, party: Party, ends: Ends) -> Self {
         Self {
-            session: Session::new(door.clone(), party.clone(), peer),
+            session: Session::new(door.clone(), party.clone(), ends),
             requests: Requests::new(door.settings.request),
             door,
             io,

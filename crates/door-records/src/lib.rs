@@ -35,7 +35,6 @@ mod walk;
 mod watch;
 mod words;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +44,7 @@ use store::Deadline;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+pub use clients::Ends;
 pub use request::RequestLimits;
 pub use session::{Access, Rights, WrongPassword};
 
@@ -116,15 +116,15 @@ impl Door {
         self.records.check_mode(deadline).await
     }
 
-    /// Serves a connection of a party until it ends. `peer` is the address that lists of connections
-    /// show. `stop` lets the requests that are under way end.
+    /// Serves a connection of a party until it ends. `ends` are the addresses that lists of
+    /// connections show. `stop` lets the requests that are under way end.
     pub async fn serve(
         self: Arc<Self>,
         io: impl AsyncRead + AsyncWrite + Unpin,
         party: Party,
-        peer: Option<SocketAddr>,
+        ends: Ends,
         stop: CancellationToken,
     ) {
-        Connection::new(self, io, party, peer).serve(stop).await;
+        Connection::new(self, io, party, ends).serve(stop).await;
     }
 }

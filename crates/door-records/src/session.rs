@@ -1,6 +1,5 @@
 //! What a connection is and may do, and the commands about that.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Door;
-use crate::clients::{About, Filter, Place};
+use crate::clients::{About, Ends, Filter, Place};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::{Reply, Version};
 use crate::words::Words;
@@ -36,6 +35,10 @@ pub trait Access: Send + Sync + 'static {
     /// The rights of a client that sent a password; `None`: it sent none. A wrong password is
     /// `Err`.
     fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword>;
+
+    /// The name that lists of connections show for clients with this password; `None`: it is wrong,
+    /// or has no name.
+    fn user(&self, password: &[u8]) -> Option<String>;
 }
 
 /// The password is no token.
@@ -54,9 +57,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(door: Arc<Door>, party: Party, peer: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(door: Arc<Door>, party: Party, ends: Ends) -> Self {
         Self {
-            place: Place::new(door.clone(), party, peer),
+            place: Place::new(door.clone(), party, ends),
             about: About::default(),
             time_limit: door.settings.deadline,
             is_over: false,
@@ -186,6 +189,7 @@ impl Session {
         self.door.access.rights(Some(password)).map_err(wrong)?;
         // Copies here and below: a word keeps the whole buffer in which it arrived.
         self.about.password = Some(Bytes::copy_from_slice(password));
+        self.about.user = self.door.access.user(password).map(Arc::from);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Commands about all records.
 
 use bytes::Bytes;
-use records::{Content, IdPage, Record};
+use records::{Content, IdPage, Record, RecordsError};
 use store::Deadline;
 
 use crate::Door;
@@ -17,6 +17,9 @@ const PAGE: i64 = 10;
 /// A client may ask for so many.
 const PAGE_MAX: i64 = 10_000;
 
+/// Bytes of records that are held at once.
+const READ_BYTES: usize = READ_AT_ONCE * (64 << 10);
+
 /// What `SCAN` lists.
 struct Wanted<'a> {
     pattern: Option<&'a Bytes>,
@@ -25,12 +28,21 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn is_of_kind(&self, record: Option<&Record>) -> bool {
+    /// Of so many ids at most.
+    fn max(&self) -> usize {
+        usize::try_from(self.count.min(PAGE_MAX)).unwrap_or(1)
+    }
+
+    fn has(&self, id: &Bytes) -> bool {
+        self.pattern.is_none_or(|pattern| matches(pattern, id))
+    }
+
+    fn is_of_kind(&self, record: &Record) -> bool {
         let is = |kind: &str| self.kind.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.as_bytes()));
-        record.is_some_and(|record| match record.content {
+        match record.content {
             Content::Text(_) => is("string"),
             Content::Attributes(_) => is("hash"),
-        })
+        }
     }
 }
 
@@ -61,19 +73,54 @@ impl Door {
             0 => None,
             number => Some(self.cursors.place_of(number).ok_or_else(|| Refusal::error("invalid cursor"))?),
         };
-        let max = usize::try_from(wanted.count.min(PAGE_MAX)).unwrap_or(1);
         let _place = self.admission.places(1, deadline).await?;
-        let IdPage { mut ids, next } = self.records.ids(deadline, from, max).await.map_err(refusal)?;
-        ids.retain(|id| wanted.pattern.is_none_or(|pattern| matches(pattern, id)));
+        let IdPage { ids, next } = match self.records.lists_in_one_pass() {
+            true => self.listed_in_one_pass(deadline, from, &wanted).await,
+            false => self.listed_by_ids(deadline, from, &wanted).await,
+        }
+        .map_err(refusal)?;
+        let next = next.map_or(0, |place| self.cursors.number_of(place));
+        let listed = ids.into_iter().map(Reply::Bytes).collect();
+        Ok(Reply::List(vec![Reply::Bytes(next.to_string().into()), Reply::List(listed)]))
+    }
+
+    async fn listed_in_one_pass(
+        &self,
+        deadline: Deadline,
+        mut from: Option<Bytes>,
+        wanted: &Wanted<'_>,
+    ) -> Result<IdPage, RecordsError> {
+        let (mut ids, mut left) = (Vec::new(), wanted.max());
+        loop {
+            let has = |id: &Bytes| wanted.has(id);
+            let page = self.records.list(deadline, from, (left, READ_BYTES), has).await?;
+            let found = page.records.into_iter().filter(|(_, record)| wanted.is_of_kind(record));
+            ids.extend(found.map(|(id, _)| id));
+            left = left.saturating_sub(page.ids);
+            if left == 0 || page.next.is_none() {
+                return Ok(IdPage { ids, next: page.next });
+            }
+            from = page.next;
+        }
+    }
+
+    async fn listed_by_ids(
+        &self,
+        deadline: Deadline,
+        from: Option<Bytes>,
+        wanted: &Wanted<'_>,
+    ) -> Result<IdPage, RecordsError> {
+        let page = self.records.ids(deadline, from, wanted.max()).await?;
+        let ids: Vec<Bytes> = page.ids.into_iter().filter(|id| wanted.has(id)).collect();
         // A record whose attributes have all expired is not there either.
         let mut listed = Vec::with_capacity(ids.len());
         for ids in ids.chunks(READ_AT_ONCE) {
-            let found = self.records.read_listed(deadline, ids).await.map_err(refusal)?;
-            let there = ids.iter().zip(&found).filter(|(_, record)| wanted.is_of_kind(record.as_ref()));
-            listed.extend(there.map(|(id, _)| Reply::Bytes(id.clone())));
+            let found = self.records.read_listed(deadline, ids).await?;
+            let is_there = |record: Option<&Record>| record.is_some_and(|record| wanted.is_of_kind(record));
+            let there = ids.iter().zip(&found).filter(|(_, record)| is_there(record.as_ref()));
+            listed.extend(there.map(|(id, _)| id.clone()));
         }
-        let next = next.map_or(0, |place| self.cursors.number_of(place));
-        Ok(Reply::List(vec![Reply::Bytes(next.to_string().into()), Reply::List(listed)]))
+        Ok(IdPage { ids: listed, next: page.next })
     }
 
     /// `DBSIZE`: how many records are stored. It reads all ids, so with many records it may not end

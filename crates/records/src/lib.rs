@@ -43,5 +43,5 @@ pub use mode::Mode;
 pub use number::{decimal_sum, integer};
 pub use overwrite::Overwrite;
 pub use record::{Content, Record};
-pub use records::{ID_BYTES_MAX, IdPage, Records, RecordsError};
+pub use records::{ID_BYTES_MAX, IdPage, RecordPage, Records, RecordsError};
 pub use turns::Turns;

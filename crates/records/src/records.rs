@@ -118,6 +118,17 @@ pub struct IdPage {
     pub next: Option<Bytes>,
 }
 
+/// Some records, and where to read on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordPage {
+    /// Records with their ids, each once.
+    pub records: Vec<(Bytes, Record)>,
+    /// The number of ids that the page is about, also of those that were not wanted.
+    pub ids: usize,
+    /// The argument for the next page; `None`: the walk has ended.
+    pub next: Option<Bytes>,
+}
+
 impl Records {
     /// The records of `store`, in mode atomic.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
@@ -135,10 +146,10 @@ impl Records {
         Self { store, clock, salt, places, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
     }
 
-    /// The same in mode atomic, with a salt for the choice of turns. With the same salt, the same
-    /// ids share a turn.
-    pub fn with_salt(store: Arc<dyn Store>, clock: Arc<dyn Clock>, salt: u64) -> Self {
-        Self { salt, ..Self::new(store, clock) }
+    /// The same records, with a salt for the choice of turns. With the same salt, the same ids share
+    /// a turn.
+    pub fn salted(self, salt: u64) -> Self {
+        Self { salt, ..self }
     }
 
     /// How they change.
@@ -344,6 +355,43 @@ impl Records {
         self.mode.check(deadline).await?;
         let page = by(deadline, self.store.walk(call(deadline), Table::Records, from, max)).await?;
         Ok(IdPage { ids: page.partitions, next: page.next })
+    }
+
+    /// Whether [`Records::list`] reads ids and records in one pass. Otherwise it reads ids first, and
+    /// then the records of those that are wanted.
+    pub fn lists_in_one_pass(&self) -> bool {
+        !self.is_shared && self.mode() == Mode::Atomic
+    }
+
+    /// Some records whose ids are wanted, as they are seen now, of at most `max` ids. It ends earlier
+    /// before it holds much more than `max_bytes`. A record that is there during the whole walk is
+    /// found. It does not count as asking for the records, and in a store that belongs to this process
+    /// it leaves in the engine's cache what is read more often.
+    pub async fn list(
+        &self,
+        deadline: Deadline,
+        from: Option<Bytes>,
+        (max, max_bytes): (usize, usize),
+        is_wanted: impl Fn(&Bytes) -> bool,
+    ) -> Result<RecordPage, RecordsError> {
+        if !self.lists_in_one_pass() {
+            // As many as certainly fit: nobody knows before they are read how large they are.
+            let fit = max_bytes / self.store.limits().value_bytes.max(1);
+            let IdPage { mut ids, next } = self.ids(deadline, from, max.min(fit.max(1))).await?;
+            let count = ids.len();
+            ids.retain(&is_wanted);
+            let found = self.read_listed(deadline, &ids).await?;
+            let records = ids.into_iter().zip(found).filter_map(|(id, record)| Some((id, record?))).collect();
+            return Ok(RecordPage { records, ids: count, next });
+        }
+        self.mode.check(deadline).await?;
+        let walk = self.store.walk_rows(call(deadline), Table::Records, from, max, max_bytes);
+        let page = by(deadline, walk).await?;
+        let mut records = Vec::new();
+        for (id, row) in page.rows.iter().filter(|(id, _)| is_wanted(id)) {
+            records.extend(self.live(Some(row))?.map(|record| (id.clone(), record)));
+        }
+        Ok(RecordPage { records, ids: page.rows.len(), next: page.next })
     }
 
     fn live(&self, row: Option<&Row>) -> Result<Option<Record>, RecordsError> {

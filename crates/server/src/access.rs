@@ -32,6 +32,9 @@ use crate::request_id::RequestId;
 use crate::sign_in;
 use crate::tokens::{Holder, Tokens};
 
+/// The most bytes of the name of a program that the change feed keeps.
+const AGENT_BYTES_MAX: usize = 256;
+
 /// How a request reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
@@ -85,7 +88,7 @@ pub(crate) struct Policy {
     pub(crate) tokens: Arc<Tokens>,
     /// The origins whose pages may change something.
     pub(crate) origins: Arc<Origins>,
-    /// Whether the change feed names the tokens of those who change something.
+    /// Whether the change feed names the tokens and programs with which something is changed.
     pub(crate) names_actors: bool,
     /// The routes that keep to the area of a limited client.
     pub(crate) limited: LimitedRoutes,
@@ -167,7 +170,10 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     request.extensions_mut().insert(requester);
     request.extensions_mut().insert(Identity(holder));
     let mut response = match token.as_ref().filter(|_| policy.names_actors) {
-        Some(TokenName(name)) => actor::acting(name, next.run(request)).await,
+        Some(TokenName(name)) => {
+            let agent = agent_of(request.headers());
+            actor::acting(name, agent, next.run(request)).await
+        }
         None => next.run(request).await,
     };
     if let Some(token) = token {
@@ -182,6 +188,14 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     }
     response
+}
+
+/// The program that sent a request, as it names itself.
+fn agent_of(headers: &HeaderMap) -> Option<Arc<str>> {
+    let agent = headers.get(header::USER_AGENT)?.to_str().ok()?.trim();
+    // Such a text is ASCII.
+    let agent = agent.get(..AGENT_BYTES_MAX).unwrap_or(agent);
+    (!agent.is_empty()).then(|| agent.into())
 }
 
 /// The arguments of [`require`].

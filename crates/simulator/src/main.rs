@@ -36,11 +36,18 @@ struct Cli {
     /// Keep records, and nothing else: another world of each seed
     #[arg(long, conflicts_with = "feed")]
     records: bool,
+    /// Keep records, most of them of attributes that expire by themselves: another world of each
+    /// seed
+    #[arg(long, conflicts_with_all = ["feed", "records"])]
+    attributes: bool,
+    /// Keep records in mode fast: another world of each seed
+    #[arg(long, conflicts_with_all = ["feed", "records", "attributes"])]
+    fast: bool,
     /// Let clients make transactions too: another world of each seed
-    #[arg(long, conflicts_with = "records")]
+    #[arg(long, conflicts_with_all = ["records", "attributes", "fast"])]
     transactions: bool,
     /// Let clients make transactions, also in archival groups: another world of each seed
-    #[arg(long, conflicts_with_all = ["records", "transactions"])]
+    #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "transactions"])]
     groups: bool,
     /// Run on after a failure
     #[arg(long)]
@@ -62,8 +69,8 @@ fn main() -> anyhow::Result<ExitCode> {
             eprintln!("{nth} of {count} seeds, {failed} failed, {:.0?}", began.elapsed());
         }
         let seed = from + nth * cli.every;
-        let Cli { stop_at, leave_out: left_out, feed, records, transactions, groups, .. } = cli;
-        let options = Options { seed, stop_at, left_out, feed, transactions, groups, records };
+        let Cli { stop_at, leave_out: left_out, feed, records, attributes, fast, transactions, groups, .. } = cli;
+        let options = Options { seed, stop_at, left_out, feed, transactions, groups, records, attributes, fast };
         let report = simulate(options)?;
         steps += report.steps;
         operations += report.operations;
@@ -75,11 +82,13 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("seed {seed}, step {}, trace {:016x}: {violation}", report.steps, report.hash);
         if cli.seed.is_none() {
             let left_out = cli.leave_out.map(|rule| format!(" --leave-out {rule}")).unwrap_or_default();
-            let world = match (cli.feed, cli.records) {
-                (true, _) => " --feed",
-                (_, true) => " --records",
-                _ => "",
-            };
+            let worlds = [
+                (cli.feed, " --feed"),
+                (cli.records, " --records"),
+                (cli.attributes, " --attributes"),
+                (cli.fast, " --fast"),
+            ];
+            let world = worlds.into_iter().find_map(|(is_it, name)| is_it.then_some(name)).unwrap_or_default();
             let clients = match (cli.transactions, cli.groups) {
                 (true, _) => " --transactions",
                 (_, true) => " --groups",

@@ -1,6 +1,7 @@
 //! The expected state: every version of every head, its writer, and all results that clients got.
 //! Every result is compared with it.
 
+mod fast;
 mod groups;
 mod past;
 mod records;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use heads::{Head, ObjectState, ResourcePath, RevisionId, head, keys};
 use store::{ContentId, NewRow, PlainRows, Table};
 
+pub(crate) use self::fast::{FastPast, RanFast};
 pub(crate) use self::records::{Ran, RecordsPast};
 pub(crate) use self::transactions::{Mark, Must};
 use crate::store::world::{Key, Proposal};
@@ -84,6 +86,8 @@ pub(crate) struct Model {
     written: BTreeMap<Key, Bytes>,
     pub(crate) promises: Vec<Promise>,
     pub(crate) records: RecordsPast,
+    /// The same in mode fast.
+    pub(crate) fast: FastPast,
     transacted: Vec<transactions::Transacted>,
     changed_in_groups: Vec<groups::GroupChange>,
     /// The first violation.
@@ -100,6 +104,7 @@ impl Model {
             written: BTreeMap::new(),
             promises: Vec::new(),
             records: RecordsPast::default(),
+            fast: FastPast::default(),
             transacted: Vec::new(),
             changed_in_groups: Vec::new(),
             violation: None,

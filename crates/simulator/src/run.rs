@@ -1,6 +1,7 @@
 //! One run: servers start and die, clients send requests, turns are given, and after each turn
 //! everything is checked.
 
+mod fast;
 mod feed;
 mod hold;
 mod records;
@@ -57,6 +58,11 @@ pub struct Options {
     pub groups: bool,
     /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
     pub records: bool,
+    /// Whether clients keep records, most of them of attributes that expire by themselves. It makes
+    /// another world of the same seed.
+    pub attributes: bool,
+    /// Whether clients keep records in mode fast. It makes another world of the same seed.
+    pub fast: bool,
 }
 
 /// The result of a run.
@@ -144,8 +150,12 @@ impl Run {
             setup.make_transactions();
         }
         setup.has_groups = options.groups;
-        if options.records {
+        if options.records || options.attributes {
             setup.keep_records();
+        }
+        setup.has_attributes = options.attributes;
+        if options.fast {
+            setup.keep_fast_records();
         }
         let began = Instant::now();
         let world = World::new(options.seed, setup.clone(), began);
@@ -238,9 +248,10 @@ impl Run {
             self.suspend_a_writer().await;
             self.pass_time().await;
         }
-        match self.setup.keeps_records {
-            true => self.records_at_rest().await,
-            false => self.heal().await,
+        match (self.setup.keeps_records, self.setup.is_fast) {
+            (true, true) => self.fast_at_rest().await,
+            (true, false) => self.records_at_rest().await,
+            (false, _) => self.heal().await,
         }
     }
 
@@ -289,6 +300,7 @@ impl Run {
         for one in dead {
             let reply = Reply::Unknown("its server died".to_owned());
             self.records_ended(&one, reply.clone(), &Vec::new());
+            self.fast_ended(&one, &reply, None);
             self.world.lock().model.replied(one.op, reply);
             one.task.abort();
         }
@@ -363,6 +375,10 @@ impl Run {
         drop(world);
         let task = match (&work, &self.servers[server].records) {
             (Work::Records(work), Some(records)) => {
+                let (work, records) = (work.clone(), records.clone());
+                tokio::spawn(async move { work.run(op, &records).await })
+            }
+            (Work::Fast(work), Some(records)) => {
                 let (work, records) = (work.clone(), records.clone());
                 tokio::spawn(async move { work.run(op, &records).await })
             }
@@ -462,11 +478,19 @@ impl Run {
     fn ended(&mut self, one: &Running, came: Came) {
         let Running { op, server, began, .. } = one;
         self.note(&format!("op {op} came to {:?}", came.reply));
-        if let Seen::Records(found) = &came.seen {
-            self.note(&format!("op {op} found {found:?}"));
-            self.records_ended(one, came.reply.clone(), found);
-        } else {
-            self.records_ended(one, came.reply.clone(), &Vec::new());
+        match &came.seen {
+            Seen::Records(found) => {
+                self.note(&format!("op {op} found {found:?}"));
+                self.records_ended(one, came.reply.clone(), found);
+            }
+            Seen::Fast(found) => {
+                self.note(&format!("op {op} found {found:?}"));
+                self.fast_ended(one, &came.reply, Some(found));
+            }
+            _ => {
+                self.records_ended(one, came.reply.clone(), &Vec::new());
+                self.fast_ended(one, &came.reply, None);
+            }
         }
         if let Seen::Events { consumer, from, page } = came.seen {
             self.world.lock().model.replied(*op, came.reply);

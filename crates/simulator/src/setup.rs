@@ -171,6 +171,10 @@ pub(crate) struct Setup {
     pub(crate) spread: Spread,
     /// Whether clients keep records, and do nothing else.
     pub(crate) keeps_records: bool,
+    /// Whether these records have attributes, which expire by themselves.
+    pub(crate) has_attributes: bool,
+    /// Whether records are in mode fast. Then they all have attributes.
+    pub(crate) is_fast: bool,
     /// Whether clients make transactions.
     pub(crate) has_transactions: bool,
     /// Whether there are archival groups.
@@ -252,6 +256,8 @@ impl Setup {
             pace: Pace::default(),
             spread: Spread::default(),
             keeps_records: false,
+            has_attributes: false,
+            is_fast: false,
             has_transactions: false,
             has_groups: false,
             step_bytes: Limits::default().step_bytes,
@@ -278,6 +284,15 @@ impl Setup {
         if self.engine == Engine::OneCommit {
             self.clocks.truncate(1);
         }
+    }
+
+    /// Clients keep records in mode fast, which is for replicas.
+    pub(crate) fn keep_fast_records(&mut self) {
+        self.is_fast = true;
+        if self.engine == Engine::OneCommit {
+            self.engine = replicated(1, Serial::All, Reach::Local, Reach::Local);
+        }
+        self.keep_records();
     }
 
     /// Whether changes are announced.
@@ -322,6 +337,15 @@ impl Setup {
             Engine::OneCommit | Engine::Replicated { centers: 1, .. } => true,
             Engine::Replicated { serial: Serial::Home, .. } => center == 0,
             Engine::Replicated { write, .. } => write == Reach::Each,
+        }
+    }
+
+    /// Whether usual reads from one data center see every finished write from another one, or from
+    /// the same.
+    pub(crate) fn sees_writes_of(&self, reader: usize, writer: usize) -> bool {
+        match self.engine {
+            Engine::OneCommit => true,
+            Engine::Replicated { write, .. } => !self.reads_one && (reader == writer || write == Reach::Each),
         }
     }
 

@@ -12,6 +12,9 @@ const SEEDS_WITH_FEED: u64 = 60;
 /// Seeds whose worlds with records every test run tries.
 const SEEDS_WITH_RECORDS: u64 = 300;
 
+/// Seeds whose worlds with attributes, and with records in mode fast, every test run tries.
+const SEEDS_WITH_ATTRIBUTES: u64 = 100;
+
 /// Seeds that are run twice.
 const TWICE: u64 = 20;
 
@@ -62,6 +65,26 @@ fn records_change_once_and_answers_are_true_and_in_time_in_three_hundred_worlds(
 }
 
 #[test]
+fn attributes_expire_one_by_one_and_change_once_in_a_hundred_worlds() {
+    for seed in 0..SEEDS_WITH_ATTRIBUTES {
+        let report = simulate(Options { seed, attributes: true, ..Options::default() }).expect("a runtime can be made");
+        if let Some(violation) = report.violation {
+            panic!("seed {seed}: {violation}\nsee it again: cargo xtask simulate --attributes --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn the_last_write_of_an_attribute_wins_in_mode_fast_in_a_hundred_worlds() {
+    for seed in 0..SEEDS_WITH_ATTRIBUTES {
+        let report = simulate(Options { seed, fast: true, ..Options::default() }).expect("a runtime can be made");
+        if let Some(violation) = report.violation {
+            panic!("seed {seed}: {violation}\nsee it again: cargo xtask simulate --fast --seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_sixty_worlds() {
     for seed in 0..SEEDS_WITH_FEED {
         let report = simulate(Options { seed, feed: true, ..Options::default() }).expect("a runtime can be made");
@@ -73,10 +96,17 @@ fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_sixty_world
 
 #[test]
 fn a_seed_is_the_same_run_every_time() {
-    for records in [false, true] {
+    let usual = Options::default();
+    let worlds = [
+        usual,
+        Options { records: true, ..usual },
+        Options { attributes: true, ..usual },
+        Options { fast: true, ..usual },
+    ];
+    for world in worlds {
         let mut hashes = Vec::new();
         for seed in 0..TWICE {
-            let run = || simulate(Options { seed, records, ..Options::default() }).expect("a runtime can be made");
+            let run = || simulate(Options { seed, ..world }).expect("a runtime can be made");
             let [first, second] = [run(), run()];
             assert_eq!((first.steps, first.hash), (second.steps, second.hash), "seed {seed}");
             hashes.push(first.hash);

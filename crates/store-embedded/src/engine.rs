@@ -13,7 +13,8 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
     Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Cut, Deadline, Durability, FormatLevel, Health,
-    Lane, Measure, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    Lane, Measure, Outcome, Row, RowPage, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis,
+    WalkPage,
 };
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
@@ -322,6 +323,19 @@ impl Store for EmbeddedStore {
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
         let now = self.now();
         self.read(call.deadline, table.lane(), move |view| read::walk(view, table, from, max, now, call.deadline)).await
+    }
+
+    async fn walk_rows(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+        max_bytes: usize,
+    ) -> StoreResult<RowPage> {
+        let (now, most) = (self.now(), (max, max_bytes));
+        let walk = move |view: &View<'_>| read::walk_rows(view, table, from, most, now, call.deadline);
+        self.read(call.deadline, table.lane(), walk).await
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {

@@ -2,7 +2,7 @@
 //! for blocking work.
 
 use bytes::Bytes;
-use store::{Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
+use store::{Deadline, Direction, Row, RowPage, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
 
 use crate::key;
 use crate::space::Space;
@@ -74,6 +74,9 @@ fn page(
 }
 
 /// Some partitions, in the order of their bytes.
+///
+/// As long as each has one row, they are read in one pass: of a block that is looked up several
+/// times, the engine's cache takes it that it is read often.
 pub(crate) fn walk(
     view: &View<'_>,
     table: Table,
@@ -84,36 +87,71 @@ pub(crate) fn walk(
 ) -> StoreResult<WalkPage> {
     let mut page = WalkPage::default();
     let mut after = from;
-    while let Some(partition) = next_partition(view, table, after.as_deref(), now, deadline)? {
-        if page.partitions.len() >= max.max(1) {
-            page.next = after;
+    let mut has_several_rows = false;
+    'pass: loop {
+        for (read, row) in view.range(Space::Rows(table), key::behind(after.as_deref()))?.enumerate() {
+            check(read, deadline)?;
+            let (key, raw) = row?;
+            if live(table, &raw, now)?.is_none() {
+                continue;
+            }
+            let (partition, _) = decoded(table, &key)?;
+            if after.as_ref() == Some(&partition) {
+                // Behind the partition, another pass begins.
+                has_several_rows = true;
+                continue 'pass;
+            }
+            if page.partitions.len() >= max.max(1) {
+                page.next = after;
+                return Ok(page);
+            }
+            page.partitions.push(partition.clone());
+            after = Some(partition);
+            if has_several_rows {
+                continue 'pass;
+            }
+        }
+        return Ok(page);
+    }
+}
+
+/// Some partitions with their rows at the empty sort key, in the order of their bytes. A page takes
+/// one pass, which looks each block up once. So the engine's cache keeps what is read more often.
+pub(crate) fn walk_rows(
+    view: &View<'_>,
+    table: Table,
+    from: Option<Bytes>,
+    (max, max_bytes): (usize, usize),
+    now: UnixMillis,
+    deadline: Deadline,
+) -> StoreResult<RowPage> {
+    let mut page = RowPage::default();
+    let mut bytes = 0;
+    for (read, row) in view.range(Space::Rows(table), key::behind(from.as_deref()))?.enumerate() {
+        check(read, deadline)?;
+        let (key, raw) = row?;
+        let Some(value) = live(table, &raw, now)? else { continue };
+        let (partition, sort_at) = decoded(table, &key)?;
+        if sort_at < key.len() {
+            continue;
+        }
+        if page.rows.len() >= max.max(1) || bytes >= max_bytes.max(1) {
+            page.next = page.rows.last().map(|(last, _)| last.clone());
             break;
         }
-        page.partitions.push(partition.clone());
-        after = Some(partition);
+        bytes += partition.len() + value.value.len();
+        page.rows.push((partition, value.into_row(Bytes::new())));
     }
     Ok(page)
 }
 
-/// The first partition after another one that holds a live row.
-fn next_partition(
-    view: &View<'_>,
-    table: Table,
-    after: Option<&[u8]>,
-    now: UnixMillis,
-    deadline: Deadline,
-) -> StoreResult<Option<Bytes>> {
-    for (read, row) in view.range(Space::Rows(table), key::behind(after))?.enumerate() {
-        if read % ROWS_PER_DEADLINE_CHECK == 0 && deadline.passed() {
-            return Err(StoreError::DeadlinePassed);
-        }
-        let (key, raw) = row?;
-        if live(table, &raw, now)?.is_none() {
-            continue;
-        }
-        let (partition, _) = key::decode(&key)
-            .ok_or_else(|| StoreError::Corrupt { table, detail: "a key of no known form".to_owned() })?;
-        return Ok(Some(partition));
+fn check(read: usize, deadline: Deadline) -> StoreResult<()> {
+    match read.is_multiple_of(ROWS_PER_DEADLINE_CHECK) && deadline.passed() {
+        true => Err(StoreError::DeadlinePassed),
+        false => Ok(()),
     }
-    Ok(None)
+}
+
+fn decoded(table: Table, key: &[u8]) -> StoreResult<(Bytes, usize)> {
+    key::decode(key).ok_or_else(|| StoreError::Corrupt { table, detail: "a key of no known form".to_owned() })
 }

@@ -1,6 +1,7 @@
 //! Records that are read again and again stay in the engine's cache while volumes are written and
-//! read: their lane has a cache of its own. One test alone is in this program, because it looks at
-//! what the whole process reads.
+//! read, because their lane has a cache of its own, and while all records are listed, because that
+//! looks each block up once. One test alone is in this program, because it looks at what the whole
+//! process reads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,8 +58,34 @@ async fn put(store: &EmbeddedStore, table: Table, number: u32, bytes: usize) {
     assert!(store.run(call().synced_within(Duration::from_secs(3_600)), steps).await.unwrap().is_applied());
 }
 
+/// Reads all records, in pages. Returns how many there are.
+async fn list(store: &EmbeddedStore) -> usize {
+    let (mut count, mut from) = (0, None);
+    loop {
+        let page = store.walk_rows(call(), Table::Records, from, 1_000, 16 << 20).await.unwrap();
+        count += page.rows.len();
+        from = page.next;
+        if from.is_none() {
+            return count;
+        }
+    }
+}
+
+/// Reads all ids, in pages. Returns how many there are.
+async fn list_ids(store: &EmbeddedStore) -> usize {
+    let (mut count, mut from) = (0, None);
+    loop {
+        let page = store.walk(call(), Table::Records, from, 1_000).await.unwrap();
+        count += page.partitions.len();
+        from = page.next;
+        if from.is_none() {
+            return count;
+        }
+    }
+}
+
 #[tokio::test]
-async fn records_that_are_read_often_stay_cached_while_volumes_are_written_and_read() {
+async fn records_that_are_read_often_stay_cached_while_all_are_listed_and_volumes_are_written_and_read() {
     let folder = support::folder();
     let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..support::options() };
     let open = || EmbeddedStore::open(folder.path(), options.clone(), Arc::new(SystemClock)).unwrap();
@@ -80,4 +107,9 @@ async fn records_that_are_read_often_stay_cached_while_volumes_are_written_and_r
     }
     let after = read_hot(&store).await;
     assert!(warm < cold / 10 && after < cold / 10, "bytes read: {cold} cold, {warm} warm, {after} after");
+    for (what, count) in [("records", list(&store).await), ("ids", list_ids(&store).await)] {
+        assert_eq!(count, RECORDS as usize, "{what}");
+    }
+    let listed = read_hot(&store).await;
+    assert!(listed < cold / 10, "bytes read: {cold} cold, {listed} after all records were listed twice");
 }

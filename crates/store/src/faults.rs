@@ -26,7 +26,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::{
     AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, Health, Lane, Limits, Measure, Outcome,
-    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
+    Row, RowPage, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
 };
 
 /// The reason that a poisoned lane gives.
@@ -35,7 +35,7 @@ const POISONED: &str = "a failed write was injected";
 /// Kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// get, get_many, scan, scan_many, walk, content_header, read_content.
+    /// get, get_many, scan, scan_many, walk, walk_rows, content_header, read_content.
     Read,
     /// run.
     Run,
@@ -410,6 +410,23 @@ impl Wrapper for Faults {
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
         self.meet(Kind::Read).await?;
         self.inner.walk(call, table, from, max).await
+    }
+
+    async fn walk_rows(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+        max_bytes: usize,
+    ) -> StoreResult<RowPage> {
+        self.meet(Kind::Read).await?;
+        let page = self.inner.walk_rows(call, table, from, max, max_bytes).await?;
+        let rows = page.rows.into_iter().filter_map(|(partition, row)| {
+            let row = self.harm(call, table, &partition, row)?;
+            Some((partition, row))
+        });
+        Ok(RowPage { rows: rows.collect(), next: page.next })
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {

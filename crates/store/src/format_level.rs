@@ -49,6 +49,9 @@ impl FormatLevel {
     /// The change feed may name who made a change. It is the same level too.
     pub const ACTORS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The change feed may name the program with which a change was made. It is the same level too.
+    pub const AGENTS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The store may hold transactions: staged operations, and heads that one holds. It is the level
     /// of the audit's events, which was not published without them. No table is new.
     pub const TRANSACTIONS: FormatLevel = FormatLevel(7);

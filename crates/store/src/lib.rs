@@ -65,7 +65,7 @@ pub use hidden::Hidden;
 pub use measure::{Measure, Measured};
 pub use random::{Random, SystemRandom};
 pub use row::{Direction, Guard, NewRow, PlainValue, Row, Rows, Scan, Stamp};
-pub use seam::{AtOnce, Capabilities, Health, Limits, NoRoom, Store, WalkPage};
+pub use seam::{AtOnce, Capabilities, Health, Limits, NoRoom, RowPage, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};
 pub use stored::Stored;
 pub use table::{Lane, PlainRows, Table, TableInfo};

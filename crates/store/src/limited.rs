@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, PlainRows, Removal, Row, Rows, Scan, Step, Store,
-    StoreError, StoreResult, Table, UnixMillis, WalkPage, Wrapper,
+    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, PlainRows, Removal, Row, RowPage, Rows, Scan, Step,
+    Store, StoreError, StoreResult, Table, UnixMillis, WalkPage, Wrapper,
 };
 
 /// A store that refuses requests over its limits with [`StoreError::Limit`], before the engine sees
@@ -179,6 +179,20 @@ impl Wrapper for Limited {
             return Ok(WalkPage::default());
         }
         self.inner.walk(call, table, from, max).await
+    }
+
+    async fn walk_rows(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+        max_bytes: usize,
+    ) -> StoreResult<RowPage> {
+        if !self.has(table) {
+            return Ok(RowPage::default());
+        }
+        self.inner.walk_rows(call, table, from, max, max_bytes).await
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {

@@ -130,6 +130,15 @@ pub struct WalkPage {
     pub next: Option<Bytes>,
 }
 
+/// Some rows of a table whose partitions have one row each, and where to continue.
+#[derive(Clone, Debug, Default)]
+pub struct RowPage {
+    /// Partition keys, each once, with the row of the partition at the empty sort key.
+    pub rows: Vec<(Bytes, Row)>,
+    /// The argument for the next call; `None`: the walk has ended.
+    pub next: Option<Bytes>,
+}
+
 /// A store of rows and contents. Every method ends by the call's deadline.
 ///
 /// Rows are either *plain* (put) or *guarded* (written by compare-and-write only). A key is one or
@@ -172,6 +181,30 @@ pub trait Store: Send + Sync + 'static {
     /// Some partitions of a table that hold at least one row, from the beginning or from an earlier
     /// page's `next`. The partitions of [`Table::Contents`] are the ids of contents, in any state.
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage>;
+
+    /// Some partitions with their rows at the empty sort key: [`Store::walk`] and
+    /// [`Store::get_many`] as one call, for a table whose partitions have one row each. A page may
+    /// end before `max`, with the row that reaches `max_bytes` of keys and values. It has no
+    /// partition without such a row, and may be empty before the walk has ended.
+    ///
+    /// An engine may keep what is read only once from replacing in its cache what is read often. By
+    /// default the rows are looked up after the walk, whatever their bytes.
+    async fn walk_rows(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+        max_bytes: usize,
+    ) -> StoreResult<RowPage> {
+        let _ = max_bytes;
+        let page = self.walk(call, table, from, max).await?;
+        let keys = page.partitions.iter().map(|partition| (partition.clone(), Bytes::new())).collect();
+        let rows = self.get_many(call, table, keys).await?;
+        let found = page.partitions.into_iter().zip(rows);
+        let rows = found.filter_map(|(partition, row)| Some((partition, row?))).collect();
+        Ok(RowPage { rows, next: page.next })
+    }
 
     /// Stores a stream for `owner` under a fresh id. The content is readable once this returns. The
     /// lease is renewed while bytes come in. If the stream fails, no part of it ever becomes

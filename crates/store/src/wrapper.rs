@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Cut, FormatLevel, Health, Limits, Measure,
-    Outcome, Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
+    Outcome, Row, RowPage, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
 };
 
 /// Defines [`Wrapper`] and its implementation of [`Store`] from one list of methods.
@@ -84,6 +84,13 @@ wrapper! {
         fn scan_many(call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>>;
         fn run(call: Call, steps: Vec<Step>) -> StoreResult<Outcome>;
         fn walk(call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage>;
+        fn walk_rows(
+            call: Call,
+            table: Table,
+            from: Option<Bytes>,
+            max: usize,
+            max_bytes: usize
+        ) -> StoreResult<RowPage>;
         fn put_content_as(call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()>;
         fn content_header(call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>>;
         fn read_content(call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>>;
@@ -137,6 +144,10 @@ mod tests {
 
         async fn scan_many(&self, _: Call, _: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
             Err(failed("scan_many"))
+        }
+
+        async fn walk_rows(&self, _: Call, _: Table, _: Option<Bytes>, _: usize, _: usize) -> StoreResult<RowPage> {
+            Err(failed("walk_rows"))
         }
 
         async fn sweep(&self, _: Call) -> StoreResult<u64> {
@@ -209,6 +220,7 @@ mod tests {
         ];
         for store in wrappers {
             assert!(says(store.scan_many(call(), Vec::new()).await, "scan_many"));
+            assert!(says(store.walk_rows(call(), Table::Objects, None, 1, 1).await, "walk_rows"));
             assert_eq!(store.sweep(call()).await.unwrap(), 11);
             assert!(says(store.cut(call()).await, "cut"));
             assert_eq!(store.fresh_content_id(), ID);
@@ -241,6 +253,8 @@ mod tests {
         assert!(store.scan_many(call(), Vec::new()).await.is_err());
         fail_next();
         assert!(store.walk(call(), Table::Objects, None, 1).await.is_err());
+        fail_next();
+        assert!(store.walk_rows(call(), Table::Objects, None, 1, 1).await.is_err());
         fail_next();
         assert!(store.content_header(call(), ID).await.is_err());
         fail_next();

@@ -20,8 +20,8 @@ use super::{LINES, line};
 use crate::Door;
 use crate::pattern::matches;
 
-/// Ids of a page.
-const PAGE: usize = 256;
+/// Ids of a page, and about the most bytes of its records.
+const PAGE: (usize, usize) = (1_000, 16 << 20);
 
 /// What a listing may ask for.
 #[derive(Debug, Default, Deserialize)]
@@ -75,21 +75,18 @@ impl Walk {
     /// The next lines; there may be none in a page.
     async fn next(&mut self) -> Result<Bytes, HttpError> {
         self.share = None;
-        let deadline = || Deadline::within(self.door.settings.deadline_max);
-        let page = self.door.records.ids(deadline(), self.from.take(), PAGE).await?;
+        let deadline = Deadline::within(self.door.settings.deadline_max);
+        let pattern = self.listing.r#match.clone().map(Bytes::from);
+        let is_wanted = |id: &Bytes| pattern.as_ref().is_none_or(|pattern| matches(pattern, id));
+        let page = self.door.records.list(deadline, self.from.take(), PAGE, is_wanted).await?;
         self.has_ended = page.next.is_none();
         self.from = page.next;
-        let mut ids = page.ids;
-        let pattern = self.listing.r#match.clone().map(Bytes::from);
-        ids.retain(|id| pattern.as_ref().is_none_or(|pattern| matches(pattern, id)));
-        let found = self.door.records.read_listed(deadline(), &ids).await?;
-        let bytes: usize = found.iter().flatten().map(Record::bytes).sum();
+        let bytes: usize = page.records.iter().map(|(_, record)| record.bytes()).sum();
         self.share = Some(self.door.memory.reserve(&self.party, 2 * bytes as u64).await?);
-        let there = ids.iter().zip(&found).filter_map(|(id, record)| Some((id, record.as_ref()?)));
-        let line = |(id, record)| match self.listing.values {
+        let line = |(id, record): &(Bytes, Record)| match self.listing.values {
             true => line::found(id, Some(record), &None),
             false => line::id_alone(id),
         };
-        Ok(there.map(line).collect::<String>().into())
+        Ok(page.records.iter().map(line).collect::<String>().into())
     }
 }

@@ -48,7 +48,7 @@ async fn a_client_lists_connections_and_ends_them_by_number_and_by_address() {
     let id = first.ask("CLIENT ID").await.trim_start_matches(':').to_owned();
     let list = own.ask("CLIENT LIST").await;
     let at = second.0.local_addr().unwrap();
-    for part in ["name=own ", "name=first ", &format!("id={id} "), &format!("addr={at} name=second ")] {
+    for part in ["name=own ", "name=first ", &format!("id={id} "), &format!("addr={at} laddr={address} name=second ")] {
         assert!(list.contains(part), "{part}: {list}");
     }
     assert_eq!(own.ask("CLIENT LIST TYPE replica").await.trim(), "");
@@ -60,6 +60,9 @@ async fn a_client_lists_connections_and_ends_them_by_number_and_by_address() {
         ("CLIENT KILL ID none".to_owned(), "-ERR client-id should be greater than 0"),
         ("CLIENT KILL TYPE odd".to_owned(), "-ERR Unknown client type 'odd'"),
         ("CLIENT KILL MAXAGE 1000000".to_owned(), ":0"),
+        ("CLIENT KILL USER somebody".to_owned(), ":0"),
+        ("CLIENT KILL LADDR 192.0.2.1:1".to_owned(), ":0"),
+        ("CLIENT KILL ADDR 192.0.2.1:1 USER default".to_owned(), ":0"),
         ("CLIENT KILL".to_owned(), "-ERR wrong number of arguments for 'client|kill' command"),
         (format!("CLIENT KILL ID {id}"), ":1"),
         (format!("CLIENT KILL {at}"), "+OK"),
@@ -67,6 +70,15 @@ async fn a_client_lists_connections_and_ends_them_by_number_and_by_address() {
         assert_eq!(own.ask(&command).await, answer, "{command}");
     }
     assert!(first.has_ended().await && second.has_ended().await);
+
+    // All filters have to fit.
+    let mut named = Raw::to(address).await;
+    assert_eq!(named.ask("AUTH somebody").await, "+OK");
+    let list = own.ask("CLIENT LIST").await;
+    assert!(list.lines().any(|line| line.contains(&format!("laddr={address} ")) && line.contains("user=somebody ")));
+    assert_eq!(own.ask("CLIENT KILL USER default LADDR 192.0.2.1:1").await, ":0");
+    assert_eq!(own.ask(&format!("CLIENT KILL USER somebody LADDR {address}")).await, ":1");
+    assert!(named.has_ended().await);
 
     // By itself a client ends all others, and with SKIPME no itself, after the answer.
     let id = own.ask("CLIENT ID").await.trim_start_matches(':').to_owned();

@@ -30,8 +30,8 @@ pub struct VerifyArgs {
     /// Path of a resource from the root of the repository; may be repeated.
     #[arg(long = "resource", value_name = "PATH")]
     resources: Vec<String>,
-    /// Leave out the records: reading them all displaces those that a server keeps in memory
-    /// because they are read often.
+    /// Leave out the records: reading them all keeps the disk at work, and displaces what the
+    /// operating system keeps in memory.
     #[arg(long)]
     no_records: bool,
     /// Where the repository is.

@@ -196,7 +196,8 @@ impl Acceptor {
     }
 
     async fn accept_unix(&self, listener: &UnixListener, protocol: impl Protocol) {
-        let peer = Peer { address: LOCAL, port: 0, on_loopback: false, is_proxy: self.proxies.trust_sockets() };
+        let is_proxy = self.proxies.trust_sockets();
+        let peer = Peer { address: LOCAL, port: 0, local: None, on_loopback: false, is_proxy };
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -236,7 +237,8 @@ impl Acceptor {
                     tracing::debug!(%error, "TCP_NODELAY was refused");
                 }
                 let (address, port) = (address.ip().to_canonical(), address.port());
-                Some((stream, Peer { address, port, on_loopback, is_proxy: self.proxies.trust(address) }))
+                let (local, is_proxy) = (stream.local_addr().ok(), self.proxies.trust(address));
+                Some((stream, Peer { address, port, local, on_loopback, is_proxy }))
             }
             Err(error) => {
                 accept_failed(&error).await;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use budget::Party;
-use door_records::{Door, Rights, WrongPassword};
+use door_records::{Door, Ends, Rights, WrongPassword};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::accept::{Drain, Protocol};
@@ -21,10 +21,13 @@ impl Protocol for Resp {
         I: AsyncRead + AsyncWrite + Send + 'static,
     {
         let party = peer.map_or(Party::Local, |peer| Party::of_address(peer.address));
-        let peer = peer.map(|peer| SocketAddr::new(peer.address, peer.port));
+        let ends = Ends {
+            peer: peer.map(|peer| SocketAddr::new(peer.address, peer.port)),
+            local: peer.and_then(|peer| peer.local),
+        };
         let io = Box::pin(io);
         tokio::select! {
-            () = self.0.serve(io, party, peer, drain.stop) => {}
+            () = self.0.serve(io, party, ends, drain.stop) => {}
             () = drain.cut.cancelled() => {}
         }
     }
@@ -39,5 +42,9 @@ impl door_records::Access for Policy {
             write: self.allows(holder.as_ref(), Right::Write),
             operate: self.allows(holder.as_ref(), Right::Operate),
         })
+    }
+
+    fn user(&self, password: &[u8]) -> Option<String> {
+        self.tokens.holder_of(str::from_utf8(password).ok()?).map(|holder| holder.name)
     }
 }

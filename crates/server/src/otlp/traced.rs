@@ -7,7 +7,8 @@ use bytes::Bytes;
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 use store::{
-    Call, ContentHeader, ContentId, ContentStream, Outcome, Row, Rows, Scan, Step, Store, StoreResult, Table, Wrapper,
+    Call, ContentHeader, ContentId, ContentStream, Outcome, Row, RowPage, Rows, Scan, Step, Store, StoreResult, Table,
+    Wrapper,
 };
 
 /// A store over an inner one. Calls without a request, such as those of background passes, and those
@@ -58,6 +59,17 @@ impl Wrapper for Traced {
     async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
         let table = scans.first().map(|(table, _, _)| *table);
         self.spanned("store.scan_many", table, self.0.scan_many(call, scans)).await
+    }
+
+    async fn walk_rows(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+        max_bytes: usize,
+    ) -> StoreResult<RowPage> {
+        self.spanned("store.walk_rows", Some(table), self.0.walk_rows(call, table, from, max, max_bytes)).await
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {

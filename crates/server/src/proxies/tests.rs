@@ -3,8 +3,13 @@ use http::{HeaderName, HeaderValue};
 
 use super::*;
 
-const PROXY: Peer =
-    Peer { address: IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), port: 0, on_loopback: false, is_proxy: true };
+const PROXY: Peer = Peer {
+    address: IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)),
+    port: 0,
+    local: None,
+    on_loopback: false,
+    is_proxy: true,
+};
 
 fn proxies(fields: ProxyFields) -> Proxies {
     let trusted_proxies = vec!["10.0.0.0/8".to_owned(), "2001:db8:1::/48".to_owned()];

@@ -17,7 +17,7 @@ struct Decision {
     /// The step at which it was decided.
     step: u64,
     /// `None`: there is no record from then on.
-    then: Option<(Counted, Option<UnixMillis>)>,
+    then: Option<Record>,
     /// The step from which every strong read finds it, or a later state.
     settled: Option<u64>,
 }
@@ -49,12 +49,9 @@ pub(crate) struct Ran {
 impl RecordsPast {
     /// A state was decided. Every strong read finds it if `is_settled`.
     pub(crate) fn decided(&mut self, id: &Bytes, step: u64, then: Option<&PlainValue>, is_settled: bool) {
-        let counted = |value: &PlainValue| {
-            let record: Record = stored::open(&value.value).ok()?;
-            Some((Counted::of(&record)?, record.expires_at))
-        };
+        let then = then.and_then(|value| stored::open(&value.value).ok());
         let settled = is_settled.then_some(step);
-        self.decided.entry(id.clone()).or_default().push(Decision { step, then: then.and_then(counted), settled });
+        self.decided.entry(id.clone()).or_default().push(Decision { step, then, settled });
     }
 
     /// Every strong read finds all that was decided of a record.
@@ -82,10 +79,12 @@ impl RecordsPast {
             return Some(format!("it found {found:?}"));
         }
         work.ids.iter().zip(found).find_map(|(id, found)| match work.what {
-            RecordChange::Read => self.wrong_read(id, *found, ran),
-            RecordChange::Count { .. } => self.wrong_change(id, *found, ran, |then| then.is_some_and(|is| is.by == op)),
+            RecordChange::Read => self.wrong_read(id, found.as_ref(), ran),
+            RecordChange::Count { .. } | RecordChange::Attribute { .. } => {
+                self.wrong_change(id, found.as_ref(), ran, |then| is_by(then, op))
+            }
             RecordChange::Delete if found.is_none() => self.wrong_read(id, None, ran),
-            RecordChange::Delete => self.wrong_change(id, *found, ran, |then| then.is_none()),
+            RecordChange::Delete => self.wrong_change(id, found.as_ref(), ran, |then| then.is_none()),
         })
     }
 
@@ -94,30 +93,33 @@ impl RecordsPast {
     fn wrong_change(
         &self,
         id: &Bytes,
-        found: Option<Counted>,
+        found: Option<&Record>,
         ran: &Ran,
-        is_mine: impl Fn(Option<Counted>) -> bool,
+        is_mine: impl Fn(Option<&Record>) -> bool,
     ) -> Option<String> {
         let decided = self.decided.get(id).map(Vec::as_slice).unwrap_or_default();
-        let before = |at: usize| at.checked_sub(1).and_then(|before| decided[before].then);
-        let mut mine = decided.iter().enumerate().filter(|(_, decision)| {
-            ran.steps.contains(&decision.step) && is_mine(decision.then.map(|(counted, _)| counted))
-        });
+        let before = |at: usize| at.checked_sub(1).and_then(|before| decided[before].then.as_ref());
+        let mut mine = decided
+            .iter()
+            .enumerate()
+            .filter(|(_, decision)| ran.steps.contains(&decision.step) && is_mine(decision.then.as_ref()));
         let is_right = |(at, _): (usize, &Decision)| may_be_seen_as(before(at), found, ran);
         (!mine.any(is_right)).then(|| format!("it found {found:?} of {}, which became {decided:?}", id.escape_ascii()))
     }
 
     /// What is wrong with what was read: it must have been so while it was read.
-    fn wrong_read(&mut self, id: &Bytes, found: Option<Counted>, ran: &Ran) -> Option<String> {
+    fn wrong_read(&mut self, id: &Bytes, found: Option<&Record>, ran: &Ran) -> Option<String> {
         let decided = self.decided.get_mut(id).map(Vec::as_mut_slice).unwrap_or_default();
         let settled = decided.iter().rposition(|decision| decision.settled.is_some_and(|at| at < *ran.steps.start()));
         let least = settled.filter(|_| ran.sees_all);
         let was_absent = least.is_none() && found.is_none();
         let from = least.unwrap_or(0);
-        let seen = (from..decided.len()).rev().find(|at| may_be_seen_as(decided[*at].then, found, ran));
+        let seen = (from..decided.len()).rev().find(|at| may_be_seen_as(decided[*at].then.as_ref(), found, ran));
+        // Without a note of its operation, what was read may be one of several decisions.
+        let is_known = found.and_then(Counted::of).is_some();
         match seen {
             // Reading brings what was read to as many replicas as the next reader asks.
-            Some(at) if ran.settles && decided[at].then.is_some_and(|(is, _)| Some(is) == found) => {
+            Some(at) if ran.settles && is_known => {
                 decided[..=at].iter_mut().for_each(|decision| {
                     decision.settled.get_or_insert(*ran.steps.end());
                 });
@@ -133,9 +135,12 @@ impl RecordsPast {
     pub(crate) fn wrong_in_the_end(&self) -> Vec<String> {
         let changes = |op: Op, id: &Bytes| {
             let decided = self.decided.get(id).map(Vec::as_slice).unwrap_or_default();
-            decided.iter().filter(|decision| decision.then.is_some_and(|(is, _)| is.by == op)).count()
+            decided.iter().filter(|decision| is_by(decision.then.as_ref(), op)).count()
         };
-        let counts = self.ended.iter().filter(|(_, (work, _))| matches!(work.what, RecordChange::Count { .. }));
+        let counts = self
+            .ended
+            .iter()
+            .filter(|(_, (work, _))| matches!(work.what, RecordChange::Count { .. } | RecordChange::Attribute { .. }));
         counts
             .filter_map(|(op, (work, reply))| {
                 let made: Vec<usize> = work.ids.iter().map(|id| changes(*op, id)).collect();
@@ -150,11 +155,46 @@ impl RecordsPast {
     }
 }
 
+/// Whether an operation has made a state.
+fn is_by(then: Option<&Record>, op: Op) -> bool {
+    then.and_then(Counted::of).is_some_and(|is| is.by == op)
+}
+
 /// Whether an operation can find this of a state. What had expired when it began is never found.
-fn may_be_seen_as(then: Option<(Counted, Option<UnixMillis>)>, found: Option<Counted>, ran: &Ran) -> bool {
-    match (then, found) {
-        (Some((is, expires_at)), Some(found)) => is == found && expires_at.is_none_or(|at| at > ran.from),
-        (Some((_, expires_at)), None) => expires_at.is_some_and(|at| at <= ran.to),
-        (None, found) => found.is_none(),
+fn may_be_seen_as(then: Option<&Record>, found: Option<&Record>, ran: &Ran) -> bool {
+    let Some(then) = then else { return found.is_none() };
+    let of_attributes = then.as_attributes().into_iter().flat_map(|attributes| attributes.iter());
+    let expiries = of_attributes.filter_map(|(_, attribute)| attribute.expires_at).chain(then.expires_at);
+    // It looks alike until something of it expires.
+    let meanwhile = expiries.filter(|at| ran.from < *at && *at <= ran.to);
+    std::iter::once(ran.from).chain(meanwhile).any(|now| then.clone().live(now).as_ref() == found)
+}
+
+#[cfg(test)]
+mod tests {
+    use records::{Attribute, Attributes};
+
+    use super::*;
+
+    fn record(attributes: &[(&'static str, Option<u64>)]) -> Record {
+        let attribute = |&(name, at): &(&'static str, Option<u64>)| {
+            let name = Bytes::from_static(name.as_bytes());
+            (name.clone(), Attribute { value: name, expires_at: at.map(UnixMillis) })
+        };
+        Record::attributes(attributes.iter().map(attribute).collect::<Attributes>())
+    }
+
+    #[test]
+    fn attributes_are_missed_in_the_order_in_which_they_expire() {
+        let ran = Ran { steps: 1..=9, from: UnixMillis(100), to: UnixMillis(110), sees_all: true, settles: true };
+        let then = record(&[("a", Some(100)), ("b", Some(104)), ("c", Some(106)), ("d", None)]);
+        let is_found = |rest: &[_]| may_be_seen_as(Some(&then), Some(&record(rest)), &ran);
+        assert!(is_found(&[("b", Some(104)), ("c", Some(106)), ("d", None)]));
+        assert!(is_found(&[("c", Some(106)), ("d", None)]) && is_found(&[("d", None)]));
+        assert!(!is_found(&[("b", Some(104)), ("d", None)]), "one is gone, and one that expires earlier is there");
+        assert!(!is_found(&[("a", Some(100)), ("b", Some(104)), ("c", Some(106)), ("d", None)]), "one had expired");
+        assert!(!is_found(&[("d", Some(200))]) && !may_be_seen_as(Some(&then), None, &ran));
+        assert!(may_be_seen_as(Some(&record(&[("a", Some(110))])), None, &ran));
+        assert!(!may_be_seen_as(Some(&record(&[("a", Some(111))])), None, &ran));
     }
 }

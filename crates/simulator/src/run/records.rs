@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use records::Records;
+use records::{Mode, Records};
 use store::{Clock, Table};
 
 use super::{Run, Running};
-use crate::model::{Ran, Reply};
+use crate::chance::Chance;
+use crate::model::{Model, Ran, Reply};
 use crate::setup::Engine;
 use crate::store::SimStore;
-use crate::work::{Found, IDS, RecordChange, RecordWork, Work};
+use crate::work::{AttributeChange, Found, IDS, RecordChange, RecordWork, Work};
 
 /// Times within which operations have to end, in milliseconds.
 const WITHIN_MS: [u64; 4] = [20, 200, 2_000, 20_000];
@@ -26,7 +27,10 @@ impl Run {
     pub(super) fn begin_records(&mut self, server: usize, store: &Arc<SimStore>) {
         if self.setup.keeps_records {
             let clock = Arc::new(self.servers[server].clock);
-            self.servers[server].records = Some(Arc::new(Records::with_salt(store.clone(), clock, 0)));
+            let mode = if self.setup.is_fast { Mode::Fast } else { Mode::Atomic };
+            // A drawn salt would make each run another one.
+            let records = Records::in_mode(store.clone(), clock, mode).salted(0);
+            self.servers[server].records = Some(Arc::new(records));
             self.servers[server].store = Some(store.clone());
         }
     }
@@ -48,9 +52,19 @@ impl Run {
         }
         let chance = &mut self.workload;
         let within = Duration::from_millis(*chance.one_of(&WITHIN_MS));
+        if self.setup.is_fast {
+            return Some(self.keeps_fast(within));
+        }
         let id = Bytes::from_static(chance.one_of(&IDS).as_bytes());
         let life_ms = chance.between(5, 3_000);
         let life = chance.permille(400).then(|| Duration::from_millis(life_ms));
+        if self.setup.has_attributes && chance.permille(700) {
+            let what = match chance.permille(300) {
+                true => RecordChange::Read,
+                false => a_change_of_attributes(chance),
+            };
+            return Some(Work::Records(RecordWork { ids: vec![id], what, within }));
+        }
         let (ids, what) = match chance.below(10) {
             0..=3 => (vec![id], RecordChange::Read),
             4..=7 => (vec![id], RecordChange::Count { life }),
@@ -77,17 +91,14 @@ impl Run {
             sees_all: self.setup.usual_reads_are_strong(center) && self.setup.is_home(center),
             settles: self.setup.usual_reads_are_strong(center) && self.setup.centers() == 1,
         };
-        if took > work.within + LATE_MAX {
-            world.model.wrong(format!("op {} ({work:?}) took {took:?}", one.op));
-        }
+        check_time(&mut world.model, one, work.within, took);
         if let Some(wrong) = world.model.records.ended(one.op, work, reply, found, &ran) {
             world.model.wrong(format!("op {} ({work:?}): {wrong}", one.op));
         }
     }
 
-    /// The end of a run: everything heals, every server reads the last state of each record, and
-    /// each operation has made the changes that it reported.
-    pub(super) async fn records_at_rest(&mut self) {
+    /// Everything heals, and every server is started.
+    pub(super) async fn come_up(&mut self) {
         self.note("everything heals");
         self.until_idle().await;
         for server in 0..self.servers.len() {
@@ -96,6 +107,12 @@ impl Run {
             }
         }
         self.until_idle().await;
+    }
+
+    /// The end of a run: everything heals, every server reads the last state of each record, and
+    /// each operation has made the changes that it reported.
+    pub(super) async fn records_at_rest(&mut self) {
+        self.come_up().await;
         {
             let now = self.servers[0].clock.now();
             let mut world = self.world.lock();
@@ -125,4 +142,29 @@ impl Run {
         let wrong = world.model.records.wrong_in_the_end();
         wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
     }
+}
+
+/// An operation has to end by its deadline.
+pub(super) fn check_time(model: &mut Model, one: &Running, within: Duration, took: Duration) {
+    if took > within + LATE_MAX {
+        model.wrong(format!("op {} ({:?}) took {took:?}", one.op, one.work));
+    }
+}
+
+/// Names of attributes: few, so that operations meet.
+const ATTRIBUTES: [&str; 2] = ["a", "b"];
+
+/// A change of the attributes of a record, which may expire by themselves.
+fn a_change_of_attributes(chance: &mut Chance) -> RecordChange {
+    let name = *chance.one_of(&ATTRIBUTES);
+    let life = Duration::from_millis(chance.between(5, 3_000));
+    let change = match chance.below(10) {
+        0..=4 => AttributeChange::Set { name, life: chance.permille(500).then_some(life) },
+        5 | 6 => AttributeChange::Expire { name, life },
+        7 => AttributeChange::Persist { name },
+        8 => AttributeChange::Drop { name },
+        _ => AttributeChange::ExpireAll { life },
+    };
+    let noted = Duration::from_millis(chance.between(5, 3_000));
+    RecordChange::Attribute { change, noted: chance.permille(300).then_some(noted) }
 }

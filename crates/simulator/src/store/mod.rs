@@ -1,5 +1,6 @@
 //! The simulated store as one server sees it. Each step waits for its turn, which decides its fate.
 
+mod by_clock;
 pub(crate) mod contents;
 pub(crate) mod replica;
 pub(crate) mod world;
@@ -385,6 +386,7 @@ impl Store for SimStore {
         let engine = self.world.lock().setup.engine;
         match engine {
             Engine::OneCommit => self.run_as_one(steps).await,
+            Engine::Replicated { .. } if call.is_by_clock => self.run_by_clock(call, &steps).await,
             Engine::Replicated { .. } => self.run_step_by_step(call, &steps).await,
         }
     }

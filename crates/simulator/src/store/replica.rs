@@ -31,7 +31,8 @@ pub(crate) struct Tombstone {
 }
 
 impl Tombstone {
-    fn covers(&self, sort: &Bytes, time: i64) -> bool {
+    /// Whether it removes what was written to a row at a time.
+    pub(crate) fn covers(&self, sort: &Bytes, time: i64) -> bool {
         time <= self.time && *sort >= self.from && self.to.as_ref().is_none_or(|to| sort < to)
     }
 
@@ -85,7 +86,12 @@ impl Partition {
         }
         for (sort, cell) in &mutation.puts {
             let is_removed = self.tombstones.iter().any(|tombstone| tombstone.covers(sort, cell.time));
-            if !is_removed && self.cells.get(sort).is_none_or(|current| current.time < cell.time) {
+            let is_newer = |current: &Cell| match mutation.place.0 {
+                // Of two values of the same time the greater one counts, as in Cassandra.
+                Table::Records => (current.time, &current.value) < (cell.time, &cell.value),
+                _ => current.time < cell.time,
+            };
+            if !is_removed && self.cells.get(sort).is_none_or(is_newer) {
                 self.cells.insert(sort.clone(), cell.clone());
             }
         }

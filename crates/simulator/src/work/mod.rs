@@ -1,6 +1,7 @@
 //! Operations of clients and servers, over few names, so that they meet.
 
 mod draw;
+mod fast;
 mod past;
 mod records;
 mod resources;
@@ -21,9 +22,10 @@ use parking_lot::Mutex;
 use repository::ResourceError;
 use store::{Call, Class, Deadline};
 
+pub(crate) use self::fast::{ATTRIBUTES, FastChange, FastFound, FastWork};
 pub(crate) use self::past::Past;
 use self::past::remember;
-pub(crate) use self::records::{Counted, Found, IDS, RecordChange, RecordWork};
+pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChange, RecordWork};
 use self::resources::{create, delete, list, post, read, update};
 pub(crate) use self::transactions::{Does, End, Transact};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
@@ -59,6 +61,7 @@ pub(crate) enum Work {
     Follow { consumer: usize, from: Cursor, max: usize },
     Remember { object: Bytes, before: Vec<RevisionId> },
     Records(RecordWork),
+    Fast(FastWork),
     Transact(Transact),
 }
 
@@ -141,6 +144,8 @@ pub(crate) enum Seen {
     },
     /// What an operation on records began with.
     Records(Found),
+    /// What a read of a record in mode fast has shown.
+    Fast(FastFound),
     /// An observation that must not occur.
     Wrong(String),
 }
@@ -203,7 +208,9 @@ impl Work {
             Self::Tend(tend) => self::tend(&library, tend).await,
             Self::Transact(work) => work.run(&library, &world).await,
             // It needs no library; `Run::ask` runs it.
-            Self::Records(_) => Came::seen(Seen::Wrong("a server without records is asked for one".to_owned())),
+            Self::Records(_) | Self::Fast(_) => {
+                Came::seen(Seen::Wrong("a server without records is asked for one".to_owned()))
+            }
             Self::Remember { object, before } => remember(&library, object, &before).await,
             Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {
                 Ok(page) => Came::seen(Seen::Events { consumer, from, page }),

@@ -1,10 +1,11 @@
 //! Operations on records. A record is a text of two numbers: how often it was changed since it was
-//! created, and the operation that changed it last. So each answer shows what the change began with.
+//! created, and the operation that changed it last. So each answer shows what the change began
+//! with. A record of attributes says the same in one of them.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use records::{Draft, Record, Records, RecordsError};
+use records::{Attribute, Draft, ExpiryRule, Record, Records, RecordsError};
 use store::Deadline;
 
 use super::{Came, Seen};
@@ -30,9 +31,30 @@ pub(crate) enum RecordChange {
     Read,
     /// Changes records, all of them or none. They expire after that time, if there is one.
     Count { life: Option<Duration> },
+    /// Changes one record of attributes, and notes the operation in an attribute of its own, which
+    /// expires by itself after `noted`. A text is replaced.
+    Attribute { change: AttributeChange, noted: Option<Duration> },
     /// Deletes one record.
     Delete,
 }
+
+/// A change of the attributes of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AttributeChange {
+    /// Sets one, which expires by itself after that time, if there is one.
+    Set { name: &'static str, life: Option<Duration> },
+    /// Lets one that is there expire by itself after that time.
+    Expire { name: &'static str, life: Duration },
+    /// Lets one that is there expire no more by itself.
+    Persist { name: &'static str },
+    /// Deletes one.
+    Drop { name: &'static str },
+    /// Lets the whole record expire after that time.
+    ExpireAll { life: Duration },
+}
+
+/// The attribute in which an operation is noted.
+const NOTE: &[u8] = b"by";
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,46 +68,57 @@ pub(crate) struct Counted {
 impl Counted {
     /// Reads what a record says.
     pub(crate) fn of(record: &Record) -> Option<Self> {
-        let text = std::str::from_utf8(record.as_text().ok()?).ok()?;
+        let text = match record.as_attributes() {
+            Ok(attributes) => &attributes.get(NOTE)?.value,
+            Err(_) => record.as_text().ok()?,
+        };
+        let text = std::str::from_utf8(text).ok()?;
         let (changes, by) = text.split_once(' ')?;
         Some(Self { changes: changes.parse().ok()?, by: by.parse().ok()? })
     }
 
-    fn record(self) -> Record {
-        Record::text(Bytes::from(format!("{} {}", self.changes, self.by)))
+    /// What an operation makes of it.
+    fn next(before: Option<&Record>, by: Op) -> Self {
+        Self { changes: before.and_then(Self::of).map_or(0, |before| before.changes) + 1, by }
+    }
+
+    fn text(self) -> Bytes {
+        Bytes::from(format!("{} {}", self.changes, self.by))
     }
 }
 
 /// What an operation found, in the order of its ids.
-pub(crate) type Found = Vec<Option<Counted>>;
+pub(crate) type Found = Vec<Option<Record>>;
 
 impl RecordWork {
     /// Runs it.
     pub(crate) async fn run(self, op: Op, records: &Records) -> Came {
         let deadline = Deadline::within(self.within);
-        let counted = |draft: &Draft| draft.record().and_then(Counted::of);
         let found = match self.what {
-            RecordChange::Read => {
-                let read = records.read(deadline, &self.ids[0]).await;
-                read.map(|record| vec![record.as_ref().and_then(Counted::of)])
-            }
+            RecordChange::Read => records.read(deadline, &self.ids[0]).await.map(|record| vec![record]),
             RecordChange::Count { life } => {
                 let count = |drafts: &mut [Draft]| {
                     let count_one = |draft: &mut Draft| {
-                        let before = counted(draft);
-                        let changes = before.map_or(0, |before| before.changes) + 1;
+                        let before = draft.record().cloned();
                         let expires_at = life.map(|life| draft.now.plus(life));
-                        draft.put(Record { expires_at, ..Counted { changes, by: op }.record() });
+                        let text = Counted::next(before.as_ref(), op).text();
+                        draft.put(Record { expires_at, ..Record::text(text) });
                         before
                     };
                     drafts.iter_mut().map(count_one).collect()
                 };
                 records.change(deadline, &self.ids, count).await
             }
+            RecordChange::Attribute { change, noted } => {
+                let change = |drafts: &mut [Draft]| {
+                    drafts.iter_mut().map(|draft| change_attribute(draft, op, change, noted)).collect()
+                };
+                records.change(deadline, &self.ids, change).await
+            }
             RecordChange::Delete => {
                 let delete = |drafts: &mut [Draft]| {
                     let delete_one = |draft: &mut Draft| {
-                        let before = counted(draft);
+                        let before = draft.record().cloned();
                         draft.delete();
                         before
                     };
@@ -100,4 +133,32 @@ impl RecordWork {
             Err(error) => Came::replied(Reply::Refused(error.to_string())),
         }
     }
+}
+
+/// Changes an attribute, and returns what was there.
+fn change_attribute(draft: &mut Draft, op: Op, change: AttributeChange, noted: Option<Duration>) -> Option<Record> {
+    let (before, now) = (draft.record().cloned(), draft.now);
+    let note = Counted::next(before.as_ref(), op).text();
+    let mut attributes = before.as_ref().and_then(|record| record.as_attributes().ok().cloned()).unwrap_or_default();
+    let mut expires_at = before.as_ref().and_then(|record| record.expires_at);
+    match change {
+        AttributeChange::Set { name, life } => {
+            let value = Attribute { value: Bytes::from(op.to_string()), expires_at: life.map(|life| now.plus(life)) };
+            attributes.set(Bytes::from_static(name.as_bytes()), value);
+        }
+        AttributeChange::Expire { name, life } => {
+            attributes.expire(name.as_bytes(), now.plus(life), ExpiryRule::default(), now);
+        }
+        AttributeChange::Persist { name } => {
+            attributes.persist(name.as_bytes());
+        }
+        AttributeChange::Drop { name } => {
+            attributes.delete(name.as_bytes());
+        }
+        AttributeChange::ExpireAll { life } => expires_at = Some(now.plus(life)),
+    }
+    let note = Attribute { value: note, expires_at: noted.map(|life| now.plus(life)) };
+    attributes.set(Bytes::from_static(NOTE), note);
+    draft.put(Record { expires_at, ..Record::attributes(attributes) });
+    before
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use store::{
-    Call, ContentId, ContentStream, Outcome, Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage, Wrapper,
+    Call, ContentId, ContentStream, Outcome, Row, RowPage, Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
+    Wrapper,
 };
 
 /// A store whose partitions have a prefix in the inner store, and which knows only its own
@@ -91,6 +92,20 @@ impl Wrapper for Apart {
             }
             from = page.next;
         }
+    }
+
+    /// A page holds only those of the inner page's rows that belong to this part.
+    async fn walk_rows(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+        max_bytes: usize,
+    ) -> StoreResult<RowPage> {
+        let page = self.inner.walk_rows(call, table, from, max, max_bytes).await?;
+        let own = page.rows.into_iter().filter_map(|(partition, row)| Some((self.above(table, &partition)?, row)));
+        Ok(RowPage { rows: own.collect(), next: page.next })
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {

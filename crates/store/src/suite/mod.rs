@@ -262,6 +262,7 @@ macro_rules! behaviour_suite {
                 many_rows_are_returned_in_the_order_asked_for
                 a_walk_visits_each_partition_once
                 a_walk_passes_over_emptied_partitions
+                a_walk_with_rows_shows_each_row_at_the_empty_sort_key_once
                 a_read_whose_deadline_has_passed_says_so
             }
             steps {

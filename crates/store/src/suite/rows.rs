@@ -270,6 +270,32 @@ pub async fn a_walk_passes_over_emptied_partitions(subject: &mut impl Subject) {
     assert_eq!(partitions, BTreeSet::from([bytes("a"), bytes("c")]));
 }
 
+/// That holds for any size of page, in rows and in bytes. Other rows of a partition do not matter.
+pub async fn a_walk_with_rows_shows_each_row_at_the_empty_sort_key_once(subject: &mut impl Subject) {
+    let store = subject.store();
+    let keys = odd_keys();
+    for (number, partition) in keys.iter().enumerate() {
+        store.applied(vec![put(partition, vec![row("", number.to_string()), row("x", "other")])]).await;
+    }
+    store.applied(vec![put("without one", vec![row("x", "other")])]).await;
+    let numbered = keys.iter().enumerate().map(|(number, key)| (key.clone(), bytes(number.to_string())));
+    let expected: BTreeSet<(Bytes, Bytes)> = numbered.collect();
+    for (max, max_bytes) in [(1, 1 << 20), (1000, 1), (3, 20), (1000, 1 << 20)] {
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let page = store.walk_rows(call(), Table::Objects, from, max, max_bytes).await.unwrap();
+            assert!(page.rows.len() <= max, "{} rows instead of at most {max}", page.rows.len());
+            found.extend(page.rows.into_iter().map(|(partition, row)| (partition, row.value)));
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found.len(), keys.len(), "in pages of {max} rows and {max_bytes} bytes");
+        assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+}
+
 /// It returns neither an absence nor a late answer.
 pub async fn a_read_whose_deadline_has_passed_says_so(subject: &mut impl Subject) {
     let store = subject.store();
@@ -282,4 +308,6 @@ pub async fn a_read_whose_deadline_has_passed_says_so(subject: &mut impl Subject
     assert!(matches!(scan, Err(StoreError::DeadlinePassed)), "{scan:?}");
     let walk = store.walk(late, Table::Objects, None, 10).await;
     assert!(matches!(walk, Err(StoreError::DeadlinePassed)), "{walk:?}");
+    let rows = store.walk_rows(late, Table::Objects, None, 10, 1000).await;
+    assert!(matches!(rows, Err(StoreError::DeadlinePassed)), "{rows:?}");
 }

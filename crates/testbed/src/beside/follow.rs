@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use super::marks::Pattern;
+use super::marks::{self, Pattern};
 
 /// The most bytes that are read at once, and of a file that grows faster than it is read.
 const PIECE_BYTES_MAX: u64 = 4 << 20;
@@ -24,8 +24,17 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// Follows the log of a Cassandra node: its flushes, compactions and collections of garbage.
+    /// The file may not be there yet.
+    ///
+    /// # Errors
+    /// Why the patterns of its lines cannot be used.
+    pub fn of_cassandra(path: PathBuf) -> Result<Self, String> {
+        Ok(Self::new(path, marks::of_cassandra()?))
+    }
+
     /// Follows a file, which may not be there yet.
-    pub fn new(path: PathBuf, patterns: Vec<Pattern>) -> Self {
+    pub(crate) fn new(path: PathBuf, patterns: Vec<Pattern>) -> Self {
         let read_to = path.metadata().map_or(0, |file| file.len());
         Self { path, patterns, read_to, rest: Vec::new(), skipped_bytes: 0 }
     }
@@ -102,6 +111,18 @@ mod tests {
         add(&path, b"34\n\xff\xfe flush 4\n");
         assert_eq!(of_end.read(), ["flush 34", "flush 4"]);
         assert!(of_end.read().is_empty());
+    }
+
+    #[test]
+    fn the_log_of_a_node_of_cassandra_has_its_flushes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("system.log");
+        let mut follower = Follower::of_cassandra(path.clone()).unwrap();
+        add(
+            &path,
+            b"INFO ColumnFamilyStore - Enqueuing flush of k.records, Reason: MEMTABLE_LIMIT, Usage: 1MiB\nother\n",
+        );
+        assert_eq!(follower.read(), ["flush of k.records (MEMTABLE_LIMIT)"]);
     }
 
     #[test]

@@ -75,13 +75,17 @@ impl MarkSpec {
     /// The log that it is about, with its patterns.
     pub(crate) fn of_log(&self) -> Result<Option<LogMarks>, String> {
         if let Some(file) = &self.cassandra {
-            let patterns = OF_CASSANDRA.iter().map(|(regex, what)| Pattern::new(regex, Some(what)));
-            return Ok(Some(LogMarks { file: Some(file.clone()), patterns: patterns.collect::<Result<_, _>>()? }));
+            return Ok(Some(LogMarks { file: Some(file.clone()), patterns: of_cassandra()? }));
         }
         let Some(regex) = &self.log else { return Ok(None) };
         let pattern = Pattern::new(regex, self.what.as_deref())?;
         Ok(Some(LogMarks { file: self.file.clone(), patterns: vec![pattern] }))
     }
+}
+
+/// The patterns for the log of a Cassandra node.
+pub(crate) fn of_cassandra() -> Result<Vec<Pattern>, String> {
+    OF_CASSANDRA.iter().map(|(regex, what)| Pattern::new(regex, Some(what))).collect()
 }
 
 /// Checks how a candidate shows marks.

@@ -22,6 +22,7 @@ use crate::replay::ReplayRecord;
 
 pub use events::{EventRecord, PlannedEvent};
 pub use fill::{Fill, FillRecord};
+pub use follow::Follower;
 pub use log::LogExcerpt;
 pub(crate) use log::{Lengths, lengths};
 pub use marks::MarkSpec;

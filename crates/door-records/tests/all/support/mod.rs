@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use budget::{Memory, Party};
 use bytes::BytesMut;
-use door_records::{Access, Door, RequestLimits, Rights, Settings, WrongPassword};
+use door_records::{Access, Door, Ends, RequestLimits, Rights, Settings, WrongPassword};
 use frame::Frame;
 use records::{Mode, Records};
 use redis_protocol::{resp2, resp3};
@@ -46,6 +46,10 @@ struct Open;
 impl Access for Open {
     fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
         Ok(Rights { read: true, write: true, operate: true })
+    }
+
+    fn user(&self, password: &[u8]) -> Option<String> {
+        String::from_utf8(password.to_vec()).ok()
     }
 }
 
@@ -136,7 +140,8 @@ impl Subject {
                     accepted = listener.accept() => accepted.unwrap(),
                     () = stop.cancelled() => return,
                 };
-                tokio::spawn(door.clone().serve(stream, Party::Local, Some(peer), stop.clone()));
+                let ends = Ends { peer: Some(peer), local: Some(address) };
+                tokio::spawn(door.clone().serve(stream, Party::Local, ends, stop.clone()));
             }
         });
         address
@@ -151,7 +156,7 @@ impl Subject {
     /// A connection within the process, which holds so many bytes on their way.
     pub fn pipe(&self, bytes: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(bytes);
-        tokio::spawn(self.door.clone().serve(theirs, Party::Local, None, self.stop.clone()));
+        tokio::spawn(self.door.clone().serve(theirs, Party::Local, Ends::default(), self.stop.clone()));
         ours
     }
 

@@ -1,0 +1,267 @@
+//! How many answers are late in each second, beside what is read from disks, with the flushes and
+//! compactions of the store: as figures, and as a chart for each server.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use clap::ValueEnum;
+use testbed::export::late::LateChart;
+use testbed::results::Second;
+use testbed::samples::Marked;
+
+use super::bench::Bench;
+use super::fill::fill;
+use super::marks::{COMPACTION, FLUSH, Marks};
+use super::mixes::Mix;
+use super::record::Draw;
+use super::subject::{Kind, Subject};
+use crate::rig::control_group::ControlGroup;
+use crate::rig::figures::Figures;
+use crate::rig::open_loop::Ended;
+use crate::rig::page_cache;
+use crate::rig::work::disk_bytes;
+
+/// Reads and writes in equal parts.
+const READS: u64 = 50;
+
+/// An answer later than this is late.
+const LATE: Duration = Duration::from_millis(10);
+
+/// The records take so many times the memory.
+const TIMES: u64 = 4;
+
+/// What keeps the store has at least so much memory, in bytes, however few the records are: a
+/// server with the embedded engine, and a node of Cassandra, beside what it had before.
+const SERVER_BYTES_MIN: u64 = 128 << 20;
+const NODE_BYTES_MIN: u64 = 256 << 20;
+
+/// The pause between two looks for marks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The time between two measurements of what was read from disks.
+const READS_EVERY: Duration = Duration::from_secs(1);
+
+/// What ends later than this after the load counts for the last second.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Measures it once for each server of Penates, and draws `over-time-SERVER.svg`.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let kinds: Vec<_> = bench.settings.subjects.iter().copied().filter(|kind| kind.is_penates()).collect();
+    for kind in kinds {
+        let Some(subject) = bench.start(kind)? else { continue };
+        fill(subject.address, bench.settings.records, None)?;
+        subject.process.settle()?;
+        if let Some(node) = &subject.node {
+            node.nodetool(&["flush", "records"])?;
+        }
+        let limited = Limited::new(bench, subject)?;
+        figures.report(format!("{kind}: on disk"), "MB", limited.stored_bytes as f64 / 1e6);
+        if let Some(bytes) = limited.memory_bytes {
+            figures.report(format!("{kind}: memory"), "MB", bytes as f64 / 1e6);
+        }
+        let course = Course::of(bench, &limited.subject)?;
+        course.report(&mut figures, kind);
+        course.draw(bench, kind)?;
+    }
+    Ok(figures)
+}
+
+/// A filled server whose store has a quarter of the memory that it takes on disk.
+struct Limited {
+    // It ends before its group is removed.
+    subject: Subject,
+    _group: Option<ControlGroup>,
+    /// What the store takes on disk.
+    stored_bytes: u64,
+    /// `None`: no group could be made, so nothing limits it.
+    memory_bytes: Option<u64>,
+}
+
+impl Limited {
+    /// A server with the embedded engine is started again in a control group. A node of Cassandra
+    /// is moved into one as it runs: its heap, which it has already, does not count.
+    fn new(bench: &mut Bench, subject: Subject) -> Result<Self> {
+        let stored_bytes = disk_bytes(&subject.data()?)?;
+        let least = if subject.node.is_some() { NODE_BYTES_MIN } else { SERVER_BYTES_MIN };
+        let memory_bytes = least.max(stored_bytes / TIMES);
+        let group = match ControlGroup::with_memory(memory_bytes) {
+            Ok(group) => Some(group),
+            Err(error) => {
+                bench.leave_out(format!("a limit for the memory of {}: {error:#}", subject.kind));
+                None
+            }
+        };
+        // What Linux has of these files counts for nobody.
+        page_cache::forget(&subject.data()?)?;
+        let memory_bytes = group.is_some().then_some(memory_bytes);
+        let subject = match &group {
+            None => subject,
+            Some(group) => match subject.node.as_ref().map(|node| node.pid()).transpose()? {
+                Some(node) => {
+                    group.take_in(node)?;
+                    subject
+                }
+                None => subject.restarted(&bench.penates().within(group))?,
+            },
+        };
+        Ok(Self { subject, _group: group, stored_bytes, memory_bytes })
+    }
+}
+
+/// What happened during a load.
+struct Course {
+    /// The operations that ended in each second.
+    seconds: Vec<Second>,
+    /// Bytes per second read from disks: at which second, and how many.
+    reads: Vec<(f64, f64)>,
+    marks: Vec<Marked>,
+}
+
+impl Course {
+    /// Loads a server, and watches it meanwhile.
+    fn of(bench: &Bench, subject: &Subject) -> Result<Self> {
+        let (rate, duration) = (bench.settings.rate, bench.duration());
+        let mix = Mix { reads: READS, draw: Draw::Uniform, records: bench.settings.records };
+        let tally = Tally::of(duration);
+        let mut marks = Marks::of(subject)?;
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| mix.run_watched(subject.address, rate, duration, |ended| tally.count(ended)));
+            let seen = watch(subject, &mut marks, || load.is_finished());
+            load.join().map_err(|_| anyhow!("the load panicked"))??;
+            let (reads, marks) = seen?;
+            Ok(Self { seconds: tally.seconds(), reads, marks })
+        })
+    }
+
+    fn report(&self, figures: &mut Figures, kind: Kind) {
+        let what = |figure: &str| format!("{kind}: {figure}");
+        for share in self.seconds.iter().filter_map(Second::late_share) {
+            figures.report(what("later than 10 ms in each second"), "%", 100.0 * share);
+        }
+        for (_, bytes) in &self.reads {
+            figures.report(what("read from disks in each second"), "MB", bytes / 1e6);
+        }
+        let sum = |of: fn(&Second) -> u64| self.seconds.iter().map(of).sum::<u64>() as f64;
+        let (done, failed) = (sum(|second| second.done), sum(|second| second.failed));
+        let late = 100.0 * sum(|second| second.too_late) / (done + failed).max(1.0);
+        figures.report(what("later than 10 ms in all"), "%", late);
+        figures.report(what("operations"), "operations/s", done / self.seconds.len().max(1) as f64);
+        figures.report(what("failed"), "operations", failed);
+        for (name, unit) in [(FLUSH, "flushes"), (COMPACTION, "compactions")] {
+            let count = self.marks.iter().filter(|mark| mark.what.contains(name)).count();
+            figures.report(what(&format!("{unit} that were seen")), unit, count as f64);
+        }
+    }
+
+    fn draw(&self, bench: &Bench, kind: Kind) -> Result<()> {
+        let chart = LateChart { late_from: LATE, seconds: &self.seconds, reads: &self.reads, marks: &self.marks };
+        let settings = &bench.settings;
+        let title = format!("{kind}: {} records, {} operations/s, half reads", settings.records, settings.rate);
+        let name = kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let file = bench.charts().join(format!("over-time-{name}.svg"));
+        fs::create_dir_all(bench.charts())?;
+        fs::write(&file, chart.draw(&title)?).with_context(|| format!("writing {}", file.display()))
+    }
+}
+
+/// The bytes per second that a process read from disks, at some seconds.
+type DiskReads = Vec<(f64, f64)>;
+
+/// Watches a server until `is_over` is true: what is read from disks in each second, and marks.
+fn watch(subject: &Subject, marks: &mut Marks, is_over: impl Fn() -> bool) -> Result<(DiskReads, Vec<Marked>)> {
+    let begun = Instant::now();
+    let (mut reads, mut seen) = (Vec::new(), Vec::new());
+    let (mut before, mut before_at) = (disk_read_bytes(subject)?, Duration::ZERO);
+    while !is_over() {
+        std::thread::sleep(LOOK_EVERY);
+        let found = marks.look()?;
+        let at = begun.elapsed();
+        seen.extend(found.into_iter().map(|what| Marked { at_s: at.as_secs_f64(), what }));
+        if at - before_at >= READS_EVERY {
+            let now = disk_read_bytes(subject)?;
+            reads.push((at.as_secs_f64(), (now - before) / (at - before_at).as_secs_f64()));
+            (before, before_at) = (now, at);
+        }
+    }
+    Ok((reads, seen))
+}
+
+/// What the process that keeps the store has read from disks so far, in bytes.
+fn disk_read_bytes(subject: &Subject) -> Result<f64> {
+    let usage = match &subject.node {
+        Some(node) => node.usage()?,
+        None => subject.process.usage()?,
+    };
+    Ok(usage.disk_read_bytes)
+}
+
+/// The operations that ended in each second.
+struct Tally(Vec<InSecond>);
+
+/// The operations that ended in one second.
+#[derive(Default)]
+struct InSecond {
+    done: AtomicU64,
+    failed: AtomicU64,
+    /// Those that failed are late too.
+    too_late: AtomicU64,
+}
+
+impl Tally {
+    /// A tally of a load that takes so long.
+    fn of(duration: Duration) -> Self {
+        let seconds = (duration + ENDS_WITHIN).as_secs() + 1;
+        Self((0..seconds).map(|_| InSecond::default()).collect())
+    }
+
+    fn count(&self, ended: Ended) {
+        let last = self.0.len() - 1;
+        let second = &self.0[usize::try_from(ended.at.as_secs()).map_or(last, |second| second.min(last))];
+        let of_outcome = if ended.is_done { &second.done } else { &second.failed };
+        of_outcome.fetch_add(1, Ordering::Relaxed);
+        let is_late = !ended.is_done || ended.took > LATE;
+        second.too_late.fetch_add(u64::from(is_late), Ordering::Relaxed);
+    }
+
+    /// The seconds up to the last one in which an operation ended.
+    fn seconds(&self) -> Vec<Second> {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let second = |(at_s, in_it): (i64, &InSecond)| Second {
+            at_s,
+            done: of(&in_it.done),
+            failed: of(&in_it.failed),
+            too_late: of(&in_it.too_late),
+            ..Second::default()
+        };
+        let mut seconds: Vec<Second> = (0..).zip(&self.0).map(second).collect();
+        while seconds.pop_if(|second| second.late_share().is_none()).is_some() {}
+        seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn ended(at_ms: u64, took_ms: u64, is_done: bool) -> Ended {
+        Ended { at: Duration::from_millis(at_ms), took: Duration::from_millis(took_ms), is_done }
+    }
+
+    #[test]
+    fn what_is_late_or_fails_counts_as_late_in_the_second_in_which_it_ends() {
+        let tally = Tally::of(Duration::from_secs(3));
+        [ended(100, 10, true), ended(999, 11, true), ended(2_000, 1, false), ended(2_500, 1, true)]
+            .into_iter()
+            .for_each(|ended| tally.count(ended));
+        let seconds = tally.seconds();
+        let shares: Vec<_> = seconds.iter().map(Second::late_share).collect();
+        assert_eq!(shares, [Some(0.5), None, Some(0.5)]);
+        assert_eq!((seconds[0].done, seconds[2].failed, seconds[2].at_s), (2, 1, 2));
+        tally.count(ended(1_000_000, 1, true));
+        assert_eq!(tally.seconds().len(), tally.0.len(), "what ends much later counts for the last second");
+    }
+}
