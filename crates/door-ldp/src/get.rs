@@ -89,7 +89,7 @@ impl LdpRequest {
 
     /// Whether a response is the page of a resource. A client that has preferences gets the
     /// statements that it prefers.
-    fn is_page(&self, format: Format) -> bool {
+    pub fn is_page(&self, format: Format) -> bool {
         format == Format::Html && !self.headers.contains_key(PREFER)
     }
 

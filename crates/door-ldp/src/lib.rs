@@ -29,6 +29,7 @@
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
 //!   verification of everything.
 //! - `transactions.rs`, `joined.rs`: transactions, and requests in them.
+//! - `changed.rs`: what a change made of a resource, for messages about it.
 //! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that
 //!   explains refusals.
 
@@ -36,6 +37,7 @@ mod address;
 mod archive;
 mod arrange;
 mod body;
+mod changed;
 mod changes;
 mod claims;
 mod conditions;
@@ -97,6 +99,7 @@ use library::Library;
 use external::External;
 
 pub use address::Site;
+pub use changed::Changed;
 pub use external::{ExternalPrefix, InvalidPrefix, WebPrefix};
 pub use files::Folder;
 pub use search::own_types;

@@ -120,6 +120,9 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         let title = || format!("/{}, {}", version.path(), state.name.second().http());
+        if self.is_page(format) && listings.is_empty() {
+            return self.page_of_version(version, title(), response).await;
+        }
         let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
         let described = self.own_statements(version, &preferences).await?;
         let described = arranged(described, listings);

@@ -67,15 +67,17 @@ pub struct Event {
     pub at: UnixMillis,
     /// In whose name, if that was to be known.
     pub actor: Option<String>,
+    /// With which program, as it names itself (`User-Agent`), if that was to be known.
+    pub agent: Option<String>,
 }
 
 impl Event {
     /// The event of an announcement; `None` if its object is none that clients see.
     pub(crate) fn of(position: RevisionId, announced: Announcement) -> Option<Self> {
-        let Announcement { change, kind, object, revision, at, actor, .. } = announced;
+        let Announcement { change, kind, object, revision, at, actor, agent, .. } = announced;
         let volume = || keys::volume_of_partition(&object).map(Subject::Volume);
         let subject = keys::resource_of_partition(&object).map(Subject::Resource).or_else(volume)?;
-        Some(Self { cursor: Cursor(position), change, kind, subject, revision, at, actor })
+        Some(Self { cursor: Cursor(position), change, kind, subject, revision, at, actor, agent })
     }
 }
 

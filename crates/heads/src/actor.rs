@@ -1,5 +1,5 @@
-//! Who makes a change, where that is to be known: the name goes with the task that works for a
-//! request, so that no protocol has to pass it on.
+//! Who makes a change, and with which program, where that is to be known: the names go with the
+//! task that works for a request, so that no protocol has to pass them on.
 
 use std::sync::Arc;
 
@@ -8,18 +8,32 @@ use tokio::task::JoinHandle;
 /// What the name of a client begins with, over many requests, if it is known by its token.
 pub const BY_TOKEN: &str = "token ";
 
-tokio::task_local! {
-    static ACTOR: Arc<str>;
+/// Somebody in whose name a task works.
+#[derive(Clone)]
+struct Actor {
+    name: Arc<str>,
+    /// The program that sent the request, as it names itself.
+    agent: Option<Arc<str>>,
 }
 
-/// Does work in the name of somebody. Changes that are announced meanwhile name the actor.
-pub async fn acting<F: Future>(actor: &str, work: F) -> F::Output {
-    ACTOR.scope(actor.into(), work).await
+tokio::task_local! {
+    static ACTOR: Actor;
+}
+
+/// Does work in the name of somebody. Changes that are announced meanwhile name the actor, and the
+/// program that `agent` names.
+pub async fn acting<F: Future>(actor: &str, agent: Option<Arc<str>>, work: F) -> F::Output {
+    ACTOR.scope(Actor { name: actor.into(), agent }, work).await
 }
 
 /// In whose name this task works; `None`: nobody's that is to be named.
 pub fn current() -> Option<String> {
-    ACTOR.try_with(|actor| actor.to_string()).ok()
+    ACTOR.try_with(|actor| actor.name.to_string()).ok()
+}
+
+/// The program for which this task works; `None`: none that is to be named.
+pub fn agent() -> Option<Arc<str>> {
+    ACTOR.try_with(|actor| actor.agent.clone()).ok().flatten()
 }
 
 /// Spawns a task that works in the same name as this one.
@@ -27,7 +41,7 @@ pub fn spawn<F>(work: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    match ACTOR.try_with(Arc::clone) {
+    match ACTOR.try_with(Actor::clone) {
         Ok(actor) => tokio::spawn(ACTOR.scope(actor, work)),
         Err(_) => tokio::spawn(work),
     }

@@ -111,32 +111,44 @@ pub struct Announcement {
     pub is_certain: bool,
     /// In whose name the change was made, if that is to be known ([`crate::actor`]).
     pub actor: Option<String>,
+    /// The program with which it was made, if that is to be known.
+    pub agent: Option<String>,
 }
 
-/// Only that of an archival group is written in version 3, which has more kinds of objects. An
-/// announcement that names nobody is written in version 1, which ends before the actor. So each
-/// version is only in stores whose level allows it.
+/// One that names a program is written in version 4. Of the others only that of an archival group
+/// is written in version 3, which has more kinds of objects. An announcement that names nobody is
+/// written in version 1, which ends before the actor. So each version is only in stores whose level
+/// allows it.
 impl Stored for Announcement {
     const KIND: ValueKind = ValueKind::Announcement;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 
     fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
         match version {
             1 => Ok(stored::decode::<version_1::Announcement>(payload)?.into()),
-            2 | 3 => stored::decode(payload),
+            2 | 3 => Ok(stored::decode::<version_3::Announcement>(payload)?.into()),
+            4 => stored::decode(payload),
             version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
         }
     }
 
     fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        if self.agent.is_some() && level >= FormatLevel::AGENTS {
+            return Ok((4, stored::encode(self)?));
+        }
+        let names_actor = self.kind.is_group() || level >= FormatLevel::ACTORS;
+        let actor = self.actor.clone().filter(|_| names_actor);
+        let is_named = actor.is_some();
+        let mut payload = stored::encode(&Self { actor, agent: None, ..self.clone() })?;
+        // That there is no agent is the last byte, and all that version 4 adds.
+        payload.pop();
         if self.kind.is_group() {
-            return Ok((3, stored::encode(self)?));
+            return Ok((3, payload));
         }
-        if self.actor.is_some() && level >= FormatLevel::ACTORS {
-            return Ok((2, stored::encode(self)?));
+        if is_named {
+            return Ok((2, payload));
         }
-        let mut payload = stored::encode(&Self { actor: None, ..self.clone() })?;
-        // That there is no actor is the last byte, and all that version 2 adds.
+        // That there is no actor is the last byte now, and all that version 2 adds.
         payload.pop();
         Ok((1, payload))
     }
@@ -159,7 +171,30 @@ mod version_1 {
     impl From<Announcement> for super::Announcement {
         fn from(announced: Announcement) -> Self {
             let Announcement { change, kind, object, revision, at, is_certain } = announced;
-            Self { change, kind, object, revision, at, is_certain, actor: None }
+            Self { change, kind, object, revision, at, is_certain, actor: None, agent: None }
+        }
+    }
+}
+
+/// Announcements as they were before they could name a program.
+mod version_3 {
+    use super::{Bytes, Change, Deserialize, ObjectKind, RevisionId, UnixMillis};
+
+    #[derive(Deserialize)]
+    pub(super) struct Announcement {
+        change: Change,
+        kind: ObjectKind,
+        object: Bytes,
+        revision: RevisionId,
+        at: UnixMillis,
+        is_certain: bool,
+        actor: Option<String>,
+    }
+
+    impl From<Announcement> for super::Announcement {
+        fn from(announced: Announcement) -> Self {
+            let Announcement { change, kind, object, revision, at, is_certain, actor } = announced;
+            Self { change, kind, object, revision, at, is_certain, actor, agent: None }
         }
     }
 }
@@ -239,8 +274,8 @@ impl Heads {
         }
         let (object, revision) = (object.clone(), head.revision);
         let shard = crc32fast::hash(&object) % u32::from(FEED_SHARDS);
-        let actor = actor::current();
-        let announcement = Announcement { change, kind, object, revision, at, is_certain, actor };
+        let (actor, agent) = (actor::current(), actor::agent().map(|agent| agent.to_string()));
+        let announcement = Announcement { change, kind, object, revision, at, is_certain, actor, agent };
         let value = head::seal_for(self.inner.store.level(), &announcement)?;
         let partition = keys::feed(bucket, u8::try_from(shard).unwrap_or(0));
         announcing.steps.push(put(partition, Bytes::copy_from_slice(&position.0), value));

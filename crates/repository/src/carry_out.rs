@@ -61,7 +61,7 @@ impl Repository {
         let carried = self.carry_out_all(id, named);
         // A pass, perhaps of another server, works for no request.
         match owner.strip_prefix(BY_TOKEN).filter(|_| self.heads.options().feed_actors) {
-            Some(token) => actor::acting(token, carried).boxed(),
+            Some(token) => actor::acting(token, actor::agent(), carried).boxed(),
             None => carried.boxed(),
         }
     }

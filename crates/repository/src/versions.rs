@@ -286,6 +286,16 @@ impl Versions {
         Ok(revision >= self.from && self.timeline.version(revision).await?.is_some())
     }
 
+    /// The version that begins with a revision, if it can be read. The current one can be read also
+    /// if versions are explicit and no client asked for it.
+    pub async fn at(&self, revision: RevisionId) -> ResourceResult<Option<Resource>> {
+        if self.newest() == revision {
+            return Ok(self.current());
+        }
+        let row = self.timeline.version(revision).await?.filter(|row| row.head.revision >= self.from);
+        Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
+    }
+
     /// The oldest version from a revision on.
     pub async fn oldest_from(&self, from: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.oldest_from(from.max(self.from), self.is_shown).await?;

@@ -38,6 +38,7 @@ impl LdpRequest {
         match action {
             Action::Create => self.create_basic_container(sent).await,
             Action::CreateWithMembers => self.create_with_members(sent).await,
+            Action::CreateDescription => self.create_description(sent).await,
             Action::Upload => self.upload_file(sent).await,
             Action::Replace => self.replace_file(sent).await,
             Action::Describe => self.describe_by_form(sent).await,
@@ -47,21 +48,21 @@ impl LdpRequest {
     }
 
     async fn create_basic_container(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
-        let class = ldp::BASIC_CONTAINER.as_str();
-        let headers = match sent.text(GROUP).is_empty() {
-            true => of_classes(&[class])?,
-            false => of_classes(&[class, fedora::ARCHIVAL_GROUP.as_str()])?,
-        };
-        self.create_container(sent, headers, Map::new()).await
+        self.create_described(sent, of_container(sent, ldp::BASIC_CONTAINER.as_str())?, Map::new()).await
     }
 
     async fn create_with_members(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
         let (members, statements) = members::asked_for(sent, &self.site)?;
-        self.create_container(sent, of_classes(&[members.class().as_str()])?, statements).await
+        self.create_described(sent, of_container(sent, members.class().as_str())?, statements).await
     }
 
-    /// Creates a container of these classes with a title and these statements.
-    async fn create_container(
+    async fn create_description(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {
+        self.create_described(sent, of_classes(&[ldp::RDF_SOURCE.as_str()])?, Map::new()).await
+    }
+
+    /// Creates a container or a description with a title and these statements. `headers` say its
+    /// classes.
+    async fn create_described(
         self: &Arc<Self>,
         sent: &Sent,
         mut headers: HeaderMap,
@@ -205,6 +206,14 @@ fn file(sent: &mut Sent) -> Result<(HeaderMap, Body, String), LdpError> {
     insert(&mut headers, header::CONTENT_DISPOSITION, &disposition::attachment(&name))?;
     let bytes = field.map(|piece| piece.map_err(|error| std::io::Error::other(refused(error))));
     Ok((headers, Body::from_stream(bytes), name))
+}
+
+/// The headers that ask for a container of a class, as an archival group if the form asks for one.
+fn of_container(sent: &Sent, class: &str) -> Result<HeaderMap, LdpError> {
+    match sent.text(GROUP).is_empty() {
+        true => of_classes(&[class]),
+        false => of_classes(&[class, fedora::ARCHIVAL_GROUP.as_str()]),
+    }
 }
 
 /// The headers that ask for classes.

@@ -8,8 +8,8 @@ use rdf::vocab::{PREFIXES, ldp};
 use serde_json::{Map, Value, json};
 
 use super::sent::Sent;
-use super::shown::{Shown, field};
-use super::{Action, SLUG, TITLE};
+use super::shown::{Shown, field, group_box};
+use super::{Action, GROUP, SLUG, TITLE};
 use crate::address::Site;
 use crate::errors::LdpError;
 use crate::model::Members;
@@ -84,8 +84,8 @@ fn iri(field: &str, typed: &str, site: &Site) -> Result<String, LdpError> {
     Iri::parse(whole).map(Iri::into_inner).map_err(|_| LdpError::parameter(field, why))
 }
 
-/// The fields of the form.
-pub fn fields(shown: &Shown) -> Markup {
+/// The fields of the form. `may_be_group`: the container can be an archival group.
+pub fn fields(shown: &Shown, may_be_group: bool) -> Markup {
     let typed = |field| shown.typed(Action::CreateWithMembers, field);
     let is_typed = |field, value, usual: &str| typed(field).unwrap_or(usual) == value;
     html! {
@@ -125,6 +125,7 @@ pub fn fields(shown: &Shown) -> Markup {
              (the child itself if it is empty)",
             typed(INSERTED),
         ))
+        @if may_be_group { (group_box(typed(GROUP))) }
         p { button.primary { "Add" } }
     }
 }

@@ -51,6 +51,8 @@ enum Action {
     Create,
     /// Creates a Direct or an Indirect Container.
     CreateWithMembers,
+    /// Creates a description that is neither a container nor one of bytes.
+    CreateDescription,
     /// Creates a binary.
     Upload,
     /// Replaces the bytes of a binary.
@@ -64,9 +66,10 @@ enum Action {
 }
 
 impl Action {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Create,
         Self::CreateWithMembers,
+        Self::CreateDescription,
         Self::Upload,
         Self::Replace,
         Self::Describe,
@@ -79,6 +82,7 @@ impl Action {
         match self {
             Self::Create => "create",
             Self::CreateWithMembers => "create-with-members",
+            Self::CreateDescription => "create-description",
             Self::Upload => "upload",
             Self::Replace => "replace",
             Self::Describe => "describe",

@@ -8,7 +8,7 @@ use rdf::vocab::ldp;
 use repository::{Kind, Resource, ResourceError};
 
 use super::sent::TEXT_BYTES_MAX;
-use super::shown::{Refusal, Shown, field};
+use super::shown::{Refusal, Shown, field, group_box};
 use super::{ACTION, Action, CONTENTS, ETAG, FILE, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
 use crate::address::{FORMS, Facet};
 use crate::errors::LdpError;
@@ -78,7 +78,8 @@ impl LdpRequest {
             @if is_container(resource) {
                 (self.create_form(resource, shown))
                 (self.upload_form(Action::Upload, "Upload a file", &tag, shown))
-                (self.members_form(shown))
+                (self.description_form(shown))
+                (self.members_form(resource, shown))
             }
             @if let Kind::Binary(_) = resource.kind() {
                 (self.upload_form(Action::Replace, "Replace the file", &tag, shown))
@@ -97,27 +98,33 @@ impl LdpRequest {
                 (field("create-title", TITLE, "Title", typed(TITLE)))
                 (field("create-name", SLUG, "Name in the address (made of the title if it is empty)", typed(SLUG)))
                 // There is none within another one.
-                @if !container.is_group() {
-                    p {
-                        label {
-                            input type="checkbox" name=(GROUP) value="yes" checked[typed(GROUP).is_some_and(|typed| !typed.is_empty())];
-                            " As an archival group: what is in it belongs together"
-                        }
-                    }
-                }
+                @if !container.is_group() { (group_box(typed(GROUP))) }
                 p { button.primary { "Add" } }
             },
         )
     }
 
-    fn members_form(&self, shown: &Shown) -> Markup {
+    fn description_form(&self, shown: &Shown) -> Markup {
+        let typed = |field| shown.typed(Action::CreateDescription, field);
+        self.form(
+            Action::CreateDescription,
+            "Add a description",
+            &html! {
+                p { "It describes something that is not here. It contains nothing, and has no file." }
+                (field("description-title", TITLE, "Title", typed(TITLE)))
+                (field("description-name", SLUG, "Name in the address (made of the title if it is empty)", typed(SLUG)))
+                p { button.primary { "Add" } }
+            },
+        )
+    }
+
+    fn members_form(&self, container: &Resource, shown: &Shown) -> Markup {
         let is_open = shown.typed(Action::CreateWithMembers, SLUG).is_some();
+        let fields = members::fields(shown, !container.is_group());
         self.form(
             Action::CreateWithMembers,
             "Add a container with members",
-            &html! {
-                details open[is_open] { summary { "A Direct or an Indirect Container" } (members::fields(shown)) }
-            },
+            &html! { details open[is_open] { summary { "A Direct or an Indirect Container" } (fields) } },
         )
     }
 

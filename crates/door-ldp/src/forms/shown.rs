@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::Action;
+use super::{Action, GROUP};
 
 /// What the page shows besides the current state.
 #[derive(Default)]
@@ -30,6 +30,19 @@ impl Shown {
     pub fn typed(&self, action: Action, field: &str) -> Option<&str> {
         let (refused, _) = self.refused.as_ref()?;
         (*refused == action).then(|| self.texts.get(field).map_or("", String::as_str))
+    }
+}
+
+/// A box that asks for an archival group, with what was typed into the form.
+pub fn group_box(typed: Option<&str>) -> Markup {
+    let is_asked = typed.is_some_and(|typed| !typed.is_empty());
+    html! {
+        p {
+            label {
+                input type="checkbox" name=(GROUP) value="yes" checked[is_asked];
+                " As an archival group: what is in it belongs together"
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use mediatype::MediaType;
 use repository::{Binary, Resource, ResourceError};
 
+use crate::address::{Facet, Target};
 use crate::errors::LdpError;
 use crate::pages::{local, mets};
 use crate::request::LdpRequest;
@@ -46,10 +47,15 @@ impl Look {
 }
 
 impl LdpRequest {
+    /// The address of the bytes that the page is about: those that are there now, or of a version.
+    pub fn iri_of_bytes(&self) -> String {
+        self.site.iri_of_target(&Target { facet: Facet::Itself, ..self.target.clone() })
+    }
+
     /// A look at bytes; nothing if browsers do not show this type. What is stored elsewhere is not
     /// fetched for a look at it.
     pub async fn preview(&self, resource: &Resource, binary: &Binary, title: &str) -> Result<Markup, LdpError> {
-        let iri = self.site.iri(resource.path());
+        let iri = self.iri_of_bytes();
         let address = local(&iri);
         let look = Look::at(&binary.media_type).filter(|_| binary.elsewhere().is_none());
         Ok(match look {

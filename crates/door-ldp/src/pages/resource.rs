@@ -7,7 +7,7 @@ use rdf::Graph;
 use repository::{Kind, Membership, Resource};
 
 use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
-use super::{about, described, local, name_of, terms};
+use super::{about, about_part, described, local, name_of, terms};
 use crate::address::{At, FORMS, Facet, Target, kept_iri};
 use crate::errors::LdpError;
 use crate::managed;
@@ -58,6 +58,27 @@ impl LdpRequest {
             @if let Some(members) = members { (members.table(&self.site, resource)) }
         };
         *response.body_mut() = about(&self.site, resource.path(), title).with(&content).into();
+        Ok(response)
+    }
+
+    /// The page of a version of a resource, or of the description of bytes. It has no members.
+    pub async fn page_of_version(
+        &self,
+        version: &Resource,
+        title: String,
+        mut response: Response,
+    ) -> Result<Response, LdpError> {
+        let _reading = self.turn_to_read().await?;
+        let description = kept_description(self.library(), version).await?;
+        let content = html! {
+            (self.facts(version))
+            @if let Kind::Binary(binary) = version.kind() {
+                p.row { a.button.primary href=(local(&self.iri_of_bytes())) { "Open the file" } }
+                (self.preview(version, binary, &title).await?)
+            }
+            (self.statements(version, description))
+        };
+        *response.body_mut() = about_part(&self.site, &self.target, title).with(&content).into();
         Ok(response)
     }
 

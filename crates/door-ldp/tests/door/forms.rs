@@ -128,6 +128,28 @@ async fn forms_create_containers_with_members_and_archival_groups() {
     assert!(!fixture.get("/rest/Group/fcr:forms").await.text().contains("name=\"group\""), "there is none in another");
     let refused = send(&fixture, "/rest/Group", group).await;
     assert!(refused.status.is_client_error() && refused.text().contains("role=\"alert\""), "{}", refused.text());
+
+    assert_eq!(fixture.get("/rest/own/fcr:forms").await.text().matches("name=\"group\"").count(), 2);
+    let both = [("name", "both"), ("group", "yes")];
+    let both: Vec<_> = usual.into_iter().filter(|(name, _)| *name != "name").chain(both).collect();
+    assert_eq!(location(&send(&fixture, "/rest", form(&both, None)).await), "/rest/both");
+    let made = fixture.get("/rest/both").await;
+    assert!(made.is("IndirectContainer") && made.links("type").contains(&class), "{:?}", made.headers);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_creates_a_plain_description_and_another_one_edits_it() {
+    let fixture = fixture().await;
+    let about = [("action", "create-description"), ("title", "Ada Lovelace")];
+    assert_eq!(location(&send(&fixture, "/rest", form(&about, None)).await), "/rest/Ada-Lovelace");
+    let made = fixture.get("/rest/Ada-Lovelace").await;
+    assert!(made.is("RDFSource") && !made.is("Container"), "{}", made.text());
+    assert!(made.says("<Ada-Lovelace> dc:title \"Ada Lovelace\" ."), "{}", made.text());
+    let page = fixture.get("/rest/Ada-Lovelace/fcr:forms").await;
+    assert!(page.text().contains("value=\"describe\""), "{}", page.text());
+    assert!(!page.text().contains("value=\"create-description\""), "it contains nothing: {}", page.text());
+    let inside = send(&fixture, "/rest/Ada-Lovelace", form(&about, None)).await;
+    assert!(inside.status.is_client_error(), "{}", inside.status);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -188,7 +188,7 @@ async fn versions_are_pages_with_the_same_look() {
     assert!(!versions.text().contains("Compare"), "there is nothing to compare with");
     let then = page(&fixture, "/rest/x/fcr:versions/20250615150640").await;
     assert!(
-        then.text().contains("<dd>one</dd>") && then.text().contains("<h1>/x, Sun, 15 Jun 2025"),
+        then.text().contains("<dd><span>one</span></dd>") && then.text().contains("<h1>/x, Sun, 15 Jun 2025"),
         "{}",
         then.text()
     );
@@ -230,6 +230,15 @@ async fn two_versions_are_compared_by_statements_and_bytes() {
     assert!(described.text().contains("two and more"), "{}", described.text());
     let changed = page(&fixture, "/rest/b/fcr:versions?older=20250615150645&newer=20250615150650").await;
     assert!(changed.text().contains("<td>3 B</td><td>12 B</td>"), "{}", changed.text());
+
+    // The page of a version shows the bytes that it had, and leads to them.
+    let then = page(&fixture, "/rest/b/fcr:metadata/fcr:versions/20250615150645").await;
+    for part in
+        [">one</pre>", "<dd>3 B</dd>", "<a class=\"button primary\" href=\"/rest/b/fcr:versions/20250615150645\">"]
+    {
+        assert!(then.text().contains(part), "{part} is not in {}", then.text());
+    }
+    assert!(!then.text().contains("two and more"), "{}", then.text());
 
     for query in ["older=nonsense&newer=20250615150650", "older=19990101000000&newer=20250615150650"] {
         let refused = fixture.ask(Method::GET, &format!("/rest/b/fcr:versions?{query}")).header("accept", BROWSER);

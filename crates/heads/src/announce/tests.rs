@@ -21,6 +21,7 @@ fn announcements_have_these_bytes_and_are_read_from_them() {
             at: UnixMillis(1_000),
             is_certain,
             actor: None,
+            agent: None,
         };
         let numbers = [u8::try_from(change).unwrap(), u8::try_from(kind).unwrap()];
         let payload = [&numbers[..], b"\x03r/a", &[7; 16], &[0xe8, 7], &[u8::from(is_certain)]].concat();
@@ -52,11 +53,36 @@ fn announcements_of_groups_have_these_bytes_and_are_read_from_them() {
             at: UnixMillis(1_000),
             is_certain: true,
             actor,
+            agent: None,
         };
         let sealed = head::seal_for(FormatLevel::GROUPS, &announcement).unwrap();
         assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 3, &payload));
         assert_eq!(Announcement::decode(3, &payload).unwrap(), announcement);
         assert!(Announcement::decode(3, &[&payload[..], &[0]].concat()).is_err());
+    }
+}
+
+#[test]
+fn announcements_that_name_a_program_have_these_bytes_and_are_read_from_them() {
+    for (kind, number) in [(ObjectKind::Binary, 5), (ObjectKind::BasicGroup, 6)] {
+        let announcement = Announcement {
+            change: Change::Updated,
+            kind,
+            object: Bytes::from_static(b"r/a"),
+            revision: RevisionId([7; 16]),
+            at: UnixMillis(1_000),
+            is_certain: true,
+            actor: Some("importer".to_owned()),
+            agent: Some("curl/8".to_owned()),
+        };
+        let names = b"\x01\x08importer\x01\x06curl/8";
+        let payload = [&[1, number][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1], names].concat();
+        let sealed = head::seal_for(FormatLevel::AGENTS, &announcement).unwrap();
+        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 4, &payload));
+        assert_eq!(Announcement::decode(4, &payload).unwrap(), announcement);
+        assert!(Announcement::decode(4, &[&payload[..], &[0]].concat()).is_err());
+        assert!(Announcement::decode(3, &payload).is_err(), "it ends before the program");
+        assert!(Announcement::decode(5, &payload).is_err());
     }
 }
 

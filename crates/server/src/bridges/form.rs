@@ -2,13 +2,13 @@
 //! JSON-LD (fcrepo's DefaultMessageFactory and JsonLDEventMessage). `fedora.json` beside the tests
 //! was recorded from Fedora 6.1.
 //!
-//! Fedora knows more than the feed: the user agent, the types that a client gave, whether a binary
-//! or its description changed. That is left out. So is the context's rest: Fedora's namespace of
-//! Activity Streams has a `#`, which the standard's has not, and consumers expect it.
+//! The types that a client gave a resource, and whether a binary or its description changed, are
+//! read when a message is sent. Fedora's namespace of Activity Streams has a `#`, which the
+//! standard's has not, and consumers expect it.
 
 use ::broker::{Message, Value};
 use ::feed::{Change, Cursor, Event, ObjectKind, Subject};
-use door_ldp::Site;
+use door_ldp::{Changed, Site};
 use heads::ResourcePath;
 use serde::Serialize;
 use serde_json::json;
@@ -28,17 +28,25 @@ const USERS: &str = "info:fedora/local-user#";
 /// What Fedora's name of a description ends with.
 const DESCRIPTION: &str = "/fcr:metadata";
 
+/// The most bytes of the types that a client gave a resource. ActiveMQ refuses a header of more
+/// than 10 KiB over STOMP, where some characters become two.
+const TYPES_BYTES_MAX: usize = 4 << 10;
+
 /// The messages of an event, in order. Of a binary that is deleted, its description is too.
-pub(super) fn messages(event: &Event, site: &Site) -> Vec<Message> {
+pub(super) fn messages(event: &Event, changed: &Changed, site: &Site) -> Vec<Message> {
     let path = match &event.subject {
         Subject::Resource(path) if path.is_root() => String::new(),
         Subject::Resource(path) => format!("/{path}"),
         Subject::Volume(id) => format!("/{}/{}", heads::VOLUMES, id.cleaned()),
     };
-    let is_binary_gone = event.kind == ObjectKind::Binary && event.change == Change::Deleted;
-    let description = is_binary_gone.then(|| format!("{path}{DESCRIPTION}"));
+    let description = format!("{path}{DESCRIPTION}");
+    let about = match event.change {
+        Change::Deleted if event.kind == ObjectKind::Binary => vec![&description, &path],
+        Change::Updated if changed.is_description => vec![&description],
+        _ => vec![&path],
+    };
     // Of one key, so that none of them comes before an earlier change of the other.
-    description.iter().chain([&path]).map(|about| message(event, site, about, path.clone())).collect()
+    about.into_iter().map(|about| message(event, changed, site, about, path.clone())).collect()
 }
 
 /// The body, in Fedora's order.
@@ -58,7 +66,10 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct Actor {
     r#type: &'static str,
-    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -70,10 +81,11 @@ struct Object<'a> {
 }
 
 /// A message about a path, which begins with a slash unless it is the root's.
-fn message(event: &Event, site: &Site, path: &str, key: String) -> Message {
+fn message(event: &Event, changed: &Changed, site: &Site, path: &str, key: String) -> Message {
     let base = site.iri(&ResourcePath::root());
     let base = base.trim_end_matches('/');
-    let id = event_id(event.cursor, path);
+    // When it is sent again, it may not be known any more that only the description changed.
+    let id = event_id(event.cursor, if event.change == Change::Deleted { path } else { &key });
     let (change, name) = match event.change {
         Change::Created => ("Create", "create resource"),
         Change::Updated => ("Update", "update resource"),
@@ -81,7 +93,7 @@ fn message(event: &Event, site: &Site, path: &str, key: String) -> Message {
     };
     let types = match event.change {
         Change::Deleted => Vec::new(),
-        Change::Created | Change::Updated => types(event.kind, path.is_empty()),
+        Change::Created | Change::Updated => types(event.kind, changed, path.is_empty()),
     };
     let text = |text: &str| Value::Text(text.to_owned());
     let timestamp = Value::Number(i64::try_from(event.at.0).unwrap_or(i64::MAX));
@@ -94,13 +106,16 @@ fn message(event: &Event, site: &Site, path: &str, key: String) -> Message {
         ("org.fcrepo.jms.timestamp", timestamp),
     ];
     properties.extend(event.actor.as_deref().map(|actor| ("org.fcrepo.jms.user", text(actor))));
-    let actor = event.actor.as_deref().map(|name| Actor { r#type: "Person", id: format!("{USERS}{name}") });
+    properties.extend(event.agent.as_deref().map(|agent| ("org.fcrepo.jms.userAgent", text(agent))));
+    let person = |name: &String| Actor { r#type: "Person", id: Some(format!("{USERS}{name}")), name: None };
+    let program = |name: &String| Actor { r#type: "Application", id: None, name: Some(name.clone()) };
+    let actors = event.actor.iter().map(person).chain(event.agent.iter().map(program));
     let body = Body {
         id: &id,
         r#type: [change],
         name,
         published: rfc3339(event.at),
-        actor: actor.into_iter().collect(),
+        actor: actors.collect(),
         object: Object {
             r#type: types.iter().map(String::as_str).chain([ENTITY]).map(str::to_owned).collect(),
             id: format!("{base}{path}"),
@@ -119,8 +134,8 @@ fn message(event: &Event, site: &Site, path: &str, key: String) -> Message {
     Message { key, id, properties, text }
 }
 
-/// The types that Fedora gives a resource by itself.
-fn types(kind: ObjectKind, is_root: bool) -> Vec<String> {
+/// The types that Fedora gives a resource by itself, and those that a client gave it.
+fn types(kind: ObjectKind, changed: &Changed, is_root: bool) -> Vec<String> {
     let ldp = |names: &[&str]| names.iter().map(|name| format!("{LDP}{name}")).collect::<Vec<_>>();
     let container =
         |class: &str| [ldp(&["RDFSource", "Container", class]), vec![format!("{FEDORA}Container")]].concat();
@@ -133,11 +148,22 @@ fn types(kind: ObjectKind, is_root: bool) -> Vec<String> {
         ObjectKind::Volume | ObjectKind::BasicGroup => group("BasicContainer"),
         ObjectKind::DirectGroup => group("DirectContainer"),
         ObjectKind::IndirectGroup => group("IndirectContainer"),
+        ObjectKind::Binary if changed.is_description => {
+            [ldp(&["RDFSource"]), vec![format!("{FEDORA}NonRdfSourceDescription")]].concat()
+        }
         ObjectKind::Binary => [ldp(&["NonRDFSource"]), vec![format!("{FEDORA}Binary")]].concat(),
     };
     types.extend(is_root.then(|| format!("{FEDORA}RepositoryRoot")));
     types.extend([format!("{LDP}Resource"), format!("{FEDORA}Resource")]);
     types.extend(["OriginalResource", "TimeGate"].map(|name| format!("{MEMENTO}{name}")));
+    let mut left = TYPES_BYTES_MAX;
+    for of_client in &changed.types {
+        let Some(rest) = left.checked_sub(of_client.len()) else { continue };
+        if !types.contains(of_client) {
+            left = rest;
+            types.push(of_client.clone());
+        }
+    }
     types
 }
 
@@ -185,6 +211,7 @@ mod tests {
             revision: RevisionId::ZERO,
             at: UnixMillis(at),
             actor: Some("fedoraAdmin".to_owned()),
+            agent: Some("penates-test/1.0".to_owned()),
         }
     }
 
@@ -213,15 +240,14 @@ mod tests {
         Some(event(change, kind, &path, at))
     }
 
-    /// A message with what differs from one to the next replaced, types as a set, and without what
-    /// the feed does not know.
+    /// A message with what differs from one to the next replaced, and types as a set.
     fn comparable(headers: BTreeMap<String, String>, mut body: Json) -> (BTreeMap<String, String>, Json) {
         let sorted = |types: &str| {
-            let types: BTreeSet<_> = types.split(',').filter(|name| *name != "http://example.org/T").collect();
+            let types: BTreeSet<_> = types.split(',').collect();
             types.into_iter().collect::<Vec<_>>().join(",")
         };
         let id = body["id"].as_str().unwrap().to_owned();
-        let headers = headers.into_iter().filter(|(name, _)| !name.ends_with("userAgent") && name != "persistent");
+        let headers = headers.into_iter().filter(|(name, _)| name != "persistent");
         let headers = headers.map(|(name, value)| match name.rsplit_once('.').unwrap().1 {
             "resourceType" => (name, sorted(&value)),
             "eventID" => {
@@ -238,7 +264,6 @@ mod tests {
         // Fedora has nanoseconds.
         let published: jiff::Timestamp = body["published"].as_str().unwrap().parse().unwrap();
         body["published"] = published.as_millisecond().into();
-        body["actor"].as_array_mut().unwrap().retain(|actor| actor["type"] == "Person");
         (headers.collect(), body)
     }
 
@@ -276,8 +301,12 @@ mod tests {
             let Some(event) = behind(&recorded, deleted) else { continue };
             let headers: BTreeMap<String, String> = serde_json::from_value(recorded["headers"].clone()).unwrap();
             let identifier = headers["org.fcrepo.jms.identifier"].clone();
+            // The client gave this type to one resource, when it created it.
+            let types = headers["org.fcrepo.jms.resourceType"].split(',');
+            let types = types.filter(|name| *name == "http://example.org/T").map(str::to_owned).collect();
+            let changed = Changed { types, is_description: false };
             let expected = comparable(headers, recorded["body"].clone());
-            let ours = messages(&event, &site());
+            let ours = messages(&event, &changed, &site());
             let ours = ours.iter().find(|message| about(message) == identifier);
             let ours = ours.unwrap_or_else(|| panic!("no message about {identifier}"));
             assert_eq!(of_ours(ours), expected);
@@ -292,19 +321,52 @@ mod tests {
     #[test]
     fn a_deleted_binary_is_two_messages_and_each_has_an_id_of_its_own_that_stays() {
         let event = event(Change::Deleted, ObjectKind::Binary, "a/b", 1_750_000_000_123);
-        let sent = messages(&event, &site());
+        let sent = messages(&event, &Changed::default(), &site());
         assert_eq!(sent.iter().map(about).collect::<Vec<_>>(), ["/a/b/fcr:metadata", "/a/b"]);
         assert_eq!(sent[0].key, sent[1].key, "they stay in order with other changes of the binary");
         assert_ne!(sent[0].id, sent[1].id);
-        assert_eq!(messages(&event, &site()), sent);
+        assert_eq!(messages(&event, &Changed::default(), &site()), sent);
     }
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let event = Event { actor: None, ..event(Change::Created, ObjectKind::RdfSource, "a", 1) };
-        let sent = messages(&event, &site()).remove(0);
+        let event = Event { actor: None, agent: None, ..event(Change::Created, ObjectKind::RdfSource, "a", 1) };
+        let sent = messages(&event, &Changed::default(), &site()).remove(0);
         assert!(sent.properties.iter().all(|(name, _)| !name.contains("user")));
         assert!(!sent.text.contains("actor"), "{}", sent.text);
         assert!(sent.text.contains("\"published\":\"1970-01-01T00:00:00.001Z\""), "{}", sent.text);
+    }
+
+    fn types_of(message: &Message) -> Vec<String> {
+        let types = message.properties.iter().find(|(name, _)| name.ends_with("resourceType"));
+        let Some((_, Value::Text(types))) = types else { panic!("{message:?}") };
+        types.split(',').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_change_of_a_description_names_the_description_and_keeps_the_id_and_the_order_of_the_binary() {
+        let event = event(Change::Updated, ObjectKind::Binary, "a/b", 1_750_000_000_123);
+        let of_bytes = messages(&event, &Changed::default(), &site());
+        let changed = Changed { types: vec!["urn:T".to_owned()], is_description: true };
+        let of_description = messages(&event, &changed, &site());
+        assert_eq!(of_bytes.iter().map(about).collect::<Vec<_>>(), ["/a/b"]);
+        assert_eq!(of_description.iter().map(about).collect::<Vec<_>>(), ["/a/b/fcr:metadata"]);
+        assert_eq!(of_description[0].key, of_bytes[0].key);
+        assert_eq!(of_description[0].id, of_bytes[0].id, "a consumer recognises it if it comes again");
+        let types = types_of(&of_description[0]);
+        assert!(types.contains(&"urn:T".to_owned()) && types.contains(&format!("{LDP}RDFSource")), "{types:?}");
+        assert!(!types.iter().any(|name| name.ends_with("NonRDFSource") || name.ends_with("Binary")), "{types:?}");
+    }
+
+    #[test]
+    fn types_of_clients_are_named_once_and_as_many_as_a_broker_takes() {
+        let event = event(Change::Updated, ObjectKind::BasicContainer, "a", 1);
+        let long = format!("urn:{}", "x".repeat(TYPES_BYTES_MAX));
+        let own = format!("{LDP}Container");
+        let types = [own.as_str(), "urn:a", long.as_str(), "urn:b", "urn:a"].map(str::to_owned).to_vec();
+        let sent = messages(&event, &Changed { types, is_description: false }, &site());
+        let sent = types_of(&sent[0]);
+        assert!(sent.ends_with(&["urn:a".to_owned(), "urn:b".to_owned()]), "{sent:?}");
+        assert_eq!(sent.iter().filter(|name| **name == own).count(), 1);
     }
 }

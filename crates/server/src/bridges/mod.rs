@@ -8,17 +8,18 @@ mod dialling;
 mod form;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::broker::{Address, Connection, Login, SendError, Settings};
-use ::feed::Event;
-use door_ldp::Site;
-use futures::FutureExt;
+use ::feed::{Change, Event, Subject};
+use door_ldp::{Changed, Site};
 use futures::future::BoxFuture;
-use heads::ResourcePath;
+use futures::{FutureExt, StreamExt, stream};
+use heads::{ObjectsResult, ResourcePath};
 use library::Library;
 use store::{Hidden, UnixMillis};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::config::{BridgeConfig, Config};
@@ -43,9 +44,16 @@ static KIND: Kind = Kind {
 /// Most characters of a failure.
 const WHY_CHARS_MAX: usize = 300;
 
+/// Resources that are read at the same time, so that at most 1 MB of descriptions is held.
+const READ_AT_ONCE: usize = 4;
+
+/// How long a round reads what its events changed.
+const READING: Duration = Duration::from_secs(5);
+
 /// One bridge.
 struct Bridge {
     site: Site,
+    library: Library,
     dialling: Dialling,
     settings: Settings,
     /// The connection of this server, if it has one.
@@ -71,7 +79,8 @@ pub(crate) fn open(config: &Config, library: Library, pacing: Pacing) -> Result<
         let path = ResourcePath::parse(&bridge.path).map_err(|error| why(error.to_string()))?;
         let dialling = Dialling::new(address, networks.clone(), bridge.ca_file.as_deref()).map_err(why)?;
         let site = delivery::site(config)?;
-        let receiver = Bridge { site, dialling, settings, connection: Mutex::default() };
+        let library = library.clone();
+        let receiver = Bridge { site, library, dialling, settings, connection: Mutex::default() };
         Ok(Named::new(&bridge.name, path, receiver))
     };
     let bridges = config.feed.bridges.iter().map(open).collect::<Result<_, ServerError>>()?;
@@ -118,6 +127,13 @@ impl Bridge {
 
     async fn send_all(&self, events: Vec<&Event>) -> Sent {
         let begun = Instant::now();
+        let changed = match self.changed(&events, begun + READING).await {
+            Ok(changed) => changed,
+            Err(failure) => {
+                let failed = events.first().map(|event| ((*event).clone(), failure));
+                return Sent { failed, ..Sent::default() };
+            }
+        };
         let mut kept = self.connection.lock().await;
         let connection = match kept.take().filter(Connection::is_open) {
             Some(connection) => connection,
@@ -130,8 +146,8 @@ impl Bridge {
             },
         };
         let (mut messages, mut owners) = (Vec::new(), Vec::new());
-        for (index, event) in events.iter().enumerate() {
-            messages.extend(form::messages(event, &self.site));
+        for (index, (event, changed)) in events.iter().zip(&changed).enumerate() {
+            messages.extend(form::messages(event, changed, &self.site));
             owners.resize(messages.len(), index);
         }
         // What connecting took is not added to what the lease allows.
@@ -139,7 +155,8 @@ impl Bridge {
         if connection.is_open() {
             *kept = Some(connection);
         }
-        let mut accepted = vec![true; events.len()];
+        // Those that were not read in time are sent in another round.
+        let mut accepted = vec![true; changed.len()];
         for (owner, confirmed) in owners.iter().zip(&sent.confirmed) {
             accepted[*owner] &= confirmed;
         }
@@ -149,6 +166,39 @@ impl Bridge {
         });
         let accepted = events.iter().zip(accepted).filter(|(_, accepted)| *accepted).map(|(event, _)| event.cursor);
         Sent { accepted: accepted.collect(), failed }
+    }
+
+    /// What some events changed: of the first ones, as many as can be read until a time.
+    async fn changed(&self, events: &[&Event], until: Instant) -> Result<Vec<Changed>, Failure> {
+        let reading: Vec<BoxFuture<'_, _>> = events.iter().map(|event| self.changed_by(event).boxed()).collect();
+        let mut reading = stream::iter(reading).buffered(READ_AT_ONCE);
+        let mut changed = Vec::with_capacity(events.len());
+        while changed.len() < events.len() {
+            let why = match timeout_at(until, reading.next()).await {
+                Ok(Some(Ok(read))) => {
+                    changed.push(read);
+                    continue;
+                }
+                Ok(Some(Err(error))) => error.to_string(),
+                Ok(None) => break,
+                Err(_) => format!("it takes more than {} s", READING.as_secs()),
+            };
+            if changed.is_empty() {
+                let why = format!("what was changed cannot be read: {why}");
+                return Err(Failure::passing(why.chars().take(WHY_CHARS_MAX).collect()));
+            }
+            break;
+        }
+        Ok(changed)
+    }
+
+    async fn changed_by(&self, event: &Event) -> ObjectsResult<Changed> {
+        match (&event.subject, event.change) {
+            (Subject::Resource(path), Change::Created | Change::Updated) => {
+                Changed::read(&self.library, &self.site, path, event.revision).await
+            }
+            _ => Ok(Changed::default()),
+        }
     }
 
     /// A failure in words, as many as are of use. A broker may repeat what it was sent.

@@ -21,6 +21,7 @@ use crate::access::Via;
 use crate::app::App;
 use crate::config::Access;
 use crate::delivery::{Delivering, Schedule};
+use crate::tokens::NewToken;
 
 const PASSWORD: &str = "correct-horse";
 
@@ -171,6 +172,16 @@ impl Server {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
+    /// Sends a request over the network, which is carried out.
+    async fn does(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &'static str) {
+        let uri = format!("/rest/{path}");
+        let request = Request::builder().method(method).uri(&uri).header(header::HOST, "books.test");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(Body::from(body)).unwrap();
+        let response = self.app.router(Via::Network).oneshot(request).await.unwrap();
+        assert!(response.status().is_success(), "{uri}: {}", response.status());
+    }
+
     async fn put(&self, path: &str) {
         let (status, body) = self.ask(Via::Network, Method::PUT, &format!("/rest/{path}")).await;
         assert!(status.is_success(), "{status} {body}");
@@ -233,6 +244,66 @@ async fn each_event_is_a_message_those_of_one_resource_in_order_and_none_is_miss
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", fake.reported());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn a_message_names_types_that_clients_gave_the_description_that_changed_and_the_program() {
+    let fake = fake(willing).await;
+    let mut config = config(vec![bridge(&fake.url)]);
+    config.feed.actors = true;
+    let server = server_at(tempfile::tempdir().unwrap(), config).await;
+    let new = NewToken { name: "importer", ..NewToken::default() };
+    let bearer = format!("Bearer {}", server.app.tokens().create(new).await.unwrap().reveal());
+    let sent_by = |media_type: &'static str| {
+        [("authorization", &*bearer), ("user-agent", "loader/1"), ("content-type", media_type)]
+    };
+    let _delivering = server.begin().await;
+    let typed = "<> a <http://example.org/T>, <#part> .";
+    server.does(Method::PUT, "a", &sent_by("text/turtle"), typed).await;
+    fake.until(1).await;
+    server.does(Method::PUT, "a/b", &sent_by("text/plain"), "bytes").await;
+    fake.until(2).await;
+    let typing = "INSERT DATA { <http://books.test/rest/a/b> a <http://example.org/U> }";
+    server.does(Method::PATCH, "a/b/fcr:metadata", &sent_by("application/sparql-update"), typing).await;
+    fake.until(3).await;
+    server.does(Method::PUT, "a/b", &[("content-type", "text/plain")], "others").await;
+    let reported = fake.until(4).await;
+    assert_eq!(reported, ["Create /a", "Create /a/b", "Update /a/b/fcr:metadata", "Update /a/b"]);
+    let got = fake.got.lock();
+    let sent: Vec<_> = got.iter().filter(|frame| frame.command == "SEND").collect();
+    let header = |index: usize, name: &str| sent[index].header(&format!("org.fcrepo.jms.{name}"));
+    let types = |index| header(index, "resourceType").unwrap().split(',').collect::<Vec<_>>();
+    for of_client in ["http://example.org/T", "http://books.test/rest/a#part"] {
+        assert!(types(0).contains(&of_client), "{:?}", types(0));
+    }
+    assert!(!types(1).iter().any(|name| name.starts_with("http://example.org/")), "{:?}", types(1));
+    for index in [2, 3] {
+        assert!(types(index).contains(&"http://example.org/U"), "{:?}", types(index));
+    }
+    assert!(types(2).contains(&"http://fedora.info/definitions/v4/repository#NonRdfSourceDescription"));
+    for (index, message) in sent.iter().enumerate().take(3) {
+        assert_eq!((header(index, "user"), header(index, "userAgent")), (Some("importer"), Some("loader/1")));
+        let body: Value = serde_json::from_slice(&message.body).unwrap();
+        assert_eq!(body["actor"][1], serde_json::json!({"type": "Application", "name": "loader/1"}));
+    }
+    assert_eq!((header(3, "user"), header(3, "userAgent")), (None, None), "no token was sent");
+}
+
+#[tokio::test]
+async fn types_are_those_of_the_version_that_the_event_is_about() {
+    let fake = fake(willing).await;
+    let server = server(bridge(&fake.url)).await;
+    drop(server.begin().await);
+    let turtle = [("content-type", "text/turtle")];
+    server.does(Method::PUT, "a", &turtle, "<> a <http://example.org/Before> .").await;
+    server.does(Method::PUT, "a", &turtle, "<> a <http://example.org/After> .").await;
+    let _delivering = server.bridges.start(&CancellationToken::new());
+    assert_eq!(fake.until(2).await, ["Create /a", "Update /a"]);
+    let got = fake.got.lock();
+    let types: Vec<_> = got.iter().filter_map(|frame| frame.header("org.fcrepo.jms.resourceType")).collect();
+    let names = |types: &str, name: &str| types.split(',').any(|named| named == format!("http://example.org/{name}"));
+    assert!(names(types[0], "Before") && !names(types[0], "After"), "{types:?}");
+    assert!(names(types[1], "After") && !names(types[1], "Before"), "{types:?}");
 }
 
 #[tokio::test]

@@ -18,7 +18,8 @@ pub struct FeedConfig {
     /// Consumers of the stream, and followers of the audit, at the same time; a token or address may
     /// have as many as it leaves free.
     pub consumers_max: usize,
-    /// Whether events name the token with which a change was made.
+    /// Whether events name the token with which a change was made, and the program (`User-Agent`) that
+    /// used it.
     pub actors: bool,
     /// Webhooks that get events, at most 64.
     pub webhooks: Vec<WebhookConfig>,

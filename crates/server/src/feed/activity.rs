@@ -41,6 +41,9 @@ pub(super) fn activity(event: &Event, site: &Site) -> Value {
     if let Some(name) = &event.actor {
         activity["actor"] = json!({"type": "Application", "name": name});
     }
+    if let Some(agent) = &event.agent {
+        activity["instrument"] = json!({"type": "Application", "name": agent});
+    }
     activity
 }
 

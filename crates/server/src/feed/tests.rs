@@ -356,7 +356,7 @@ async fn a_feed_that_is_off_is_not_there() {
 }
 
 #[tokio::test]
-async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
+async fn events_name_the_token_and_the_program_of_a_change_if_the_operator_wants_it() {
     let mut config = Config::default();
     config.auth.write = Access::Open;
     let mut server = server_with(config.clone()).await;
@@ -366,7 +366,7 @@ async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
         config.feed.actors = is_wanted;
         server = server.again(config.clone()).await;
         let name = format!("/rest/named-{is_wanted}");
-        let headers = [("authorization", &*bearer), ("content-type", "text/turtle")];
+        let headers = [("authorization", &*bearer), ("content-type", "text/turtle"), ("user-agent", "mapper/2")];
         assert_eq!(server.send(Method::PUT, &name, &headers).await.status(), StatusCode::CREATED);
         assert_eq!(server.send(Method::POST, &name, &headers).await.status(), StatusCode::CREATED);
         assert_eq!(server.send(Method::DELETE, &name, &headers).await.status(), StatusCode::NO_CONTENT);
@@ -386,6 +386,9 @@ async fn events_name_the_token_of_a_change_if_the_operator_wants_it() {
     for item in page["orderedItems"].as_array().unwrap() {
         let expected = item["object"]["id"].as_str().unwrap().contains("named-true").then(|| "mapper".to_owned());
         assert_eq!(actor(item), expected, "{item}");
+        // Those who committed the transaction named no program.
+        let program = item["object"]["id"].as_str().unwrap().contains("/named-true").then_some("mapper/2");
+        assert_eq!(item["instrument"]["name"].as_str(), program, "{item}");
     }
     let named = page["orderedItems"].as_array().unwrap().iter().filter_map(actor).count();
     assert!(named >= 5, "created, created in it, deleted, and what was in it; by a transaction: {page}");

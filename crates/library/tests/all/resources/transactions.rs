@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use heads::claim::{Claim, TransactionId};
-use heads::{LibraryOptions, keys};
+use heads::{LibraryOptions, ObjectsError, keys};
 use library::Library;
-use repository::{Membership, Phase, ResourceError, ResourceResult, Update};
+use repository::{Membership, NewKind, NewResource, Phase, ResourceError, ResourceResult, Update};
 use store::{Step, Table};
 
 use super::tree::{assert_sound, beyond_the_horizon, container, create, delete, events, path, said, update};
@@ -269,6 +269,33 @@ async fn a_repeated_commit_is_answered_like_the_first_one_for_as_long_as_it_is_k
         faulty.library.repository.end_transactions(Duration::ZERO).await.unwrap();
     }
     assert!(matches!(commit(&faulty.library, id).await, Err(ResourceError::NoTransaction(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archival_group_is_held_until_everything_in_it_is_carried_out() {
+    for changes_group in [false, true] {
+        let faulty = faulty().await;
+        let group = NewResource { kind: NewKind::Group(Membership::Basic), ..NewResource::empty_container() };
+        faulty.library.repository.create(&path("g"), &group).await.unwrap();
+        for at in ["g/x", "g/y"] {
+            create(&faulty.library, at, "old").await.unwrap();
+        }
+        let (id, inside) = begin(&faulty.library).await;
+        update_once(&inside, "g/x", "new").await.unwrap();
+        if changes_group {
+            update_once(&inside, "g", "new").await.unwrap();
+        }
+        let library = faulty.library.clone();
+        let committed = with_beside(&faulty, async move { commit(&library, id).await }, switches("g/x"), async {
+            // It is decided, and this part of it is not carried out yet.
+            let refused = update_once(&faulty.library, "g/y", "of another").await.unwrap_err();
+            assert!(matches!(refused, ResourceError::Objects(ObjectsError::Held { .. })), "{refused}");
+        });
+        committed.await.unwrap();
+        assert_eq!(said(&faulty.library, "g/x").await.as_deref(), Some("new"));
+        update_once(&faulty.library, "g/y", "of another").await.unwrap();
+        assert_eq!(said(&faulty.library, "g/y").await.as_deref(), Some("of another"));
+    }
 }
 
 /// Makes a transaction and commits it.
