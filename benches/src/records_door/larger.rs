@@ -9,9 +9,9 @@ use super::fill::fill;
 use super::mixes::Mix;
 use super::record::Draw;
 use super::subject::{Kind, Subject, serve};
-use crate::rig::control_group::ControlGroup;
 use crate::rig::figures::Figures;
 use crate::rig::page_cache;
+use crate::rig::penates::Penates;
 use crate::rig::work::disk_bytes;
 
 /// The records take so many times the memory.
@@ -38,7 +38,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         // What Linux has of these files counts for nobody.
         page_cache::forget(&store)?;
         // Removed after the process has ended, which is declared later.
-        let group = match ControlGroup::with_memory(stored / TIMES) {
+        let group = match Penates::group(stored / TIMES) {
             Ok(group) => group,
             Err(error) => {
                 bench.leave_out(format!("records larger than memory: {error:#}"));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
+use cluster::ControlGroup;
 use testbed::export::late::LateChart;
 use testbed::results::Second;
 use testbed::samples::Marked;
@@ -17,10 +18,10 @@ use super::marks::{COMPACTION, FLUSH, Marks};
 use super::mixes::Mix;
 use super::record::Draw;
 use super::subject::{Kind, Subject};
-use crate::rig::control_group::ControlGroup;
 use crate::rig::figures::Figures;
 use crate::rig::open_loop::Ended;
 use crate::rig::page_cache;
+use crate::rig::penates::Penates;
 use crate::rig::work::disk_bytes;
 
 /// Reads and writes in equal parts.
@@ -87,7 +88,7 @@ impl Limited {
         let stored_bytes = disk_bytes(&subject.data()?)?;
         let least = if subject.node.is_some() { NODE_BYTES_MIN } else { SERVER_BYTES_MIN };
         let memory_bytes = least.max(stored_bytes / TIMES);
-        let group = match ControlGroup::with_memory(memory_bytes) {
+        let group = match Penates::group(memory_bytes) {
             Ok(group) => Some(group),
             Err(error) => {
                 bench.leave_out(format!("a limit for the memory of {}: {error:#}", subject.kind));

@@ -5,14 +5,12 @@
 //! - [`run`] runs the chosen benchmarks; [`figures`] are the results, and [`report`] prints them.
 //! - [`work`] makes stores and archives in a folder; [`penates`] starts the real program, as a
 //!   [`process`] whose usage is measured.
-//! - [`page_cache`] controls Linux's page cache, and [`control_group`] limits the memory of a
-//!   server.
+//! - [`page_cache`] controls Linux's page cache.
 //! - [`client`] is the client of all servers, with [`tls`] for HTTPS; [`download`] measures a
 //!   download with it; [`load`] sends small requests over many connections, and [`open_loop`]
 //!   requests at the times when they are due.
 
 pub mod client;
-pub mod control_group;
 pub mod download;
 pub mod figures;
 pub mod load;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use cluster::{ControlGroup, Limits};
 
 use super::client::{Client, Request};
-use super::control_group::ControlGroup;
 use super::process::Process;
 use super::tls::Identity;
 
@@ -16,8 +16,8 @@ use super::tls::Identity;
 #[derive(Clone, Debug)]
 pub struct Penates {
     program: PathBuf,
-    /// The file by which it enters a control group.
-    entrance: Option<PathBuf>,
+    /// The arguments before its own: that program may be a shell that enters a control group.
+    before: Vec<String>,
 }
 
 impl Penates {
@@ -25,7 +25,7 @@ impl Penates {
     /// of this benchmark.
     pub fn find(program: Option<&Path>) -> Result<Self> {
         if let Some(program) = program {
-            return Ok(Self { program: program.to_path_buf(), entrance: None });
+            return Ok(Self { program: program.to_path_buf(), before: Vec::new() });
         }
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build.args(["build", "--quiet", "--package", "penates"]).current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -35,12 +35,20 @@ impl Penates {
         let beside = std::env::current_exe()?.with_file_name("penates");
         ensure!(build.status().context("cannot start cargo")?.success(), "penates could not be built");
         ensure!(beside.exists(), "{} is not there; say where it is with --penates", beside.display());
-        Ok(Self { program: beside, entrance: None })
+        Ok(Self { program: beside, before: Vec::new() })
     }
 
     /// The same program within a control group.
     pub fn within(&self, group: &ControlGroup) -> Self {
-        Self { entrance: Some(group.entrance()), ..self.clone() }
+        let (program, before) = group.within(&self.program.to_string_lossy(), &self.before);
+        Self { program: program.into(), before }
+    }
+
+    /// A control group with so many bytes of memory, for one server of this process.
+    pub fn group(memory_bytes: u64) -> Result<ControlGroup> {
+        let limits = Limits { memory_bytes: Some(memory_bytes), cpus: None };
+        let group = ControlGroup::new(&format!("penates-benchmark-{}", std::process::id()), limits);
+        group.context("no control group can be made (run it as root)")
     }
 
     /// Runs a command, without settings from the environment. Returns its output.
@@ -52,15 +60,8 @@ impl Penates {
     }
 
     fn command(&self) -> Command {
-        let mut command = match &self.entrance {
-            None => Command::new(&self.program),
-            // The shell enters the group and becomes the program, so that all of its memory counts.
-            Some(entrance) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(entrance).arg(&self.program);
-                shell
-            }
-        };
+        let mut command = Command::new(&self.program);
+        command.args(&self.before);
         let set = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_"));
         set.for_each(|(name, _)| {
             command.env_remove(name);

@@ -1,7 +1,6 @@
 //! The agent of Jolokia, which shows a Java machine's MBeans over HTTP: fetched once from Maven
 //! Central.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::cache;
@@ -24,10 +23,10 @@ pub fn jolokia_agent() -> Result<PathBuf> {
     fetched(&cache::folder()?, java::on_path("mvn").as_deref(), &Java::find()?)
 }
 
-/// The option of Java that starts the agent in a node, with an answer at this address. It answers
-/// two requests at once, so that a slow one does not hold up the others.
-pub fn jolokia_option(jar: &Path, at: SocketAddr) -> String {
-    let (host, port) = (at.ip(), at.port());
+/// The option of Java that starts the agent in a node, with an answer at this port of the node's own
+/// address. It answers two requests at once, so that a slow one does not hold up the others.
+pub fn jolokia_option(jar: &Path, port: u16) -> String {
+    let host = crate::jvm::ADDRESS;
     format!("-javaagent:{}=host={host},port={port},executor=fixed,threadNr=2,discoveryEnabled=false", jar.display())
 }
 

@@ -59,6 +59,9 @@ const QUICK: [&str; 9] = [
     "-Dcassandra.superuser_setup_delay_ms=0",
 ];
 
+/// What the node's own address replaces in options of Java, which all nodes share.
+pub(crate) const ADDRESS: &str = "{address}";
+
 /// Java's arguments for a node.
 pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &Jars) -> Vec<String> {
     let mut arguments = modules();
@@ -76,7 +79,8 @@ pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &J
         "-Dcassandra-foreground=yes".to_owned(),
     ]);
     arguments.extend(jmx(plan));
-    arguments.extend(settings.jvm_options.iter().cloned());
+    let own = plan.address.to_string();
+    arguments.extend(settings.jvm_options.iter().map(|option| option.replace(ADDRESS, &own)));
     arguments.extend(["-cp".to_owned(), class_path(&plan.config_folder(), jars), NODE.to_owned()]);
     arguments
 }

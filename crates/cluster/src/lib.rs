@@ -19,8 +19,8 @@
 //!   from; `cache.rs`: the folder that keeps them;
 //! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: a node's address, its
 //!   part of the ring, its files, command line, memory and certificates;
-//! - `guard.rs`: ends children with their owner; `node.rs`: a node from start to end; `cql.rs`:
-//!   whether it answers;
+//! - `guard.rs`: ends children with their owner; `control_group.rs`: limits them; `node.rs`: a node
+//!   from start to end; `cql.rs`: whether it answers;
 //! - `control.rs`: commands from other processes; `nodetool.rs`: Cassandra's own commands.
 //!
 //! The crate knows nothing of Penates: no store, no driver, no schema.
@@ -29,6 +29,7 @@ mod cache;
 mod cluster;
 mod config;
 mod control;
+mod control_group;
 mod cql;
 mod error;
 mod guard;
@@ -47,6 +48,7 @@ mod tls;
 
 pub use cluster::Cluster;
 pub use control::{Control, Order, leave_terminal, order};
+pub use control_group::{ControlGroup, Limits};
 pub use error::{ClusterError, Result};
 pub use jars::CASSANDRA_VERSION;
 pub use java::Java;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::control_group::ControlGroup;
 use crate::cql::Reach;
 use crate::error::{ClusterError, Doing, Result};
 use crate::guard::Guarded;
@@ -86,6 +87,8 @@ struct Running {
     guarded: Guarded,
     phase: Phase,
     is_paused: bool,
+    // Its process ends before its group is removed: fields are dropped in their order.
+    _group: Option<ControlGroup>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,11 +161,20 @@ impl Node {
             return Err(ClusterError::NotGone { node: self.plan.id, waited: GONE_PATIENCE, log: console_log });
         };
         let arguments = jvm::node(&self.plan, settings, heap_mib, jars);
-        let guarded = Guarded::spawn(java.program.as_os_str(), arguments, output, |command| {
+        // Its address is its own among all nodes of the machine.
+        let name = format!("penates-{}", self.plan.address);
+        let group = settings.limits.map(|limits| ControlGroup::new(&name, limits)).transpose();
+        let group = group.doing("limiting the node in", &self.plan.folder)?;
+        let program = java.program.to_string_lossy().into_owned();
+        let (program, arguments) = match &group {
+            Some(group) => group.within(&program, &arguments),
+            None => (program, arguments),
+        };
+        let guarded = Guarded::spawn(program.as_ref(), arguments, output, |command| {
             command.current_dir(&self.plan.folder);
         })
         .doing("starting", &java.program)?;
-        *process = Process::Running(Running { guarded, phase: Phase::Starting, is_paused: false });
+        *process = Process::Running(Running { guarded, phase: Phase::Starting, is_paused: false, _group: group });
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::control_group::Limits;
 use crate::error::{ClusterError, Result};
 
 /// A node's number in its cluster, from 1. It is also the last number of the node's address.
@@ -165,10 +166,14 @@ pub struct Settings {
     pub client_tls: bool,
     /// Size of each node's heap in MiB. By default it is what fits into memory, 256 to 1,024.
     pub heap_mib: Option<u32>,
-    /// More options for the Java machine. They follow the built-in ones and override them.
+    /// More options for the Java machine. They follow the built-in ones and override them. The node's
+    /// own address replaces `{address}` in them.
     pub jvm_options: Vec<String>,
     /// More of `cassandra.yaml`. Each key replaces the built-in one.
     pub yaml: BTreeMap<String, Value>,
+    /// What each node may use, in a control group of its own; `None`: whatever the machine has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
     /// How long a node may take until it is up.
     #[serde(with = "humantime_serde")]
     pub up_within: Duration,
@@ -183,6 +188,7 @@ impl Default for Settings {
             heap_mib: None,
             jvm_options: Vec::new(),
             yaml: BTreeMap::new(),
+            limits: None,
             // A node is up after 3 to 11 s on an idle machine; tests run on busy ones.
             up_within: Duration::from_secs(300),
         }

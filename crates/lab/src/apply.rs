@@ -35,6 +35,8 @@ pub enum State {
     Refused,
     /// The node has to start again with it.
     NeedsRestart,
+    /// It is a matter of the cluster, its containers or its clients, and not of one node.
+    OfCluster,
 }
 
 /// Why nothing can be applied.
@@ -113,7 +115,7 @@ impl Target {
         let factors = setting.0.iter().filter_map(|(name, asked)| Some((plan.factor(name)?, asked.as_str())));
         let step = |(factor, asked)| Ok((factor, asked, self.step(factor, asked)?));
         let steps = factors.map(step).collect::<Result<Vec<_>, ApplyError>>()?;
-        let views = Views::connect(self.cql).await?;
+        let views = Views::connect(&[self.cql]).await?;
         let mut befores = Vec::new();
         for (factor, ..) in &steps {
             befores.push(self.value(&views, factor).await?);
@@ -156,7 +158,7 @@ impl Target {
         let wrong = || ApplyError::Value(name.clone(), asked.to_owned());
         let known = catalogue::find(name);
         match factor.applied() {
-            How::Restart | How::Heap | How::Jvm => Ok(Step::None),
+            How::Restart | How::Heap | How::Jvm | How::Cluster | How::Keyspace => Ok(Step::None),
             How::Table => {
                 let (keyspace, table) = self.table(name)?;
                 let is_option = known.is_some_and(|known| known.applied == How::Table);
@@ -180,7 +182,10 @@ impl Target {
         before: Option<String>,
     ) -> Result<Applying, ApplyError> {
         let mut after = before.clone();
-        let mut state = State::NeedsRestart;
+        let mut state = match factor.applied() {
+            How::Cluster | How::Keyspace => State::OfCluster,
+            _ => State::NeedsRestart,
+        };
         let is_there = |now: &String| value::is_in_force(factor.applied(), asked, now);
         if before.as_ref().is_some_and(is_there) {
             // A value that needs a restart may be there since the last one.
@@ -202,7 +207,7 @@ impl Target {
             }
             _ if factor.name == sync::NAME => sync::of_settings(&views.settings().await?),
             How::Restart | How::Live => views.settings().await?.remove(&factor.name),
-            How::Heap | How::Jvm => None,
+            How::Heap | How::Jvm | How::Cluster | How::Keyspace => None,
         })
     }
 

@@ -49,7 +49,9 @@ pub(crate) fn beside(plan: &Plan, setting: &Setting, in_force: &BTreeMap<String,
     let heap = node.heap_mib.filter(|_| !is_varied).map(|mib| said("heap", mib.to_string(), Applied::Heap));
     let options = (!node.jvm_options.is_empty()).then(|| node.jvm_options.join(" "));
     let options = options.map(|options| said("options of Java", options, Applied::Jvm));
-    of_factors.chain(of_yaml).chain(heap).chain(options).collect()
+    let around = plan.node.around().into_iter().filter(|(name, ..)| plan.factor(name).is_none());
+    let around = around.map(|(name, value, applied)| said(name, value, applied));
+    of_factors.chain(of_yaml).chain(heap).chain(options).chain(around).collect()
 }
 
 #[cfg(test)]

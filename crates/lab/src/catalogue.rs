@@ -1,5 +1,6 @@
 //! Settings of Cassandra 5.0 that the lab knows: how they are applied, as tried on real nodes.
 
+use crate::deployment;
 use crate::factor::Applied;
 
 /// A setting that the lab knows.
@@ -25,6 +26,10 @@ const fn table(name: &'static str) -> Known {
     Known { name, applied: Applied::Table, nodetool: None }
 }
 
+const fn around(name: &'static str, applied: Applied) -> Known {
+    Known { name, applied, nodetool: None }
+}
+
 /// The names that settings had before Cassandra 4.1. A node does not start with a setting under both
 /// names.
 const OLD: [(&str, &str); 10] = [
@@ -47,7 +52,7 @@ pub fn old_name(name: &str) -> Option<&'static str> {
 
 /// All of them. The caches are applied by a restart, because `system_views.settings` does not
 /// follow what a running node is given.
-pub const KNOWN: [Known; 27] = [
+pub const KNOWN: [Known; 31] = [
     restart("memtable_heap_space"),
     restart("memtable_offheap_space"),
     restart("memtable_allocation_type"),
@@ -73,6 +78,10 @@ pub const KNOWN: [Known; 27] = [
     table("compaction"),
     table("compression"),
     table("caching"),
+    around(deployment::NODES, Applied::Cluster),
+    around(deployment::CONTAINER, Applied::Cluster),
+    around(deployment::COPIES, Applied::Keyspace),
+    around(deployment::CONSISTENCY, Applied::Keyspace),
     Known { name: "heap", applied: Applied::Heap, nodetool: None },
     Known { name: "collector", applied: Applied::Jvm, nodetool: None },
 ];

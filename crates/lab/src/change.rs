@@ -8,6 +8,7 @@ use crate::analysis::Analysis;
 use crate::beside::{self, Beside};
 use crate::catalogue;
 use crate::defaults::defaults;
+use crate::deployment;
 use crate::factor::{Applied, Factor, Setting};
 use crate::line::Line;
 use crate::metric;
@@ -33,6 +34,8 @@ pub struct Change {
     pub alter_table: Option<(String, String)>,
     /// What to do to the options of the Java machine; and what leads back.
     pub jvm: Vec<(String, String)>,
+    /// What to do to the cluster, its containers and its clients; and what leads back.
+    pub deployment: Vec<(String, String)>,
     /// Commands for a running node; and those that lead back.
     pub live: Vec<(String, String)>,
     /// What the setting does for the worse, for sure, to the metrics that the plan compares.
@@ -63,8 +66,9 @@ impl Change {
         // What a node has by itself may follow from the setting.
         in_force.extend(crate::defaults::beside(plan, &setting, lines));
         let beside = beside::beside(plan, &setting, &in_force);
-        let (yaml, alter_table, jvm, live) = (Vec::new(), None, Vec::new(), Vec::new());
-        let mut change = Self { setting, selected, fresh, yaml, alter_table, jvm, live, costs, beside, warnings };
+        let (yaml, alter_table, jvm, deployment, live) = Default::default();
+        let mut change =
+            Self { setting, selected, fresh, yaml, alter_table, jvm, deployment, live, costs, beside, warnings };
         change.write_out(plan, &defaults);
         change
     }
@@ -97,6 +101,11 @@ impl Change {
                     let set = |mib: &str| format!("set -Xms{mib}m -Xmx{mib}m");
                     let back = before.map_or_else(|| "set -Xms and -Xmx as they were".to_owned(), |mib| set(mib));
                     self.jvm.push((set(&value), back));
+                }
+                Applied::Cluster | Applied::Keyspace => {
+                    let step = |value: &str| around(&name, value);
+                    let back = before.map_or_else(|| format!("have {name} as it was"), |before| step(before));
+                    self.deployment.push((step(&value), back));
                 }
                 Applied::Jvm => {
                     let set = factor.default.as_ref().map_or_else(String::new, |before| format!(", and add {before}"));
@@ -146,6 +155,17 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
         None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
     };
     (format!("set {name}: {value}{was}{old}"), back)
+}
+
+/// What to do to what lies around the nodes.
+fn around(name: &str, value: &str) -> String {
+    match name {
+        deployment::NODES => format!("have {value} node(s)"),
+        deployment::COPIES => format!("ALTER KEYSPACE: replication_factor {value}, and repair"),
+        deployment::CONSISTENCY => format!("let clients write and read at {value}"),
+        _ if value == "none" => "run each node as a bare process".to_owned(),
+        _ => format!("run each node in a container with {value}"),
+    }
 }
 
 /// The command that sets a value on a running node.

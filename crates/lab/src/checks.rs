@@ -83,10 +83,13 @@ pub fn counters_possible(
         wrong.push("counters went back: the node was started again".to_owned());
         return wrong;
     }
-    for (what, counted, (done, sent)) in
-        [("writes", after.writes - before.writes, loaded.writes), ("reads", after.reads - before.reads, loaded.reads)]
-    {
-        let (least, most) = (done as f64 * (1.0 - COUNTS_TOLERANCE), sent as f64 * (1.0 + COUNTS_TOLERANCE));
+    let by = loaded.counted_by;
+    for (what, counted, (done, sent), (fewest, most)) in [
+        ("writes", after.writes - before.writes, loaded.writes, by.writes),
+        ("reads", after.reads - before.reads, loaded.reads, by.reads),
+    ] {
+        let least = (done * u64::from(fewest)) as f64 * (1.0 - COUNTS_TOLERANCE);
+        let most = (sent * u64::from(most)) as f64 * (1.0 + COUNTS_TOLERANCE);
         if !(least..=most).contains(&counted) {
             wrong.push(format!("the node counted {counted} {what}, the load {done} of {sent}"));
         }

@@ -37,7 +37,7 @@ fn written_bytes(data: &Data, workload: &Workload) -> f64 {
     writes * (f64::from(data.record_bytes) + KEY_BYTES) + deletes * KEY_BYTES
 }
 
-/// The disk that a run wants.
+/// The disk that a run wants, of all nodes: they share it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Room {
     /// For the records that are there before the load.
@@ -70,7 +70,8 @@ impl Room {
             writes * row + deletes * (KEY_BYTES + ROW_BYTES)
         };
         let load = plan.workloads.iter().map(of_load).fold(0.0, f64::max);
-        Self { records: plan.data.records as f64 * row, load }
+        let copies = f64::from(plan.copies_max());
+        Self { records: plan.data.records as f64 * row * copies, load: load * copies }
     }
 
     /// Fails if so many free bytes are too few.
@@ -157,6 +158,9 @@ mod tests {
         for part in ["a run wants about 83", "1 MiB of records", "3 times", "100 MiB are free"] {
             assert!(error.contains(part), "{part}: {error}");
         }
+        let mut copied = plan(1_000.0, "10s");
+        copied.node.copies = 3;
+        assert_eq!(Room::of(&copied), Room { records: 3.0 * room.records, load: 3.0 * room.load });
     }
 
     #[test]

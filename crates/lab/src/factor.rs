@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::catalogue;
+use crate::deployment::{self, Levels};
 use crate::plan::PlanError;
 use crate::sync;
 use crate::value;
@@ -24,6 +25,12 @@ pub enum Applied {
     Table,
     /// The node's heap in MiB. It is read back from the node's command line.
     Heap,
+    /// How many nodes there are, or in what container each runs. The first is that of the nodes that
+    /// were started, and the second is read back from the control group of the process.
+    Cluster,
+    /// How many copies of a record there are, or how many of them have to answer. The first is read
+    /// back from `system_schema.keyspaces`, and the second from the statements of the load.
+    Keyspace,
     /// Options of the Java machine, separated by spaces. They are read back from the node's command
     /// line.
     Jvm,
@@ -32,7 +39,7 @@ pub enum Applied {
 impl Applied {
     /// Whether the node has to start again for another value.
     pub fn needs_restart(self) -> bool {
-        matches!(self, Self::Restart | Self::Heap | Self::Jvm)
+        matches!(self, Self::Restart | Self::Heap | Self::Jvm | Self::Cluster)
     }
 }
 
@@ -89,6 +96,7 @@ impl Factor {
         {
             return wrong(format!("a running node does not take {value}: a whole number, or one of MiB/s"));
         }
+        self.check_deployment()?;
         if self.name == sync::NAME && self.values.iter().chain(&self.default).any(|value| sync::mode(value).is_none()) {
             return wrong("periodic:TIME, batch or group:TIME, such as group:5ms".to_owned());
         }
@@ -104,6 +112,37 @@ impl Factor {
             }
         }
         Ok(())
+    }
+}
+
+impl Factor {
+    /// Values of what lies around the nodes are checked before anything is started.
+    fn check_deployment(&self) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError::Invalid { at: format!("factors: {}", self.name), what });
+        let known = catalogue::find(&self.name).map(|known| known.applied);
+        let around = [Applied::Cluster, Applied::Keyspace];
+        let is_around = known.is_some_and(|applied| around.contains(&applied));
+        if !is_around && !around.contains(&self.applied()) {
+            return Ok(());
+        }
+        if known != Some(self.applied()) {
+            return wrong("only nodes, copies, consistency and container are applied in this way".to_owned());
+        }
+        let mut all = self.values.iter().chain(&self.default);
+        let (is_good, expected): (fn(&str) -> bool, _) = match self.name.as_str() {
+            deployment::CONSISTENCY => {
+                (|value| Levels::parse(value).is_some(), "ONE, QUORUM and so on, or of writes and reads: TWO/ONE")
+            }
+            deployment::CONTAINER => (
+                |value| deployment::limits(value).is_some(),
+                "memory=SIZE (256MiB or more), cpus=NUMBER, or both: memory=2GiB cpus=1.5",
+            ),
+            _ => (|value| deployment::count(value).is_some(), "numbers from 1 to 9"),
+        };
+        match all.find(|value| !is_good(value)) {
+            Some(value) => wrong(format!("{value} is no value of it: {expected}")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! - `plan.rs`: what is to be measured; `preset.rs`: plans that come with the program;
 //!   `estimate.rs`: what runs of a plan write. `factor.rs`: what is varied, with the settings of
-//!   `catalogue.rs` and values as `value.rs` compares them; `sync.rs`: the modes of the commit log.
+//!   `catalogue.rs` and values as `value.rs` compares them; `sync.rs`: the modes of the commit log;
+//!   `deployment.rs`: nodes, copies, consistency and containers.
 //!   `workload.rs`: under which loads; `metric.rs`: what is compared.
 //! - `design/`: which combinations; `search.rs`: which ones next, by what was measured;
 //!   `schedule.rs`: in which order.
@@ -31,6 +32,7 @@ pub mod change;
 pub mod checks;
 pub mod costs;
 mod defaults;
+pub mod deployment;
 pub mod design;
 pub mod estimate;
 pub mod execute;

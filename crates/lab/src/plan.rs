@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::deployment::{self, Levels};
 use crate::design::Design;
 use crate::factor::{Applied, Factor, Setting};
 use crate::metric::{self, Source};
@@ -103,13 +104,47 @@ pub struct Node {
     pub jvm_options: Vec<String>,
     /// Further keys of `cassandra.yaml`.
     pub yaml: std::collections::BTreeMap<String, serde_json::Value>,
+    /// How many nodes there are, 1 to 9. They share the machine.
+    pub count: u8,
+    /// How many of them keep a record.
+    pub copies: u8,
+    /// How many of these have to answer: `ONE`, or of writes and of reads `TWO/ONE`.
+    pub consistency: String,
     /// Whether the node's MBeans are read too. That takes an agent in its Java machine.
     pub jmx: bool,
 }
 
 impl Default for Node {
     fn default() -> Self {
-        Self { heap_mib: None, jvm_options: Vec::new(), yaml: std::collections::BTreeMap::new(), jmx: true }
+        Self {
+            heap_mib: None,
+            jvm_options: Vec::new(),
+            yaml: std::collections::BTreeMap::new(),
+            count: 1,
+            copies: 1,
+            consistency: "ONE".to_owned(),
+            jmx: true,
+        }
+    }
+}
+
+impl Node {
+    /// What it says of the cluster that differs from the defaults: the names of the factors, their
+    /// values, and how they are applied.
+    pub(crate) fn around(&self) -> Vec<(&'static str, String, Applied)> {
+        let usual = Self::default();
+        let all = [
+            (self.count != usual.count, deployment::NODES, self.count.to_string(), Applied::Cluster),
+            (self.copies != usual.copies, deployment::COPIES, self.copies.to_string(), Applied::Keyspace),
+            (
+                self.consistency != usual.consistency,
+                deployment::CONSISTENCY,
+                self.consistency.clone(),
+                Applied::Keyspace,
+            ),
+        ];
+        let differing = all.into_iter().filter(|(differs, ..)| *differs);
+        differing.map(|(_, name, value, applied)| (name, value, applied)).collect()
     }
 }
 
@@ -258,6 +293,7 @@ impl Plan {
             return wrong("repeats", format!("at most {RUNS_MAX} runs: settings times workloads times repeats"));
         }
         self.check_heap()?;
+        self.check_cluster()?;
         self.check_bound()?;
         self.check_measured()
     }
@@ -287,6 +323,56 @@ impl Plan {
             }),
             None => Ok(()),
         }
+    }
+
+    /// All numbers that a factor of this name may have, or that all runs have.
+    fn counts(&self, name: &str, usual: u8) -> Vec<u8> {
+        let Some(factor) = self.factor(name) else { return vec![usual] };
+        let own = if factor.default.is_none() { Some(usual) } else { None };
+        factor.values.iter().chain(&factor.default).filter_map(|value| deployment::count(value)).chain(own).collect()
+    }
+
+    /// The most copies of a record that a run has.
+    pub(crate) fn copies_max(&self) -> u8 {
+        self.counts(deployment::COPIES, self.node.copies).into_iter().fold(1, u8::max)
+    }
+
+    /// Each record has room on the nodes, and as many copies as have to answer.
+    fn check_cluster(&self) -> Result<(), PlanError> {
+        let wrong = |at: &str, what: String| Err(PlanError::Invalid { at: at.to_owned(), what });
+        let node = &self.node;
+        let Some(usual) = Levels::parse(&node.consistency) else {
+            return wrong("node.consistency", "ONE, QUORUM and so on, or of writes and reads: TWO/ONE".to_owned());
+        };
+        let nodes = self.counts(deployment::NODES, node.count);
+        let copies = self.counts(deployment::COPIES, node.copies);
+        let (Some(least_nodes), Some(most_copies)) = (nodes.iter().min().copied(), copies.iter().max().copied()) else {
+            return wrong("node", "1 to 9 nodes, and as many copies at most".to_owned());
+        };
+        if !(1..=deployment::NODES_MAX).contains(&node.count) || node.copies == 0 || most_copies > least_nodes {
+            let nodes_max = deployment::NODES_MAX;
+            return wrong(
+                "node",
+                format!("1 to {nodes_max} nodes, and each has one copy at most: {most_copies} copies need as many"),
+            );
+        }
+        let of_factor = self
+            .factor(deployment::CONSISTENCY)
+            .into_iter()
+            .flat_map(|factor| factor.values.iter().chain(&factor.default));
+        let levels = of_factor.filter_map(|value| Levels::parse(value)).chain([usual]);
+        let least_copies = copies.iter().min().copied().unwrap_or(1);
+        let answers =
+            levels.map(|levels| levels.answers(least_copies)).fold(0, |most, (write, read)| most.max(write).max(read));
+        if answers > least_copies {
+            return wrong("consistency", format!("{answers} copies have to answer, and there are {least_copies}"));
+        }
+        let has_heap = node.heap_mib.is_some() || self.factors.iter().any(|factor| factor.applied() == Applied::Heap);
+        if self.factor(deployment::NODES).is_some() && !has_heap {
+            let what = "say node.heap_mib too: by themselves, several nodes of a machine have smaller heaps than one";
+            return wrong(deployment::NODES, what.to_owned());
+        }
+        Ok(())
     }
 
     /// What is to be compared has to be measured: the objective under each workload under which

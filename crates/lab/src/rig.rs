@@ -60,6 +60,22 @@ pub struct Counters {
     pub used: BTreeMap<String, f64>,
 }
 
+/// How many nodes count an operation: the fewest and the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedBy {
+    /// A write or a deletion.
+    pub writes: (u8, u8),
+    /// A read. More nodes than have to answer may be asked.
+    pub reads: (u8, u8),
+}
+
+impl Default for CountedBy {
+    /// One node counts each once.
+    fn default() -> Self {
+        Self { writes: (1, 1), reads: (1, 1) }
+    }
+}
+
 /// What a load did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
@@ -75,6 +91,8 @@ pub struct Loaded {
     pub reads: (u64, u64),
     /// Writes and deletions, and reads, that were answered of those that were due in the measured time.
     pub measured: (u64, u64),
+    /// How many nodes count each write, and each read: the fewest and the most.
+    pub counted_by: CountedBy,
     /// The counters at the beginning of the measured time.
     pub begun: Counters,
     /// Median latencies of the quarters of the measured time in milliseconds.

@@ -11,7 +11,9 @@ use rand_distr::{Distribution, Normal};
 
 use crate::factor::{Applied, Setting};
 use crate::plan::{Plan, Restart};
-use crate::rig::{Baseline, Counters, Facts, Loaded, NODE_CPU_S, NODE_WRITTEN_BYTES, Rig, RigError, THROTTLE};
+use crate::rig::{
+    Baseline, CountedBy, Counters, Facts, Loaded, NODE_CPU_S, NODE_WRITTEN_BYTES, Rig, RigError, THROTTLE,
+};
 use crate::workload::Workload;
 
 /// A factor and one of its values.
@@ -266,6 +268,7 @@ impl Rig for Simulated {
             writes: sent(count - reads),
             reads: sent(reads),
             measured: (((count - reads) * (1.0 - warm)).round() as u64, (reads * (1.0 - warm)).round() as u64),
+            counted_by: CountedBy::default(),
             begun,
             quarters_ms: [0.0, 1.0, 2.0, 3.0].map(|quarter| Some(p99_ms / 5.0 * (1.0 + within * quarter / 3.0))),
             metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),

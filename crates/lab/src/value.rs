@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::deployment::{self, Levels};
 use crate::factor::Applied;
 
 /// Sizes and rates, largest first, because `B` ends all of them.
@@ -38,6 +39,10 @@ pub fn is_in_force(applied: Applied, asked: &str, read: &str) -> bool {
             is_same_text(asked, read) || is_same_number(number(asked), number(read)) || is_same_mode(asked, read)
         }
         Applied::Table => has_options(asked, read),
+        Applied::Cluster => is_same_number(number(asked), number(read)) || deployment::are_in_force(asked, read),
+        Applied::Keyspace => {
+            is_same_text(asked, read) || is_same_number(number(asked), number(read)) || is_same_level(asked, read)
+        }
         Applied::Jvm => asked.split_whitespace().all(|option| read.split_whitespace().any(|found| found == option)),
     }
 }
@@ -49,6 +54,12 @@ fn is_same_text(asked: &str, read: &str) -> bool {
 /// Of the commit log: `periodic:10s` is `periodic:10000ms`.
 fn is_same_mode(asked: &str, read: &str) -> bool {
     let (asked, read) = (crate::sync::mode(asked), crate::sync::mode(read));
+    asked.is_some() && asked == read
+}
+
+/// Of clients: `one` is `ONE/ONE`.
+fn is_same_level(asked: &str, read: &str) -> bool {
+    let (asked, read) = (Levels::parse(asked), Levels::parse(read));
     asked.is_some() && asked == read
 }
 

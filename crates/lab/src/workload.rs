@@ -161,9 +161,24 @@ pub struct Data {
     pub compressible: bool,
     /// How they are divided among partitions.
     pub partitions: Partitions,
+    /// What Linux has of the records' files in memory when the load begins.
+    pub page_cache: PageCache,
     /// After so long a record expires, whole seconds; `None`: never.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
+}
+
+/// What Linux has of the records' files in memory when the load begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageCache {
+    /// What the prefill has left there.
+    #[default]
+    AsLeft,
+    /// Nothing.
+    Cold,
+    /// All of them, as far as there is memory.
+    Warm,
 }
 
 /// How records are divided among partitions.
@@ -197,7 +212,14 @@ const TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3_600);
 impl Default for Data {
     /// What cassandra-stress makes: five columns of 34 bytes.
     fn default() -> Self {
-        Self { records: 10_000, record_bytes: 170, compressible: false, partitions: Partitions::Single, ttl: None }
+        Self {
+            records: 10_000,
+            record_bytes: 170,
+            compressible: false,
+            partitions: Partitions::Single,
+            page_cache: PageCache::AsLeft,
+            ttl: None,
+        }
     }
 }
 

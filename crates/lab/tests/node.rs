@@ -1,5 +1,5 @@
-//! A whole study on a real node: two factors, one load, two short repeats. It asks nothing of the
-//! speed of the machine.
+//! Whole studies on real nodes: two factors, one load, two short repeats on one node, and two nodes
+//! in containers. They ask nothing of the speed of the machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,12 +30,16 @@ fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
     let missing = format!("the lab with a real node: {error}");
     assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {missing}");
+    report_not_run(&missing);
+    false
+}
+
+fn report_not_run(missing: &str) {
     eprintln!("not run: {missing}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         writeln!(list, "{missing}").unwrap();
     }
-    false
 }
 
 /// One factor of a running node and one of the table, so that the node starts once.
@@ -155,6 +159,74 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
     a_node_that_has_ended_is_started_again(&mut node, folder.path()).await;
     a_node_starts_with_a_file_that_was_changed(folder.path()).await;
+}
+
+/// Two nodes that keep each record twice; a run in which both have to answer, and one in which each
+/// node has a container.
+const CLUSTER: &str = r#"
+    name = "around"
+    repeats = 1
+    control_every = 0
+    confirm = 0
+    objective = "p99_ms"
+    design = { kind = "one-at-a-time" }
+    data = { records = 500, page_cache = "cold" }
+    node = { heap_mib = 384, count = 2, copies = 2 }
+    restart = "when-changed"
+    lateness_max = "1h"
+    workloads = [
+        { name = "even", mix = { write = 50, read = 50 }, rate = 100, duration = "500ms" },
+    ]
+    [[factors]]
+    name = "consistency"
+    values = ["ALL/ONE"]
+"#;
+
+const CONTAINER: &str = r#"
+    [[factors]]
+    name = "container"
+    values = ["memory=1GiB cpus=1.5"]
+"#;
+
+/// The text of a plan with containers, where control groups can be made. If not, that is reported.
+fn with_containers(plan: &str) -> (String, usize) {
+    let limits = cluster::Limits { memory_bytes: Some(1 << 30), cpus: Some(1.0) };
+    let Err(error) = cluster::ControlGroup::new("penates-lab-test", limits) else {
+        return (format!("{plan}{CONTAINER}"), 3);
+    };
+    let missing = format!("the lab's containers: {error}");
+    report_not_run(&missing);
+    (plan.to_owned(), 2)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_keep_two_copies_answer_as_asked_and_are_limited_by_containers() {
+    if !can_run() {
+        return;
+    }
+    let (text, settings) = with_containers(CLUSTER);
+    let plan = Plan::parse(&text).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("node");
+    let opening = tokio::task::spawn_blocking({
+        let plan = plan.clone();
+        move || Node::open(&plan, &data).unwrap()
+    });
+    let mut node = opening.await.unwrap();
+    let mut study = OpenStudy::create(folder.path(), &plan).unwrap();
+    execute(&mut study, &mut node, |_| {}).await.unwrap();
+    let lines = study.study().lines();
+    assert_eq!(lines.len(), settings, "{lines:?}");
+    for line in lines {
+        assert!(line.is_valid(), "{line:?}");
+        let of = |factor: &str| line.planned.setting.get(factor).is_some();
+        assert_eq!(line.read_back["consistency"], if of("consistency") { "ALL/ONE" } else { "ONE" });
+        if let Some(container) = line.read_back.get("container") {
+            let is_limited = container.contains("memory=1073741824B") && container.contains("cpus=1.5");
+            assert_eq!(is_limited, of("container"), "{container}");
+        }
+        assert!(line.metrics["disk_bytes"] > 0.0 && line.metrics["mean_ms"] > 0.0, "{line:?}");
+    }
 }
 
 /// Kills the node, and returns its command line.

@@ -3,6 +3,8 @@
 mod container;
 mod limits;
 
+pub use limits::of_process as limits_of_process;
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;

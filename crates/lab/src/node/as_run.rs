@@ -5,17 +5,29 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use cluster::NodeId;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 /// The node's configuration, below its folder.
 const YAML: &str = "conf/cassandra.yaml";
 
-/// Writes `cassandra.yaml`, `node.json` with the command line, and `table.cql` into the folder of a
-/// run.
-pub(super) fn keep(run: &Path, node: &Path, command: &[String], table: &str) -> io::Result<()> {
-    fs::copy(node.join(YAML), run.join("cassandra.yaml"))?;
-    fs::write(run.join("node.json"), serde_json::to_vec_pretty(&json!({"command": command}))?)?;
+/// The name of a file of a run that each node has. That of the first one has no number.
+pub(super) fn name(stem: &str, node: NodeId, extension: &str) -> String {
+    match node {
+        NodeId(1) => format!("{stem}.{extension}"),
+        other => format!("{stem}-{other}.{extension}"),
+    }
+}
+
+/// Writes `cassandra.yaml`, and `node.json` with the command line, into the folder of a run.
+pub(super) fn keep(run: &Path, node: NodeId, folder: &Path, command: &[String]) -> io::Result<()> {
+    fs::copy(folder.join(YAML), run.join(name("cassandra", node, "yaml")))?;
+    fs::write(run.join(name("node", node, "json")), serde_json::to_vec_pretty(&json!({"command": command}))?)
+}
+
+/// Writes the statement that makes the table, `table.cql`.
+pub(super) fn keep_table(run: &Path, table: &str) -> io::Result<()> {
     fs::write(run.join("table.cql"), table)
 }
 

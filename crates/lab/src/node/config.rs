@@ -3,6 +3,7 @@
 use cluster::Settings;
 use serde_json::Value;
 
+use crate::deployment::{self, Levels};
 use crate::factor::{Applied, Factor, Setting};
 use crate::plan::Plan;
 use crate::sync;
@@ -15,6 +16,7 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
         heap_mib: plan.node.heap_mib,
         jvm_options: plan.node.jvm_options.clone(),
         yaml: plan.node.yaml.clone(),
+        limits: value_of(plan, setting, deployment::CONTAINER).and_then(deployment::limits),
         ..Settings::default()
     };
     // Tables are dropped before each run: snapshots of them would fill the disk.
@@ -33,10 +35,32 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
             }
             Applied::Heap => settings.heap_mib = value.parse().ok().or(settings.heap_mib),
             Applied::Jvm => settings.jvm_options.extend(value.split_whitespace().map(str::to_owned)),
-            Applied::Table => {}
+            // The rest lies around the node.
+            Applied::Table | Applied::Cluster | Applied::Keyspace => {}
         }
     }
     settings
+}
+
+/// The value that a factor of this name is to have; `None` if there is none, or it has its own.
+fn value_of<'a>(plan: &'a Plan, setting: &'a Setting, name: &str) -> Option<&'a str> {
+    setting.value(plan.factor(name)?)
+}
+
+/// How many nodes there are with a setting.
+pub(super) fn nodes(plan: &Plan, setting: &Setting) -> u8 {
+    value_of(plan, setting, deployment::NODES).and_then(deployment::count).unwrap_or(plan.node.count)
+}
+
+/// How many of them keep a record.
+pub(super) fn copies(plan: &Plan, setting: &Setting) -> u8 {
+    value_of(plan, setting, deployment::COPIES).and_then(deployment::count).unwrap_or(plan.node.copies)
+}
+
+/// How many of these have to answer.
+pub(super) fn levels(plan: &Plan, setting: &Setting) -> Levels {
+    let value = value_of(plan, setting, deployment::CONSISTENCY).unwrap_or(&plan.node.consistency);
+    Levels::parse(value).unwrap_or_default()
 }
 
 /// A value of `cassandra.yaml`: JSON, or else a word.
@@ -126,6 +150,28 @@ mod tests {
         assert_eq!(settings(&plan, &Setting::default()).commitlog_sync, cluster::CommitlogSync::default());
         plan.factors[0].values = vec!["often".to_owned()];
         assert!(plan.check().unwrap_err().to_string().contains("group:TIME"));
+    }
+
+    #[test]
+    fn what_lies_around_the_nodes_is_that_of_the_setting_or_of_the_plan() {
+        let mut plan = plan();
+        plan.node.count = 3;
+        plan.node.copies = 2;
+        plan.factors =
+            ["nodes = [1]", "copies = [1]", "consistency = ['TWO/ONE']", "container = ['memory=1GiB cpus=1']"]
+                .map(|factor| {
+                    let (name, values) = factor.split_once(" = ").unwrap();
+                    toml::from_str(&format!("name = \"{name}\"\nvalues = {values}")).unwrap()
+                })
+                .into();
+        let usual = Setting::default();
+        assert_eq!((nodes(&plan, &usual), copies(&plan, &usual), levels(&plan, &usual)), (3, 2, Levels::default()));
+        assert_eq!(settings(&plan, &usual).limits, None);
+        let values = plan.factors.iter().map(|factor| (factor.name.as_str(), Some(factor.values[0].as_str())));
+        let other = Setting::of(values);
+        assert_eq!((nodes(&plan, &other), copies(&plan, &other)), (1, 1));
+        assert_eq!(levels(&plan, &other), Levels::parse("TWO/ONE").unwrap());
+        assert_eq!(settings(&plan, &other).limits, deployment::limits("memory=1GiB cpus=1"));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use testbed::beside::jolokia::{Agent, Attribute};
 use testbed::monitor::{FetchError, MonitorError};
 use tokio::time::{MissedTickBehavior, interval_at};
 
-use super::table;
+use super::one::One;
+use super::{as_run, table};
 
 /// The port on which the agent answers, on the node's own address.
 pub(super) const PORT: u16 = 8_778;
@@ -31,6 +32,9 @@ enum Kind {
     Counter,
     State,
 }
+
+/// How many tables a read has looked into: a mean by itself.
+const TABLES_PER_READ: &str = "sstables_per_read";
 
 /// A figure: its name, its MBean and attribute. `TABLE` is the load's table.
 type Figure = (&'static str, &'static str, &'static str, Kind);
@@ -55,7 +59,7 @@ const FIGURES: [Figure; 19] = [
     ("pending_compactions", "type=Compaction,name=PendingTasks", "Value", Kind::State),
     ("pending_flushes", "type=MemtablePool,name=PendingFlushTasks", "Value", Kind::State),
     ("sstables", "TABLE,name=LiveSSTableCount", "Value", Kind::State),
-    ("sstables_per_read", "TABLE,name=SSTablesPerReadHistogram", "Mean", Kind::State),
+    (TABLES_PER_READ, "TABLE,name=SSTablesPerReadHistogram", "Mean", Kind::State),
     ("memtable_bytes", "TABLE,name=AllMemtablesLiveDataSize", "Value", Kind::State),
 ];
 
@@ -79,6 +83,9 @@ pub(super) struct Jmx {
 
 /// All figures at one instant; what cannot be read is left out.
 type Values = BTreeMap<&'static str, f64>;
+
+/// Figures at instants, in seconds since the start.
+type Samples = Vec<(f64, Values)>;
 
 impl Jmx {
     /// The agent that answers at this address.
@@ -118,8 +125,8 @@ impl Jmx {
         all.chain(timeouts().map(|timeouts| ("timeouts".to_owned(), timeouts))).collect()
     }
 
-    /// Writes all figures from `start` on for so long, once a second, and returns what they say.
-    pub async fn sample(&self, start: Instant, duration: Duration, file: &Path) -> io::Result<BTreeMap<String, f64>> {
+    /// Writes all figures from `start` on for so long, once a second, and returns them.
+    async fn sample(&self, start: Instant, duration: Duration, file: &Path) -> io::Result<Samples> {
         let every = INTERVAL.min(duration / SAMPLES_MIN).max(Duration::from_millis(10));
         let mut out = csv::Writer::from_writer(File::create(file)?);
         out.write_record(std::iter::once("at_s").chain(FIGURES.map(|figure| figure.0)))?;
@@ -138,8 +145,42 @@ impl Jmx {
             all.push((at_s, values));
         }
         out.flush()?;
-        Ok(of_samples(&all))
+        Ok(all)
     }
+}
+
+/// Writes the figures of all nodes whose MBeans are read, from `start` on for so long, and returns
+/// what they say together.
+pub(super) async fn sample(
+    nodes: &[One],
+    start: Instant,
+    duration: Duration,
+    folder: &Path,
+) -> io::Result<BTreeMap<String, f64>> {
+    let sampled = nodes.iter().map(|node| sample_one(node, start, duration, folder));
+    Ok(of_samples(&together(&futures::future::try_join_all(sampled).await?)))
+}
+
+async fn sample_one(node: &One, start: Instant, duration: Duration, folder: &Path) -> io::Result<Samples> {
+    let Some(jmx) = &node.jmx else { return Ok(Samples::new()) };
+    jmx.sample(start, duration, &folder.join(as_run::name("jmx", node.id, "csv"))).await
+}
+
+/// The figures of several nodes at about the same instants: their sums, and of tables per read the
+/// mean. What one of them does not say at an instant has no figure then.
+fn together(nodes: &[Samples]) -> Samples {
+    let Some((first, others)) = nodes.split_first() else { return Samples::new() };
+    let at = |(index, (at_s, values)): (usize, &(f64, Values))| {
+        let others: Option<Vec<_>> = others.iter().map(|samples| Some(&samples.get(index)?.1)).collect();
+        let others = others?;
+        let sums = values.iter().filter_map(|(name, value)| {
+            let of_others: Option<Vec<_>> = others.iter().map(|values| values.get(name).copied()).collect();
+            let sum = value + of_others?.iter().sum::<f64>();
+            Some((*name, if *name == TABLES_PER_READ { sum / nodes.len() as f64 } else { sum }))
+        });
+        Some((*at_s, sums.collect()))
+    };
+    first.iter().enumerate().filter_map(at).collect()
 }
 
 /// The means of states, the most of what waits, the last mean of tables per read, and the rate of
@@ -152,7 +193,7 @@ fn of_samples(all: &[(f64, Values)]) -> BTreeMap<String, f64> {
         if let Some((_, last)) = values.last() {
             let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
             // That one is a mean by itself, since the table was made.
-            found.insert((*name).to_owned(), if *name == "sstables_per_read" { *last } else { mean });
+            found.insert((*name).to_owned(), if *name == TABLES_PER_READ { *last } else { mean });
         }
     }
     let most = of("pending_compactions").into_iter().map(|(_, value)| value).max_by(f64::total_cmp);
@@ -185,6 +226,17 @@ mod tests {
         // A node that did not answer has no figures, and none is made up.
         assert!(of_samples(&[(1.0, Values::new())]).is_empty());
         assert!(!of_samples(&all[..1]).contains_key("compaction_rate_bytes_per_s"));
+    }
+
+    #[test]
+    fn figures_of_nodes_are_added_and_tables_per_read_are_a_mean() {
+        let sample = |pending: f64, tables: f64| {
+            (1.0, Values::from([("pending_compactions", pending), (TABLES_PER_READ, tables)]))
+        };
+        let both = together(&[vec![sample(2.0, 1.0), sample(3.0, 1.0)], vec![sample(5.0, 2.0)]]);
+        assert_eq!(both, [sample(7.0, 1.5)], "the second node did not answer again");
+        let silent = together(&[vec![sample(2.0, 1.0)], vec![(1.0, Values::new())]]);
+        assert_eq!(silent, [(1.0, Values::new())]);
     }
 
     #[test]

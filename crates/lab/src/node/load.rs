@@ -43,7 +43,7 @@ pub(super) async fn prefill(session: &Session, table: &Table, data: &Data, seed:
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let rows = (0..data.records).map(|number| Place::of(data.partitions, number).row(records.values(&mut random)));
     let writes = stream::iter(rows.map(Ok)).try_for_each_concurrent(PREFILL_WIDTH, |row| async {
-        session.execute_unpaged(&table.write, row).await.map(drop)
+        session.execute_unpaged(&table.fill, row).await.map(drop)
     });
     doing("writing the records", writes.await)
 }

@@ -1,7 +1,7 @@
-//! A real node: Cassandra by crate `cluster`, asked over CQL.
+//! Real nodes: Cassandra by crate `cluster`, asked over CQL.
 //!
-//! - `config.rs`: the settings of a node for a setting of the study; `views.rs`: what a node says
-//!   of itself; `table.rs`: the table of the load.
+//! - `one.rs`: a node that runs; `config.rs`: the settings of a node for a setting of the study;
+//!   `views.rs`: what a node says of itself; `table.rs`: the table of the load.
 //! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
 //!   machine meanwhile, with `packets.rs`; `process.rs` reads what the node's process has used,
 //!   and `jmx.rs` its MBeans; `as_run.rs` keeps what a run ran with.
@@ -10,6 +10,7 @@ mod as_run;
 mod config;
 mod jmx;
 mod load;
+mod one;
 mod packets;
 mod process;
 mod records;
@@ -20,7 +21,6 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,21 +30,19 @@ use cluster::{Cluster, ClusterError, ClusterSpec, NodeId, Shape};
 use testbed::record::Machine;
 
 use crate::catalogue;
+use crate::deployment;
 use crate::estimate::Room;
 use crate::factor::{Applied, Factor, Setting};
 use crate::metric::{self, Source};
 use crate::plan::{Plan, Restart};
-use crate::rig::{Baseline, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
+use crate::rig::{Baseline, CountedBy, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::sync;
 use crate::value;
 use crate::workload::{Data, Workload};
 
-use jmx::Jmx;
+use one::One;
 pub use views::CqlError;
 pub(crate) use views::Views;
-
-/// The only node.
-const NODE: NodeId = NodeId(1);
 
 /// Between two looks at what a node does.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -55,9 +53,11 @@ const IDLE_PATIENCE: Duration = Duration::from_secs(1_800);
 /// How long files of earlier tables may take until they are deleted.
 const DELETED_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A node that the lab starts, sets and stops. It ends with the value, and with the process.
+/// Nodes that the lab starts, sets and stops. They end with the value, and with the process.
 pub struct Node {
     plan: Plan,
+    /// Where the data of clusters are: one for each number of nodes that the plan has.
+    folder: PathBuf,
     cluster: Arc<Cluster>,
     running: Option<Running>,
     begun: Instant,
@@ -67,19 +67,35 @@ pub struct Node {
     jars: Option<String>,
 }
 
-/// A node that runs.
+/// Nodes that run.
 struct Running {
-    views: Views,
-    pid: u32,
-    folder: PathBuf,
-    /// What it was started with.
+    /// At least one.
+    nodes: Vec<One>,
+    /// A connection to all of them, for the load.
+    all: Views,
+    /// What they were started with.
     started: cluster::Settings,
-    /// The values of live factors that it had then.
-    by_itself: BTreeMap<String, String>,
-    /// Its MBeans, if they are read.
-    jmx: Option<Jmx>,
     /// The table, once it was made.
     table: Option<table::Table>,
+}
+
+impl Running {
+    /// The first node, for what all have in common.
+    fn first(&self) -> Result<&One, RigError> {
+        self.nodes.first().ok_or_else(|| fatal("the cluster has no node"))
+    }
+
+    fn table(&self) -> Result<&table::Table, RigError> {
+        self.table.as_ref().ok_or_else(|| failed("there is no table"))
+    }
+
+    /// The counters of all nodes, since an instant.
+    async fn counters(&self, begun: Instant) -> Result<Counters, RigError> {
+        let made_ms = self.table()?.made_ms;
+        let asked = self.nodes.iter().map(|node| node.counters(made_ms));
+        let all = futures::future::try_join_all(asked).await?;
+        Ok(Counters { at_s: begun.elapsed().as_secs_f64(), ..one::sum(&all) })
+    }
 }
 
 fn fatal(error: impl Display) -> RigError {
@@ -91,22 +107,22 @@ fn failed(error: impl Display) -> RigError {
 }
 
 impl Node {
-    /// A node with its data in a folder. It does not run yet. The first time on a machine Cassandra
+    /// Nodes with their data in a folder. They do not run yet. The first time on a machine Cassandra
     /// is fetched, which takes half a minute or more. The call blocks.
     ///
     /// # Errors
     /// What is missing on the machine.
     pub fn open(plan: &Plan, folder: &Path) -> Result<Self, ClusterError> {
         let settings = config::settings(plan, &Setting::default());
-        let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
-        let cluster = Arc::new(Cluster::open(folder, &spec)?);
+        let cluster = Arc::new(open(folder, config::nodes(plan, &Setting::default()), settings)?);
         let agent = match plan.node.jmx {
             true => cluster::jolokia_agent()
                 .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned()),
             false => Err("the plan says node.jmx = false".to_owned()),
         };
         let jars = as_run::digest(cluster.jars()).ok();
-        Ok(Self { plan: plan.clone(), cluster, running: None, begun: Instant::now(), agent, jars })
+        let (plan, folder) = (plan.clone(), folder.to_owned());
+        Ok(Self { plan, folder, cluster, running: None, begun: Instant::now(), agent, jars })
     }
 
     /// Runs blocking work of the cluster on a thread of its own.
@@ -119,11 +135,11 @@ impl Node {
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
-    async fn nodetool(&self, words: &[&str]) -> Result<(), RigError> {
+    async fn nodetool(&self, node: NodeId, words: &[&str]) -> Result<(), RigError> {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         let run = self.blocking(move |cluster| {
             let words: Vec<_> = words.iter().map(String::as_str).collect();
-            cluster.nodetool(NODE, &words)
+            cluster.nodetool(node, &words)
         });
         run.await.map(drop).map_err(failed)
     }
@@ -143,42 +159,39 @@ impl Node {
         self.running.as_ref().ok_or_else(|| failed("the node does not run"))
     }
 
-    fn table(&self) -> Result<&table::Table, RigError> {
-        self.running()?.table.as_ref().ok_or_else(|| failed("there is no table"))
-    }
-
-    async fn start(&mut self, settings: cluster::Settings) -> Result<(), RigError> {
+    /// Starts so many nodes. All that ran are killed: their tables are made again in any case, so they
+    /// need not write their memtables.
+    async fn start(&mut self, nodes: u8, settings: cluster::Settings) -> Result<(), RigError> {
         self.running = None;
+        self.blocking(Cluster::kill_all).await.map_err(fatal)?;
+        if self.cluster.nodes().count() != usize::from(nodes) {
+            let (folder, settings) = (self.folder.clone(), settings.clone());
+            let opening = tokio::task::spawn_blocking(move || open(&folder, nodes, settings));
+            let opened = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+            self.cluster = Arc::new(opened.map_err(fatal)?);
+        }
         let mut asked = settings.clone();
-        let at = self.cluster.status().first().map(|status| SocketAddr::new(status.cql.ip(), jmx::PORT));
-        let at = at.ok_or_else(|| fatal("the cluster has no node"))?;
-        asked.jvm_options.extend(self.agent.iter().map(|jar| cluster::jolokia_option(jar, at)));
+        asked.jvm_options.extend(self.agent.iter().map(|jar| cluster::jolokia_option(jar, jmx::PORT)));
         let started = self.blocking(move |cluster| {
-            // Its tables are made again in any case, so it need not write its memtables.
-            cluster.kill_all()?;
             cluster.set_settings(asked);
             cluster.start_all()
         });
         started.await.map_err(|error| failed(in_short(&error.to_string())))?;
-        let status = self.cluster.status();
-        let status = status.first().ok_or_else(|| fatal("the cluster has no node"))?;
-        let pid = status.pid.ok_or_else(|| failed("the node has ended"))?;
-        let views = Views::connect(status.cql).await.map_err(failed)?;
-        let by_itself = views.settings().await.map_err(failed)?;
-        let folder = status.folder.clone();
-        let jmx = self.agent.is_ok().then(|| Jmx::new(at)).transpose().map_err(fatal)?;
-        if let Some(jmx) = &jmx {
-            let unanswered = |error| fatal(format!("the agent of the node's MBeans does not answer at {at}: {error}"));
-            jmx.answers().await.map_err(unanswered)?;
+        let mut running = Vec::new();
+        for status in self.cluster.status() {
+            running.push(One::of(&status, self.agent.is_ok()).await?);
         }
-        self.running = Some(Running { views, pid, folder, started: settings, by_itself, jmx, table: None });
+        let all: Vec<_> = running.iter().map(|node| node.cql).collect();
+        let all = Views::connect(&all).await.map_err(failed)?;
+        self.running = Some(Running { nodes: running, all, started: settings, table: None });
         Ok(())
     }
 
-    /// Whether the process that was started still runs.
-    fn is_alive(&self) -> bool {
-        let pid = self.cluster.status().first().and_then(|status| status.pid);
-        self.running.as_ref().is_some_and(|running| pid == Some(running.pid))
+    /// Whether the processes that were started still run.
+    fn are_alive(&self) -> bool {
+        let pids = self.cluster.status().into_iter().map(|status| status.pid);
+        let of = |running: &Running| running.nodes.iter().map(|node| Some(node.pid)).eq(pids);
+        self.running.as_ref().is_some_and(of)
     }
 
     /// Fails if a running node does not take a value.
@@ -193,13 +206,19 @@ impl Node {
         Ok(())
     }
 
-    /// Gives a running node the values of live factors.
+    /// Gives the running nodes the values of live factors.
     async fn set_live(&self, setting: &Setting) -> Result<(), RigError> {
-        let running = self.running()?;
-        let now = running.views.settings().await.map_err(failed)?;
+        for node in &self.running()?.nodes {
+            self.set_live_on(node, setting).await?;
+        }
+        Ok(())
+    }
+
+    async fn set_live_on(&self, node: &One, setting: &Setting) -> Result<(), RigError> {
+        let now = node.views.settings().await.map_err(failed)?;
         for factor in self.plan.factors.iter().filter(|factor| factor.applied() == Applied::Live) {
             let name = factor.name.as_str();
-            let asked = setting.value(factor).or_else(|| running.by_itself.get(name).map(String::as_str));
+            let asked = setting.value(factor).or_else(|| node.by_itself.get(name).map(String::as_str));
             let Some(asked) = asked else { return Err(failed(format!("the node has no setting {name}"))) };
             if now.get(name).is_some_and(|now| value::is_in_force(Applied::Live, asked, now)) {
                 continue;
@@ -209,39 +228,62 @@ impl Node {
             let (Some(words), Some(given)) = (words, given) else {
                 return Err(failed(format!("{name} cannot be set to {asked} at run time")));
             };
-            self.nodetool(&[words, &[given.as_str()]].concat()).await?;
+            self.nodetool(node.id, &[words, &[given.as_str()]].concat()).await?;
         }
         Ok(())
     }
 
-    /// The value of a factor that is in force.
-    async fn value(&self, factor: &Factor, settings: &BTreeMap<String, String>) -> Result<Option<String>, RigError> {
+    /// The value of a factor that is in force on a node.
+    async fn value(
+        &self,
+        node: &One,
+        factor: &Factor,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Option<String>, RigError> {
         let running = self.running()?;
         Ok(match factor.applied() {
             _ if factor.name == sync::NAME => sync::of_settings(settings),
             Applied::Restart | Applied::Live => settings.get(&factor.name).cloned(),
-            Applied::Table => running.views.table_option(&factor.name).await.map_err(failed)?,
-            Applied::Heap => config::heap_of(&command_line(running.pid)),
-            Applied::Jvm => Some(config::options_of(factor, &command_line(running.pid))),
+            Applied::Table => node.views.table_option(&factor.name).await.map_err(failed)?,
+            Applied::Heap => config::heap_of(&command_line(node.pid)),
+            Applied::Jvm => Some(config::options_of(factor, &command_line(node.pid))),
+            Applied::Cluster if factor.name == deployment::NODES => {
+                Some(node.views.nodes().await.map_err(failed)?.to_string())
+            }
+            Applied::Cluster => {
+                let (memory_bytes, cpus) = testbed::machine::limits_of_process(node.pid);
+                Some(deployment::of_process(memory_bytes, cpus))
+            }
+            Applied::Keyspace if factor.name == deployment::COPIES => {
+                node.views.copies().await.map_err(failed)?.map(|copies| copies.to_string())
+            }
+            Applied::Keyspace => running.table()?.levels().map(|levels| levels.to_string()),
         })
     }
 
-    /// Flushes the load's table.
+    /// Flushes the load's table on all nodes.
     async fn flush(&self) -> Result<(), RigError> {
-        match &self.running()?.jmx {
+        let running = self.running()?;
+        futures::future::try_join_all(running.nodes.iter().map(|node| self.flush_on(node))).await.map(drop)
+    }
+
+    async fn flush_on(&self, node: &One) -> Result<(), RigError> {
+        match &node.jmx {
             Some(jmx) => jmx.flush().await.map_err(|error| failed(format!("flushing: {error}"))),
-            None => self.nodetool(&["flush", table::KEYSPACE, table::NAME]).await,
+            None => self.nodetool(node.id, &["flush", table::KEYSPACE, table::NAME]).await,
         }
     }
 
     /// Waits until no flush and no compaction runs or waits.
     async fn wait_until_idle(&self) -> Result<(), RigError> {
-        let views = &self.running()?.views;
+        let nodes = &self.running()?.nodes;
         let deadline = Instant::now() + IDLE_PATIENCE;
         let mut idle_looks = 0;
         // A compaction that has ended may be followed by another one that it made possible.
         while idle_looks < 2 {
-            idle_looks = if views.is_idle().await.map_err(failed)? { idle_looks + 1 } else { 0 };
+            let asked = nodes.iter().map(|node| node.views.is_idle());
+            let are_idle = futures::future::try_join_all(asked).await.map_err(failed)?;
+            idle_looks = if are_idle.iter().all(|is_idle| *is_idle) { idle_looks + 1 } else { 0 };
             if Instant::now() > deadline {
                 return Err(failed(format!("compactions did not end within {IDLE_PATIENCE:?}")));
             }
@@ -258,16 +300,12 @@ fn in_short(log: &str) -> String {
     cause.map_or_else(|| log.to_owned(), |cause| format!("{first} {cause}"))
 }
 
-/// The counters of a running node, since an instant. MBeans are asked first: a compaction that ends
-/// in between is then one that they count later, and never one that they seem to miss.
-async fn counters_of(running: &Running, begun: Instant) -> Result<Counters, RigError> {
-    let mut used = process::used(running.pid);
-    if let Some(jmx) = &running.jmx {
-        used.extend(jmx.counters().await);
-    }
-    let table = running.table.as_ref().ok_or_else(|| failed("there is no table"))?;
-    let counters = running.views.counters(table.made_ms).await.map_err(failed)?;
-    Ok(Counters { at_s: begun.elapsed().as_secs_f64(), used, ..counters })
+/// Opens the cluster of so many nodes. That of one node has the folder itself, and others have one
+/// beside it.
+fn open(folder: &Path, nodes: u8, settings: cluster::Settings) -> Result<Cluster, ClusterError> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let own = if nodes == 1 { folder.to_owned() } else { folder.with_file_name(format!("{name}-{nodes}")) };
+    Cluster::open(own, &ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(nodes)) })
 }
 
 /// The words of a process's command line; none if it has ended.
@@ -287,12 +325,13 @@ impl Rig for Node {
         }
         self.has_room()?;
         if self.running.is_none() {
-            let settings = config::settings(&self.plan, &Setting::default());
-            self.start(settings).await.map_err(fatal)?;
+            let usual = Setting::default();
+            let settings = config::settings(&self.plan, &usual);
+            self.start(config::nodes(&self.plan, &usual), settings).await.map_err(fatal)?;
         }
-        let running = self.running()?;
-        let machine = Machine::find(Some(&running.folder));
-        let mut facts = running.views.versions().await.map_err(fatal)?;
+        let first = self.running()?.first()?;
+        let machine = Machine::find(Some(&first.folder));
+        let mut facts = first.views.versions().await.map_err(fatal)?;
         facts.insert("machine".to_owned(), machine.name);
         facts.insert("simulated".to_owned(), "false".to_owned());
         let agent = match &self.agent {
@@ -306,7 +345,7 @@ impl Rig for Node {
             ("memory_bytes", machine.memory_bytes.map(|bytes| bytes.to_string())),
             ("disk", machine.disk),
             ("kernel", machine.kernel),
-            ("heap_mib", config::heap_of(&command_line(running.pid))),
+            ("heap_mib", config::heap_of(&command_line(first.pid))),
             ("jars", self.jars.clone()),
         ];
         facts.extend(known.into_iter().filter_map(|(fact, value)| Some((fact.to_owned(), value?))));
@@ -315,15 +354,16 @@ impl Rig for Node {
 
     async fn apply(&mut self, setting: &Setting, restart: Restart) -> Result<bool, RigError> {
         self.can_be_set(setting)?;
-        let settings = config::settings(&self.plan, setting);
+        let (nodes, settings) = (config::nodes(&self.plan, setting), config::settings(&self.plan, setting));
         let is_usable = self.running.as_ref().is_some_and(|running| {
-            running.started == settings && (restart == Restart::WhenChanged || running.table.is_none())
+            let is_fresh = restart == Restart::WhenChanged || running.table.is_none();
+            running.started == settings && running.nodes.len() == usize::from(nodes) && is_fresh
         });
         // A node that has ended or does not answer is started again, whatever it was started with.
-        if is_usable && self.is_alive() && self.set_live(setting).await.is_ok() {
+        if is_usable && self.are_alive() && self.set_live(setting).await.is_ok() {
             return Ok(false);
         }
-        let started = self.start(settings).await;
+        let started = self.start(nodes, settings).await;
         // Without the default there is nothing to compare with.
         started.map_err(|error| if setting.is_default() { fatal(error) } else { error })?;
         let set = self.set_live(setting).await;
@@ -335,22 +375,26 @@ impl Rig for Node {
 
     async fn recreate(&mut self, setting: &Setting) -> Result<Baseline, RigError> {
         let options = config::table_options(&self.plan, setting);
-        let table = table::Table::create(&self.running()?.views, &self.plan.data, &options).await.map_err(failed)?;
+        let kept = (config::copies(&self.plan, setting), config::levels(&self.plan, setting));
+        let table = table::Table::create(&self.running()?.all, &self.plan.data, kept, &options).await;
+        let table = table.map_err(failed)?;
         if let Some(running) = &mut self.running {
             running.table = Some(table);
         }
-        if self.running()?.views.snapshots().await.map_err(failed)? > 0 {
-            self.nodetool(&["clearsnapshot", "--all"]).await?;
+        for node in &self.running()?.nodes {
+            if node.views.snapshots().await.map_err(failed)? > 0 {
+                self.nodetool(node.id, &["clearsnapshot", "--all"]).await?;
+            }
         }
         let deadline = Instant::now() + DELETED_PATIENCE;
         loop {
             let running = self.running()?;
-            let baseline = Baseline {
-                snapshots: running.views.snapshots().await.map_err(failed)?,
-                left_bytes: self.table()?.left_bytes(&running.folder),
-            };
-            let is_clean = baseline.snapshots == 0 && baseline.left_bytes == 0;
-            if is_clean || Instant::now() > deadline {
+            let mut baseline = Baseline::default();
+            for node in &running.nodes {
+                baseline.snapshots += node.views.snapshots().await.map_err(failed)?;
+                baseline.left_bytes += running.table()?.left_bytes(&node.folder);
+            }
+            if baseline == Baseline::default() || Instant::now() > deadline {
                 return Ok(baseline);
             }
             tokio::time::sleep(PAUSE).await;
@@ -358,51 +402,72 @@ impl Rig for Node {
     }
 
     async fn read_back(&mut self) -> Result<BTreeMap<String, String>, RigError> {
-        let settings = self.running()?.views.settings().await.map_err(failed)?;
         let mut read = BTreeMap::new();
-        for factor in &self.plan.factors {
-            if let Some(value) = self.value(factor, &settings).await? {
-                read.insert(factor.name.clone(), value);
+        for node in &self.running()?.nodes {
+            let settings = node.views.settings().await.map_err(failed)?;
+            let mut own = BTreeMap::new();
+            for factor in &self.plan.factors {
+                if let Some(value) = self.value(node, factor, &settings).await? {
+                    own.insert(factor.name.clone(), value);
+                }
             }
+            own.extend(settings.get(THROTTLE).map(|limit| (THROTTLE.to_owned(), limit.clone())));
+            // What nodes do not agree on is the value of none, and no value that was asked for.
+            own.into_iter().for_each(|(name, value)| {
+                read.entry(name)
+                    .and_modify(|all: &mut String| {
+                        if *all != value {
+                            *all = format!("{all}, and {value} on node {}", node.id);
+                        }
+                    })
+                    .or_insert(value);
+            });
         }
-        read.extend(settings.get(THROTTLE).map(|limit| (THROTTLE.to_owned(), limit.clone())));
         Ok(read)
     }
 
     async fn prefill(&mut self, seed: u64) -> Result<(), RigError> {
         // Others may have filled the disk since the study began.
         self.has_room()?;
-        load::prefill(&self.running()?.views.session, self.table()?, &self.plan.data, seed).await.map_err(failed)?;
+        let running = self.running()?;
+        load::prefill(&running.all.session, running.table()?, &self.plan.data, seed).await.map_err(failed)?;
         self.flush().await?;
-        self.wait_until_idle().await
+        self.wait_until_idle().await?;
+        let page_cache = self.plan.data.page_cache;
+        running.nodes.iter().try_for_each(|node| running.table()?.cache(&node.folder, page_cache).map_err(failed))
     }
 
     async fn counters(&mut self) -> Result<Counters, RigError> {
-        counters_of(self.running()?, self.begun).await
+        self.running()?.counters(self.begun).await
     }
 
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
         let running = self.running()?;
-        let table = running.views.described().await.map_err(failed)?;
-        as_run::keep(folder, &running.folder, &command_line(running.pid), &table).map_err(fatal)?;
-        let load = load::Load { table: self.table()?, data: &self.plan.data, workload, seed };
-        let cql = self.cluster.status().first().map(|status| status.cql);
-        let cql = cql.ok_or_else(|| RigError::Fatal("the cluster has no node".to_owned()))?;
-        let watched = watch::Watched { pid: running.pid, data: &running.folder, jmx: running.jmx.as_ref(), cql };
-        let at_window = counters_of(running, self.begun);
-        let made = load.make(&running.views.session, &watched, folder, at_window).await;
+        let table = running.first()?.views.described().await.map_err(failed)?;
+        for node in &running.nodes {
+            as_run::keep(folder, node.id, &node.folder, &command_line(node.pid)).map_err(fatal)?;
+        }
+        as_run::keep_table(folder, &table).map_err(fatal)?;
+        let load = load::Load { table: running.table()?, data: &self.plan.data, workload, seed };
+        let at_window = running.counters(self.begun);
+        let made = load.make(&running.all.session, &watch::Watched { nodes: &running.nodes }, folder, at_window).await;
         let (loaded, begun) = made.map_err(failed)?;
-        Ok(Loaded { begun: begun?, ..loaded })
+        let copies = running.first()?.views.copies().await.map_err(failed)?.unwrap_or(1);
+        let (writes, reads) = running.table()?.levels().unwrap_or_default().answers(copies);
+        let counted_by = CountedBy { writes: (writes, copies), reads: (reads, copies) };
+        Ok(Loaded { begun: begun?, counted_by, ..loaded })
     }
 
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {
         self.flush().await?;
         self.wait_until_idle().await?;
-        let disk_bytes = self.table()?.bytes(&self.running()?.folder) as f64;
-        let data = &self.plan.data;
+        let running = self.running()?;
+        let (table, data) = (running.table()?, &self.plan.data);
+        let copies = running.first()?.views.copies().await.map_err(failed)?.unwrap_or(1);
+        let disk_bytes = running.nodes.iter().map(|node| table.bytes(&node.folder)).sum::<u64>() as f64;
         let mut state = BTreeMap::from([("disk_bytes".to_owned(), disk_bytes)]);
         if data.is_counted() {
-            let payload = data.records as f64 * f64::from(data.record_bytes);
+            let payload = data.records as f64 * f64::from(data.record_bytes) * f64::from(copies);
             state.insert("space_amplification".to_owned(), disk_bytes / payload);
         }
         Ok(state)

@@ -17,7 +17,7 @@ use netlink_sys::{Socket, SocketAddr as KernelAddr};
 /// The mean round trip over a time, in milliseconds, sampled in these intervals; `None` if the kernel
 /// says none.
 pub(super) async fn round_trip_ms(
-    node: SocketAddr,
+    nodes: &[SocketAddr],
     start: Instant,
     duration: Duration,
     interval: Duration,
@@ -30,7 +30,8 @@ pub(super) async fn round_trip_ms(
             _ = ticks.tick() => {}
             () = tokio::time::sleep_until(end.into()) => break,
         }
-        let sampled = tokio::task::spawn_blocking(move || round_trips_us(node)).await;
+        let nodes = nodes.to_owned();
+        let sampled = tokio::task::spawn_blocking(move || round_trips_us(&nodes)).await;
         let values = sampled.ok().and_then(Result::ok).unwrap_or_default();
         sum += values.iter().copied().map(f64::from).sum::<f64>() / 1e3;
         count += u32::try_from(values.len()).unwrap_or_default();
@@ -38,8 +39,8 @@ pub(super) async fn round_trip_ms(
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The round trip of each connection to an address, in microseconds.
-fn round_trips_us(node: SocketAddr) -> io::Result<Vec<u32>> {
+/// The round trip of each connection to these addresses, in microseconds.
+fn round_trips_us(nodes: &[SocketAddr]) -> io::Result<Vec<u32>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&KernelAddr::new(0, 0))?;
@@ -65,7 +66,7 @@ fn round_trips_us(node: SocketAddr) -> io::Result<Vec<u32>> {
             let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest).map_err(io::Error::other)?;
             match message.payload {
                 NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                    found.extend(of(&response, node));
+                    found.extend(of(&response, nodes));
                 }
                 NetlinkPayload::Done(_) => return Ok(found),
                 NetlinkPayload::Error(error) => return Err(error.to_io()),
@@ -81,10 +82,10 @@ fn round_trips_us(node: SocketAddr) -> io::Result<Vec<u32>> {
     }
 }
 
-/// The round trip of a connection, if it is one to this address.
-fn of(response: &InetResponse, node: SocketAddr) -> Option<u32> {
+/// The round trip of a connection, if it is one to these addresses.
+fn of(response: &InetResponse, nodes: &[SocketAddr]) -> Option<u32> {
     let id = &response.header.socket_id;
-    if (id.destination_address, id.destination_port) != (node.ip(), node.port()) {
+    if !nodes.contains(&SocketAddr::new(id.destination_address, id.destination_port)) {
         return None;
     }
     response.nlas.iter().find_map(|nla| match nla {
@@ -105,14 +106,14 @@ mod tests {
     fn each_connection_to_an_address_has_its_round_trip_and_others_have_none() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let node = listener.local_addr().unwrap();
-        assert!(round_trips_us(node).unwrap().is_empty());
+        assert!(round_trips_us(&[node]).unwrap().is_empty());
         let mut streams: Vec<_> = (0..3).map(|_| TcpStream::connect(node).unwrap()).collect();
         let mut others: Vec<_> = streams.iter().map(|_| listener.accept().unwrap().0).collect();
         for (stream, other) in streams.iter_mut().zip(&mut others) {
             stream.write_all(b"x").unwrap();
             other.read_exact(&mut [0]).unwrap();
         }
-        let found = round_trips_us(node).unwrap();
+        let found = round_trips_us(&[node]).unwrap();
         assert!(found.len() == 3 && found.iter().all(|us| (1..1_000_000).contains(us)), "{found:?}");
         drop(streams);
     }

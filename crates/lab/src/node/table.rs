@@ -1,13 +1,17 @@
 //! The table of the load: as cassandra-stress makes it, a key and five columns of bytes. Partitions of
 //! several records have a column more, by which these are in order.
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use walkdir::WalkDir;
 
 use super::views::{CqlError, Views, doing};
-use crate::workload::{Data, Partitions};
+use crate::deployment::Levels;
+use crate::workload::{Data, PageCache, Partitions};
 
 /// The keyspace.
 pub(super) const KEYSPACE: &str = "lab";
@@ -24,6 +28,8 @@ pub(super) struct Table {
     id: String,
     /// When it was made, in milliseconds since 1970.
     pub made_ms: i64,
+    /// Writes a record to all nodes that keep it, before the load.
+    pub fill: PreparedStatement,
     /// Writes a record.
     pub write: PreparedStatement,
     /// Reads one.
@@ -33,15 +39,20 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Drops the table and makes it again.
-    pub async fn create(views: &Views, data: &Data, options: &[String]) -> Result<Self, CqlError> {
+    /// Drops the table and makes it again, with so many copies of each record.
+    pub async fn create(
+        views: &Views,
+        data: &Data,
+        (copies, levels): (u8, Levels),
+        options: &[String],
+    ) -> Result<Self, CqlError> {
         let made_ms = jiff::Timestamp::now().as_millisecond();
-        let keyspace = format!(
-            "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} \
-             WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
-        );
-        views.run(&keyspace).await?;
+        let replication = format!("replication = {{'class': 'SimpleStrategy', 'replication_factor': {copies}}}");
+        views.run(&format!("CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH {replication}")).await?;
         views.run(&format!("DROP TABLE IF EXISTS {KEYSPACE}.{NAME}")).await?;
+        if views.copies().await? != Some(copies) {
+            views.run(&format!("ALTER KEYSPACE {KEYSPACE} WITH {replication}")).await?;
+        }
         let columns: Vec<_> = (0..COLUMNS).map(|number| format!("\"C{number}\"")).collect();
         let typed: Vec<_> = columns.iter().map(|column| format!("{column} blob")).collect();
         let is_alone = data.partitions == Partitions::Single;
@@ -60,18 +71,47 @@ impl Table {
             Partitions::Single | Partitions::Wide { .. } => (is_at, String::new()),
             Partitions::TimeSeries { read, .. } => ("", format!(" LIMIT {read}")),
         };
-        let prepare = async |text: String| doing(&text, views.session.prepare(text.as_str()).await);
-        let write =
-            prepare(format!("INSERT INTO {KEYSPACE}.{NAME} ({primary}, {names}) VALUES ({places}){ttl}")).await?;
-        let read = prepare(format!("SELECT {names} FROM {KEYSPACE}.{NAME} WHERE key = ?{is_record}{limit}")).await?;
-        let delete = prepare(format!("DELETE FROM {KEYSPACE}.{NAME} WHERE key = ?{is_record}")).await?;
-        let id = views.id_of(KEYSPACE, NAME).await?;
-        Ok(Self { id, made_ms, write, read, delete })
+        let prepare = async |text: String, level| {
+            let mut prepared = doing(&text, views.session.prepare(text.as_str()).await)?;
+            prepared.set_consistency(level);
+            Ok::<_, CqlError>(prepared)
+        };
+        let insert = format!("INSERT INTO {KEYSPACE}.{NAME} ({primary}, {names}) VALUES ({places}){ttl}");
+        let select = format!("SELECT {names} FROM {KEYSPACE}.{NAME} WHERE key = ?{is_record}{limit}");
+        let delete = format!("DELETE FROM {KEYSPACE}.{NAME} WHERE key = ?{is_record}");
+        Ok(Self {
+            id: views.id_of(KEYSPACE, NAME).await?,
+            made_ms,
+            fill: prepare(insert.clone(), Consistency::All).await?,
+            write: prepare(insert, levels.write).await?,
+            read: prepare(select, levels.read).await?,
+            delete: prepare(delete, levels.write).await?,
+        })
+    }
+
+    /// How many nodes have to answer, as its statements say it.
+    pub fn levels(&self) -> Option<Levels> {
+        Some(Levels { write: self.write.get_consistency()?, read: self.read.get_consistency()? })
     }
 
     /// Bytes of its files, below the folder of its node.
     pub fn bytes(&self, node: &Path) -> u64 {
         bytes(node, |table| table.ends_with(&self.id))
+    }
+
+    /// Lets Linux have none or all of its files in memory. The call blocks.
+    pub fn cache(&self, node: &Path, page_cache: PageCache) -> io::Result<()> {
+        let own = || files(node, |table| table.ends_with(&self.id)).map(|(path, _)| path);
+        match page_cache {
+            PageCache::AsLeft => Ok(()),
+            PageCache::Cold => own().try_for_each(|path| {
+                let file = File::open(path)?;
+                // Only pages that are on the disk can be dropped.
+                file.sync_all()?;
+                Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
+            }),
+            PageCache::Warm => own().try_for_each(|path| io::copy(&mut File::open(path)?, &mut io::sink()).map(drop)),
+        }
     }
 
     /// Bytes of files of earlier tables.
@@ -80,12 +120,19 @@ impl Table {
     }
 }
 
-/// Bytes of files of tables that are chosen by the name of their folder.
-fn bytes(node: &Path, is_chosen: impl Fn(&str) -> bool) -> u64 {
+/// The files of tables that are chosen by the name of their folder, with their bytes.
+fn files(node: &Path, is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (PathBuf, u64)> {
     let keyspace = node.join("data").join(KEYSPACE);
     let tables = std::fs::read_dir(keyspace).into_iter().flatten().flatten();
-    let chosen = tables.filter(|table| table.file_name().to_str().is_some_and(&is_chosen));
+    let chosen = tables.filter(move |table| table.file_name().to_str().is_some_and(&is_chosen));
     let files = chosen.flat_map(|table| WalkDir::new(table.path()).into_iter().flatten());
     // Files may be deleted meanwhile.
-    files.filter_map(|file| file.metadata().ok().filter(std::fs::Metadata::is_file)).map(|file| file.len()).sum()
+    files.filter_map(|file| {
+        let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((file.into_path(), metadata.len()))
+    })
+}
+
+fn bytes(node: &Path, is_chosen: impl Fn(&str) -> bool) -> u64 {
+    files(node, is_chosen).map(|(_, bytes)| bytes).sum()
 }

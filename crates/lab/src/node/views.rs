@@ -1,7 +1,7 @@
 //! What a node says of itself over CQL.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use scylla::client::execution_profile::ExecutionProfile;
@@ -39,22 +39,21 @@ pub(super) fn doing<T, E: std::fmt::Display>(what: &str, done: Result<T, E>) -> 
     done.map_err(|error| CqlError { doing: what.to_owned(), why: error.to_string() })
 }
 
-/// A connection to a node.
+/// A connection to nodes.
 pub(crate) struct Views {
     /// The session. It does not repeat what failed, and asks at level ONE.
     pub session: Arc<Session>,
 }
 
 impl Views {
-    /// Connects.
-    pub async fn connect(node: SocketAddr) -> Result<Self, CqlError> {
+    /// Connects to these nodes, and to no other one of their cluster: what a view says is of one.
+    pub async fn connect(nodes: &[SocketAddr]) -> Result<Self, CqlError> {
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::One)
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
             .build();
-        // A node of a cluster knows the others, and settings are those of one.
-        let only = doing("connecting", AllowListHostFilter::new([node]))?;
-        let builder = SessionBuilder::new().known_node_addr(node).host_filter(Arc::new(only));
+        let only = doing("connecting", AllowListHostFilter::new(nodes))?;
+        let builder = SessionBuilder::new().known_nodes_addr(nodes).host_filter(Arc::new(only));
         let session = builder.default_execution_profile_handle(profile.into_handle()).build().await;
         Ok(Self { session: Arc::new(doing("connecting", session)?) })
     }
@@ -97,6 +96,21 @@ impl Views {
             let pairs: Vec<_> = map.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
             format!("{{{}}}", pairs.join(", "))
         }))
+    }
+
+    /// How many nodes the cluster has, as this one knows it.
+    pub async fn nodes(&self) -> Result<usize, CqlError> {
+        let others = self.rows::<(IpAddr,)>("SELECT peer FROM system.peers_v2").await?;
+        Ok(others.len() + 1)
+    }
+
+    /// How many copies the load's keyspace has.
+    pub async fn copies(&self) -> Result<Option<u8>, CqlError> {
+        let keyspace = table::KEYSPACE;
+        let query = format!("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
+        let rows = self.rows::<(BTreeMap<String, String>,)>(&query).await?;
+        let replication = rows.into_iter().next().map(|(replication,)| replication);
+        Ok(replication.and_then(|map| map.get("replication_factor")?.parse().ok()))
     }
 
     /// The id of a table, as its folder has it.

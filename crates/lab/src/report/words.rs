@@ -125,7 +125,9 @@ fn better(of: &str, change: &Change) -> Vec<String> {
             selected.comparisons
         ));
     }
-    for (what, steps) in [("cassandra.yaml", &change.yaml), ("Options of Java", &change.jvm)] {
+    for (what, steps) in
+        [("cassandra.yaml", &change.yaml), ("Options of Java", &change.jvm), ("Cluster", &change.deployment)]
+    {
         for (to, back) in steps {
             lines.push(format!("{what}: {to}"));
             lines.push(format!("{BACK}: {back}"));

@@ -561,6 +561,10 @@ fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
             "does not take many",
         ),
         ("jvm_options = []", "jvm_options = [\"-Xmx4g\"]", "the heap is set by"),
+        ("count = 1", "count = 10", "1 to 9 nodes"),
+        ("copies = 1", "copies = 2", "2 copies need as many"),
+        ("consistency = \"ONE\"", "consistency = \"FOUR\"", "of writes and reads: TWO/ONE"),
+        ("consistency = \"ONE\"", "consistency = \"TWO\"", "2 copies have to answer, and there are 1"),
     ] {
         assert!(good.contains(from), "{from}: {good}");
         let text = good.replace("union = false\n", "").replacen(from, to, 1);

@@ -68,6 +68,8 @@ pub(crate) struct World {
     down: Option<(usize, u64)>,
     /// Partitions in which something changed since the last check.
     pub(crate) touched: BTreeSet<Place>,
+    /// The time of the last list that was committed, in a store of one copy.
+    last_commit: i64,
     replicas: Vec<Replica>,
     registers: BTreeMap<Key, Register>,
     late: Vec<(u64, Late)>,
@@ -87,6 +89,7 @@ impl World {
             is_cut: false,
             down: None,
             touched: BTreeSet::new(),
+            last_commit: i64::MIN + 1,
             replicas,
             registers: BTreeMap::new(),
             late: Vec::new(),
@@ -390,6 +393,9 @@ impl World {
                 return Outcome::Refused { step: index, current };
             }
         }
+        // Lists count in the order of their commits, not in that in which they were prepared.
+        let time = time.max(self.last_commit + 1);
+        self.last_commit = time;
         for step in steps {
             match step {
                 Step::Require { .. } => {}

@@ -1,4 +1,4 @@
-//! Limits of this process and of its control group.
+//! Limits of a process and of its control group.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,22 @@ const NO_LIMIT_BYTES: f64 = (1_u64 << 62) as f64;
 /// The limits that can be found: open files, memory, processors.
 pub fn find() -> Vec<(String, String)> {
     let open_files = getrlimit(Resource::Nofile).current.map_or(f64::INFINITY, |files| files as f64);
-    let groups =
-        Process::myself().ok().and_then(|process| Some((process.cgroups().ok()?.0, process.mountinfo().ok()?.0)));
-    let (groups, mounts) = groups.unwrap_or_default();
-    let memory = tightest(&directories("memory", &groups, &mounts), memory_bytes);
-    let processors = tightest(&directories("cpu", &groups, &mounts), processors);
+    let (memory, processors) = Process::myself().map_or((None, None), |process| of_groups(&process));
     let limits = [("open files", Some(open_files)), ("memory in bytes", memory), ("processors", processors)];
     limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), text(limit?)))).collect()
+}
+
+/// The bytes of memory and the processors that a process may use, by its control groups and all that
+/// are around them. Infinite: nothing limits it. `None`: no group shows it.
+pub fn of_process(pid: u32) -> (Option<f64>, Option<f64>) {
+    let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
+    process.map_or((None, None), |process| of_groups(&process))
+}
+
+fn of_groups(process: &Process) -> (Option<f64>, Option<f64>) {
+    let Some((groups, mounts)) = process.cgroups().ok().zip(process.mountinfo().ok()) else { return (None, None) };
+    let memory = tightest(&directories("memory", &groups.0, &mounts.0), memory_bytes);
+    (memory, tightest(&directories("cpu", &groups.0, &mounts.0), processors))
 }
 
 fn text(limit: f64) -> String {

@@ -62,6 +62,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         State::InForce => "in force",
         State::Refused => "refused",
         State::NeedsRestart => "needs a restart",
+        State::OfCluster => "not a setting of one node",
     };
     if args.output.json {
         for one in &all {
