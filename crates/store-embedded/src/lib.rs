@@ -6,7 +6,7 @@
 //! list is applied as a whole or not at all. An acknowledged list survives the death of the process
 //! and a power failure, unless its call lets the sync wait. A failed write or sync poisons the
 //! lane, because nobody knows what the disk has stored: the lane stays readable, but refuses writes
-//! until the store is opened again. The other lane continues.
+//! until the store is opened again. The other lanes continue.
 //!
 //! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk.
 //! Its partitions are ordered by their bytes only.
