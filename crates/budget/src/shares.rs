@@ -41,7 +41,7 @@ impl Party {
 
 /// An amount of something, and how much of it each party has.
 ///
-/// A party may have as much as it leaves free ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
+/// A party may hold as much as is still free ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
 /// Transactions on Networking 6(2), 1998). Alone, a party gets a half; beside another that takes
 /// all it can, a third. Some of it is always left for the next party.
 #[derive(Debug)]

@@ -37,8 +37,8 @@ pub struct LimitsConfig {
     #[serde(with = "text::size")]
     pub bytes_per_day: u64,
     /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
-    /// that finds too little waits a while and is then asked to retry. No token and no address has
-    /// more of it than it leaves free.
+    /// that finds too little waits a while and is then asked to retry. No token and no address
+    /// holds more of it than is still free.
     #[serde(with = "text::size")]
     pub memory: u64,
     /// How long a client may take nothing of a response before the response ends.

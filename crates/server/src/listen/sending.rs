@@ -3,7 +3,7 @@
 //! hyper and h2 take pieces of a response from its body and hold them until the client takes them.
 //! An HTTP/2 client may withhold the window of each stream for as long as its connection lives. So
 //! each response may have a small amount on its way. More needs a share of a budget for all
-//! responses, of which no address has more than it leaves free.
+//! responses, of which no address holds more than is still free.
 //!
 //! A client that takes nothing of its response is cut off, so that it costs nothing more. On
 //! HTTP/1.1 the connection's writes make no progress, and [`tokio_io_timeout`] ends it. On HTTP/2
@@ -274,7 +274,7 @@ mod tests {
         let mut body = SendingBody::new(large_body(), sending);
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((first.len(), budget.taken_bytes()), (256 << 10, 256 << 10));
-        // Another share would be more than it leaves free for others.
+        // Another share would be more than is then free for others.
         let own = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((own.len(), budget.taken_bytes()), (OWN_BYTES, 256 << 10));
         assert!(body.frame().now_or_never().is_none(), "more than its own is on its way");

@@ -73,8 +73,8 @@ impl Fairness {
         })
     }
 
-    /// Admits one more request, or refuses it for now: no party has more of the places than it
-    /// leaves free.
+    /// Admits one more request, or refuses it for now: no party holds more of the places than
+    /// are still free.
     pub fn admit(self: &Arc<Self>, party: Party) -> ObjectsResult<Admission> {
         let mut active = self.active.lock();
         match active.take(&party, 1) {
