@@ -36,8 +36,8 @@ pub struct Ends {
 /// An open connection.
 pub(crate) struct Client {
     pub(crate) id: i64,
-    party: Party,
-    ends: Ends,
+    pub(crate) party: Party,
+    pub(crate) ends: Ends,
     pub(crate) since: UnixMillis,
     /// Ends it.
     pub(crate) killed: CancellationToken,

@@ -121,8 +121,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if words.first().is_some_and(|name| is_http(name)) {
             return self.end(Refusal::error("this port speaks the Redis protocol, not HTTP")).await;
         }
+        let counted = self.session.count(&words);
         let command = words.first().and_then(|name| RecordCommand::find(name));
-        if let (Some(command), None) = (command, &self.transaction)
+        if let (Ok(()), Some(command), None) = (&counted, command, &self.transaction)
             && self.session.require(command.writes).and_then(|()| command.check(&words[1..])).is_ok()
         {
             let task = Task::new(command, words, self.deadline());
@@ -133,7 +134,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             return Ok(());
         }
         self.finish().await?;
-        let reply = self.answer(&words).await.unwrap_or_else(Reply::Refused);
+        let answered = match counted {
+            Ok(()) => self.answer(&words).await,
+            Err(refusal) => {
+                self.transaction.iter_mut().for_each(Transaction::break_off);
+                Err(refusal)
+            }
+        };
+        let reply = answered.unwrap_or_else(|refusal| {
+            self.session.note(&words, &refusal);
+            Reply::Refused(refusal)
+        });
         self.put(Answer::within(&self.door.memory, &self.party, reply)).await
     }
 
@@ -182,6 +193,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Sends what waits. A client that does not read ends its connection. Meanwhile the commands that
     /// are under way go on, so that those of others do not wait for them.
     async fn send(&mut self) -> Result<(), Ended> {
+        let bytes = self.output.len() as u64;
+        if bytes > 0 {
+            self.door.access.sent(&self.session.party(), bytes);
+        }
         let Self { io, output, pipeline, door, party, .. } = self;
         let sending = async {
             io.write_all_buf(output).await?;

@@ -5,7 +5,8 @@
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
 //!   state and the commands about it, `clients.rs` all of them, `pipeline.rs` what is under way;
 //! - `run.rs` runs commands on records, `transaction.rs` several on one, `watch.rs` if it is as it
-//!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work;
+//!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work; `access.rs`: what a client
+//!   may do, and how much of it;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
 //! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
@@ -13,6 +14,7 @@
 //! - `pattern.rs` and `random.rs`: choosing names;
 //! - [`http`]: the same records over HTTP.
 
+mod access;
 mod admission;
 mod answer;
 mod clients;
@@ -44,9 +46,9 @@ use store::Deadline;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+pub use access::{Access, Exceeded, Refused, Rights, Why, WrongPassword};
 pub use clients::Ends;
 pub use request::RequestLimits;
-pub use session::{Access, Rights, WrongPassword};
 
 use admission::Admission;
 use clients::Clients;

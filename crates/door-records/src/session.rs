@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Door;
+use crate::access::{Refused, Rights, WrongPassword, is_exempt};
 use crate::clients::{About, Ends, Filter, Place};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::{Reply, Version};
@@ -18,32 +19,6 @@ pub(crate) const REDIS_VERSION: &str = "7.4.0";
 
 /// The longest name of a connection.
 const NAME_BYTES_MAX: usize = 256;
-
-/// What a client may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
-    /// It may read records.
-    pub read: bool,
-    /// It may change records.
-    pub write: bool,
-    /// It may see and end the connections of others.
-    pub operate: bool,
-}
-
-/// Decides what clients may do.
-pub trait Access: Send + Sync + 'static {
-    /// The rights of a client that sent a password; `None`: it sent none. A wrong password is
-    /// `Err`.
-    fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword>;
-
-    /// The name that lists of connections show for clients with this password; `None`: it is wrong,
-    /// or has no name.
-    fn user(&self, password: &[u8]) -> Option<String>;
-}
-
-/// The password is no token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrongPassword;
 
 /// One connection.
 pub(crate) struct Session {
@@ -75,6 +50,32 @@ impl Session {
     /// Ends the connection from outside.
     pub(crate) fn killed(&self) -> CancellationToken {
         self.place.client.killed.clone()
+    }
+
+    /// Those whose commands and answers are counted together: the clients with the same token or,
+    /// without one, of the same address.
+    pub(crate) fn party(&self) -> Party {
+        self.about.user.clone().map_or_else(|| self.place.client.party.clone(), Party::Token)
+    }
+
+    /// Counts a command, or refuses it because its party has made too many.
+    pub(crate) fn count(&self, words: &[Bytes]) -> CommandResult<()> {
+        match self.door.access.count(&self.party()) {
+            Err(exceeded) if !words.first().is_some_and(|name| is_exempt(name)) => Err(exceeded.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a command was refused, if that was because of who sent it or how many there were.
+    pub(crate) fn note(&self, words: &[Bytes], refusal: &Refusal) {
+        let (Some(command), Some(why)) = (words.first(), refusal.of_client()) else { return };
+        self.door.access.refused(&Refused {
+            user: self.about.user.as_deref(),
+            address: self.place.client.ends.peer.map(|peer| peer.ip()),
+            library: &self.about.library.0,
+            command,
+            why,
+        });
     }
 
     fn rights(&self) -> Rights {

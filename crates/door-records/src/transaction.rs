@@ -47,6 +47,11 @@ fn hold(share: &mut Option<Share>, memory: &Memory, party: &Party, bytes: usize)
 }
 
 impl Transaction {
+    /// A command was refused that would have been a part of it.
+    pub(crate) fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
     /// Adds a command of a client that `may` do what it does; `None`: it is none on records. One that
     /// is refused breaks the transaction.
     pub(crate) fn add(

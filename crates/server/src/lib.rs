@@ -10,8 +10,8 @@
 //!   names users of this machine. `audit_routes.rs` lets administrators read and erase.
 //!   `request_id.rs`, `trace_context.rs` and `telemetry/` identify requests (`logging.rs` writes
 //!   their lines, `otlp/` sends their traces). `linger.rs` lets a client read an early response,
-//!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes. `observed_body.rs`
-//!   shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep
+//!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes
+//!   (`records_access.rs`: over the Redis protocol). `observed_body.rs` shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep
 //!   other sites' pages out. `health.rs`, `stat.rs`, `fixity_pages.rs`, `problem_page.rs`,
 //!   `admin.rs` and `page.rs` are the server's own routes (`places.rs`: where their links lead); so
 //!   is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks (`webhooks/`) and, over
@@ -64,6 +64,7 @@ mod problem_page;
 mod proxies;
 mod quota;
 mod rate;
+mod records_access;
 mod records_time;
 mod reload;
 mod request_id;

@@ -19,6 +19,8 @@ pub(crate) struct Live {
     limits: ArcSwap<LimitsConfig>,
     /// `None`: any rate of requests is allowed.
     rates: ArcSwapOption<Rates>,
+    /// `None`: any rate of commands over the Redis protocol is allowed.
+    command_rates: ArcSwapOption<Rates>,
     certificate: Mutex<Option<Arc<Served>>>,
     is_draining: AtomicBool,
     /// When somebody last asked whether the server is ready.
@@ -29,7 +31,8 @@ impl Live {
     pub(crate) fn new(limits: &LimitsConfig) -> Arc<Self> {
         Arc::new(Self {
             limits: ArcSwap::from_pointee(limits.clone()),
-            rates: ArcSwapOption::from(Rates::of(limits).map(Arc::new)),
+            rates: ArcSwapOption::from(Rates::of_requests(limits).map(Arc::new)),
+            command_rates: ArcSwapOption::from(Rates::of_commands(limits).map(Arc::new)),
             certificate: Mutex::default(),
             is_draining: AtomicBool::new(false),
             watched_at: Mutex::default(),
@@ -46,11 +49,20 @@ impl Live {
         self.rates.load_full()
     }
 
-    /// Another rate of requests counts from now on: everybody has all of it again.
+    /// How many commands each party may make over the Redis protocol.
+    pub(crate) fn command_rates(&self) -> Option<Arc<Rates>> {
+        self.command_rates.load_full()
+    }
+
+    /// Another rate counts from now on: everybody has all of it again.
     pub(crate) fn set_limits(&self, limits: LimitsConfig) {
         let rate = |limits: &LimitsConfig| (limits.request_rate, limits.request_burst);
         if rate(&limits) != rate(&self.limits()) {
-            self.rates.store(Rates::of(&limits).map(Arc::new));
+            self.rates.store(Rates::of_requests(&limits).map(Arc::new));
+        }
+        let rate = |limits: &LimitsConfig| (limits.command_rate, limits.command_burst);
+        if rate(&limits) != rate(&self.limits()) {
+            self.command_rates.store(Rates::of_commands(&limits).map(Arc::new));
         }
         self.limits.store(Arc::new(limits));
     }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use audit::Requester;
 use axum::body::Body;
@@ -15,6 +16,7 @@ use axum::response::Response;
 use budget::Party;
 use bytes::Bytes;
 use door_http::Reason;
+use door_records::Exceeded;
 use http::{HeaderValue, header};
 use http_body::Frame;
 use parking_lot::Mutex;
@@ -120,16 +122,7 @@ impl Quotas {
     fn begin(self: &Arc<Self>, party: Party, quota: Quota) -> (Option<Running>, Left) {
         let now = self.clock.now();
         let mut parties = self.parties.lock();
-        let party = match party {
-            Party::Network(_) if !parties.have_room_for(&party, self.parties_max, now) => {
-                Party::Network(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
-            }
-            party => party,
-        };
-        let taken = parties.taken.entry(party.clone()).or_insert(Taken { running: 0, since: now, bytes: 0 });
-        if taken.is_over(now) {
-            (taken.since, taken.bytes) = (now, 0);
-        }
+        let (party, taken) = parties.of(party, self.parties_max, now);
         let is_refused = quota.at_once > 0 && taken.running >= quota.at_once
             || quota.bytes_per_day > 0 && taken.bytes >= quota.bytes_per_day;
         if !is_refused {
@@ -143,6 +136,28 @@ impl Quotas {
         drop(parties);
         ((!is_refused).then(|| Running { quotas: self.clone(), party }), left)
     }
+
+    /// Refuses a command of a party that has got all bytes of its day.
+    pub(crate) fn allow_command(&self, party: &Party, bytes_per_day: u64) -> Result<(), Exceeded> {
+        let now = self.clock.now();
+        let mut parties = self.parties.lock();
+        let (_, taken) = parties.of(party.clone(), self.parties_max, now);
+        match taken.bytes < bytes_per_day {
+            true => Ok(()),
+            false => Err(Exceeded {
+                limit: format!("may get {bytes_per_day} bytes in a day"),
+                wait: Duration::from_millis((taken.since.0 + DAY_MS).saturating_sub(now.0)),
+            }),
+        }
+    }
+
+    /// Counts bytes of answers to commands.
+    pub(crate) fn answered(&self, party: &Party, bytes: u64) {
+        let now = self.clock.now();
+        let mut parties = self.parties.lock();
+        let (_, taken) = parties.of(party.clone(), self.parties_max, now);
+        taken.bytes = taken.bytes.saturating_add(bytes);
+    }
 }
 
 impl Taken {
@@ -153,6 +168,22 @@ impl Taken {
 }
 
 impl Parties {
+    /// What a party has taken of its day. Its day begins now if the last one is over. While there are
+    /// too many parties, it is the one of all further addresses.
+    fn of(&mut self, party: Party, parties_max: usize, now: UnixMillis) -> (Party, &mut Taken) {
+        let party = match party {
+            Party::Network(_) if !self.have_room_for(&party, parties_max, now) => {
+                Party::Network(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+            }
+            party => party,
+        };
+        let taken = self.taken.entry(party.clone()).or_insert(Taken { running: 0, since: now, bytes: 0 });
+        if taken.is_over(now) {
+            (taken.since, taken.bytes) = (now, 0);
+        }
+        (party, taken)
+    }
+
     fn have_room_for(&mut self, party: &Party, parties_max: usize, now: UnixMillis) -> bool {
         if self.taken.contains_key(party) || self.taken.len() < parties_max {
             return true;

@@ -1,4 +1,4 @@
-//! Limits how many requests one party makes.
+//! Limits how many requests one party makes, and how many commands over the Redis protocol.
 //!
 //! The fields of responses follow draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` has
 //! the quota `q` and its window `w` in seconds, and `RateLimit` what remains of it (`r`) and in how
@@ -15,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use budget::Party;
 use door_http::Reason;
+use door_records::Exceeded;
 use governor::clock::{Clock, DefaultClock, Reference};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DashMapStateStore;
@@ -57,10 +58,18 @@ pub(crate) struct Rates<C: Clock = DefaultClock> {
 }
 
 impl Rates {
-    /// The limit of a configuration, of which nobody has used anything; `None`: there is none.
-    pub(crate) fn of(limits: &LimitsConfig) -> Option<Self> {
-        let per_second = NonZeroU32::new(limits.request_rate)?;
-        let burst = NonZeroU32::new(limits.request_burst)?;
+    /// The limit of requests, of which nobody has used anything; `None`: there is none.
+    pub(crate) fn of_requests(limits: &LimitsConfig) -> Option<Self> {
+        Self::of(limits.request_rate, limits.request_burst)
+    }
+
+    /// Likewise, of commands over the Redis protocol.
+    pub(crate) fn of_commands(limits: &LimitsConfig) -> Option<Self> {
+        Self::of(limits.command_rate, limits.command_burst)
+    }
+
+    fn of(per_second: u32, burst: u32) -> Option<Self> {
+        let (per_second, burst) = (NonZeroU32::new(per_second)?, NonZeroU32::new(burst)?);
         Some(Self::new(per_second, burst, PARTIES_MAX, DefaultClock::default()))
     }
 }
@@ -72,7 +81,18 @@ impl<C: Clock + Clone> Rates<C> {
         Self { clock, per_second, burst, parties_max, limiter, forgotten: Mutex::default() }
     }
 
-    /// Counts a request.
+    /// Counts a command. `Err`: its party has made too many.
+    pub(crate) fn count_command(&self, party: &Party) -> Result<(), Exceeded> {
+        let Self { per_second, burst, .. } = self;
+        match self.count(party.clone()) {
+            Left::Requests(_) => Ok(()),
+            Left::NoneFor(wait) => {
+                Err(Exceeded { limit: format!("may make {per_second} commands per second, and {burst} at once"), wait })
+            }
+        }
+    }
+
+    /// Counts a request or a command.
     fn count(&self, party: Party) -> Left {
         let party = match party {
             Party::Network(_) if !self.has_room() => Party::Network(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),

@@ -22,7 +22,7 @@ use crate::{logging, problem};
 
 /// The settings that take effect at once. Limits count for connections and bodies that begin
 /// afterwards. See [`How::is_live`] for exceptions.
-const LIVE: [&str; 14] = [
+const LIVE: [&str; 16] = [
     CERTIFICATE[0],
     CERTIFICATE[1],
     "log.level",
@@ -32,6 +32,8 @@ const LIVE: [&str; 14] = [
     "limits.body_rate",
     "limits.request_rate",
     "limits.request_burst",
+    "limits.command_rate",
+    "limits.command_burst",
     "limits.requests_at_once",
     "limits.bytes_per_day",
     STALL,

@@ -16,6 +16,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 use store::{FormatLevel, StoreError, StoreResult};
 
 use crate::address::Address;
+use crate::credentials::Login;
 use crate::failure::{Failure, readable};
 use crate::levels::{Copies, Levels};
 use crate::options::CassandraOptions;
@@ -48,7 +49,7 @@ pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected
         .schema_agreement_timeout(SCHEMA_TIMEOUT)
         .keyspaces_to_fetch([address.keyspace()]);
     if let Some(credentials) = &options.credentials {
-        builder = builder.user(&credentials.user, &credentials.password);
+        builder = builder.authenticator_provider(Arc::new(Login(credentials.clone())));
     }
     if let Some(pem) = &options.tls_ca_pem {
         builder = builder.tls_context(Some(tls(pem)?));

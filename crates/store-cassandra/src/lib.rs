@@ -31,8 +31,8 @@
 //!
 //! How to read it:
 //!
-//! - `settings.rs`: what a configuration says; `options.rs` and `address.rs`: what the engine needs
-//!   to know;
+//! - `settings.rs`: what a configuration says; `options.rs`, `address.rs` and `credentials.rs`: what
+//!   the engine needs to know;
 //! - `cassandra_store.rs`: the [`CassandraStore`], which opens the keyspace; `engine.rs`: what is
 //!   open; `upkeep.rs`: what it does by itself;
 //! - `connect.rs` (session, data center, format), `routing.rs` (choice of nodes), `statements.rs`,
@@ -57,6 +57,7 @@ mod compare;
 mod connect;
 mod contents;
 mod copies;
+mod credentials;
 mod engine;
 mod failure;
 mod home;
@@ -89,11 +90,12 @@ mod write_times;
 pub use address::{Address, AddressError};
 pub use cassandra_store::CassandraStore;
 pub use copies::{Compared, Comparing, CopyFault, OnCompared, WrongCopy};
+pub use credentials::{Credentials, Password};
 pub use home::Home;
 pub use initialise::{InitError, Initialised};
 pub use lease::Server;
 pub use levels::{ClassLevels, Level, Levels, Serial};
-pub use options::{CassandraOptions, Credentials};
+pub use options::CassandraOptions;
 pub use raising::Upgrading;
 pub use schema::{Replication, ReplicationError, SchemaPlan};
 pub use settings::{CassandraSettings, InvalidSettings};

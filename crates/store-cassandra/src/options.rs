@@ -1,27 +1,12 @@
 //! Options of the engine.
 
-use std::fmt;
 use std::time::Duration;
 
 use store::FormatLevel;
 
 use crate::address::Address;
+use crate::credentials::Credentials;
 use crate::levels::Levels;
-
-/// The login at the cluster.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
-    /// The role.
-    pub user: String,
-    /// Its password.
-    pub password: String,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
-    }
-}
 
 /// The address of the cluster, and how to use it.
 #[derive(Clone, Debug)]

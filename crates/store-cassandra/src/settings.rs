@@ -9,8 +9,9 @@ use store::{Hidden, StoreError, StoreResult};
 use thiserror::Error;
 
 use crate::address::AddressError;
+use crate::credentials::{Credentials, Password};
 use crate::levels::{ClassLevels, Level, Levels, Serial};
-use crate::options::{CassandraOptions, Credentials};
+use crate::options::CassandraOptions;
 
 /// Why settings are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -25,7 +26,8 @@ pub struct CassandraSettings {
     pub user: Option<String>,
     /// The password of `cassandra.user`; never printed.
     pub password: Option<Hidden>,
-    /// A file that holds the password, instead of `cassandra.password`.
+    /// A file that holds the password, instead of `cassandra.password`. It is read for each new
+    /// connection, so a new password counts without a restart.
     pub password_file: Option<PathBuf>,
     /// CA certificates (PEM) that sign the nodes' certificates, which name the nodes' IP addresses.
     /// Not set: no TLS.
@@ -124,10 +126,11 @@ impl CassandraSettings {
     fn credentials(&self) -> StoreResult<Option<Credentials>> {
         let Some(user) = self.user.clone() else { return Ok(None) };
         let password = match (&self.password, &self.password_file) {
-            (Some(password), _) => password.reveal().to_owned(),
+            (Some(password), _) => Password::Text(password.reveal().to_owned()),
             (None, Some(path)) => {
-                let text = String::from_utf8(read("cassandra.password_file", path)?).map_err(invalid)?;
-                text.trim_end_matches(['\r', '\n']).to_owned()
+                Password::of_file(read("cassandra.password_file", path)?)
+                    .map_err(|error| invalid(error.utf8_error()))?;
+                Password::File(path.clone())
             }
             (None, None) => return Ok(None),
         };
@@ -204,7 +207,7 @@ mod tests {
             ..with_password()
         };
         let options = settings.options("cassandra://node/books", Duration::from_secs(1)).unwrap();
-        assert_eq!(options.credentials.unwrap().password, "a-secret");
+        assert!(options.credentials.unwrap().password == Password::File(file.clone()));
         assert_eq!((options.levels.audit.write, options.levels.serial), (Level::One, Serial::LocalSerial));
         assert_eq!((options.speculative_after, options.clock_skew_max), (None, Some(Duration::from_secs(1))));
         std::fs::remove_file(file).unwrap();

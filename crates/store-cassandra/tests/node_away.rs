@@ -18,7 +18,7 @@ use store::{
     Call, Class, Deadline, Expect, Guard, Lane, NewRow, Outcome, Stamp, Step, Store, StoreError, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, not_run, settings};
-use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Replication};
+use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Password, Replication};
 
 const NODE: NodeId = NodeId(1);
 
@@ -104,11 +104,11 @@ async fn a_store_outlives_its_node() {
     node.start_all().unwrap();
     let address: Address = format!("cassandra://{}/away", node.contact_points()[0]).parse().unwrap();
     let tls_ca_pem = Some(std::fs::read(node.authority()).unwrap());
-    let role = |user: &str, password: &str| {
-        let credentials = Some(Credentials { user: user.to_owned(), password: password.to_owned() });
+    let role = |user: &str, password: Password| {
+        let credentials = Some(Credentials { user: user.to_owned(), password });
         CassandraOptions { credentials, tls_ca_pem: tls_ca_pem.clone(), ..CassandraOptions::new(address.clone()) }
     };
-    let login = |password: &str| role("cassandra", password);
+    let login = |password: &str| role("cassandra", Password::Text(password.to_owned()));
 
     // The first role exists some seconds after the node starts.
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -133,7 +133,10 @@ async fn a_store_outlives_its_node() {
     ] {
         raw.query_unpaged(statement, ()).await.unwrap();
     }
-    let store = CassandraStore::open(role("penates", "at home"), Arc::new(SystemClock)).await.unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "at home\n").unwrap();
+    let store = CassandraStore::open(role("penates", Password::File(password.clone())), Arc::new(SystemClock));
+    let store = store.await.unwrap();
     surely(&store, put("before")).await;
     surely(&store, make_head("head")).await;
 
@@ -156,6 +159,13 @@ async fn a_store_outlives_its_node() {
     surely(&store, put("paused")).await;
     assert!(there(&store, "before").await && there(&store, "paused").await);
 
+    // Connections that are open go on, and those made afterwards have the new password.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while let Err(error) = raw.query_unpaged("ALTER ROLE penates WITH PASSWORD = 'elsewhere'", ()).await {
+        // Its connections may have ended while the node was paused.
+        assert!(Instant::now() < deadline, "{error}");
+    }
+    std::fs::write(&password, "elsewhere\n").unwrap();
     node.kill(NODE).unwrap();
     let error = store.run(call(SHORT), vec![put("killed")]).await;
     assert!(!matches!(error, Ok(Outcome::Applied)), "{error:?}");

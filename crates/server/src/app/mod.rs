@@ -29,6 +29,7 @@ use crate::hosts::Hosts;
 use crate::live::Live;
 use crate::otlp::Traced;
 use crate::quota::Quotas;
+use crate::records_access::RecordsAccess;
 use crate::records_time::RecordsTime;
 use crate::reload::Reloading;
 use crate::store_check::StoreCheck;
@@ -111,7 +112,14 @@ impl App {
             let reloading = Reloading::new(&config, live.clone());
             let records_time = RecordsTime::restored(records.clone(), folder.as_deref());
             let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
-            let records = Door::new(records, Box::new(policy), library.memory.clone(), records_settings(&config));
+            let access = RecordsAccess {
+                policy,
+                live: live.clone(),
+                quotas: quotas.clone(),
+                audit: library.audit.clone(),
+                changes: config.audit.changes,
+            };
+            let records = Door::new(records, Box::new(access), library.memory.clone(), records_settings(&config));
             let store_check = Arc::new(StoreCheck::new(store.clone()));
             Ok(Self {
                 config,

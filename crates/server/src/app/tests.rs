@@ -193,9 +193,15 @@ async fn a_limited_token_gets_nothing_of_the_records_although_they_are_open() {
     let (app, _faults, _folder) = app_with(config).await;
     let scopes = Some("read write volumes:a.* rest:/".parse().unwrap());
     let secret = app.tokens.create(NewToken { name: "a", scopes, expires: None }).await.unwrap();
-    let policy = app.policy(Via::Network);
+    let access = RecordsAccess {
+        policy: app.policy(Via::Network),
+        live: app.live.clone(),
+        quotas: app.quotas.clone(),
+        audit: app.library.audit.clone(),
+        changes: app.config.audit.changes,
+    };
     let rights = |token: Option<&str>| {
-        let rights = door_records::Access::rights(&policy, token.map(str::as_bytes)).unwrap();
+        let rights = door_records::Access::rights(&access, token.map(str::as_bytes)).unwrap();
         (rights.read, rights.write)
     };
     assert_eq!(rights(None), (true, true));

@@ -28,6 +28,9 @@ impl Config {
         if self.limits.request_burst == 0 {
             return Err(refused("limits.request_burst must be at least 1; limits.request_rate = 0 allows any rate"));
         }
+        if self.limits.command_burst == 0 {
+            return Err(refused("limits.command_burst must be at least 1; limits.command_rate = 0 allows any rate"));
+        }
         self.check_memory()?;
         if !self.data.prefix.is_empty() {
             check_path("data.prefix", &self.data.prefix)?;

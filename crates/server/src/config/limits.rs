@@ -31,9 +31,15 @@ pub struct LimitsConfig {
     /// How many requests of one token or address may come at once, before `limits.request_rate`
     /// counts.
     pub request_burst: u32,
+    /// Commands per second of one token or address over the Redis protocol, in the long run; 0: any.
+    pub command_rate: u32,
+    /// How many commands of one token or address may come at once, before `limits.command_rate`
+    /// counts.
+    pub command_burst: u32,
     /// Requests of one token or address at once, until their responses end; 0: any.
     pub requests_at_once: u32,
-    /// Bytes of responses that one token or address gets in a day; 0: any.
+    /// Bytes of responses, and of answers over the Redis protocol, that one token or address gets in
+    /// a day; 0: any.
     #[serde(with = "text::size")]
     pub bytes_per_day: u64,
     /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
@@ -63,6 +69,8 @@ impl Default for LimitsConfig {
             body_rate: 1 << 10,
             request_rate: 0,
             request_burst: 1_000,
+            command_rate: 0,
+            command_burst: 10_000,
             requests_at_once: 0,
             bytes_per_day: 0,
             memory: LibraryOptions::default().memory_bytes,

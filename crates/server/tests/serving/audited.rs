@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::Value;
 use server::config::{Access, AuditMode};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::support::{Server, VOLUME, on_free_ports, open_store, soon};
@@ -78,6 +78,31 @@ async fn a_flood_of_refusals_is_one_record() {
     assert_eq!((&refusal["count"], &refusal["target"]), (&20.into(), &"/volumes/t.0".into()));
     assert_eq!(refusal["result"]["status"], 401);
     assert!(events(&server, "kind=change").await.is_empty(), "what changes nothing leaves nothing");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn refusals_by_the_redis_protocol_are_counted_as_those_over_http_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = on_free_ports();
+    config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+    let server = Server::serve(config, open_store(folder.path())).await;
+    let reader = server.token("reader").await;
+    let mut client = TcpStream::connect(server.addresses.records.unwrap()).await.unwrap();
+    let lines = format!("{}AUTH no-token\r\nQUIT\r\n", "set a 1\r\n".repeat(20));
+    client.write_all(lines.as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    soon("answers", client.read_to_string(&mut answers)).await.unwrap();
+    assert!(answers.contains("NOAUTH") && answers.contains("WRONGPASS"), "{answers}");
+    server.end().await;
+
+    let server = Server::serve(on_free_ports(), open_store(folder.path())).await;
+    let refusals = &events(&server, "kind=refusal").await[..];
+    let [refusal] = refusals else { panic!("{refusals:?}") };
+    assert_eq!([&refusal["action"], &refusal["target"]], ["SET", "/records/"]);
+    assert_eq!((&refusal["count"], &refusal["result"]["status"]), (&21.into(), &401.into()));
+    assert_eq!(refusal["actor"]["address"], "127.0.0.1");
+    assert!(!refusal.to_string().contains("no-token") && !refusal.to_string().contains(&reader), "{refusal}");
     server.end().await;
 }
 

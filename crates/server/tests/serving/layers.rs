@@ -225,6 +225,55 @@ async fn a_client_that_got_the_bytes_of_its_day_is_refused_until_the_next() {
     assert_eq!(server.ask(Method::GET, &page, &[("authorization", &bearer)]).await.status, StatusCode::OK);
 }
 
+/// Sends lines of the Redis protocol, and returns the lines of the answers up to that to `QUIT`.
+async fn commands(server: &Server, lines: &str) -> Vec<String> {
+    let mut client = TcpStream::connect(server.addresses.records.unwrap()).await.unwrap();
+    client.write_all(format!("{lines}QUIT\r\n").as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    soon("answers", client.read_to_string(&mut answers)).await.unwrap();
+    answers.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_client_of_records_with_too_many_commands_is_refused_and_goes_on_and_others_do() {
+    let (server, _folder) = Server::start(|config| {
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+        (config.limits.command_rate, config.limits.command_burst) = (1, 3);
+    })
+    .await;
+    // A slow machine needs more than a second for a few of them, and then there is one more.
+    let answers = commands(&server, &"PING\r\n".repeat(100)).await;
+    assert_eq!(answers[..3], ["+PONG"; 3]);
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.starts_with("-LIMIT ")).collect();
+    assert!(refused.len() > 50, "{answers:?}");
+    let limit = "-LIMIT this client may make 1 commands per second, and 3 at once; try again in ";
+    assert!(refused[0].starts_with(limit), "{}", refused[0]);
+    assert_eq!(answers.last().unwrap(), "+OK", "it may quit");
+    // One with a token has its own, and says who it is in any case.
+    let token = server.token("bidder").await;
+    assert_eq!(commands(&server, &format!("AUTH {token}\r\nPING\r\n")).await[..2], ["+OK", "+PONG"]);
+    // What was refused in a transaction breaks it.
+    let many = "SET a 1\r\n".repeat(50);
+    let answers = commands(&server, &format!("AUTH {token}\r\nMULTI\r\n{many}EXEC\r\n")).await;
+    let ends = &answers[answers.len() - 2..];
+    assert!(ends[0].starts_with("-EXECABORT") || ends[0].contains("EXEC without MULTI"), "{answers:?}");
+}
+
+#[tokio::test]
+async fn answers_of_records_count_for_the_bytes_of_a_day_as_responses_do() {
+    let (server, _folder) = Server::start(|config| {
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+        config.limits.bytes_per_day = 100;
+    })
+    .await;
+    let text = "x".repeat(200);
+    let answers = commands(&server, &format!("ECHO {text}\r\n")).await;
+    assert_eq!(answers, ["$200", &*text, "+OK"]);
+    let refused = commands(&server, "PING\r\n").await;
+    assert!(refused[0].starts_with("-LIMIT this client may get 100 bytes in a day; try again in 86"), "{refused:?}");
+    assert_eq!(server.get("/stat").await.status, StatusCode::TOO_MANY_REQUESTS, "they count together");
+}
+
 #[tokio::test]
 async fn a_request_runs_until_its_response_has_ended() {
     let (server, _folder) = Server::start(|config| config.limits.requests_at_once = 1).await;

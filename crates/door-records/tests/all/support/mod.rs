@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use budget::{Memory, Party};
 use bytes::BytesMut;
-use door_records::{Access, Door, Ends, RequestLimits, Rights, Settings, WrongPassword};
+use door_records::{Access, Door, Ends, Exceeded, Refused, RequestLimits, Rights, Settings, WrongPassword};
 use frame::Frame;
 use records::{Mode, Records};
 use redis_protocol::{resp2, resp3};
@@ -51,6 +51,14 @@ impl Access for Open {
     fn user(&self, password: &[u8]) -> Option<String> {
         String::from_utf8(password.to_vec()).ok()
     }
+
+    fn count(&self, _: &Party) -> Result<(), Exceeded> {
+        Ok(())
+    }
+
+    fn sent(&self, _: &Party, _: u64) {}
+
+    fn refused(&self, _: &Refused<'_>) {}
 }
 
 /// Settings with which nothing ends by itself.

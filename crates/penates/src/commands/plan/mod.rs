@@ -174,7 +174,11 @@ fn show(need: &Need, costs: &Costs, output: &mut Output) -> anyhow::Result<()> {
     let rows = [
         ("servers", servers.to_string(), "two at least".to_owned()),
         ("nodes", nodes.0, nodes.1),
-        ("cores of nodes", format!("{node_cores:.1}"), format!("busy for {:.0} %", costs.busy_at_most * 100.0)),
+        (
+            "cores of nodes",
+            format!("{node_cores:.1}"),
+            format!("an estimate; busy for {:.0} %", costs.busy_at_most * 100.0),
+        ),
         ("disk of nodes", size(disk_bytes), format!("all copies, full to {:.0} %", costs.full_at_most * 100.0)),
         ("network in", rate(network.in_bytes_per_second), "from servers to nodes".to_owned()),
         ("network out", rate(network.out_bytes_per_second), "from nodes to servers".to_owned()),
@@ -182,5 +186,7 @@ fn show(need: &Need, costs: &Costs, output: &mut Output) -> anyhow::Result<()> {
     ];
     let rows = rows.map(|(what, much, note)| vec![what.to_owned(), much, note]);
     output.table(&["on Cassandra", "much", "note"], &rows)?;
-    output.line("The costs are those of one machine (--show-costs). Measure yours before you buy.")
+    output.line("The costs are those of one machine, and some are assumed: --show-costs says which.")?;
+    output.line("On Cassandra, reads and changes of resources are computed from those of records.")?;
+    output.line("Measure yours before you buy.")
 }
