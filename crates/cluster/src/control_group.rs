@@ -38,7 +38,7 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Makes a group. One of that name that a killed owner has left is taken over.
+    /// Makes a group. One of that name that a killed owner has left is removed first, with its limits.
     ///
     /// # Errors
     /// Groups cannot be made here: that needs root.
@@ -74,6 +74,9 @@ impl ControlGroup {
             }
         };
         let folder = parent.join(name);
+        if !self.folders.contains(&folder) && folder.exists() {
+            fs::remove_dir(&folder).map_err(|error| named(&folder, &error))?;
+        }
         match fs::create_dir(&folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(named(&folder, &error)),
             _ if self.folders.contains(&folder) => {}

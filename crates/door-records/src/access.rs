@@ -48,6 +48,8 @@ pub struct WrongPassword;
 pub struct Exceeded {
     /// What it may do, in words that follow "this client".
     pub limit: String,
+    /// Whether that is how many bytes it may get, and not how many commands it may make.
+    pub is_of_bytes: bool,
     /// After how long it may try again.
     pub wait: Duration,
 }
@@ -82,7 +84,7 @@ pub enum Why {
 const LIMIT: &str = "LIMIT";
 
 impl From<Exceeded> for Refusal {
-    fn from(Exceeded { limit, wait }: Exceeded) -> Self {
+    fn from(Exceeded { limit, wait, .. }: Exceeded) -> Self {
         let wait_ms = wait.as_millis().max(1);
         Self::of_kind(LIMIT, format_args!("this client {limit}; try again in {wait_ms} ms; nothing was changed"))
     }
@@ -100,9 +102,11 @@ impl Refusal {
     }
 }
 
-/// Whether a command is never refused because there were too many: those that say who the client
-/// is, that end its connection, and that end a transaction whose commands were counted.
-pub(crate) fn is_exempt(name: &[u8]) -> bool {
-    let exempt: [&[u8]; 6] = [b"auth", b"hello", b"reset", b"quit", b"exec", b"discard"];
-    exempt.iter().any(|known| known.eq_ignore_ascii_case(name))
+/// Whether a command is refused if its client has exceeded a limit. Those that say who the client
+/// is are not, nor those that end its connection, nor those around a transaction: its commands are
+/// counted, and without `MULTI` they would run one by one.
+pub(crate) fn is_refused(name: &[u8], exceeded: &Exceeded) -> bool {
+    let is = |known: &[u8]| known.eq_ignore_ascii_case(name);
+    let exempt: [&[u8]; 8] = [b"auth", b"hello", b"reset", b"quit", b"multi", b"discard", b"unwatch", b"exec"];
+    !exempt.into_iter().any(is) || is(b"exec") && exceeded.is_of_bytes
 }

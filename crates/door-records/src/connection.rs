@@ -1,6 +1,7 @@
 //! Serves one connection.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use budget::{Party, Share};
 use bytes::{Bytes, BytesMut};
@@ -18,7 +19,7 @@ use crate::listing::{commands, unknown};
 use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use crate::request::Requests;
-use crate::run::Task;
+use crate::run::{Task, note};
 use crate::session::Session;
 use crate::transaction::Transaction;
 use crate::watch::Watched;
@@ -31,6 +32,10 @@ const FREE_BYTES: usize = 2 * READ_BYTES;
 
 /// Answers are sent when so many bytes of them wait, and when no further request is there.
 const ANSWER_BYTES: usize = 16 << 10;
+
+/// How long a client waits for the answer to a command that is refused because it has exceeded a
+/// limit.
+const LIMITED_PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection with what has arrived and what is to be sent.
 pub(crate) struct Connection<I> {
@@ -137,7 +142,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let answered = match counted {
             Ok(()) => self.answer(&words).await,
             Err(refusal) => {
-                self.transaction.iter_mut().for_each(Transaction::break_off);
+                self.limited(&words, command).await?;
                 Err(refusal)
             }
         };
@@ -146,6 +151,25 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             Reply::Refused(refusal)
         });
         self.put(Answer::within(&self.door.memory, &self.party, reply)).await
+    }
+
+    /// A command is refused because its client has exceeded a limit. What would have depended on it
+    /// does not happen, and the client waits a little, so that refusals cost less than commands.
+    async fn limited(&mut self, words: &[Bytes], command: Option<&RecordCommand>) -> Result<(), Ended> {
+        let is = |known: &[u8]| words.first().is_some_and(|name| name.eq_ignore_ascii_case(known));
+        self.transaction.iter_mut().for_each(Transaction::break_off);
+        if is(b"watch") {
+            self.watched.break_off();
+        }
+        if is(b"exec") {
+            (self.transaction, self.watched) = (None, Watched::default());
+        }
+        if let Some(command) = command {
+            note("limited", command.writes, Instant::now());
+        }
+        self.send().await?;
+        tokio::time::sleep(LIMITED_PAUSE).await;
+        Ok(())
     }
 
     /// Answers all that is under way.
@@ -186,17 +210,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 
     async fn put(&mut self, answer: Answer) -> Result<(), Ended> {
+        let (before, is_refusal) = (self.output.len(), matches!(answer.reply, Reply::Refused(_)));
         answer.reply.write(self.session.version(), &mut self.output).map_err(|_| Ended)?;
+        if !is_refusal {
+            self.door.access.sent(&self.session.party(), (self.output.len() - before) as u64);
+        }
         if self.output.len() >= ANSWER_BYTES { self.send().await } else { Ok(()) }
     }
 
     /// Sends what waits. A client that does not read ends its connection. Meanwhile the commands that
     /// are under way go on, so that those of others do not wait for them.
     async fn send(&mut self) -> Result<(), Ended> {
-        let bytes = self.output.len() as u64;
-        if bytes > 0 {
-            self.door.access.sent(&self.session.party(), bytes);
-        }
         let Self { io, output, pipeline, door, party, .. } = self;
         let sending = async {
             io.write_all_buf(output).await?;

@@ -74,7 +74,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug)]
 pub struct MetricNames {
     /// A counter of commands on records, by `kind` (`read`, `write`) and `outcome` (`answered`,
-    /// `refused`, `deadline`, `overloaded`, `unknown`).
+    /// `refused`, `limited`, `deadline`, `overloaded`, `unknown`).
     pub commands: &'static str,
     /// A histogram of the seconds that they took, by `kind`.
     pub duration: &'static str,

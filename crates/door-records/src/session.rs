@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Door;
-use crate::access::{Refused, Rights, WrongPassword, is_exempt};
+use crate::access::{Refused, Rights, WrongPassword, is_refused};
 use crate::clients::{About, Ends, Filter, Place};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::{Reply, Version};
@@ -16,6 +16,9 @@ use crate::words::Words;
 
 /// The version of Redis whose commands are offered, for clients that ask.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
+
+/// The longest name of a command that the audit has.
+const COMMAND_BYTES_MAX: usize = 20;
 
 /// The longest name of a connection.
 const NAME_BYTES_MAX: usize = 256;
@@ -61,14 +64,18 @@ impl Session {
     /// Counts a command, or refuses it because its party has made too many.
     pub(crate) fn count(&self, words: &[Bytes]) -> CommandResult<()> {
         match self.door.access.count(&self.party()) {
-            Err(exceeded) if !words.first().is_some_and(|name| is_exempt(name)) => Err(exceeded.into()),
+            Err(exceeded) if words.first().is_some_and(|name| is_refused(name, &exceeded)) => Err(exceeded.into()),
             _ => Ok(()),
         }
     }
 
     /// Notes that a command was refused, if that was because of who sent it or how many there were.
     pub(crate) fn note(&self, words: &[Bytes], refusal: &Refusal) {
-        let (Some(command), Some(why)) = (words.first(), refusal.of_client()) else { return };
+        let (Some(name), Some(why)) = (words.first(), refusal.of_client()) else { return };
+        // What is no name of a command may be a secret.
+        let is_name =
+            name.len() <= COMMAND_BYTES_MAX && name.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'.');
+        let command: &[u8] = if is_name { name } else { b"unknown" };
         self.door.access.refused(&Refused {
             user: self.about.user.as_deref(),
             address: self.place.client.ends.peer.map(|peer| peer.ip()),
@@ -154,16 +161,20 @@ impl Session {
                 _ => return Err(Refusal::of_kind("NOPROTO", "unsupported protocol version")),
             };
         }
+        // Of many passwords only the last one is looked at.
+        let (mut password, mut name) = (None, None);
         while !words.is_empty() {
             if words.takes("AUTH") {
-                let (_user, password) = (words.next()?, words.next()?);
-                self.admit(password)?;
+                let (_user, last) = (words.next()?, words.next()?);
+                password = Some(last);
             } else if words.takes("SETNAME") {
-                self.set_name(words.next()?)?;
+                name = Some(words.next()?);
             } else {
                 return Err(Refusal::error("Syntax error in HELLO option"));
             }
         }
+        password.map_or(Ok(()), |password| self.admit(password))?;
+        name.map_or(Ok(()), |name| self.set_name(name))?;
         self.about.version = version;
         let number = if version == Version::Two { 2 } else { 3 };
         let named = |name, value| (Reply::fixed(name), value);

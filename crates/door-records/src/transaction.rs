@@ -100,7 +100,7 @@ impl Transaction {
         watched: &Watched,
         deadline: Deadline,
     ) -> CommandResult<Reply> {
-        if self.is_broken {
+        if self.is_broken || watched.is_broken() {
             return Err(Refusal::of_kind("EXECABORT", "Transaction discarded because of previous errors."));
         }
         let mut ids: Vec<Bytes> = Vec::new();

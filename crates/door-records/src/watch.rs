@@ -26,9 +26,21 @@ pub(crate) struct Watched {
     /// The key of the digests. A client cannot make another record of the same digest.
     key: RandomState,
     share: Option<Share>,
+    /// Whether records are not watched that should be.
+    is_broken: bool,
 }
 
 impl Watched {
+    /// Records are not watched that should be: the next transaction does not happen.
+    pub(crate) fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// Watches records, from what they are now. What is watched already stays as it was seen.
     pub(crate) async fn watch(
         &mut self,

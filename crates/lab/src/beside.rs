@@ -38,7 +38,8 @@ pub(crate) fn beside(plan: &Plan, setting: &Setting, in_force: &BTreeMap<String,
     let others = plan.factors.iter().filter(|factor| setting.get(&factor.name).is_none());
     let of_factors = others.filter_map(|factor| {
         let name = factor.name.clone();
-        let is_own = factor.default.is_none() && !node.yaml.contains_key(&name);
+        let is_said = node.yaml.contains_key(&name) || node.around().iter().any(|(said, ..)| *said == name);
+        let is_own = factor.default.is_none() && !is_said;
         Some(Beside { value: in_force.get(&name)?.clone(), name, is_own, applied: factor.applied() })
     });
     let said = |name: &str, value: String, applied| Beside { name: name.to_owned(), value, is_own: false, applied };

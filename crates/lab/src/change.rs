@@ -8,7 +8,7 @@ use crate::analysis::Analysis;
 use crate::beside::{self, Beside};
 use crate::catalogue;
 use crate::defaults::defaults;
-use crate::deployment;
+use crate::deployment::{self, Levels};
 use crate::factor::{Applied, Factor, Setting};
 use crate::line::Line;
 use crate::metric;
@@ -61,7 +61,11 @@ impl Change {
         let asked = asked.or_else(|| Some(format!("periodic:{}", setting.get(sync::PERIOD)?)));
         let before = defaults.get(sync::NAME).cloned();
         let before = before.or_else(|| Some(format!("periodic:{}", defaults.get(sync::PERIOD)?)));
-        let warnings = asked.and_then(|asked| sync::loss(&asked, before.as_deref())).into_iter().collect();
+        let loss = asked.and_then(|asked| sync::loss(&asked, before.as_deref()));
+        let usual = kept(plan, |name| defaults.get(name).cloned());
+        let changed = kept(plan, |name| setting.get(name).map(str::to_owned).or_else(|| defaults.get(name).cloned()));
+        let losses = usual.zip(changed).map(|(usual, changed)| deployment::losses(usual, changed));
+        let warnings = loss.into_iter().chain(losses.unwrap_or_default()).collect();
         let mut in_force = defaults.clone();
         // What a node has by itself may follow from the setting.
         in_force.extend(crate::defaults::beside(plan, &setting, lines));
@@ -157,11 +161,24 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
     (format!("set {name}: {value}{was}{old}"), back)
 }
 
+/// How many copies there are and who has to answer, by the values of factors, or as the plan says.
+fn kept(plan: &Plan, value: impl Fn(&str) -> Option<String>) -> Option<(u8, Levels)> {
+    let of_factor = |name: &str| plan.factor(name).and_then(|_| value(name));
+    let copies = match of_factor(deployment::COPIES) {
+        Some(copies) => deployment::count(&copies)?,
+        None => plan.node.copies,
+    };
+    let levels = of_factor(deployment::CONSISTENCY).unwrap_or_else(|| plan.node.consistency.clone());
+    Some((copies, Levels::parse(&levels)?))
+}
+
 /// What to do to what lies around the nodes.
 fn around(name: &str, value: &str) -> String {
     match name {
         deployment::NODES => format!("have {value} node(s)"),
-        deployment::COPIES => format!("ALTER KEYSPACE: replication_factor {value}, and repair"),
+        deployment::COPIES => format!(
+            "ALTER KEYSPACE: replication_factor {value}; then nodetool repair --full if these are more, or cleanup"
+        ),
         deployment::CONSISTENCY => format!("let clients write and read at {value}"),
         _ if value == "none" => "run each node as a bare process".to_owned(),
         _ => format!("run each node in a container with {value}"),

@@ -35,7 +35,8 @@ fn since(begun: &Counters, now: &Counters, data: &Data, workload: &Workload, loa
     let operations = (changes + reads) as f64;
     let mix = &workload.mix;
     let written_share = mix.write / (mix.write + mix.delete);
-    let payload = changes as f64 * written_share * f64::from(data.record_bytes);
+    let copies = f64::from(loaded.counted_by.writes.1);
+    let payload = changes as f64 * written_share * f64::from(data.record_bytes) * copies;
     let ratios = [
         ("cpu_ms_per_operation", NODE_CPU_S, 1e3, operations),
         ("write_amplification", NODE_WRITTEN_BYTES, 1.0, payload),

@@ -28,6 +28,12 @@ pub const NODES_MAX: u8 = 9;
 /// The least memory of a container: a node with the smallest heap does not start with less.
 const MEMORY_BYTES_MIN: f64 = (256_u64 << 20) as f64;
 
+/// What a node takes beside its heap, in MiB, at least.
+pub const BESIDE_HEAP_MIB: u64 = 256;
+
+/// The fewest processors of a container: with less, a node does not start in time.
+const CPUS_MIN: f64 = 0.2;
+
 /// A page of memory, by which Linux rounds limits.
 const PAGE_BYTES: u64 = 4_096;
 
@@ -93,6 +99,27 @@ impl fmt::Display for Levels {
     }
 }
 
+/// What a change of copies and levels loses, in words: no metric shows it.
+pub fn losses(before: (u8, Levels), after: (u8, Levels)) -> Vec<String> {
+    let is_strong = |(copies, levels): (u8, Levels)| {
+        let (write, read) = levels.answers(copies);
+        write + read > copies
+    };
+    let (written_before, written) = (before.1.answers(before.0).0, after.1.answers(after.0).0);
+    let mut lost = Vec::new();
+    if after.0 < before.0 {
+        lost.push(format!("Durability: a record is on {} node(s) instead of {}.", after.0, before.0));
+    }
+    if written < written_before {
+        let only = "an acknowledged write may be on so few nodes at first";
+        lost.push(format!("Durability: {only}: {written} instead of {written_before}."));
+    }
+    if is_strong(before) && !is_strong(after) {
+        lost.push("Consistency: a read may miss writes that were acknowledged.".to_owned());
+    }
+    lost
+}
+
 /// The limits of a container that a value means; `None` if it means none.
 pub fn limits(value: &str) -> Option<Limits> {
     let mut limits = Limits::default();
@@ -103,7 +130,7 @@ pub fn limits(value: &str) -> Option<Limits> {
                 limits.memory_bytes = Some(bytes as u64);
             }
             ("cpus", cpus) if limits.cpus.is_none() => {
-                limits.cpus = Some(cpus.parse().ok().filter(|cpus| (0.05..=1_024.0).contains(cpus))?);
+                limits.cpus = Some(cpus.parse().ok().filter(|cpus| (CPUS_MIN..=1_024.0).contains(cpus))?);
             }
             _ => return None,
         }
@@ -142,6 +169,17 @@ mod tests {
         assert_eq!((apart.answers(2), apart.to_string()), ((2, 1), "TWO/ONE".to_owned()));
         assert_eq!(Levels::parse("ALL").unwrap().answers(3), (3, 3));
         assert!(["", "FOUR", "ONE/", "SERIAL", "ONE/TWO/ONE"].iter().all(|wrong| Levels::parse(wrong).is_none()));
+    }
+
+    #[test]
+    fn fewer_copies_and_weaker_levels_are_losses_and_the_way_back_is_none() {
+        let level = |text| Levels::parse(text).unwrap();
+        let (strong, weak) = ((3, level("QUORUM")), (1, level("ONE")));
+        let lost = losses(strong, weak);
+        assert!(lost.len() == 2 && lost[0].contains("on 1 node(s) instead of 3"), "{lost:?}");
+        let lost = losses(strong, (3, level("ONE")));
+        assert!(lost.len() == 2 && lost[1].starts_with("Consistency"), "{lost:?}");
+        assert!(losses(weak, strong).is_empty() && losses(strong, strong).is_empty());
     }
 
     #[test]

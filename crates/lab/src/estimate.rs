@@ -70,8 +70,9 @@ impl Room {
             writes * row + deletes * (KEY_BYTES + ROW_BYTES)
         };
         let load = plan.workloads.iter().map(of_load).fold(0.0, f64::max);
-        let copies = f64::from(plan.copies_max());
-        Self { records: plan.data.records as f64 * row * copies, load: load * copies }
+        // A cluster keeps its last table when one of another number of nodes follows.
+        let times = f64::from(plan.copies_max()) * plan.node_counts().len() as f64;
+        Self { records: plan.data.records as f64 * row * times, load: load * times }
     }
 
     /// Fails if so many free bytes are too few.
@@ -97,10 +98,13 @@ fn throttle_cannot_bind(plan: &Plan) -> Option<String> {
     let limits = factor.values.iter().chain(&factor.default).filter_map(|limit| value::bytes(limit));
     // Zero is no limit.
     let least = limits.filter(|limit| *limit > 0.0).min_by(f64::total_cmp)?;
-    let per_s = |workload: &Workload| written_bytes(&plan.data, workload) / workload.time().as_secs_f64();
+    // A node has the limit for itself, and its share of the load.
+    let nodes = plan.node_counts().into_iter().fold(u8::MAX, u8::min);
+    let share = f64::from(plan.copies_max()) / f64::from(nodes);
+    let per_s = |workload: &Workload| share * written_bytes(&plan.data, workload) / workload.time().as_secs_f64();
     let compared = plan.compared_workloads().into_iter();
     let most = compared.max_by(|one, other| per_s(one).total_cmp(&per_s(other)))?;
-    let (bytes, compacted) = (written_bytes(&plan.data, most), per_s(most) * COMPACTED_TIMES);
+    let (bytes, compacted) = (share * written_bytes(&plan.data, most), per_s(most) * COMPACTED_TIMES);
     if compacted >= least {
         return None;
     }

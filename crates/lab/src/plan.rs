@@ -11,7 +11,7 @@ use crate::design::Design;
 use crate::factor::{Applied, Factor, Setting};
 use crate::metric::{self, Source};
 use crate::sync;
-use crate::workload::{Data, Workload};
+use crate::workload::{Data, PageCache, Workload};
 
 /// What a name is made of.
 pub(crate) const NAME_RULE: &str = "a name of at most 64 small letters, digits and hyphens";
@@ -337,6 +337,11 @@ impl Plan {
         self.counts(deployment::COPIES, self.node.copies).into_iter().fold(1, u8::max)
     }
 
+    /// The numbers of nodes that runs have, each once.
+    pub(crate) fn node_counts(&self) -> std::collections::BTreeSet<u8> {
+        self.counts(deployment::NODES, self.node.count).into_iter().collect()
+    }
+
     /// Each record has room on the nodes, and as many copies as have to answer.
     fn check_cluster(&self) -> Result<(), PlanError> {
         let wrong = |at: &str, what: String| Err(PlanError::Invalid { at: at.to_owned(), what });
@@ -367,12 +372,36 @@ impl Plan {
         if answers > least_copies {
             return wrong("consistency", format!("{answers} copies have to answer, and there are {least_copies}"));
         }
-        let has_heap = node.heap_mib.is_some() || self.factors.iter().any(|factor| factor.applied() == Applied::Heap);
-        if self.factor(deployment::NODES).is_some() && !has_heap {
+        let heap_mib = self.heap_mib_max();
+        if self.factor(deployment::NODES).is_some() && heap_mib.is_none() {
             let what = "say node.heap_mib too: by themselves, several nodes of a machine have smaller heaps than one";
             return wrong(deployment::NODES, what.to_owned());
         }
+        let containers = self.factor(deployment::CONTAINER).into_iter();
+        let containers = containers.flat_map(|factor| factor.values.iter().chain(&factor.default));
+        let memory = containers.filter_map(|value| deployment::limits(value)?.memory_bytes).min();
+        let Some(memory) = memory else { return Ok(()) };
+        if heap_mib.is_none_or(|mib| memory < (mib + deployment::BESIDE_HEAP_MIB) << 20) {
+            let beside = deployment::BESIDE_HEAP_MIB;
+            let what = format!("say node.heap_mib, and give a container {beside} MiB more than the largest heap");
+            return wrong(deployment::CONTAINER, what);
+        }
+        if self.data.page_cache == PageCache::Warm {
+            let what = "warm files count for the lab and not for the node, so they would be beyond its container";
+            return wrong("data.page_cache", what.to_owned());
+        }
         Ok(())
+    }
+
+    /// The largest heap that runs have; `None`: the node decides in some of them.
+    fn heap_mib_max(&self) -> Option<u64> {
+        let factor = self.factors.iter().find(|factor| factor.applied() == Applied::Heap);
+        let usual = match factor.and_then(|factor| factor.default.as_ref()) {
+            Some(default) => default.parse().ok()?,
+            None => u64::from(self.node.heap_mib?),
+        };
+        let values = factor.into_iter().flat_map(|factor| &factor.values).filter_map(|value| value.parse().ok());
+        values.chain([usual]).max()
     }
 
     /// What is to be compared has to be measured: the objective under each workload under which

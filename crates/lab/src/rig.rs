@@ -47,6 +47,8 @@ pub struct Baseline {
 pub struct Counters {
     /// When they were read, in seconds on a clock that only goes forward.
     pub at_s: f64,
+    /// Of how many nodes they are the sums; 0 counts as one.
+    pub nodes: u8,
     /// Bytes on disk that compactions of the table have read.
     pub compacted_bytes: f64,
     /// Compactions of the table that have ended.

@@ -44,6 +44,11 @@ impl Live {
         self.limits.load_full()
     }
 
+    /// The bytes that each party may get in a day; 0: any. It is asked for each command.
+    pub(crate) fn bytes_per_day(&self) -> u64 {
+        self.limits.load().bytes_per_day
+    }
+
     /// How many requests each party may make.
     pub(crate) fn rates(&self) -> Option<Arc<Rates>> {
         self.rates.load_full()

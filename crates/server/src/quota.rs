@@ -146,6 +146,7 @@ impl Quotas {
             true => Ok(()),
             false => Err(Exceeded {
                 limit: format!("may get {bytes_per_day} bytes in a day"),
+                is_of_bytes: true,
                 wait: Duration::from_millis((taken.since.0 + DAY_MS).saturating_sub(now.0)),
             }),
         }

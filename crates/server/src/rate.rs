@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use audit::Requester;
@@ -55,6 +56,9 @@ pub(crate) struct Rates<C: Clock = DefaultClock> {
     parties_max: usize,
     limiter: RateLimiter<Party, DashMapStateStore<Party>, C, StateInformationMiddleware>,
     forgotten: Mutex<Option<C::Instant>>,
+    /// How often it was asked whether there is room for another party, and the last answer.
+    asked: AtomicUsize,
+    had_room: AtomicBool,
 }
 
 impl Rates {
@@ -78,7 +82,16 @@ impl<C: Clock + Clone> Rates<C> {
     fn new(per_second: NonZeroU32, burst: NonZeroU32, parties_max: usize, clock: C) -> Self {
         let quota = Quota::per_second(per_second).allow_burst(burst);
         let limiter = RateLimiter::new(quota, DashMapStateStore::default(), clock.clone());
-        Self { clock, per_second, burst, parties_max, limiter, forgotten: Mutex::default() }
+        Self {
+            clock,
+            per_second,
+            burst,
+            parties_max,
+            limiter,
+            forgotten: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            had_room: AtomicBool::new(true),
+        }
     }
 
     /// Counts a command. `Err`: its party has made too many.
@@ -87,7 +100,8 @@ impl<C: Clock + Clone> Rates<C> {
         match self.count(party.clone()) {
             Left::Requests(_) => Ok(()),
             Left::NoneFor(wait) => {
-                Err(Exceeded { limit: format!("may make {per_second} commands per second, and {burst} at once"), wait })
+                let limit = format!("may make {per_second} commands per second, and {burst} at once");
+                Err(Exceeded { limit, is_of_bytes: false, wait })
             }
         }
     }
@@ -104,7 +118,17 @@ impl<C: Clock + Clone> Rates<C> {
         }
     }
 
+    /// Whether there is room for another party. To count the parties takes a look at all of them, so it
+    /// is done now and then: meanwhile there may be a thousandth more.
     fn has_room(&self) -> bool {
+        let every = (self.parties_max / 1_000).max(1);
+        if self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(every) {
+            self.had_room.store(self.make_room(), Ordering::Relaxed);
+        }
+        self.had_room.load(Ordering::Relaxed)
+    }
+
+    fn make_room(&self) -> bool {
         if self.limiter.len() < self.parties_max {
             return true;
         }

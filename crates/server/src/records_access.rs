@@ -43,17 +43,15 @@ impl Access for RecordsAccess {
     }
 
     fn count(&self, party: &Party) -> Result<(), Exceeded> {
-        if let Some(rates) = self.live.command_rates() {
-            rates.count_command(party)?;
+        let bytes_per_day = self.live.bytes_per_day();
+        if bytes_per_day > 0 {
+            self.quotas.allow_command(party, bytes_per_day)?;
         }
-        match self.live.limits().bytes_per_day {
-            0 => Ok(()),
-            bytes_per_day => self.quotas.allow_command(party, bytes_per_day),
-        }
+        self.live.command_rates().map_or(Ok(()), |rates| rates.count_command(party))
     }
 
     fn sent(&self, party: &Party, bytes: u64) {
-        if self.live.limits().bytes_per_day > 0 {
+        if self.live.bytes_per_day() > 0 {
             self.quotas.answered(party, bytes);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use scylla::authentication::{AuthError, AuthenticatorProvider, AuthenticatorSession, PlainTextAuthenticator};
@@ -38,10 +39,21 @@ impl Password {
     }
 }
 
+/// How long a file may take: the driver has no limit there.
+const READ_TIME_MAX: Duration = Duration::from_secs(5);
+
 async fn read(path: &Path) -> Result<String, AuthError> {
-    let unreadable = |why: &dyn fmt::Display| format!("cassandra.password_file: cannot read {}: {why}", path.display());
-    let bytes = tokio::fs::read(path).await.map_err(|error| unreadable(&error))?;
-    Password::of_file(bytes).map_err(|error| unreadable(&error.utf8_error()))
+    let unreadable = |why: &dyn fmt::Display| {
+        let error = format!("cassandra.password_file: cannot read {}: {why}", path.display());
+        // The driver tries again later, and does not say why.
+        tracing::warn!("{error}");
+        error
+    };
+    let reading = tokio::time::timeout(READ_TIME_MAX, tokio::fs::read(path)).await;
+    let bytes = reading.map_err(|late| unreadable(&late))?.map_err(|error| unreadable(&error))?;
+    let password = Password::of_file(bytes).map_err(|error| unreadable(&error.utf8_error()))?;
+    // Somebody may be writing it.
+    if password.is_empty() { Err(unreadable(&"it is empty")) } else { Ok(password) }
 }
 
 /// Logs new connections in.

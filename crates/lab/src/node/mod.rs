@@ -155,6 +155,17 @@ impl Node {
         Room::of(&self.plan).fits(free.f_bavail as f64 * free.f_frsize as f64).map_err(fatal)
     }
 
+    /// Fails if this machine lets nobody make the containers of the plan.
+    fn can_have_containers(&self) -> Result<(), RigError> {
+        let factor = self.plan.factor(deployment::CONTAINER).into_iter();
+        let values = factor.flat_map(|factor| factor.values.iter().chain(&factor.default));
+        for limits in values.filter_map(|value| deployment::limits(value)) {
+            let tried = cluster::ControlGroup::new(&format!("penates-try-{}", std::process::id()), limits);
+            tried.map_err(|error| fatal(format!("no container can be made here: {error}")))?;
+        }
+        Ok(())
+    }
+
     fn running(&self) -> Result<&Running, RigError> {
         self.running.as_ref().ok_or_else(|| failed("the node does not run"))
     }
@@ -324,6 +335,7 @@ impl Rig for Node {
             return Err(fatal(format!("{objective} is read from MBeans, and their agent cannot be had: {why}")));
         }
         self.has_room()?;
+        self.can_have_containers()?;
         if self.running.is_none() {
             let usual = Setting::default();
             let settings = config::settings(&self.plan, &usual);

@@ -37,7 +37,7 @@ impl One {
         let at = SocketAddr::new(status.cql.ip(), jmx::PORT);
         let jmx = has_agent.then(|| Jmx::new(at)).transpose().map_err(fatal)?;
         if let Some(jmx) = &jmx {
-            let unanswered = |error| fatal(format!("the agent of the node's MBeans does not answer at {at}: {error}"));
+            let unanswered = |error| failed(format!("the agent of the node's MBeans does not answer at {at}: {error}"));
             jmx.answers().await.map_err(unanswered)?;
         }
         Ok(Self { id: status.node, views, pid, folder: status.folder.clone(), cql: status.cql, by_itself, jmx })
@@ -65,6 +65,7 @@ pub(super) fn sum(all: &[Counters]) -> Counters {
     });
     Counters {
         at_s: first.at_s,
+        nodes: u8::try_from(all.len()).unwrap_or(u8::MAX),
         compacted_bytes: of(|one| one.compacted_bytes),
         compactions: of(|one| one.compactions),
         writes: of(|one| one.writes),
@@ -85,6 +86,6 @@ mod tests {
             ..Counters::default()
         };
         let all = sum(&[one(3.0, &[("cpu", 1.0), ("gc", 2.0)]), one(4.0, &[("cpu", 5.0)])]);
-        assert_eq!((all.writes, all.used), (7.0, BTreeMap::from([("cpu".to_owned(), 6.0)])));
+        assert_eq!((all.nodes, all.writes, all.used), (2, 7.0, BTreeMap::from([("cpu".to_owned(), 6.0)])));
     }
 }

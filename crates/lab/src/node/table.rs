@@ -102,15 +102,23 @@ impl Table {
     /// Lets Linux have none or all of its files in memory. The call blocks.
     pub fn cache(&self, node: &Path, page_cache: PageCache) -> io::Result<()> {
         let own = || files(node, |table| table.ends_with(&self.id)).map(|(path, _)| path);
+        // Files may be deleted meanwhile.
+        let open = |path: PathBuf| match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        };
         match page_cache {
             PageCache::AsLeft => Ok(()),
             PageCache::Cold => own().try_for_each(|path| {
-                let file = File::open(path)?;
+                let Some(file) = open(path)? else { return Ok(()) };
                 // Only pages that are on the disk can be dropped.
                 file.sync_all()?;
                 Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
             }),
-            PageCache::Warm => own().try_for_each(|path| io::copy(&mut File::open(path)?, &mut io::sink()).map(drop)),
+            PageCache::Warm => own().try_for_each(|path| match open(path)? {
+                Some(mut file) => io::copy(&mut file, &mut io::sink()).map(drop),
+                None => Ok(()),
+            }),
         }
     }
 

@@ -160,6 +160,7 @@ impl Views {
         let own = history.into_iter().filter(is_own);
         let own: Vec<_> = own.map(|(_, _, bytes, _)| bytes.unwrap_or_default() as f64).collect();
         Ok(Counters {
+            nodes: 1,
             at_s: 0.0,
             compacted_bytes: own.iter().sum(),
             compactions: own.len() as f64,

@@ -562,6 +562,11 @@ fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
         ),
         ("jvm_options = []", "jvm_options = [\"-Xmx4g\"]", "the heap is set by"),
         ("count = 1", "count = 10", "1 to 9 nodes"),
+        (
+            "[[factors]]",
+            "[[factors]]\nname = \"container\"\nvalues = [\"memory=1GiB\"]\n\n[[factors]]",
+            "256 MiB more than the largest heap",
+        ),
         ("copies = 1", "copies = 2", "2 copies need as many"),
         ("consistency = \"ONE\"", "consistency = \"FOUR\"", "of writes and reads: TWO/ONE"),
         ("consistency = \"ONE\"", "consistency = \"TWO\"", "2 copies have to answer, and there are 1"),

@@ -255,8 +255,13 @@ async fn a_client_of_records_with_too_many_commands_is_refused_and_goes_on_and_o
     // What was refused in a transaction breaks it.
     let many = "SET a 1\r\n".repeat(50);
     let answers = commands(&server, &format!("AUTH {token}\r\nMULTI\r\n{many}EXEC\r\n")).await;
-    let ends = &answers[answers.len() - 2..];
-    assert!(ends[0].starts_with("-EXECABORT") || ends[0].contains("EXEC without MULTI"), "{answers:?}");
+    assert!(answers[1] == "+OK" && answers[answers.len() - 2].starts_with("-EXECABORT"), "{answers:?}");
+    // So does a watch that was refused.
+    let many = "PING\r\n".repeat(50);
+    let answers = commands(&server, &format!("{many}WATCH a\r\nMULTI\r\nEXEC\r\n")).await;
+    let [.., watch, multi, exec, _] = &answers[..] else { panic!("{answers:?}") };
+    let is_refused = watch.starts_with("-LIMIT") && exec.starts_with("-EXECABORT");
+    assert!(multi == "+OK" && (is_refused || !watch.starts_with("-LIMIT")), "{answers:?}");
 }
 
 #[tokio::test]
@@ -272,6 +277,12 @@ async fn answers_of_records_count_for_the_bytes_of_a_day_as_responses_do() {
     let refused = commands(&server, "PING\r\n").await;
     assert!(refused[0].starts_with("-LIMIT this client may get 100 bytes in a day; try again in 86"), "{refused:?}");
     assert_eq!(server.get("/stat").await.status, StatusCode::TOO_MANY_REQUESTS, "they count together");
+    // Who has got the bytes of a token does not get them as somebody else.
+    let token = server.token("bidder").await;
+    let batch = format!("AUTH {token}\r\nECHO {text}\r\nRESET\r\n");
+    assert!(commands(&server, &batch).await.contains(&text));
+    let answers = commands(&server, &batch).await;
+    assert!(answers[0] == "+OK" && answers[1].starts_with("-LIMIT ") && !answers.contains(&text), "{answers:?}");
 }
 
 #[tokio::test]
