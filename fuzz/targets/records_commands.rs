@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use budget::{Memory, Party};
 use bytes::BytesMut;
-use door_records::{Access, Door, Ends, RequestLimits, Rights, Settings, WrongPassword};
+use door_records::{Access, Door, Ends, Exceeded, Refused, RequestLimits, Rights, Settings, WrongPassword};
 use libfuzzer_sys::fuzz_target;
 use records::Records;
 use redis_protocol::resp2::decode::decode_bytes_mut as decode_version_2;
@@ -72,6 +72,14 @@ impl Access for Open {
     fn user(&self, _: &[u8]) -> Option<String> {
         None
     }
+
+    fn count(&self, _: &Party) -> Result<(), Exceeded> {
+        Ok(())
+    }
+
+    fn sent(&self, _: &Party, _: u64) {}
+
+    fn refused(&self, _: &Refused<'_>) {}
 }
 
 struct Subject {
