@@ -161,7 +161,7 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
     (format!("set {name}: {value}{was}{old}"), back)
 }
 
-/// How many copies there are and who has to answer, by the values of factors, or as the plan says.
+/// The number of copies and the levels of clients: the values of factors, or those of the plan.
 fn kept(plan: &Plan, value: impl Fn(&str) -> Option<String>) -> Option<(u8, Levels)> {
     let of_factor = |name: &str| plan.factor(name).and_then(|_| value(name));
     let copies = match of_factor(deployment::COPIES) {
