@@ -7,7 +7,7 @@ use budget::{Party, Share};
 use bytes::{Bytes, BytesMut};
 use store::Deadline;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::Door;
@@ -21,7 +21,7 @@ use crate::reply::Reply;
 use crate::request::Requests;
 use crate::run::{Task, note};
 use crate::session::Session;
-use crate::transaction::Transaction;
+use crate::transaction::{QUEUED, Transaction};
 use crate::watch::Watched;
 
 /// Bytes that are read from a connection at once.
@@ -32,6 +32,9 @@ const FREE_BYTES: usize = 2 * READ_BYTES;
 
 /// Answers are sent when so many bytes of them wait, and when no further request is there.
 const ANSWER_BYTES: usize = 16 << 10;
+
+/// A buffer for answers that has had so many bytes is given back once they are sent.
+const KEPT_BYTES: usize = 4 * ANSWER_BYTES;
 
 /// How long a client waits for the answer to a command that is refused because it has exceeded a
 /// limit.
@@ -48,6 +51,8 @@ pub(crate) struct Connection<I> {
     pipeline: Pipeline,
     requests: Requests,
     input: BytesMut,
+    /// When the last bytes of it were received. The time of a command begins then.
+    arrived: tokio::time::Instant,
     /// The memory for a request that arrives in many pieces.
     input_share: Option<Share>,
     output: BytesMut,
@@ -55,6 +60,22 @@ pub(crate) struct Connection<I> {
 
 /// The connection cannot go on.
 struct Ended;
+
+/// Counts the commands on records that a request is about, by its answer: that of a transaction has
+/// one for each of them.
+fn count(writes: &[bool], reply: &Reply, began: Instant) {
+    let Some((first, in_transaction)) = writes.split_first() else { return };
+    note(reply.outcome(), *first, began);
+    for (place, writes) in in_transaction.iter().enumerate() {
+        let outcome = match reply {
+            Reply::List(replies) => replies.get(place).map_or("refused", Reply::outcome),
+            // They did not happen, because what was watched has changed.
+            Reply::NoList => "refused",
+            other => other.outcome(),
+        };
+        note(outcome, *writes, began);
+    }
+}
 
 /// Whether a line begins a request of HTTP. A web page can make a browser send one here, and the
 /// lines of its body would be read as commands.
@@ -74,6 +95,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             watched: Watched::default(),
             pipeline: Pipeline::default(),
             input: BytesMut::new(),
+            arrived: tokio::time::Instant::now(),
             input_share: None,
             output: BytesMut::new(),
         }
@@ -117,7 +139,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     async fn end(&mut self, refusal: Refusal) -> Result<(), Ended> {
         self.finish().await?;
         self.session.is_over = true;
-        self.put(Answer::free(Reply::Refused(refusal))).await
+        self.put(Answer::refused(refusal)).await
     }
 
     /// Begins a request. Commands on different records run at the same time; every other command
@@ -139,23 +161,45 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             return Ok(());
         }
         self.finish().await?;
-        let answered = match counted {
+        let (writes, began) = (self.writes(&words), Instant::now());
+        let answered = match &counted {
             Ok(()) => self.answer(&words).await,
-            Err(refusal) => {
-                self.limited(&words, command).await?;
-                Err(refusal)
-            }
+            Err(refusal) => Err(refusal.clone()),
         };
-        let reply = answered.unwrap_or_else(|refusal| {
+        let answer = answered.unwrap_or_else(|refusal| {
             self.session.note(&words, &refusal);
-            Reply::Refused(refusal)
+            Answer::refused(refusal)
         });
-        self.put(Answer::within(&self.door.memory, &self.party, reply)).await
+        // What is queued is counted when its transaction ends.
+        if answer.reply != QUEUED {
+            count(&writes, &answer.reply, began);
+        }
+        if counted.is_err() {
+            self.limited(&words).await?;
+        }
+        self.put(answer).await
+    }
+
+    /// Whether each of the commands on records that a request is about writes. `EXEC` is one, before
+    /// those of its transaction. Metrics count no others.
+    fn writes(&self, words: &[Bytes]) -> Vec<bool> {
+        let Some(name) = words.first() else { return Vec::new() };
+        if let Some(command) = RecordCommand::find(name) {
+            return vec![command.writes];
+        }
+        match name.to_ascii_lowercase().as_slice() {
+            b"exec" => {
+                let each: Vec<bool> = self.transaction.iter().flat_map(Transaction::each_writes).collect();
+                std::iter::once(each.contains(&true)).chain(each.iter().copied()).collect()
+            }
+            b"scan" | b"dbsize" | b"watch" => vec![false],
+            _ => Vec::new(),
+        }
     }
 
     /// A command is refused because its client has exceeded a limit. What would have depended on it
     /// does not happen, and the client waits a little, so that refusals cost less than commands.
-    async fn limited(&mut self, words: &[Bytes], command: Option<&RecordCommand>) -> Result<(), Ended> {
+    async fn limited(&mut self, words: &[Bytes]) -> Result<(), Ended> {
         let is = |known: &[u8]| words.first().is_some_and(|name| name.eq_ignore_ascii_case(known));
         self.transaction.iter_mut().for_each(Transaction::break_off);
         if is(b"watch") {
@@ -163,9 +207,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
         if is(b"exec") {
             (self.transaction, self.watched) = (None, Watched::default());
-        }
-        if let Some(command) = command {
-            note("limited", command.writes, Instant::now());
         }
         self.send().await?;
         tokio::time::sleep(LIMITED_PAUSE).await;
@@ -190,23 +231,29 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     async fn receive(&mut self, stop: &CancellationToken) -> Result<(), Ended> {
         let held = self.input.len() + self.requests.held_bytes() + READ_BYTES;
         if held <= FREE_BYTES {
-            self.input_share = None;
+            if self.input_share.take().is_some() {
+                // The large buffer goes with its share.
+                self.input = BytesMut::from(&self.input[..]);
+            }
         } else if self.input_share.as_ref().is_none_or(|share| share.bytes() < held as u64) {
             // All of the request at once, so that it does not stop half way.
             let bytes = held.max(self.requests.announced_bytes() + READ_BYTES);
             self.input_share = None;
-            match self.door.memory.reserve(&self.party, bytes as u64).await {
-                Ok(share) => self.input_share = Some(share),
-                Err(_) => return self.end(Refusal::overloaded("there is no memory for the request now")).await,
+            let share = self.door.memory.reserve(&self.party, bytes as u64);
+            match timeout_at(self.deadline().0, share).await {
+                Ok(Ok(share)) => self.input_share = Some(share),
+                _ => return self.end(Refusal::overloaded("there is no memory for the request now")).await,
             }
         }
         self.input.reserve(READ_BYTES);
         let mut bounded = (&mut self.io).take(READ_BYTES as u64);
         let read = timeout(self.door.settings.silence_max, bounded.read_buf(&mut self.input));
         tokio::select! {
-            read = read => if matches!(read, Ok(Ok(1..))) { Ok(()) } else { Err(Ended) },
-            () = stop.cancelled() => Err(Ended),
+            read = read => if !matches!(read, Ok(Ok(1..))) { return Err(Ended) },
+            () = stop.cancelled() => return Err(Ended),
         }
+        self.arrived = tokio::time::Instant::now();
+        Ok(())
     }
 
     async fn put(&mut self, answer: Answer) -> Result<(), Ended> {
@@ -222,38 +269,53 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// are under way go on, so that those of others do not wait for them.
     async fn send(&mut self) -> Result<(), Ended> {
         let Self { io, output, pipeline, door, party, .. } = self;
+        let is_large = output.capacity() > KEPT_BYTES;
         let sending = async {
             io.write_all_buf(output).await?;
             io.flush().await
         };
-        tokio::select! {
+        let is_sent = tokio::select! {
             biased;
-            sent = timeout(door.settings.stall_max, sending) => {
-                if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(Ended) }
-            }
+            sent = timeout(door.settings.stall_max, sending) => matches!(sent, Ok(Ok(()))),
             never = pipeline.go_on(|tasks| door.start(party, tasks)) => match never {},
+        };
+        if is_large {
+            *output = BytesMut::new();
         }
+        if is_sent { Ok(()) } else { Err(Ended) }
     }
 
+    /// When the commands that have arrived must be answered. Those that arrived together have the
+    /// same time.
     fn deadline(&self) -> Deadline {
-        Deadline::within(self.session.time_limit)
+        Deadline(self.arrived + self.session.time_limit)
     }
 
     /// Answers what does not run beside other commands: commands that are in a transaction, that
     /// are not about single records, or that are refused.
-    async fn answer(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+    async fn answer(&mut self, words: &[Bytes]) -> CommandResult<Answer> {
+        if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
+            return self.execute().await;
+        }
+        let reply = self.reply(words).await?;
+        Answer::within(&self.door.memory, &self.party, reply)
+    }
+
+    /// `EXEC`.
+    async fn execute(&mut self) -> CommandResult<Answer> {
+        let transaction = self.transaction.take().ok_or_else(|| Refusal::error("EXEC without MULTI"))?;
+        let watched = std::mem::take(&mut self.watched);
+        self.session.require(transaction.writes())?;
+        transaction.execute(&self.door, &self.party, &watched, self.deadline()).await
+    }
+
+    async fn reply(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
         let Some((name, words)) = words.split_first() else { return Err(Refusal::syntax()) };
         match name.to_ascii_lowercase().as_slice() {
             b"multi" if self.transaction.is_some() => return Err(Refusal::error("MULTI calls can not be nested")),
             b"multi" => {
                 self.transaction = Some(Transaction::default());
                 return Ok(Reply::OK);
-            }
-            b"exec" => {
-                let transaction = self.transaction.take().ok_or_else(|| Refusal::error("EXEC without MULTI"))?;
-                let watched = std::mem::take(&mut self.watched);
-                self.session.require(transaction.writes())?;
-                return transaction.execute(&self.door, &self.party, &watched, self.deadline()).await;
             }
             b"watch" if self.transaction.is_some() => {
                 return Err(Refusal::error("WATCH inside MULTI is not allowed"));
@@ -297,13 +359,77 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             b"command" => commands(words),
             b"scan" => {
                 self.session.require(false)?;
-                self.door.scan(self.deadline(), words).await
+                self.door.scan(&self.party, self.deadline(), words).await
             }
             b"dbsize" => {
                 self.session.require(false)?;
-                self.door.count(self.deadline()).await
+                self.door.count(&self.party, self.deadline()).await
             }
             _ => Err(unknown(name, words)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use budget::Memory;
+    use records::Records;
+    use store::SystemClock;
+    use store::null::NullStore;
+
+    use super::*;
+    use crate::{Access, Exceeded, Refused, RequestLimits, Rights, Settings, WrongPassword};
+
+    /// Everyone may do everything.
+    struct Open;
+
+    impl Access for Open {
+        fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
+            Ok(Rights { read: true, write: true, operate: true })
+        }
+
+        fn user(&self, _: &[u8]) -> Option<String> {
+            None
+        }
+
+        fn count(&self, _: &Party) -> Result<(), Exceeded> {
+            Ok(())
+        }
+
+        fn sent(&self, _: &Party, _: u64) {}
+
+        fn refused(&self, _: &Refused<'_>) {}
+    }
+
+    #[tokio::test]
+    async fn large_buffers_are_given_back_with_their_shares_of_the_memory() {
+        const LARGE: usize = 600_000;
+        let (memory, minute) = (Memory::new(64 << 20), Duration::from_secs(60));
+        let settings = Settings {
+            deadline: minute,
+            deadline_max: minute,
+            silence_max: minute,
+            stall_max: minute,
+            request: RequestLimits::default(),
+        };
+        let records = Records::new(Arc::new(NullStore::new()), Arc::new(SystemClock));
+        let door = Door::new(Arc::new(records), Box::new(Open), memory.clone(), settings);
+        let (mut client, server) = tokio::io::duplex(2 * LARGE);
+        let mut connection = Connection::new(door, server, Party::Local, Ends::default());
+        let stop = CancellationToken::new();
+        for bytes in [LARGE, 100] {
+            let request = format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\n{}\r\n", "x".repeat(bytes));
+            client.write_all(request.as_bytes()).await.unwrap();
+            loop {
+                assert!(connection.go_on(&stop).await.is_ok());
+                if connection.input.is_empty() && connection.requests.announced_bytes() == 0 {
+                    break;
+                }
+            }
+        }
+        assert!(!connection.input.try_reclaim(LARGE / 2), "the buffer of the large request is still there");
+        assert!(!connection.output.try_reclaim(LARGE / 2), "the buffer of the large answer is still there");
+        assert_eq!(memory.taken_bytes(), 0);
     }
 }

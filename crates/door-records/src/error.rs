@@ -9,6 +9,9 @@ use crate::admission::NoPlace;
 /// Why a command is refused that would wait too long.
 pub(crate) const CROWDED: &str = "the commands before this one take longer than its deadline allows";
 
+/// How a refusal ends that says that nothing was changed.
+const NOTHING_CHANGED: &str = "; nothing was changed";
+
 /// A refusal. The connection goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
@@ -34,12 +37,19 @@ impl Refusal {
 
     /// There was no answer by the deadline. Nothing was changed.
     pub fn deadline() -> Self {
-        Self::of_kind("DEADLINE", "there was no answer in time; nothing was changed")
+        Self::of_kind("DEADLINE", format_args!("there was no answer in time{NOTHING_CHANGED}"))
     }
 
     /// The server has too much to do now. Nothing was changed.
     pub fn overloaded(why: impl fmt::Display) -> Self {
-        Self::of_kind("OVERLOADED", format_args!("{why}; nothing was changed"))
+        Self::of_kind("OVERLOADED", format_args!("{why}{NOTHING_CHANGED}"))
+    }
+
+    /// The refusal of a command of which a part was done, from that of the rest.
+    pub fn in_part(&self) -> Self {
+        let why = self.0.strip_suffix(NOTHING_CHANGED).unwrap_or(&self.0);
+        let what = "whether the change was made is not known: a part of it was made";
+        Self::of_kind("UNKNOWN", format_args!("{what}: {why}"))
     }
 
     /// The command depends on what is stored, and in mode fast nothing is read before a change.
@@ -58,6 +68,7 @@ impl Refusal {
             Some("DEADLINE") => "deadline",
             Some("OVERLOADED") => "overloaded",
             Some("UNKNOWN") => "unknown",
+            Some("LIMIT") => "limited",
             _ => "refused",
         }
     }

@@ -19,10 +19,10 @@ pub(crate) fn commands(words: &[Bytes]) -> CommandResult<Reply> {
         b"count" => Ok(Reply::count(COMMANDS.len())),
         b"docs" => Ok(Reply::Map(Vec::new())),
         b"info" => {
-            let of = |name: &Bytes| RecordCommand::find(name).map_or(Reply::NoList, described);
+            let of = |name: &Bytes| RecordCommand::find(name).map_or(Reply::Nothing, described);
             Ok(Reply::List(words.iter().map(of).collect()))
         }
-        other => Err(unknown_subcommand("command", other)),
+        _ => Err(unknown_subcommand("command", what)),
     }
 }
 

@@ -19,6 +19,9 @@ pub enum Version {
     Three,
 }
 
+/// A missing list in RESP2.
+const NO_LIST_2: &[u8] = b"*-1\r\n";
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -34,7 +37,7 @@ pub enum Reply {
     Text(String),
     /// Nothing, where bytes were asked for.
     Nothing,
-    /// Nothing, where a list was asked for.
+    /// Nothing, in the place of the list of a transaction that did not happen.
     NoList,
     /// A list.
     List(Vec<Reply>),
@@ -45,6 +48,9 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// About how many bytes each part of an answer takes besides what it holds.
+    pub const PART_BYTES: usize = 32;
+
     /// `OK`.
     pub const OK: Reply = Reply::Word("OK");
 
@@ -70,15 +76,23 @@ impl Reply {
 
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        const PART: usize = 32;
         let pairs = |(one, other): &(Reply, Reply)| one.bytes() + other.bytes();
-        PART + match self {
-            Self::Word(_) | Self::Integer(_) | Self::Nothing | Self::NoList => 0,
-            Self::Refused(refusal) => refusal.text().len(),
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Text(text) => text.len(),
-            Self::List(replies) => replies.iter().map(Self::bytes).sum(),
-            Self::Map(replies) | Self::Pairs(replies) => replies.iter().map(pairs).sum(),
+        Self::PART_BYTES
+            + match self {
+                Self::Word(_) | Self::Integer(_) | Self::Nothing | Self::NoList => 0,
+                Self::Refused(refusal) => refusal.text().len(),
+                Self::Bytes(bytes) => bytes.len(),
+                Self::Text(text) => text.len(),
+                Self::List(replies) => replies.iter().map(Self::bytes).sum(),
+                Self::Map(replies) | Self::Pairs(replies) => replies.iter().map(pairs).sum(),
+            }
+    }
+
+    /// What metrics call it.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.outcome(),
+            _ => "answered",
         }
     }
 
@@ -86,9 +100,14 @@ impl Reply {
     ///
     /// Errors: a word or a refusal has a line break.
     pub fn write(self, version: Version, out: &mut BytesMut) -> Result<(), RedisProtocolError> {
-        match version {
-            Version::Two => resp2::encode::extend_encode(out, &self.frame_2(), false).map(drop),
-            Version::Three => resp3::encode::complete::extend_encode(out, &self.frame_3(), false).map(drop),
+        match (version, self) {
+            // Clients tell it from nothing in the place of bytes. The library has no such frame.
+            (Version::Two, Self::NoList) => {
+                out.extend_from_slice(NO_LIST_2);
+                Ok(())
+            }
+            (Version::Two, reply) => resp2::encode::extend_encode(out, &reply.frame_2(), false).map(drop),
+            (Version::Three, reply) => resp3::encode::complete::extend_encode(out, &reply.frame_3(), false).map(drop),
         }
     }
 
@@ -128,6 +147,27 @@ impl Reply {
                 let pair = |(one, other): (Self, Self)| Self::List(vec![one, other]).frame_3();
                 Frame3::Array { data: pairs.into_iter().map(pair).collect(), attributes }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn written(reply: Reply, version: Version) -> Vec<u8> {
+        let mut out = BytesMut::from(&b"+OK\r\n"[..]);
+        reply.write(version, &mut out).unwrap();
+        out.to_vec()
+    }
+
+    #[test]
+    fn a_missing_list_and_missing_bytes_are_told_apart_in_version_2() {
+        assert_eq!(written(Reply::NoList, Version::Two), b"+OK\r\n*-1\r\n");
+        assert_eq!(written(Reply::Nothing, Version::Two), b"+OK\r\n$-1\r\n");
+        for missing in [Reply::NoList, Reply::Nothing] {
+            assert_eq!(written(missing, Version::Three), b"+OK\r\n_\r\n");
         }
     }
 }

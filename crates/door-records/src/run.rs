@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use budget::{Memory, Party, Share};
+use budget::{Party, Share};
 use bytes::Bytes;
 use futures::future::{join_all, join3};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use metrics::{counter, histogram};
-use records::{Draft, Mode, Record, RecordsError};
+use records::{Draft, ID_BYTES_MAX, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 
-use crate::answer::{Answer, Answering};
-use crate::commands::{Keys, RecordCommand};
+use crate::answer::{Answer, Answering, is_small, share_of};
+use crate::commands::{Keys, RecordCommand, Says};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
 use crate::{Door, METRICS};
@@ -48,9 +48,9 @@ impl Task {
         self.command.ids(self.words())
     }
 
-    /// Runs a command on one key on the record of that key.
-    fn run(&self, draft: &mut Draft) -> CommandResult<Reply> {
-        self.command.run(draft, self.words().get(1..).unwrap_or_default())
+    /// The words after the key of a command on one key.
+    fn words_after_key(&self) -> &[Bytes] {
+        self.words().get(1..).unwrap_or_default()
     }
 }
 
@@ -59,8 +59,11 @@ fn ids_of(tasks: &[(usize, &Task)]) -> Vec<Bytes> {
     tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect()
 }
 
-/// The replies of commands that ran as one; `None`: the command did not run.
-type Replies = Vec<Option<CommandResult<Reply>>>;
+/// The answers of commands that ran as one; `None`: the command did not run.
+type Answers = Vec<Option<CommandResult<Answer>>>;
+
+/// The answers of a command for some of its keys, with their places among the keys.
+pub(crate) type Placed = Vec<(usize, Answer)>;
 
 impl Door {
     /// Runs commands of a party, which may run at the same time: as one if the store belongs to this
@@ -88,8 +91,7 @@ impl Door {
             let _place = self.admission.places(1, task.deadline).await?;
             self.attempt(party, task).await
         };
-        let reply = run.await.unwrap_or_else(Reply::Refused);
-        self.answer(party, task, reply)
+        counted(task, run.await)
     }
 
     /// Runs commands that have different keys, or read. Those on one key are read at once, and
@@ -104,8 +106,8 @@ impl Door {
             }
         }
         let (changed, found, done) = join3(
-            self.as_one(party, &changes, |deadline| self.change_as_one(&changes, deadline)),
-            self.as_one(party, &reads, |deadline| self.read_as_one(&reads, deadline)),
+            self.as_one(party, &changes, |deadline| self.change_as_one(party, &changes, deadline)),
+            self.as_one(party, &reads, |deadline| self.read_as_one(party, &reads, deadline)),
             self.each(party, &others),
         )
         .await;
@@ -114,9 +116,9 @@ impl Door {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Runs commands as one. Those that have no reply then, or all if that is refused, run each by
+    /// Runs commands as one. Those that have no answer then, or all if that is refused, run each by
     /// itself: others may not be refused, or have more time.
-    async fn as_one<F: Future<Output = CommandResult<Replies>>>(
+    async fn as_one<F: Future<Output = CommandResult<Answers>>>(
         &self,
         party: &Party,
         tasks: &[(usize, &Task)],
@@ -127,15 +129,15 @@ impl Door {
             let _places = self.admission.places(tasks.len(), deadline).await?;
             run(deadline).await
         };
-        let replies = match run.await {
-            Ok(replies) => replies,
+        let answered = match run.await {
+            Ok(answered) => answered,
             Err(refusal) if refusal.allows_each() => return self.each(party, tasks).await,
             Err(refusal) => tasks.iter().map(|_| Some(Err(refusal.clone()))).collect(),
         };
         let (mut answers, mut left) = (Vec::with_capacity(tasks.len()), Vec::new());
-        for ((place, task), reply) in tasks.iter().zip(replies) {
-            match reply {
-                Some(reply) => answers.push((*place, self.answer(party, task, reply.unwrap_or_else(Reply::Refused)))),
+        for ((place, task), answer) in tasks.iter().zip(answered) {
+            match answer {
+                Some(answer) => answers.push((*place, counted(task, answer))),
                 None => left.push((*place, *task)),
             }
         }
@@ -150,38 +152,64 @@ impl Door {
 
     /// Runs those commands, each of which changes another record, whose turns are free: a change that
     /// has to wait for others of its record keeps none waiting.
-    async fn change_as_one(&self, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Replies> {
+    async fn change_as_one(
+        &self,
+        party: &Party,
+        tasks: &[(usize, &Task)],
+        deadline: Deadline,
+    ) -> CommandResult<Answers> {
         let (turns, are_free) = self.records.free_turns(&ids_of(tasks));
         let free: Vec<_> =
             tasks.iter().zip(&are_free).filter(|(_, is_free)| **is_free).map(|(task, _)| *task).collect();
-        let run = |drafts: &mut [Draft]| -> Vec<CommandResult<Reply>> {
-            free.iter().zip(drafts).map(|((_, task), draft)| task.run(draft)).collect()
+        let run = |drafts: &mut [Draft]| -> Vec<CommandResult<Answer>> {
+            free.iter()
+                .zip(drafts)
+                .map(|((_, task), draft)| self.change_one(party, task.command, draft, task.words_after_key()))
+                .collect()
         };
-        let mut replies =
+        let mut answers =
             self.records.change_in_turn(deadline, turns, &ids_of(&free), run).await.map_err(refusal)?.into_iter();
-        Ok(are_free.into_iter().map(|is_free| if is_free { replies.next() } else { None }).collect())
+        Ok(are_free.into_iter().map(|is_free| if is_free { answers.next() } else { None }).collect())
     }
 
-    /// Runs commands, each of which reads one record.
-    async fn read_as_one(&self, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Replies> {
-        let now = self.records.now();
-        let found = self.records.read_many(deadline, &ids_of(tasks)).await.map_err(refusal)?;
-        let replies = tasks.iter().zip(found).map(|((_, task), record)| task.run(&mut Draft::new(record, now)));
-        Ok(replies.map(Some).collect())
-    }
-
-    /// The answer of a command, which is counted.
-    fn answer(&self, party: &Party, task: &Task, reply: Reply) -> Answer {
-        let answer = Answer::within(&self.memory, party, reply);
-        let outcome = match &answer.reply {
-            Reply::Refused(refusal) => refusal.outcome(),
-            _ => "answered",
+    /// Runs a command that changes a record, with the memory for its answer. Without it the record
+    /// stays as it is.
+    fn change_one(
+        &self,
+        party: &Party,
+        command: &RecordCommand,
+        draft: &mut Draft,
+        words: &[Bytes],
+    ) -> CommandResult<Answer> {
+        let is_short = match command.says {
+            Says::Little => true,
+            Says::Numbers => is_small(words.len() * Reply::PART_BYTES),
+            Says::Values => false,
         };
-        note(outcome, task.command.writes, task.began);
+        if is_short {
+            return command.run(draft, words).map(Answer::free);
+        }
+        let before = draft.record().cloned();
+        let reply = command.run(draft, words)?;
+        let answer = Answer::within(&self.memory, party, reply);
+        if answer.is_err() {
+            *draft = Draft::new(before, draft.now);
+        }
         answer
     }
 
-    async fn attempt(&self, party: &Party, task: &Task) -> CommandResult<Reply> {
+    /// Runs commands, each of which reads one record.
+    async fn read_as_one(&self, party: &Party, tasks: &[(usize, &Task)], deadline: Deadline) -> CommandResult<Answers> {
+        let now = self.records.now();
+        let found = self.records.read_many(deadline, &ids_of(tasks)).await.map_err(refusal)?;
+        let answers = tasks.iter().zip(found).map(|((_, task), record)| {
+            let reply = task.command.run(&mut Draft::new(record, now), task.words_after_key())?;
+            Answer::within(&self.memory, party, reply)
+        });
+        Ok(answers.map(Some).collect())
+    }
+
+    async fn attempt(&self, party: &Party, task: &Task) -> CommandResult<Answer> {
         let (command, deadline) = (task.command, task.deadline);
         let keys = command.keys(task.words())?;
         let ids: Vec<Bytes> = keys.iter().map(|(id, _)| (*id).clone()).collect();
@@ -190,7 +218,8 @@ impl Door {
             let (found, _held) = self.read(party, &ids, deadline).await?;
             let answers =
                 keys.iter().zip(found).map(|((_, words), record)| command.run(&mut Draft::new(record, now), words));
-            return Ok(command.combined(answers.collect::<CommandResult<_>>()?));
+            let reply = command.combined(answers.collect::<CommandResult<_>>()?);
+            return Answer::within(&self.memory, party, reply);
         }
         // A key that is named twice is one record.
         let mut distinct = ids;
@@ -199,34 +228,44 @@ impl Door {
         if distinct.len() > READ_AT_ONCE {
             return Err(Refusal::error(format_args!("a command changes at most {READ_AT_ONCE} records")));
         }
+        // Otherwise the others would change, where each changes by itself.
+        if let Some(id) = distinct.iter().find(|id| !(1..=ID_BYTES_MAX).contains(&id.len())) {
+            return Err(refusal(RecordsError::Id(id.len())));
+        }
         if self.records.mode() == Mode::Fast {
-            let answers = self.attempt_fast(command, &keys, distinct, deadline).await?;
+            let answers = self.attempt_fast(party, command, &keys, distinct, deadline).await?;
             return Ok(combined(command, answers));
         }
         let together = if self.records.changes_several_at_once() { distinct.len().max(1) } else { 1 };
         let changes: Vec<Vec<Bytes>> = distinct.chunks(together).map(<[Bytes]>::to_vec).collect();
-        let changes = stream::iter(changes).map(|ids| self.change(command, &keys, ids, deadline));
-        let changes: Vec<_> = changes.buffered(CHANGED_AT_ONCE).try_collect().await?;
-        Ok(combined(command, changes.concat()))
+        let changes = stream::iter(changes).map(|ids| self.change(party, command, &keys, ids, deadline));
+        let answers = all_of(changes.buffered(CHANGED_AT_ONCE).collect().await)?;
+        Ok(combined(command, answers))
     }
 
-    /// Runs a command on some of its keys, which are one change. Returns the answer of each with its
-    /// place among the keys.
+    /// Runs a command on some of its keys, which are one change. Several records take a share of the
+    /// memory until they have changed.
     pub(crate) async fn change(
         &self,
+        party: &Party,
         command: &'static RecordCommand,
         keys: &[(&Bytes, &[Bytes])],
         ids: Vec<Bytes>,
         deadline: Deadline,
-    ) -> CommandResult<Vec<(usize, Reply)>> {
-        let run = |drafts: &mut [Draft]| {
+    ) -> CommandResult<Placed> {
+        let run = |drafts: &mut [Draft]| -> CommandResult<(Placed, Option<Share>)> {
+            let share = match drafts {
+                [_] => None,
+                _ => self.share(party, drafts.iter().filter_map(Draft::record))?,
+            };
             let answers = keys.iter().enumerate().filter_map(|(place, (id, words))| {
                 let draft = &mut drafts[ids.binary_search(id).ok()?];
-                Some(command.run(draft, words).map(|answer| (place, answer)))
+                Some(self.change_one(party, command, draft, words).map(|answer| (place, answer)))
             });
-            answers.collect::<CommandResult<Vec<_>>>()
+            Ok((answers.collect::<CommandResult<Placed>>()?, share))
         };
-        self.records.change(deadline, &ids, run).await.map_err(refusal)?
+        let (answers, _share) = self.records.change(deadline, &ids, run).await.map_err(refusal)??;
+        Ok(answers)
     }
 
     /// Reads records, with shares of the memory for all but a few of them.
@@ -242,23 +281,54 @@ impl Door {
         let (mut found, mut held) = (Vec::new(), Vec::new());
         for ids in ids.chunks(READ_AT_ONCE) {
             let records = self.records.read_many(deadline, ids).await.map_err(refusal)?;
-            held.push(share(&self.memory, party, &records)?);
+            held.extend(self.share(party, records.iter().flatten())?);
             found.extend(records);
         }
         Ok((found, held))
     }
+
+    /// A share of the memory for records that are held, unless they are small.
+    pub(crate) fn share<'a>(
+        &self,
+        party: &Party,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> CommandResult<Option<Share>> {
+        let refusal = |_| Refusal::overloaded("there is no memory for so many records now");
+        share_of(&self.memory, party, records.map(Record::bytes).sum()).map_err(refusal)
+    }
 }
 
-/// The answer for all keys, from those for each and their places.
-fn combined(command: &RecordCommand, mut answers: Vec<(usize, Reply)>) -> Reply {
+/// The answers of a command whose keys change each by itself. If one of them is refused, others may
+/// have changed.
+pub(crate) fn all_of(changes: Vec<CommandResult<Placed>>) -> CommandResult<Placed> {
+    let (mut made, mut refused) = (Vec::new(), Vec::new());
+    for change in changes {
+        match change {
+            Ok(answers) => made.extend(answers),
+            Err(refusal) => refused.push(refusal),
+        }
+    }
+    let is_unknown = |refusal: &&Refusal| refusal.outcome() == "unknown";
+    match refused.iter().find(is_unknown).or(refused.first()) {
+        None => Ok(made),
+        Some(refusal) if made.is_empty() || is_unknown(&refusal) => Err(refusal.clone()),
+        Some(refusal) => Err(refusal.in_part()),
+    }
+}
+
+/// The answer for all keys, from those for each and their places. Of several it is a number or a
+/// word, which takes no share.
+fn combined(command: &RecordCommand, mut answers: Placed) -> Answer {
     answers.sort_by_key(|(place, _)| *place);
-    command.combined(answers.into_iter().map(|(_, answer)| answer).collect())
+    let (replies, shares): (Vec<_>, Vec<_>) = answers.into_iter().map(|(_, answer)| answer.parts()).unzip();
+    Answer::holding(command.combined(replies), shares.into_iter().flatten().next())
 }
 
-fn share(memory: &Memory, party: &Party, records: &[Option<Record>]) -> CommandResult<Share> {
-    let bytes: usize = records.iter().flatten().map(Record::bytes).sum();
-    let refusal = |_| Refusal::overloaded("there is no memory for so many records now");
-    memory.try_reserve(party, bytes as u64).map_err(refusal)
+/// The answer of a command, which is counted.
+fn counted(task: &Task, answered: CommandResult<Answer>) -> Answer {
+    let answer = answered.unwrap_or_else(Answer::refused);
+    note(answer.reply.outcome(), task.command.writes, task.began);
+    answer
 }
 
 /// Counts a command.

@@ -130,8 +130,7 @@ impl Session {
                 self.is_over = true;
                 Ok(Reply::OK)
             }
-            // Each write is acknowledged when it is durable, and there is no replica to wait for.
-            b"wait" => Ok(Reply::Integer(0)),
+            b"wait" => wait(words),
             b"penates.deadline" => self.deadline(words),
             _ => return None,
         };
@@ -224,8 +223,9 @@ impl Session {
             b"info" => Ok(Reply::Text(self.place.client.line(self.door.records.now()))),
             b"list" => self.list(Words::new("client|list", words)),
             b"kill" => self.kill(words),
-            b"no-evict" | b"no-touch" => one_word("client|no-evict", words).map(|_| Reply::OK),
-            other => Err(unknown_subcommand("client", other)),
+            b"no-evict" => on_or_off("client|no-evict", words),
+            b"no-touch" => on_or_off("client|no-touch", words),
+            _ => Err(unknown_subcommand("client", what)),
         }
     }
 
@@ -315,6 +315,26 @@ impl Session {
         let refusal = || Refusal::error(format_args!("the deadline is 1 to {} milliseconds", max.as_millis()));
         self.time_limit = time.ok_or_else(refusal)?;
         Ok(Reply::OK)
+    }
+}
+
+/// `WAIT replicas milliseconds`: each write is acknowledged when it is durable, and there is no replica
+/// to wait for.
+fn wait(words: &[Bytes]) -> CommandResult<Reply> {
+    let [replicas, time] = words else { return Err(Refusal::arity("wait")) };
+    records::integer(replicas).map_err(|_| Refusal::not_an_integer())?;
+    match records::integer(time) {
+        Ok(0..) => Ok(Reply::Integer(0)),
+        Ok(_) => Err(Refusal::error("timeout is negative")),
+        Err(_) => Err(Refusal::error("timeout is not an integer or out of range")),
+    }
+}
+
+/// `CLIENT NO-EVICT` and `CLIENT NO-TOUCH`: nothing is evicted, so there is nothing to switch.
+fn on_or_off(command: &str, words: &[Bytes]) -> CommandResult<Reply> {
+    match one_word(command, words)?.to_ascii_lowercase().as_slice() {
+        b"on" | b"off" => Ok(Reply::OK),
+        _ => Err(Refusal::syntax()),
     }
 }
 

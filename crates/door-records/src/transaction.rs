@@ -1,11 +1,12 @@
 //! `MULTI` and `EXEC`: commands on one record that happen at one time.
 
-use budget::{Memory, Overloaded, Party, Share};
+use budget::{Memory, Party, Share};
 use bytes::Bytes;
 use records::{Draft, Mode};
 use store::Deadline;
 
 use crate::Door;
+use crate::answer::{Answer, hold};
 use crate::commands::RecordCommand;
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
@@ -20,8 +21,8 @@ const BYTES_MAX: usize = 512 << 10;
 const COMMAND_BYTES: usize = 64;
 const WORD_BYTES: usize = 48;
 
-/// What takes so few bytes takes no share of the memory.
-const FREE_BYTES: usize = 4 << 10;
+/// The answer to a command that waits for `EXEC`.
+pub(crate) const QUEUED: Reply = Reply::Word("QUEUED");
 
 /// The commands so far, and whether one was refused.
 #[derive(Default)]
@@ -30,20 +31,6 @@ pub(crate) struct Transaction {
     bytes: usize,
     share: Option<Share>,
     is_broken: bool,
-}
-
-/// Makes a share large enough for `bytes`. It grows in few steps.
-fn hold(share: &mut Option<Share>, memory: &Memory, party: &Party, bytes: usize) -> Result<(), Overloaded> {
-    let wanted = bytes.next_power_of_two() as u64;
-    match share {
-        Some(share) if share.bytes() >= wanted => Ok(()),
-        Some(share) => share.resize(wanted),
-        None if bytes <= FREE_BYTES => Ok(()),
-        None => {
-            *share = Some(memory.try_reserve(party, wanted)?);
-            Ok(())
-        }
-    }
 }
 
 impl Transaction {
@@ -69,7 +56,7 @@ impl Transaction {
         self.is_broken |= added.is_err();
         // Copies, because words keep the whole buffer in which they arrived.
         self.commands.push((added?, words.iter().map(|word| Bytes::copy_from_slice(word)).collect()));
-        Ok(Reply::Word("QUEUED"))
+        Ok(QUEUED)
     }
 
     fn admit(
@@ -88,18 +75,23 @@ impl Transaction {
 
     /// Whether it changes records.
     pub(crate) fn writes(&self) -> bool {
-        self.commands.iter().any(|(command, _)| command.writes)
+        self.each_writes().any(|writes| writes)
+    }
+
+    /// Whether each of its commands changes records.
+    pub(crate) fn each_writes(&self) -> impl Iterator<Item = bool> {
+        self.commands.iter().map(|(command, _)| command.writes)
     }
 
     /// Runs the commands as one change of one record, unless a watched one is not as it was, or
-    /// there is no memory for the answers.
+    /// there is no memory for the answers. They keep it until they are sent.
     pub(crate) async fn execute(
         self,
         door: &Door,
         party: &Party,
         watched: &Watched,
         deadline: Deadline,
-    ) -> CommandResult<Reply> {
+    ) -> CommandResult<Answer> {
         if self.is_broken || watched.is_broken() {
             return Err(Refusal::of_kind("EXECABORT", "Transaction discarded because of previous errors."));
         }
@@ -113,13 +105,13 @@ impl Transaction {
         let changed = ids.first().cloned();
         let _place = door.admission.places(1, deadline).await?;
         if let (Mode::Fast, Some(id)) = (door.records.mode(), &changed) {
-            return door.execute_fast(&self.commands, id, deadline).await;
+            return door.execute_fast(party, &self.commands, id, deadline).await;
         }
         ids.extend(watched.ids().cloned());
         ids.sort();
         ids.dedup();
         if ids.is_empty() {
-            return Ok(Reply::List(Vec::new()));
+            return Ok(Answer::free(Reply::List(Vec::new())));
         }
         if ids.len() > 1 && !door.records.changes_several_at_once() {
             let why = "on Cassandra, a transaction watches no other key than the one of its commands";
@@ -128,10 +120,12 @@ impl Transaction {
         let run = |drafts: &mut [Draft]| {
             let is_as_seen = |(id, draft): (&Bytes, &Draft)| watched.is_as_seen(id, draft.record());
             if !ids.iter().zip(drafts.iter()).all(is_as_seen) {
-                return Reply::NoList;
+                return Answer::free(Reply::NoList);
             }
             let place = changed.as_ref().and_then(|id| ids.binary_search(id).ok());
-            let Some(draft) = place.and_then(|place| drafts.get_mut(place)) else { return Reply::List(Vec::new()) };
+            let Some(draft) = place.and_then(|place| drafts.get_mut(place)) else {
+                return Answer::free(Reply::List(Vec::new()));
+            };
             let before = draft.record().cloned();
             let (mut answers, mut bytes, mut share) = (Vec::with_capacity(self.commands.len()), 0, None);
             for (command, words) in &self.commands {
@@ -143,11 +137,11 @@ impl Transaction {
                 if hold(&mut share, &door.memory, party, bytes).is_err() {
                     *draft = Draft::new(before, draft.now);
                     let why = "there is no memory for the answers of the transaction now";
-                    return Reply::Refused(Refusal::overloaded(why));
+                    return Answer::refused(Refusal::overloaded(why));
                 }
                 answers.push(answer);
             }
-            Reply::List(answers)
+            Answer::holding(Reply::List(answers), share)
         };
         door.records.change(deadline, &ids, run).await.map_err(refusal)
     }

@@ -57,6 +57,9 @@ fn expiry_option(words: &mut Words<'_>, now: UnixMillis, other: (&str, ExpiryOpt
 
 /// What `HSETEX` sets, and on which conditions.
 pub(super) struct SetAndExpire<'a> {
+    /// Whether there has to be a record, or none.
+    pub(super) is_there: Option<bool>,
+    /// No attribute is there, or all are.
     pub(super) only_absent: bool,
     pub(super) only_present: bool,
     pub(super) expiry: ExpiryOption,
@@ -65,10 +68,14 @@ pub(super) struct SetAndExpire<'a> {
 
 impl<'a> SetAndExpire<'a> {
     pub(super) fn take(mut words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
-        let (mut only_absent, mut only_present) = (false, false);
+        let (mut is_there, mut only_absent, mut only_present) = (None, false, false);
         let mut expiry = ExpiryOption::Unsaid;
         loop {
-            if !only_present && words.takes("FNX") {
+            if is_there != Some(true) && words.takes("NX") {
+                is_there = Some(false);
+            } else if is_there != Some(false) && words.takes("XX") {
+                is_there = Some(true);
+            } else if !only_present && words.takes("FNX") {
                 only_absent = true;
             } else if !only_absent && words.takes("FXX") {
                 only_present = true;
@@ -82,15 +89,16 @@ impl<'a> SetAndExpire<'a> {
             }
         }
         let (pairs, _) = words.fields(2)?.as_chunks::<2>();
-        Ok(Self { only_absent, only_present, expiry, pairs })
+        Ok(Self { is_there, only_absent, only_present, expiry, pairs })
     }
 }
 
 pub(super) fn set_and_expire(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    let SetAndExpire { only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, draft.now)?;
+    let SetAndExpire { is_there, only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, draft.now)?;
+    let is_other = is_there.is_some_and(|is_there| is_there != draft.record().is_some());
     draft.change_attributes(|found| {
-        let is_there = |[name, _]: &[Bytes; 2]| found.get(name).is_some();
-        if (only_absent && pairs.iter().any(is_there)) || (only_present && !pairs.iter().all(is_there)) {
+        let has = |[name, _]: &[Bytes; 2]| found.get(name).is_some();
+        if is_other || (only_absent && pairs.iter().any(has)) || (only_present && !pairs.iter().all(has)) {
             return Ok(Reply::Integer(0));
         }
         for [name, value] in pairs {

@@ -7,6 +7,9 @@ use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
 use crate::words::{ExpiryWord, TimeUnit, Words};
 
+/// At most so many bytes of an option are repeated in an error.
+const REPEATED_BYTES_MAX: usize = 128;
+
 pub(super) fn delete(draft: &mut Draft, _words: Words<'_>) -> CommandResult<Reply> {
     Ok(Reply::flag(draft.delete()))
 }
@@ -45,7 +48,8 @@ fn expire_by(draft: &mut Draft, mut words: Words<'_>, word: ExpiryWord) -> Comma
     let number = words.next()?;
     let rule = words.expiry_rule()?;
     if let Ok(option) = words.next() {
-        return Err(Refusal::error(format_args!("Unsupported option {}", String::from_utf8_lossy(option))));
+        let option = String::from_utf8_lossy(&option[..option.len().min(REPEATED_BYTES_MAX)]);
+        return Err(Refusal::error(format_args!("Unsupported option {option}")));
     }
     let number = integer(number)?;
     let time = word.time(number, draft.now).ok_or_else(|| Refusal::expire_time(words.command))?;

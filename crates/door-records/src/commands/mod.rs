@@ -31,6 +31,17 @@ pub enum Fast {
     Refused,
 }
 
+/// What the answer of a command holds that changes the record of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// A number or a word.
+    Little,
+    /// A number for each name.
+    Numbers,
+    /// What was stored.
+    Values,
+}
+
 /// Which words of a command are keys, and what becomes of the answers for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
@@ -59,6 +70,8 @@ pub struct RecordCommand {
     pub keys: Keys,
     /// What becomes of it in mode fast.
     pub fast: Fast,
+    /// What its answer holds for one key, if it may change records.
+    pub says: Says,
     act: OnRecord,
 }
 
@@ -107,6 +120,10 @@ impl RecordCommand {
         Self { fast: Fast::Refreshes, ..self }
     }
 
+    const fn says(self, says: Says) -> Self {
+        Self { says, ..self }
+    }
+
     /// What it writes without reading, with the words that are for one key.
     ///
     /// Errors: it depends on what is stored.
@@ -138,16 +155,17 @@ impl RecordCommand {
 const ANY: usize = usize::MAX;
 
 const fn reads(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
-    RecordCommand { name, words_min, words_max, writes: false, keys: Keys::One, fast: Fast::Reads, act }
+    let (keys, fast, says) = (Keys::One, Fast::Reads, Says::Little);
+    RecordCommand { name, words_min, words_max, writes: false, keys, fast, says, act }
 }
 
 const fn writes(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
-    RecordCommand { name, words_min, words_max, writes: true, keys: Keys::One, fast: Fast::Refused, act }
+    RecordCommand { writes: true, fast: Fast::Refused, ..reads(name, words_min, words_max, act) }
 }
 
 const fn all_keys(name: &'static str, writes: bool, keys: Keys, words_min: usize, act: OnRecord) -> RecordCommand {
     let fast = if writes { Fast::Refused } else { Fast::Reads };
-    RecordCommand { name, words_min, words_max: ANY, writes, keys, fast, act }
+    RecordCommand { writes, keys, fast, ..reads(name, words_min, ANY, act) }
 }
 
 /// All commands on records.
@@ -158,8 +176,8 @@ pub const COMMANDS: &[RecordCommand] = &[
     writes("hsetnx", 3, 3, attributes::set_if_absent),
     writes("hsetex", 5, ANY, attributes::set_and_expire).overwrites(overwrites::set_and_expire),
     reads("hget", 2, 2, attributes::get),
-    writes("hgetex", 4, ANY, attributes::get_and_expire).refreshes(),
-    writes("hgetdel", 4, ANY, attributes::get_and_delete),
+    writes("hgetex", 4, ANY, attributes::get_and_expire).refreshes().says(Says::Values),
+    writes("hgetdel", 4, ANY, attributes::get_and_delete).says(Says::Values),
     reads("hmget", 2, ANY, attributes::get_many),
     reads("hgetall", 1, 1, attributes::get_all),
     writes("hdel", 2, ANY, attributes::delete).overwrites(overwrites::delete_attributes),
@@ -173,24 +191,24 @@ pub const COMMANDS: &[RecordCommand] = &[
     reads("hstrlen", 2, 2, attributes::value_length),
     reads("hrandfield", 1, ANY, attributes::draw),
     // Expiry of attributes.
-    writes("hexpire", 5, ANY, attributes::expire).refreshes(),
-    writes("hpexpire", 5, ANY, attributes::expire_ms).refreshes(),
-    writes("hexpireat", 5, ANY, attributes::expire_at).refreshes(),
-    writes("hpexpireat", 5, ANY, attributes::expire_at_ms).refreshes(),
+    writes("hexpire", 5, ANY, attributes::expire).refreshes().says(Says::Numbers),
+    writes("hpexpire", 5, ANY, attributes::expire_ms).refreshes().says(Says::Numbers),
+    writes("hexpireat", 5, ANY, attributes::expire_at).refreshes().says(Says::Numbers),
+    writes("hpexpireat", 5, ANY, attributes::expire_at_ms).refreshes().says(Says::Numbers),
     reads("httl", 4, ANY, attributes::ttl),
     reads("hpttl", 4, ANY, attributes::ttl_ms),
     reads("hexpiretime", 4, ANY, attributes::expiry_time),
     reads("hpexpiretime", 4, ANY, attributes::expiry_time_ms),
-    writes("hpersist", 4, ANY, attributes::persist).refreshes(),
+    writes("hpersist", 4, ANY, attributes::persist).refreshes().says(Says::Numbers),
     // Texts.
-    writes("set", 2, ANY, texts::set).overwrites(overwrites::set_text),
+    writes("set", 2, ANY, texts::set).overwrites(overwrites::set_text).says(Says::Values),
     writes("setex", 3, 3, texts::set_for_seconds).overwrites(overwrites::set_text_for_seconds),
     writes("psetex", 3, 3, texts::set_for_milliseconds).overwrites(overwrites::set_text_for_milliseconds),
     writes("setnx", 2, 2, texts::set_if_absent),
-    writes("getset", 2, 2, texts::get_and_set),
+    writes("getset", 2, 2, texts::get_and_set).says(Says::Values),
     reads("get", 1, 1, texts::get),
-    writes("getex", 1, ANY, texts::get_and_expire).refreshes(),
-    writes("getdel", 1, 1, texts::get_and_delete),
+    writes("getex", 1, ANY, texts::get_and_expire).refreshes().says(Says::Values),
+    writes("getdel", 1, 1, texts::get_and_delete).says(Says::Values),
     all_keys("mget", false, Keys::List, 1, texts::get_if_text),
     all_keys("mset", true, Keys::Pairs, 2, texts::set_plainly).overwrites(overwrites::set_text_plainly),
     writes("incr", 1, 1, texts::add_one),

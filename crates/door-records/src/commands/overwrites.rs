@@ -32,9 +32,9 @@ pub(super) fn set_many(change: &mut Overwrite, words: Words<'_>) -> CommandResul
 
 pub(super) fn set_and_expire(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
     let command = words.command;
-    let SetAndExpire { only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, change.now)?;
+    let SetAndExpire { is_there, only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, change.now)?;
     let expires_at = match expiry {
-        _ if only_absent || only_present => return Err(Refusal::option_not_fast(command)),
+        _ if is_there.is_some() || only_absent || only_present => return Err(Refusal::option_not_fast(command)),
         ExpiryOption::Keep => return Err(Refusal::option_not_fast(command)),
         ExpiryOption::At(at) => Some(at),
         ExpiryOption::Unsaid | ExpiryOption::Drop => None,

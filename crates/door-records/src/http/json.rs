@@ -4,44 +4,91 @@
 //! not UTF-8 is `{"base64": "…"}`. Clients may send a number too, which is stored as its text. With
 //! an expiry, an attribute is `{"value": …, "expires_at": …}`, in milliseconds since the Unix epoch.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use records::{Attribute, Attributes};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Number, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use store::UnixMillis;
 
 use super::error::HttpError;
 
-/// A value that a client sends.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "a value is a text, a number, or {\"base64\": …}")]
-pub(super) enum Sent {
-    Text(String),
-    Number(Number),
-    #[serde(deserialize_with = "base64")]
-    Bytes(Bytes),
-}
+/// A value that a client sends. A number is the text that was sent, so it has all its digits.
+#[derive(Clone, Debug)]
+pub(super) struct Sent(Bytes);
 
-fn base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Encoded {
-        base64: String,
-    }
-    let encoded = Encoded::deserialize(deserializer)?;
-    STANDARD.decode(encoded.base64).map(Bytes::from).map_err(serde::de::Error::custom)
+/// What a value may be.
+const VALUE: &str = "a value is a text, a number, or {\"base64\": …}";
+
+/// Bytes that are not UTF-8.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Encoded {
+    base64: String,
 }
 
 impl Sent {
-    pub(super) fn bytes(self) -> Bytes {
-        match self {
-            Self::Text(text) => text.into(),
-            Self::Number(number) => number.to_string().into(),
-            Self::Bytes(bytes) => bytes,
+    /// The value that JSON has; `None`: it is none.
+    fn of(json: &RawValue) -> Option<Self> {
+        let json = json.get();
+        match json.as_bytes().first()? {
+            b'"' => serde_json::from_str(json).ok().map(|text: String| Self(text.into())),
+            b'-' | b'0'..=b'9' => Some(Self(Bytes::copy_from_slice(json.as_bytes()))),
+            b'{' => {
+                let encoded: Encoded = serde_json::from_str(json).ok()?;
+                STANDARD.decode(encoded.base64).ok().map(|bytes| Self(bytes.into()))
+            }
+            _ => None,
         }
+    }
+
+    pub(super) fn bytes(self) -> Bytes {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Sent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of(<&RawValue>::deserialize(deserializer)?).ok_or_else(|| D::Error::custom(VALUE))
+    }
+}
+
+/// A text or an object. It is read from the JSON itself, because what looks at it first would keep
+/// of a number its nearest one of 64 bits.
+pub(super) enum TextOr<T> {
+    Text(String),
+    Object(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrVisitor::<T>(PhantomData))
+    }
+}
+
+struct TextOrVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
+    type Value = TextOr<T>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a text or an object")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<TextOr<T>, E> {
+        Ok(TextOr::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TextOr<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(TextOr::Object)
     }
 }
 
@@ -68,15 +115,23 @@ impl Life {
 }
 
 /// An attribute that a client sends.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "an attribute is a text, a number, {\"base64\": …}, or {\"value\": …, \"expires_at\" or \"ttl_ms\": \
-                 milliseconds}"
-)]
+#[derive(Clone, Debug)]
 pub(super) enum SentAttribute {
     Lasting(Sent),
     Expiring(ExpiringAttribute),
+}
+
+/// What an attribute may be.
+const ATTRIBUTE: &str = "an attribute is a text, a number, {\"base64\": …}, or {\"value\": …, \"expires_at\" or \
+                         \"ttl_ms\": milliseconds}";
+
+impl<'de> Deserialize<'de> for SentAttribute {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        let is_object = json.get().starts_with('{');
+        let expiring = || serde_json::from_str(json.get()).ok().filter(|_| is_object).map(Self::Expiring);
+        Sent::of(json).map(Self::Lasting).or_else(expiring).ok_or_else(|| D::Error::custom(ATTRIBUTE))
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -11,15 +11,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::HttpError;
-use super::json::{self, Life, Sent, SentAttribute, Wanted};
+use super::json::{self, Life, Sent, SentAttribute, TextOr, Wanted};
 use super::one::{Change, Changed, SentContent, tag};
 
 /// A line of a request for many records.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a line is an id, or {\"id\": …, \"attributes\": [names]}")]
+#[serde(from = "TextOr<AskedPart>")]
 pub(super) enum Asked {
     Id(String),
     Part(AskedPart),
+}
+
+impl From<TextOr<AskedPart>> for Asked {
+    fn from(asked: TextOr<AskedPart>) -> Self {
+        match asked {
+            TextOr::Text(id) => Self::Id(id),
+            TextOr::Object(part) => Self::Part(part),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,7 +73,7 @@ impl Asks {
         let Self { id, text, attributes, patch, delete, expires_at, ttl_ms, if_match, _etag } = self;
         let life = Life { expires_at, ttl_ms }.check()?;
         let change = match (text, attributes, patch, delete) {
-            (Some(text), None, None, false) => Change::Put(SentContent::Bytes(text.bytes()), life),
+            (Some(text), None, None, false) => Change::Put(SentContent::Text(text.bytes()), life),
             (None, Some(attributes), None, false) => Change::Put(SentContent::Attributes(attributes), life),
             (None, None, Some(patch), false) => Change::Patch(patch, life),
             (None, None, None, true) => Change::Delete,

@@ -7,12 +7,14 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use budget::Share;
 use bytes::Bytes;
 use door_http::{BodyError, lines, spool};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{Stream, StreamExt};
 use http::header;
+use store::Deadline;
 
 use super::LINES;
 use super::asking::Asking;
@@ -31,21 +33,38 @@ const HELD_BYTES: u64 = 64 << 10;
 /// Memory per byte of a line, for what is made of it.
 const LINE_TIMES: u64 = 4;
 
-/// What answers a line.
-type Answer = fn(Arc<Door>, Arc<Asking>, Bytes) -> BoxFuture<'static, String>;
+/// A line that has arrived. Its time began then.
+struct Line {
+    text: Bytes,
+    began: Instant,
+    deadline: Deadline,
+}
+
+/// What answers lines.
+#[derive(Clone, Copy)]
+struct Answering {
+    /// Whether the lines change records.
+    writes: bool,
+    answer: fn(Arc<Door>, Line) -> BoxFuture<'static, String>,
+}
+
+/// The answer to a line that is not understood, or cannot be held. It is counted.
+fn refused(error: &HttpError, writes: bool, began: Instant) -> String {
+    note(error.outcome(), writes, began);
+    line::refused(None, error)
+}
 
 /// `POST /records:batchGet`
 pub(super) async fn get(State(door): State<Arc<Door>>, asking: Asking, body: Body) -> Response {
-    each(door, asking, body, |door, asking, line| read(door, asking, line).boxed())
+    let answer = |door, line| read(door, line).boxed();
+    each(door, asking, body, Answering { writes: false, answer })
 }
 
-async fn read(door: Arc<Door>, asking: Arc<Asking>, line: Bytes) -> String {
-    let began = Instant::now();
-    let (id, wanted) = match json::read::<Asked>(&line) {
+async fn read(door: Arc<Door>, Line { text, began, deadline }: Line) -> String {
+    let (id, wanted) = match json::read::<Asked>(&text) {
         Ok(asked) => asked.parts(),
-        Err(error) => return line::refused(None, &error),
+        Err(error) => return refused(&error, false, began),
     };
-    let deadline = asking.deadline();
     let found = match door.admission.places(1, deadline).await {
         Ok(_place) => door.records.read(deadline, &id).await.map_err(HttpError::from),
         Err(error) => Err(error.into()),
@@ -59,16 +78,16 @@ async fn read(door: Arc<Door>, asking: Arc<Asking>, line: Bytes) -> String {
 
 /// `POST /records:batchWrite`
 pub(super) async fn write(State(door): State<Arc<Door>>, asking: Asking, body: Body) -> Response {
-    each(door, asking, body, |door, asking, line| change(door, asking, line).boxed())
+    let answer = |door, line| change(door, line).boxed();
+    each(door, asking, body, Answering { writes: true, answer })
 }
 
-async fn change(door: Arc<Door>, asking: Arc<Asking>, line: Bytes) -> String {
-    let began = Instant::now();
-    let (id, change, conditions) = match json::read::<Asks>(&line).and_then(Asks::parts) {
+async fn change(door: Arc<Door>, Line { text, began, deadline }: Line) -> String {
+    let (id, change, conditions) = match json::read::<Asks>(&text).and_then(Asks::parts) {
         Ok(parts) => parts,
-        Err(error) => return line::refused(None, &error),
+        Err(error) => return refused(&error, true, began),
     };
-    let changed = door.apply(asking.deadline(), &id, &change, &conditions).await;
+    let changed = door.apply(deadline, &id, &change, &conditions).await;
     note(changed.as_ref().map_or_else(HttpError::outcome, |_| "answered"), true, began);
     match changed {
         Ok(changed) => line::changed(&id, &changed),
@@ -77,14 +96,17 @@ async fn change(door: Arc<Door>, asking: Arc<Asking>, line: Bytes) -> String {
 }
 
 /// Answers each line of a request.
-fn each(door: Arc<Door>, asking: Asking, body: Body, answer: Answer) -> Response {
-    let share = match door.memory.try_reserve(&asking.party, HELD_BYTES) {
+fn each(door: Arc<Door>, asking: Asking, body: Body, answering: Answering) -> Response {
+    let share = match door.memory.try_reserve(&asking.party, HELD_BYTES).map_err(HttpError::from) {
         Ok(share) => share,
-        Err(error) => return HttpError::from(error).into_response(),
+        Err(error) => {
+            note(error.outcome(), answering.writes, asking.began);
+            return error.into_response();
+        }
     };
     let most = door.settings.request.bytes;
     let sent = lines::of(body, most, share);
-    let answers = answers(door, Arc::new(asking), sent, answer);
+    let answers = answers(door, Arc::new(asking), sent, answering);
     let (output, response) = spool::new();
     // It continues when the client leaves, and does not wait for it to read.
     tokio::spawn(async move {
@@ -105,25 +127,36 @@ fn answers(
     door: Arc<Door>,
     asking: Arc<Asking>,
     sent: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
-    answer: Answer,
+    answering: Answering,
 ) -> impl Stream<Item = String> + Send + 'static {
-    let (payer, of_party) = (door.clone(), asking.clone());
-    let paid = sent.then(move |line| {
-        let (door, asking) = (payer.clone(), of_party.clone());
+    let payer = door.clone();
+    let paid = sent.then(move |text| {
+        let (door, asking) = (payer.clone(), asking.clone());
         async move {
-            let line = line?;
-            let share = door.memory.reserve(&asking.party, line.len() as u64 * LINE_TIMES).await?;
-            Ok::<_, HttpError>((line, share))
+            let began = Instant::now();
+            with_memory(&door, &asking, began, text).await.map_err(|error| (began, error))
         }
     });
     let answered = paid.map(move |line| {
-        let (door, asking) = (door.clone(), asking.clone());
+        let door = door.clone();
         async move {
             match line {
-                Ok((line, _share)) => answer(door, asking, line).await,
-                Err(error) => line::refused(None, &error),
+                Ok((line, _share)) => (answering.answer)(door, line).await,
+                Err((began, error)) => refused(&error, answering.writes, began),
             }
         }
     });
     answered.buffered(AT_ONCE)
+}
+
+/// A line that has arrived, with the memory for it. The wait for memory is a part of its time.
+async fn with_memory(
+    door: &Door,
+    asking: &Asking,
+    began: Instant,
+    text: Result<Bytes, BodyError>,
+) -> Result<(Line, Share), HttpError> {
+    let line = Line { text: text?, began, deadline: asking.deadline() };
+    let share = door.share_by(line.deadline, &asking.party, line.text.len() as u64 * LINE_TIMES).await?;
+    Ok((line, share))
 }

@@ -19,8 +19,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
+use budget::{Overloaded, Party, Share};
+use store::Deadline;
+use tokio::time::timeout_at;
 
 use crate::Door;
+use error::HttpError;
 
 /// The media type of lines of JSON.
 const LINES: &str = "application/x-ndjson";
@@ -43,4 +47,13 @@ pub fn routes(door: Arc<Door>) -> Routes {
         .route("/records/{id}", delete(one::delete).put(one::put).patch(one::patch))
         .route("/records:batchWrite", post(many::write));
     Routes { read: read.with_state(door.clone()), write: write.with_state(door) }
+}
+
+impl Door {
+    /// A share of the memory, which is waited for until a deadline.
+    async fn share_by(&self, deadline: Deadline, party: &Party, bytes: u64) -> Result<Share, HttpError> {
+        let late = |_| Overloaded("there was no memory for it by its deadline (limits.memory)".to_owned());
+        let share = timeout_at(deadline.0, self.memory.reserve(party, bytes)).await;
+        Ok(share.map_err(late)??)
+    }
 }

@@ -20,7 +20,7 @@ use tokio::time::timeout_at;
 
 use super::asking::{Asking, Id};
 use super::error::HttpError;
-use super::json::{self, Life, SentAttribute, SentAttributes};
+use super::json::{self, Life, SentAttribute, SentAttributes, TextOr};
 use crate::Door;
 use crate::run::note;
 
@@ -54,21 +54,27 @@ pub(super) enum Change {
 
 /// A whole record that a client sends.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "a record is an object of attributes, or a text")]
+#[serde(from = "TextOr<SentAttributes>")]
 pub(super) enum SentContent {
-    Text(String),
+    /// A text. In lines it need not be UTF-8.
+    Text(Bytes),
     Attributes(SentAttributes),
-    /// A text that need not be UTF-8. It has this form only in lines.
-    #[serde(skip)]
-    Bytes(Bytes),
+}
+
+impl From<TextOr<SentAttributes>> for SentContent {
+    fn from(sent: TextOr<SentAttributes>) -> Self {
+        match sent {
+            TextOr::Text(text) => Self::Text(text.into()),
+            TextOr::Object(attributes) => Self::Attributes(attributes),
+        }
+    }
 }
 
 impl SentContent {
     /// The record, as of a time.
     pub(super) fn record(self, life: Life, now: UnixMillis) -> Result<Record, HttpError> {
         let record = match self {
-            Self::Text(text) => Record::text(text.into()),
-            Self::Bytes(text) => Record::text(text),
+            Self::Text(text) => Record::text(text),
             Self::Attributes(sent) if sent.is_empty() => {
                 return Err(HttpError::Malformed("a record has at least one attribute".to_owned()));
             }

@@ -38,6 +38,29 @@ impl Raw {
 }
 
 #[tokio::test]
+async fn commands_with_wrong_words_are_refused_as_by_redis() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (command, expected) in [
+        ("CLIENT NO-EVICT on", "OK"),
+        ("CLIENT NO-TOUCH OFF", "OK"),
+        ("CLIENT NO-EVICT maybe", "ERR syntax error"),
+        ("CLIENT NO-TOUCH maybe", "ERR syntax error"),
+        ("CLIENT NO-EVICT", "ERR wrong number of arguments for 'client|no-evict' command"),
+        ("CLIENT NO-TOUCH on off", "ERR wrong number of arguments for 'client|no-touch' command"),
+        ("WAIT 0 100", "0"),
+        ("WAIT", "ERR wrong number of arguments for 'wait' command"),
+        ("WAIT 0", "ERR wrong number of arguments for 'wait' command"),
+        ("WAIT x -1", "ERR value is not an integer or out of range"),
+        ("WAIT 0 x", "ERR timeout is not an integer or out of range"),
+        ("WAIT 0 -1", "ERR timeout is negative"),
+    ] {
+        let answer = connection.ask(&command.split(' ').collect::<Vec<_>>()).await.text();
+        assert_eq!(answer, expected, "{command}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_lists_connections_and_ends_them_by_number_and_by_address() {
     let subject = Subject::start().await;
     let address = subject.listen().await;

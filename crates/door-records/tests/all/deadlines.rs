@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Connection, Subject, settings};
+use crate::support::{Connection, Subject, fill, settings};
 use axum::body::{Body, to_bytes};
 use budget::Memory;
 use futures::future::join_all;
@@ -72,6 +72,38 @@ async fn a_connection_chooses_its_deadline() {
     faults.next(Kind::Read, STALL);
     let (_, took) = timed(&mut subject.connect(), &["GET", "a"]).await;
     assert!(at_its_deadline(took, DEADLINE), "another connection: {took:?}");
+}
+
+#[tokio::test]
+async fn commands_that_arrive_together_have_the_same_deadline() {
+    let (_subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    // PING waits for the command before it. So the last one begins when most of its time is over.
+    (0..2).for_each(|_| faults.next(Kind::Read, Fault::Delay(DEADLINE * 4 / 5)));
+    let began = Instant::now();
+    let answers = connection.ask_all(&[&["GET", "a"], &["PING"], &["GET", "b"]]).await;
+    let answers: Vec<String> = answers.iter().map(|answer| answer.text()).collect();
+    assert_eq!(answers[..2], ["nothing", "PONG"]);
+    assert!(answers[2].starts_with("DEADLINE ") && at_its_deadline(began.elapsed(), DEADLINE), "{answers:?}");
+}
+
+#[tokio::test]
+async fn what_waits_for_memory_is_refused_at_its_deadline() {
+    let memory = Memory::new(1 << 20);
+    let settings = door_records::Settings { deadline: DEADLINE, ..settings() };
+    let subject = Subject::with(memory.clone(), settings).await;
+    let (mut connection, router) = (subject.connect(), subject.router());
+    tokio::time::pause();
+    let mut shares = fill(&memory);
+    let (answer, took) = timed(&mut connection, &["ECHO", &"x".repeat(100_000)]).await;
+    assert!(answer.starts_with("OVERLOADED there is no memory for the request now"), "{answer}");
+    assert!(at_its_deadline(took, DEADLINE), "{took:?}");
+    // What is left is enough to read lines, and not to answer one.
+    shares.drain(..64);
+    let (status, _, took, answer) = asked(&router, "POST /records:batchGet", "\"a\"\n", Some(30)).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert!(answer.contains("\"kind\":\"overloaded\""), "{answer}");
+    assert!(at_its_deadline(took, Duration::from_millis(30)), "{took:?}");
 }
 
 #[tokio::test]
@@ -208,6 +240,7 @@ async fn every_request_over_http_ends_by_its_deadline_if_the_store_stalls() {
         ("PUT /records/a", "{\"f\": 1}"),
         ("PATCH /records/a", "{\"f\": 1}"),
         ("DELETE /records/a", ""),
+        ("GET /records/", ""),
     ]
     .into_iter()
     .enumerate()
@@ -257,7 +290,7 @@ async fn what_cannot_end_by_its_deadline_is_refused_at_once_while_the_store_stal
     let queue = join_all((0..AT_WORK).map(|_| asked(&router, "GET /records/a", "", Some(1_000))));
     let late = async {
         tokio::time::sleep(SCHEDULING).await;
-        for command in [&["GET", "a"][..], &["SET", "a", "1"], &["MGET", "a", "b"]] {
+        for command in [&["GET", "a"][..], &["SET", "a", "1"], &["MGET", "a", "b"], &["DBSIZE"]] {
             let (answer, took) = timed(&mut connection, command).await;
             assert!(answer.starts_with("OVERLOADED the commands before this one take longer"), "{answer}");
             assert!(took < SCHEDULING, "{took:?}");

@@ -173,6 +173,8 @@ fn what_depends_on_what_is_stored_is_refused_and_changes_nothing() {
             "HINCRBY a f 1",
             "HINCRBYFLOAT a f 1",
             "HGETDEL a FIELDS 1 f",
+            "HSETEX a NX FIELDS 1 g 1",
+            "HSETEX a XX FIELDS 1 f 2",
             "HSETEX a FNX FIELDS 1 g 1",
             "HSETEX a FXX FIELDS 1 f 2",
             "HSETEX a KEEPTTL FIELDS 1 f 2",

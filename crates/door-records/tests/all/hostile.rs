@@ -1,10 +1,15 @@
 //! What strangers may send: clear errors, and memory within the budget.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::frame::Frame;
-use crate::support::{Subject, settings};
-use budget::{Memory, Party};
+use crate::support::stores::Gate;
+use crate::support::{Subject, fill, settings};
+use budget::Memory;
+use records::Mode;
+use store::Store;
+use store::faults::{Fault, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 /// Sends bytes and reads until the connection ends.
@@ -167,6 +172,138 @@ async fn a_transaction_without_memory_for_its_answers_changes_nothing() {
     assert_eq!(connection.ask(&["HGET", "a", "new"]).await.text(), "1");
 }
 
+#[tokio::test]
+async fn a_change_without_memory_for_its_answer_changes_nothing() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    let value = "v".repeat(2_000);
+    connection.ask(&["SET", "text", &value]).await;
+    connection.ask(&["HSET", "hash", "f", &value]).await;
+    let shares = fill(&memory);
+    let many_names = [&["HEXPIRE", "hash", "100", "FIELDS", "40"][..], &["f"; 40]].concat();
+    let sent: [&[&str]; 7] = [
+        &["GETDEL", "text"],
+        &["HGETDEL", "hash", "FIELDS", "1", "f"],
+        &["GETSET", "text", "new"],
+        &["SET", "text", "new", "GET"],
+        &["GETEX", "text", "EX", "100"],
+        &["HGETEX", "hash", "EX", "100", "FIELDS", "1", "f"],
+        &many_names,
+    ];
+    let is_refused = |answer: &Frame| {
+        let text = answer.text();
+        text.starts_with("OVERLOADED ") && text.ends_with("; nothing was changed")
+    };
+    for command in sent {
+        let answer = connection.ask(command).await;
+        assert!(is_refused(&answer), "{command:?}: {answer:?}");
+    }
+    // Likewise if they run as one.
+    assert!(connection.ask_all(&sent[..2]).await.iter().all(is_refused));
+    drop(shares);
+    assert_eq!(connection.ask(&["GET", "text"]).await.text(), value);
+    assert_eq!(connection.ask(&["HGETALL", "hash"]).await.text(), format!("f {value}"));
+    assert_eq!(connection.ask(&["TTL", "text"]).await, Frame::Integer(-1));
+    assert_eq!(connection.ask(&["HTTL", "hash", "FIELDS", "1", "f"]).await.text(), "-1");
+    assert_eq!(connection.ask(&["GETDEL", "text"]).await.text(), value);
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn the_answer_of_a_change_keeps_its_memory_while_the_change_is_written() {
+    let (memory, mut gate) = (Memory::new(1 << 20), None);
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Gate::new(store));
+        gate = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, memory.clone(), settings()).await;
+    let gate = gate.unwrap();
+    let (mut connection, value) = (subject.connect(), "v".repeat(6_000));
+    for id in ["a", "b"] {
+        connection.ask(&["SET", id, &value]).await;
+    }
+    let sent: [&[&[&str]]; 2] = [&[&["GETDEL", "a"]], &[&["MULTI"], &["GETDEL", "b"], &["EXEC"]]];
+    for commands in sent {
+        let closed = gate.closed().await;
+        let all_is_taken = async {
+            gate.keeps_waiting().await;
+            let shares = fill(&memory);
+            drop(closed);
+            shares
+        };
+        let (answers, shares) = tokio::join!(connection.ask_all(commands), all_is_taken);
+        assert_eq!(answers.last().unwrap().text(), value, "{commands:?}");
+        drop(shares);
+    }
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_command_of_which_a_part_was_made_is_unknown() {
+    for mode in [Mode::Atomic, Mode::Fast] {
+        let (subject, faults) = Subject::shared(mode).await;
+        let mut connection = subject.connect();
+        for (names, left) in [(["DEL", "a", "b", "c"], 1), (["UNLINK", "a", "b", "c"], 1)] {
+            connection.ask(&["MSET", "a", "1", "b", "2", "c", "3"]).await;
+            faults.next(Kind::Run, Fault::Overloaded);
+            let answer = connection.ask(&names).await.text();
+            assert!(answer.starts_with("UNKNOWN whether the change was made is not known"), "{names:?}: {answer}");
+            assert!(!answer.contains("nothing was changed"), "{names:?}: {answer}");
+            assert_eq!(connection.ask(&["EXISTS", "a", "b", "c"]).await, Frame::Integer(left), "{names:?}");
+        }
+        // If none was changed, it says so. An id that cannot be refuses all.
+        connection.ask(&["MSET", "a", "1", "b", "2", "c", "3"]).await;
+        (0..3).for_each(|_| faults.next(Kind::Run, Fault::Overloaded));
+        let answer = connection.ask(&["DEL", "a", "b", "c"]).await.text();
+        assert!(answer.starts_with("OVERLOADED ") && answer.ends_with("nothing was changed"), "{answer}");
+        let long = "k".repeat(1_025);
+        let answer = connection.ask(&["DEL", "a", &long]).await.text();
+        assert_eq!(answer, "ERR the id of a record has 1 to 1024 bytes, not 1025");
+        assert_eq!(connection.ask(&["EXISTS", "a", "b", "c"]).await, Frame::Integer(3));
+    }
+}
+
+#[tokio::test]
+async fn several_large_records_take_memory_while_they_are_deleted_or_listed() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    for id in ["a", "b", "c"] {
+        connection.ask(&["SET", id, &"v".repeat(10_000)]).await;
+    }
+    let shares = fill(&memory);
+    for command in [&["DEL", "a", "b", "c"][..], &["MSET", "a", "1", "b", "2"], &["SCAN", "0"]] {
+        let answer = connection.ask(command).await.text();
+        assert!(answer.starts_with("OVERLOADED there is no memory for so many records"), "{command:?}: {answer}");
+    }
+    assert_eq!(connection.ask(&["EXISTS", "a"]).await, Frame::Integer(1));
+    assert_eq!(connection.ask(&["STRLEN", "a"]).await, Frame::Integer(10_000));
+    drop(shares);
+    assert_eq!(connection.ask(&["SCAN", "0"]).await.text().len(), "0 a b c".len());
+    assert_eq!(connection.ask(&["DEL", "a", "b", "c"]).await, Frame::Integer(3));
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
+async fn many_ids_take_memory_while_they_are_counted_or_listed() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    for number in 0..20 {
+        connection.ask(&["SET", &format!("{number}{}", "k".repeat(1_000)), "1"]).await;
+    }
+    let shares = fill(&memory);
+    for command in [&["DBSIZE"][..], &["SCAN", "0", "COUNT", "100"]] {
+        let answer = connection.ask(command).await.text();
+        assert!(answer.starts_with("OVERLOADED there is no memory for so many ids"), "{command:?}: {answer}");
+    }
+    drop(shares);
+    assert_eq!(connection.ask(&["DBSIZE"]).await, Frame::Integer(20));
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_announces_and_sends_nothing_loses_its_connection_and_its_memory() {
     let memory = Memory::new(64 << 20);
@@ -205,10 +342,7 @@ async fn small_reads_are_answered_while_all_memory_is_taken() {
     let subject = Subject::with(memory.clone(), settings()).await;
     let mut connection = subject.connect();
     connection.ask(&["SET", "a", "1"]).await;
-    let mut shares = Vec::new();
-    while let Ok(share) = memory.try_reserve(&Party::Local, 16 << 10) {
-        shares.push(share);
-    }
+    let _shares = fill(&memory);
     let gets: Vec<&[&str]> = vec![&["GET", "a"]; 32];
     assert!(connection.ask_all(&gets).await.iter().all(|answer| answer.text() == "1"));
 }

@@ -4,6 +4,7 @@
 
 mod clients;
 mod connections;
+mod counted;
 mod deadlines;
 mod expiring;
 mod fast;

@@ -41,6 +41,7 @@ over_each_engine! {
     records_and_attributes_expire_at_the_time_that_is_said
     a_record_is_the_same_by_both_doors
     bytes_that_are_no_text_have_a_form
+    a_number_is_stored_as_the_text_that_was_sent
     many_records_are_written_and_read_line_by_line_in_their_order
     a_parameter_that_is_not_known_is_refused
 }
@@ -165,6 +166,33 @@ async fn bytes_that_are_no_text_have_a_form(subject: Subject) {
     assert_eq!(read.lines()[0]["text"], json!({"base64": "/wA="}));
 }
 
+async fn a_number_is_stored_as_the_text_that_was_sent(subject: Subject) {
+    let router = subject.router();
+    let numbers = ["12345678901234567890123", "1.10", "1e2", "-0", "0.1234567890123456789", "1E+400", "7"];
+    let object = |value: fn(&str) -> String| {
+        let pairs = numbers.iter().enumerate().map(|(place, number)| format!("\"n{place}\": {}", value(number)));
+        format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+    };
+    let plain = object(|number| format!(" {number} "));
+    let expiring = object(|number| format!("{{\"value\": {number}, \"ttl_ms\": 3600000}}"));
+    let read = object(|number| format!("\"{number}\""));
+    let read: Value = serde_json::from_str(&read).unwrap();
+    for (method, id, sent) in [(Method::PUT, "a", &plain), (Method::PUT, "b", &expiring), (Method::PATCH, "a", &plain)]
+    {
+        let path = format!("/records/{id}");
+        let written = send(&router, method, &path, &[], sent.clone()).await;
+        assert!(written.status.is_success(), "{}", written.body);
+        assert_eq!(get(&router, &path).await.json(), read, "{sent}");
+    }
+    let lines = format!("{{\"id\": 1.10, \"text\": 1e2}}\n{{\"id\": \"c\", \"attributes\": {plain}}}\n");
+    let written = send(&router, Method::POST, "/records:batchWrite", &[], lines).await.lines();
+    assert!(written.iter().all(|line| line["status"] == 201), "{written:?}");
+    let asked = "{\"id\": 1.10}\n\"c\"\n";
+    let found = send(&router, Method::POST, "/records:batchGet", &[], asked).await.lines();
+    assert_eq!((&found[0]["id"], &found[0]["text"]), (&json!("1.10"), &json!("1e2")));
+    assert_eq!(found[1]["attributes"], read);
+}
+
 async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: Subject) {
     let router = subject.router();
     let mut lines: Vec<Value> =
@@ -246,6 +274,9 @@ async fn what_cannot_be_stored_is_refused_with_its_reason() {
         ("{}", "invalid"),
         ("{\"a\":{}}", "invalid"),
         ("{\"a\":true}", "invalid"),
+        ("{\"a\":01}", "invalid"),
+        ("{\"a\":[1]}", "invalid"),
+        ("5", "invalid"),
         ("{\"a\":{\"base64\":\"?\"}}", "invalid"),
         (&"[".repeat(100_000), "invalid"),
         (&json!({"a": "x".repeat(70_000)}).to_string(), "too-large"),

@@ -47,9 +47,15 @@ fn differences() -> Vec<Difference> {
     rows.flatten().collect()
 }
 
-/// Commands whose answers depend on the time between the two questions.
-const ABOUT_TIME: [&str; 8] =
-    ["TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME"];
+/// A minute in the unit of the answer, for commands whose answers depend on the time between the two
+/// questions.
+fn minute(command: &str) -> Option<u64> {
+    match command {
+        "TTL" | "EXPIRETIME" | "HTTL" | "HEXPIRETIME" => Some(60),
+        "PTTL" | "PEXPIRETIME" | "HPTTL" | "HPEXPIRETIME" => Some(60_000),
+        _ => None,
+    }
+}
 
 /// Commands whose lists have no order in Valkey, once an attribute may expire.
 const UNORDERED: [&str; 4] = ["HGETALL", "HKEYS", "HVALS", "HSCAN"];
@@ -62,6 +68,27 @@ fn width(sent: &[&str]) -> usize {
         _ => false,
     };
     if has_values { 2 } else { 1 }
+}
+
+/// Whether the answers to a command are the same, as far as they have to be.
+fn is_same(sent: &[&str], ours: &Frame, theirs: &Frame) -> bool {
+    match minute(sent[0]) {
+        Some(minute) => ours.is_near(theirs, minute),
+        None if UNORDERED.contains(&sent[0]) => ours.clone().sorted(width(sent)) == theirs.clone().sorted(width(sent)),
+        None => ours == theirs,
+    }
+}
+
+/// Likewise for `EXEC`, after these commands. Its answer has one for each of those in its transaction.
+fn is_same_transaction(before: &[Vec<&str>], ours: &Frame, theirs: &Frame) -> bool {
+    let begin = before.iter().rposition(|words| words[0] == "MULTI").map_or(before.len(), |place| place + 1);
+    match (ours, theirs) {
+        (Frame::List(ours), Frame::List(theirs)) if ours.len() == theirs.len() => {
+            let mut each = before[begin..].iter().zip(ours.iter().zip(theirs));
+            each.len() == ours.len() && each.all(|(sent, (ours, theirs))| is_same(sent, ours, theirs))
+        }
+        _ => ours == theirs,
+    }
 }
 
 /// Sends random commands to both. `same` is what must be the same of an answer.
@@ -82,7 +109,6 @@ fn compare(
                 connection.hello(version).await;
                 connection.ask(&[&["DEL"], &KEYS[..]].concat()).await;
             }
-            let mut names = Vec::new();
             let all = lists.concat();
             let all: Vec<Vec<&str>> = all.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
             let mut answers = Vec::new();
@@ -90,20 +116,11 @@ fn compare(
                 let sent: Vec<&[&str]> = sent.iter().map(Vec::as_slice).collect();
                 answers.extend(ours.ask_all(&sent).await.into_iter().zip(theirs.ask_all(&sent).await));
             }
-            for (sent, (ours, theirs)) in all.iter().zip(answers) {
+            for (place, (sent, (ours, theirs))) in all.iter().zip(answers).enumerate() {
                 let (ours, theirs) = (same(ours), same(theirs));
-                names.push(sent[0].to_owned());
-                // The answers to `EXEC` are those to the commands before it.
-                let is_about = |known: &[&str]| match sent[0] {
-                    "EXEC" => names.iter().rev().take(6).any(|name| known.contains(&name.as_str())),
-                    name => known.contains(&name),
-                };
-                let is_same = match is_about(&ABOUT_TIME) {
-                    true => ours.is_near(&theirs),
-                    false if is_about(&UNORDERED) => {
-                        ours.clone().sorted(width(sent)) == theirs.clone().sorted(width(sent))
-                    }
-                    false => ours == theirs,
+                let is_same = match sent[0] {
+                    "EXEC" => is_same_transaction(&all[..place], &ours, &theirs),
+                    _ => is_same(sent, &ours, &theirs),
                 };
                 prop_assert!(is_same, "{:?} is answered\n{:?}, and by the real server\n{:?}", sent, ours, theirs);
             }
@@ -112,6 +129,21 @@ fn compare(
     });
     if let Err(difference) = compared {
         panic!("{difference}");
+    }
+}
+
+#[test]
+fn a_time_that_is_wrong_by_two_minutes_is_another_answer() {
+    for (name, minute) in [("TTL", 60), ("EXPIRETIME", 60), ("HPTTL", 60_000), ("PEXPIRETIME", 60_000)] {
+        let (time, later) = (Frame::Integer(100 * minute), Frame::Integer(102 * minute));
+        let soon = Frame::Integer(100 * minute + minute / 2);
+        assert!(is_same(&[name, "a"], &time, &soon) && !is_same(&[name, "a"], &time, &later), "{name}");
+        let before = [vec!["MULTI"], vec![name, "a"], vec!["GET", "a"]];
+        let answers = |time: &Frame| Frame::List(vec![time.clone(), time.clone()]);
+        assert!(!is_same_transaction(&before, &answers(&time), &answers(&soon)), "GET is about no time");
+        let answers = |time: &Frame| Frame::List(vec![time.clone(), Frame::Null]);
+        assert!(is_same_transaction(&before, &answers(&time), &answers(&soon)), "{name}");
+        assert!(!is_same_transaction(&before, &answers(&time), &answers(&later)), "{name}");
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::support::frame::Frame;
 use crate::support::{Connection, Peer, Subject, keyspace, runtime};
 use futures::future::join_all;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The commands of two connections to one server, in order.
 type Sent = &'static [(usize, &'static [&'static str])];
@@ -74,6 +75,18 @@ fn a_transaction_happens_only_if_what_it_watches_is_as_it_was() {
 fn redis_answers_likewise() {
     let Some(peer) = Peer::redis() else { return };
     runtime().block_on(async { watch([peer.connect().await, peer.connect().await]).await });
+}
+
+/// Clients that speak RESP2 tell a missing list from missing bytes.
+#[tokio::test]
+async fn a_transaction_that_does_not_happen_is_a_missing_list() {
+    let subject = Subject::start().await;
+    let mut connection = subject.pipe(1 << 10);
+    let sent = "WATCH a\r\nSET a 1\r\nMULTI\r\nGET a\r\nEXEC\r\nGET none\r\nCOMMAND INFO none\r\nQUIT\r\n";
+    connection.write_all(sent.as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    connection.read_to_string(&mut answers).await.unwrap();
+    assert_eq!(answers, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$-1\r\n*1\r\n$-1\r\n+OK\r\n");
 }
 
 /// Counts by reading and writing. The slower connection tries again.

@@ -153,6 +153,15 @@ fn odd() -> impl Strategy<Value = Words> {
         "EXEC",
         "CLIENT GETNAME",
         "CLIENT SETNAME x y",
+        "CLIENT NO-EVICT maybe",
+        "CLIENT NO-EVICT",
+        "CLIENT NO-EVICT on",
+        "WAIT",
+        "WAIT 0",
+        "WAIT 0 0",
+        "WAIT x -1",
+        "WAIT 0 x",
+        "WAIT 0 -1",
     ])
 }
 
@@ -184,7 +193,7 @@ pub fn commands_on_expiring_attributes() -> impl Strategy<Value = Vec<Words>> {
             .prop_map(|(key, expiry, names)| [vec!["HGETEX".to_owned(), key], expiry, names].concat()),
         (
             key(),
-            options(&["", "FNX", "FXX"]),
+            options(&["", "FNX", "FXX", "NX", "XX", "XX FNX", "FXX NX", "NX XX"]),
             options(&["", "EX 100000", "PX 100000000", "KEEPTTL", "EXAT 9999999999"]),
             options(&["FIELDS 1 f 1", "FIELDS 2 f 1 g 2", "FIELDS 2 f 1 g"])
         )

@@ -50,14 +50,13 @@ impl From<Frame3> for Frame {
 }
 
 impl Frame {
-    /// Whether two times are the same, but for the time between the two questions.
-    pub fn is_near(&self, other: &Self) -> bool {
-        /// In seconds and in milliseconds.
-        const NEAR: u64 = 60_000;
+    /// Whether two times are the same, but for the time between the two questions: at most `most`, in
+    /// the unit of the times.
+    pub fn is_near(&self, other: &Self, most: u64) -> bool {
         match (self, other) {
-            (Self::Integer(one), Self::Integer(other)) if *one > 0 && *other > 0 => one.abs_diff(*other) <= NEAR,
+            (Self::Integer(one), Self::Integer(other)) if *one > 0 && *other > 0 => one.abs_diff(*other) <= most,
             (Self::List(some), Self::List(others)) => {
-                some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one.is_near(other))
+                some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one.is_near(other, most))
             }
             _ => self == other,
         }

@@ -3,10 +3,12 @@
 #![allow(dead_code)] // Each test program uses a part of it.
 
 pub mod commands;
+pub mod counts;
 pub mod frame;
 pub mod http;
 pub mod node;
 pub mod python;
+pub mod stores;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,17 +16,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use budget::{Memory, Party};
+use budget::{Memory, Party, Share};
 use bytes::BytesMut;
 use door_records::{Access, Door, Ends, Exceeded, Refused, RequestLimits, Rights, Settings, WrongPassword};
 use frame::Frame;
 use records::{Mode, Records};
 use redis_protocol::{resp2, resp3};
+use store::faults::Faults;
 use store::limited::Limited;
 use store::{Clock, Limits, Store, SystemClock};
 use store_cassandra::testing::fresh_options;
 use store_cassandra::{CassandraOptions, CassandraStore};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use stores::Shared;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,6 +42,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Runtime::new().unwrap())
+}
+
+/// Takes all memory that is left, but for less than a KiB.
+pub fn fill(memory: &Memory) -> Vec<Share> {
+    std::iter::from_fn(|| memory.try_reserve(&Party::Local, 1 << 10).ok()).collect()
 }
 
 /// Everyone may do everything.
@@ -113,6 +122,24 @@ impl Subject {
         let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
         let records = Records::new(within_limits(engine), clock);
         Self::over(records, Some(folder), Memory::new(64 << 20), settings())
+    }
+
+    /// Starts it for clients of which not each may do everything.
+    pub async fn guarded(access: Box<dyn Access>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let records = Records::new(within_limits(engine), Arc::new(SystemClock));
+        let door = Door::new(Arc::new(records), access, Memory::new(64 << 20), settings());
+        Self { door, stop: CancellationToken::new(), _folder: Some(folder) }
+    }
+
+    /// Starts it over a store that meets faults, and that several processes seem to share.
+    pub async fn shared(mode: Mode) -> (Self, Arc<Faults>) {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let faults = Arc::new(Faults::new(within_limits(engine)));
+        let records = Records::in_mode(Arc::new(Shared(faults.clone())), Arc::new(SystemClock), mode);
+        (Self::over(records, Some(folder), Memory::new(64 << 20), settings()), faults)
     }
 
     /// Starts it over a keyspace, like one of several servers.
