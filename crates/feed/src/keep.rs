@@ -4,10 +4,14 @@
 //! hides nothing: the mark moves behind its last announcement, which refuses readers that still need
 //! one; its partitions are emptied; it is removed from its list. The next pass finds a bucket that
 //! is below the mark and still in its list.
+//!
+//! The mark jumps to the present when changes are not announced, or may be lost. So a pass does not
+//! begin at the mark, but where an earlier pass has noted that all before is removed. If none has,
+//! it looks through all lists once.
 
 use bytes::Bytes;
 use heads::announce::{FEED_SHARDS, LISTED_BUCKETS, feed_bucket_of, position_of};
-use heads::feed_mark::first_position_of;
+use heads::feed_mark::{FeedMark, first_position_of};
 use heads::rewrite::DROPPED_ROWS_MAX;
 use heads::{ObjectsError, ObjectsResult, RevisionId, keys};
 use store::{Class, Direction, FormatLevel, Removal, Scan, Step, Table};
@@ -15,8 +19,8 @@ use store::{Class, Direction, FormatLevel, Removal, Scan, Step, Table};
 use crate::buckets::next_listed;
 use crate::reader::Feed;
 
-/// Buckets below the mark that a pass looks at: two months.
-const LOOKED_BACK: u32 = 8 * LISTED_BUCKETS;
+/// Buckets that a pass looks through: those of 79 years, in lists of a week.
+const LOOKED_THROUGH: u32 = 4_096 * LISTED_BUCKETS;
 
 /// Tries to move the mark while others move it too.
 const TRIES_MAX: usize = 3;
@@ -24,7 +28,13 @@ const TRIES_MAX: usize = 3;
 impl Feed {
     /// Refuses all cursors of until now from now on, because some changes may be lost.
     pub async fn forget(&self) -> ObjectsResult<()> {
-        match self.heads.store().level() < FormatLevel::ARCHIVE || self.mark_the_present().await? {
+        if self.heads.store().level() < FormatLevel::ARCHIVE {
+            return Ok(());
+        }
+        // Rows are of different moments: buckets may be listed that a pass had removed.
+        let cleared = self.heads.feed_cleared().await?;
+        self.heads.note_feed_cleared(&cleared, 0).await?;
+        match self.mark_the_present().await? {
             true => Ok(()),
             false => Err(ObjectsError::Conflict("the mark of the change feed could not be moved".to_owned())),
         }
@@ -65,40 +75,55 @@ impl Feed {
         let end = feed_bucket_of(RevisionId::first_at(self.oldest_promised().min(heads.horizon())));
         let mut mark = heads.feed_mark().await?;
         if mark.position == RevisionId::ZERO {
-            // The feed is new. Without a mark, passes would look through all weeks since 1970.
+            // The feed is new.
             if !heads.move_feed_mark(&mark, first_position_of(end)).await? {
                 return Ok(0);
             }
             mark = heads.feed_mark().await?;
         }
+        let cleared = heads.feed_cleared().await?;
+        // A list is one read, wherever in it a pass begins.
+        let mut from = cleared.bucket / LISTED_BUCKETS * LISTED_BUCKETS;
+        let end = end.min(from.saturating_add(LOOKED_THROUGH));
         let (mut dropped, mut rows_left) = (0, DROPPED_ROWS_MAX);
-        // Besides the bucket of a pass that died, there may be older ones that were forgotten.
-        let from = feed_bucket_of(mark.position).min(end).saturating_sub(1 + LOOKED_BACK);
-        let mut from = from / LISTED_BUCKETS * LISTED_BUCKETS;
-        while let Some(bucket) = next_listed(heads, from..end, Direction::Forward).await? {
-            if let Some(last) = self.last_of(bucket).await?
-                && last >= mark.position
-            {
-                if !heads.move_feed_mark(&mark, last.successor()).await? {
-                    // Another server does the same.
-                    return Ok(dropped);
-                }
-                mark = heads.feed_mark().await?;
+        loop {
+            let Some(bucket) = next_listed(heads, from..end, Direction::Forward).await? else {
+                from = end;
+                break;
+            };
+            from = bucket;
+            if !self.drop_bucket(bucket, &mut mark, &mut rows_left).await? {
+                break;
             }
-            for shard in 0..FEED_SHARDS {
-                if !heads.remove_all(Table::Work, &keys::feed(bucket, shard), &mut rows_left).await? {
-                    return Ok(dropped);
-                }
-            }
-            let rows = Removal::Rows(vec![keys::feed_bucket(bucket)]);
-            let partition = keys::feed_buckets(bucket / LISTED_BUCKETS);
-            heads
-                .put_acknowledged(Class::Description, vec![Step::Remove { table: Table::Work, partition, rows }])
-                .await?;
             dropped += 1;
             from = bucket + 1;
         }
+        heads.note_feed_cleared(&cleared, from).await?;
         Ok(dropped)
+    }
+
+    /// Drops a bucket. Returns false if another server does the same, or if so many rows are removed
+    /// that the next pass has to continue.
+    async fn drop_bucket(&self, bucket: u32, mark: &mut FeedMark, rows_left: &mut u64) -> ObjectsResult<bool> {
+        let heads = &self.heads;
+        if let Some(last) = self.last_of(bucket).await?
+            && last >= mark.position
+        {
+            if !heads.move_feed_mark(mark, last.successor()).await? {
+                return Ok(false);
+            }
+            *mark = heads.feed_mark().await?;
+        }
+        for shard in 0..FEED_SHARDS {
+            if !heads.remove_all(Table::Work, &keys::feed(bucket, shard), rows_left).await? {
+                return Ok(false);
+            }
+        }
+        let rows = Removal::Rows(vec![keys::feed_bucket(bucket)]);
+        let partition = keys::feed_buckets(bucket / LISTED_BUCKETS);
+        let removed = Step::Remove { table: Table::Work, partition, rows };
+        heads.put_acknowledged(Class::Description, vec![removed]).await?;
+        Ok(true)
     }
 
     /// The last position of a bucket at which something is announced.

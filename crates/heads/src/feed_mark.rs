@@ -1,9 +1,12 @@
 //! The mark of the change feed: below it changes may be missing, because they were dropped or never
 //! announced.
+//!
+//! The mark may jump to the present. So it does not say what is removed already: a second row does.
 
 use bytes::Bytes;
-use store::{Class, Expect, Guard, Outcome, Step, StoreError, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, Expect, Guard, Outcome, Row, Step, StoreError, Table, UnixMillis, ValueKind, envelope};
 
+use crate::announce::{LISTED_BUCKETS, open_bucket};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::keys;
@@ -16,6 +19,15 @@ pub struct FeedMark {
     /// The first position behind which nothing is missing; zero if there is no mark yet.
     pub position: RevisionId,
     /// What a change of the mark compares with.
+    compared: Expect,
+}
+
+/// What is removed of the feed, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedCleared {
+    /// No bucket before this one is listed any more; zero if that is not known.
+    pub bucket: u32,
+    /// What a change of it compares with.
     compared: Expect,
 }
 
@@ -38,32 +50,55 @@ fn open(value: &Bytes) -> ObjectsResult<RevisionId> {
     position.or_else(|_| bucket()).map_err(|_| ObjectsError::corrupt(Table::Work, "no mark of the feed"))
 }
 
+/// What a change of a row compares with.
+fn compared(row: Option<&Row>) -> Expect {
+    row.and_then(|row| row.guard.as_ref()).map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp))
+}
+
 impl Heads {
     /// Reads the mark.
     pub async fn feed_mark(&self) -> ObjectsResult<FeedMark> {
-        let read = || async {
-            let call = self.call(Class::Description).strong();
-            Ok(self.store().get(call, Table::Work, &keys::feed_ends(), &keys::feed_dropped()).await?)
-        };
-        let Some(row) = self.retry_transient(read).await? else {
-            return Ok(FeedMark { position: RevisionId::ZERO, compared: Expect::Absent });
-        };
-        let compared = row.guard.as_ref().map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
-        Ok(FeedMark { position: open(&row.value)?, compared })
+        let row = self.feed_end(&keys::feed_dropped()).await?;
+        let position = row.as_ref().map_or(Ok(RevisionId::ZERO), |row| open(&row.value))?;
+        Ok(FeedMark { position, compared: compared(row.as_ref()) })
     }
 
     /// Moves the mark. Returns false if another server was first, if the outcome is unknown, or if
     /// the store is read-only.
     pub async fn move_feed_mark(&self, mark: &FeedMark, position: RevisionId) -> ObjectsResult<bool> {
-        let moved = Step::CompareAndWrite {
-            table: Table::Work,
-            partition: keys::feed_ends(),
-            sort: keys::feed_dropped(),
-            expect: mark.compared,
-            guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
-            value: seal(position),
+        self.write_feed_end(keys::feed_dropped(), mark.compared, seal(position)).await
+    }
+
+    /// Reads up to where the feed is removed. If that cannot be read, nothing is known of it.
+    pub async fn feed_cleared(&self) -> ObjectsResult<FeedCleared> {
+        let row = self.feed_end(&keys::feed_cleared()).await?;
+        let bucket = row.as_ref().and_then(|row| open_bucket(&row.value).ok());
+        Ok(FeedCleared { bucket: bucket.unwrap_or(0), compared: compared(row.as_ref()) })
+    }
+
+    /// Notes that no bucket before this one is listed any more, if that is another list of buckets
+    /// than the one that was noted. If another server was first, what it noted is as good.
+    pub async fn note_feed_cleared(&self, cleared: &FeedCleared, bucket: u32) -> ObjectsResult<()> {
+        if bucket / LISTED_BUCKETS != cleared.bucket / LISTED_BUCKETS {
+            let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());
+            self.write_feed_end(keys::feed_cleared(), cleared.compared, value).await?;
+        }
+        Ok(())
+    }
+
+    async fn feed_end(&self, sort: &Bytes) -> ObjectsResult<Option<Row>> {
+        let read = || async {
+            let call = self.call(Class::Description).strong();
+            Ok(self.store().get(call, Table::Work, &keys::feed_ends(), sort).await?)
         };
-        match self.store().run(self.call(Class::Description).removing(), vec![moved]).await {
+        self.retry_transient(read).await
+    }
+
+    async fn write_feed_end(&self, sort: Bytes, expect: Expect, value: Bytes) -> ObjectsResult<bool> {
+        let guard = Guard { stamp: self.stamp(), tag: Bytes::new() };
+        let partition = keys::feed_ends();
+        let step = Step::CompareAndWrite { table: Table::Work, partition, sort, expect, guard, value };
+        match self.store().run(self.call(Class::Description).removing(), vec![step]).await {
             Ok(outcome) => Ok(matches!(outcome, Outcome::Applied)),
             Err(StoreError::ReadOnly(_)) => Ok(false),
             Err(error) => Err(error.into()),

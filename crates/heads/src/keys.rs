@@ -470,7 +470,8 @@ pub fn feed_bucket(bucket: u32) -> Bytes {
     Bytes::copy_from_slice(&bucket.to_be_bytes())
 }
 
-/// The partition of [`Table::Work`] with the [`feed_newest`] bucket and the [`feed_dropped`] ones.
+/// The partition of [`Table::Work`] with the [`feed_newest`] bucket, and with what is
+/// [`feed_dropped`] and [`feed_cleared`].
 pub fn feed_ends() -> Bytes {
     Bytes::from_static(b"feed\0e")
 }
@@ -483,6 +484,12 @@ pub fn feed_newest() -> Bytes {
 /// The first bucket of the feed that is kept: all before are dropped, or about to be.
 pub fn feed_dropped() -> Bytes {
     Bytes::from_static(b"dropped")
+}
+
+/// The bucket of the feed before which none is listed any more. Programs that do not know this row
+/// ignore it.
+pub fn feed_cleared() -> Bytes {
+    Bytes::from_static(b"cleared")
 }
 
 /// The partition of [`Table::Work`] with the state of the fixity auditor: the present pass, its

@@ -313,7 +313,7 @@ impl Partition {
                 Largest::Bytes(u64::from(LISTED_BUCKETS) * row_bytes(&keys::feed_bucket(0), size_of::<u32>()))
             }
             Self::FeedEnds => {
-                let ends = [keys::feed_newest(), keys::feed_dropped()];
+                let ends = [keys::feed_newest(), keys::feed_dropped(), keys::feed_cleared()];
                 Largest::Bytes(ends.iter().map(|sort| row_bytes(sort, size_of::<RevisionId>())).sum())
             }
             Self::LowWater => {

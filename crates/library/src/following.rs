@@ -5,29 +5,38 @@
 //! head log, the marks in the container, and the head last. So a head of the copy names only what
 //! the copy has. Nothing is removed; a whole pass of the [`Copier`] does that.
 //!
+//! Marks move to other partitions without an event: a shard is rewritten, a container grows, past
+//! members are moved apart. So if a container has other shards than in the copy, all its marks are
+//! copied. If it was deleted, the head log says where its marks are.
+//!
 //! Marks and heads of other objects may be of another moment. Before the copy takes changes without
 //! its source, [`Library::agree`](crate::Library::agree) makes containers agree with heads.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use heads::container_body::shard_of;
-use heads::containment::{Container, Parent};
+use heads::container_body::{ContainerBody, shard_of};
+use heads::containment::Container;
 use heads::head::{self, Body, Head, HeadRow};
 use heads::keys::{self, Link};
 use heads::path::ResourcePath;
 use heads::resource_body::{BytesPlace, Kind};
-use heads::rules::Rules;
-use heads::{ObjectsError, RevisionId};
+use heads::{ObjectState, ObjectsError, RevisionId};
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use repository::backlinks::BUCKETS;
 use store::copying::{Copier, CopyError};
-use store::{Row, Scan, StoreError, Table, ValueKind, envelope};
+use store::{Row, Scan, Stamp, StoreError, Table, ValueKind, envelope};
 
 /// Bytes of a page of rows that are read to learn what else to copy.
 const PAGE_BYTES: usize = 256 << 10;
 
 /// Objects that are copied at the same time.
 const AT_ONCE: usize = 8;
+
+/// Objects that a follower remembers, at least. It remembers at most twice as many.
+const REMEMBERED: usize = 10_000;
 
 /// The scheme and the authority under which descriptions name resources of the same repository.
 const KEPT: &str = "penates:/";
@@ -41,14 +50,38 @@ pub struct Changed {
     pub since: RevisionId,
 }
 
-/// Copies some changed objects. Returns those that are damaged in the source, with the reason: they
-/// stay in the copy as they were.
-pub async fn copy_changed(copier: &Copier, changed: &[Changed]) -> Result<Vec<(Bytes, String)>, CopyError> {
-    let copied = stream::iter(changed).map(async |changed| match copy_object(copier, changed).await {
-        Err(CopyError::Store(StoreError::Corrupt { detail, .. })) => Ok(Some((changed.object.clone(), detail))),
-        copied => copied.map(|()| None),
-    });
-    copied.buffer_unordered(AT_ONCE).try_filter_map(async |damaged| Ok(damaged)).try_collect().await
+/// What a follower has copied, so that it copies nothing again for each page of the feed that names
+/// the same object.
+///
+/// Only what the follower itself has copied counts. The head of the copy does not say it: a pass
+/// over everything copies a head before or after what the head names.
+#[derive(Default)]
+pub struct Following {
+    copied: Mutex<Copied>,
+    /// Containers of which all marks are copied, and not the head: with the stamp of the head in the
+    /// source. The lock is held while marks of all children of a container are copied. Otherwise two
+    /// that copy the same partition could each remove what the other has just put.
+    marked: futures::lock::Mutex<HashMap<Bytes, Stamp>>,
+}
+
+/// The revision of each object through which it is copied.
+#[derive(Default)]
+struct Copied {
+    newer: HashMap<Bytes, RevisionId>,
+    older: HashMap<Bytes, RevisionId>,
+}
+
+impl Copied {
+    fn through(&self, object: &Bytes) -> Option<RevisionId> {
+        self.newer.get(object).or_else(|| self.older.get(object)).copied()
+    }
+
+    fn note(&mut self, object: Bytes, revision: RevisionId) {
+        if self.newer.len() >= REMEMBERED {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(object, revision);
+    }
 }
 
 /// The head of the object that identifies a store: the root of its repository.
@@ -65,44 +98,190 @@ fn of_objects(error: ObjectsError) -> CopyError {
     }
 }
 
-async fn copy_object(copier: &Copier, Changed { object, since }: &Changed) -> Result<(), CopyError> {
-    let Some(row) = copier.row(Table::Objects, object, &keys::head()).await? else { return Ok(()) };
-    let head = HeadRow::open(&row).map_err(of_objects)?.head;
-    let mut versions = copy_log(copier, object, &head, *since).await?;
-    versions.push(head.clone());
-    if let Some(path) = keys::resource_of_partition(object) {
-        for version in &versions {
-            copy_version(copier, object, &path, version).await?;
+/// An error of the copy. Damage in it is no reason to leave an object out, and ends the follower.
+fn of_standby(error: CopyError) -> CopyError {
+    match error {
+        CopyError::Store(StoreError::Corrupt { table, detail }) => {
+            let location = "the target of the copy".to_owned();
+            let detail = format!(
+                "the standby is damaged, and not its source (table {table}: {detail}). Follow into an empty target, \
+                 and keep this one until that is complete"
+            );
+            StoreError::Unreadable { location, detail }.into()
         }
-        if let Some(parent) = path.parent() {
-            copy_marks(copier, &Container::At(parent), path.name()).await?;
-        }
-        copy_shards(copier, &Container::At(path), &row, true).await?;
-    } else if let Some(id) = keys::volume_of_partition(object) {
-        copy_generations(copier, object, *since, head.revision).await?;
-        copy_marks(copier, &Container::Volumes, id.as_str()).await?;
+        error => error,
     }
-    copier.copy_head(Table::Objects, object, &row).await?;
-    Ok(())
 }
 
-/// Copies the pages of the head log with heads since a revision, and returns these heads.
-async fn copy_log(copier: &Copier, object: &Bytes, head: &Head, since: RevisionId) -> Result<Vec<Head>, CopyError> {
-    let mut entries = Vec::new();
-    let pages = head.logged.div_ceil(keys::LOG_PAGE_ENTRIES);
-    for page in (0..pages).rev() {
-        let partition = keys::log_page(object, page);
-        copier.copy_named(Table::Objects, &partition).await?;
-        let from = Scan { from: keys::log(since), ..Scan::prefix(keys::log_prefix(), PAGE_BYTES) };
-        for row in all_rows(copier, &partition, from).await? {
-            entries.push(head::open::<Head>(Table::Objects, &row.value).map_err(of_objects)?);
-        }
-        let first = copier.rows(Table::Objects, &partition, Scan::prefix(keys::log_prefix(), 1)).await?;
-        if first.rows.first().and_then(|row| keys::revision_of(&row.sort)).is_none_or(|first| first < since) {
-            break;
-        }
+impl Following {
+    /// Copies some changed objects. Returns those that are damaged in the source, with the reason:
+    /// they stay in the copy as they were.
+    ///
+    /// Errors: [`StoreError::Unreadable`] if the copy is damaged.
+    pub async fn copy_changed(&self, copier: &Copier, changed: &[Changed]) -> Result<Vec<(Bytes, String)>, CopyError> {
+        let copied = stream::iter(changed).map(async |changed| match self.copy_object(copier, changed).await {
+            Err(CopyError::Store(StoreError::Corrupt { detail, .. })) => Ok(Some((changed.object.clone(), detail))),
+            copied => copied.map(|()| None),
+        });
+        copied.buffer_unordered(AT_ONCE).try_filter_map(async |damaged| Ok(damaged)).try_collect().await
     }
-    Ok(entries)
+
+    async fn copy_object(&self, copier: &Copier, Changed { object, since }: &Changed) -> Result<(), CopyError> {
+        let Some(row) = copier.row(Table::Objects, object, &keys::head()).await? else { return Ok(()) };
+        let head = HeadRow::open(&row).map_err(of_objects)?.head;
+        let copied = self.copied.lock().through(object);
+        let from = copied.map_or(*since, |copied| copied.successor().max(*since));
+        let path = keys::resource_of_partition(object);
+        if from <= head.revision {
+            if keys::volume_of_partition(object).is_some() {
+                copy_generations(copier, object, from, head.revision).await?;
+            }
+            copy_history(copier, object, path.as_ref(), &head, from).await?;
+        }
+        if let Some(path) = path {
+            if let Some(parent) = path.parent() {
+                self.copy_marks(copier, &Container::At(parent), path.name()).await?;
+            }
+            // The marks of a container that is deleted were copied with its history.
+            if head.state == ObjectState::Live {
+                self.copy_shards(copier, &Container::At(path), &row, true).await?;
+            }
+        } else if let Some(id) = keys::volume_of_partition(object) {
+            self.copy_marks(copier, &Container::Volumes, id.as_str()).await?;
+        }
+        copy_head(copier, object, &row).await?;
+        self.copied.lock().note(object.clone(), head.revision);
+        Ok(())
+    }
+
+    /// Copies the marks of a child, from wherever its container keeps them.
+    async fn copy_marks(&self, copier: &Copier, container: &Container, name: &str) -> Result<(), CopyError> {
+        let Some(row) = copier.row(Table::Objects, &container.partition(), &keys::head()).await? else { return Ok(()) };
+        let head = HeadRow::open(&row).map_err(of_objects)?.head;
+        // The event of the deletion of a container brings all its marks.
+        let Some(shards) = head.body.container() else { return Ok(()) };
+        if self.copy_shards(copier, container, &row, false).await? {
+            return Ok(());
+        }
+        for (shard, epoch) in shards.places(shard_of(name, shards.shards), shards.shards) {
+            let marks = container.children_partition(head.incarnation, shard, epoch);
+            let prefix = Bytes::from([name.as_bytes(), &[0]].concat());
+            copy_rows(copier, Table::Children, &marks, prefix, Some(keys::after_child(name))).await?;
+            // The newest changes come first.
+            let changes = Scan::prefix(keys::change_prefix(), 1);
+            let newest = copier.copied_rows(Table::Children, &marks, changes.clone()).await;
+            let newest = newest.map_err(|error| of_standby(error.into()))?;
+            let known = newest.rows.first().map(|row| row.sort.clone()).or(changes.to);
+            copy_rows(copier, Table::Children, &marks, keys::change_prefix(), known).await?;
+        }
+        Ok(())
+    }
+
+    /// If a container has other shards than in the copy, copies the marks of all its children, also
+    /// of past ones. With only its shards changed it copies the head too, unless the caller does
+    /// (`with_head`). Returns whether it copied the marks of all children.
+    async fn copy_shards(
+        &self,
+        copier: &Copier,
+        container: &Container,
+        row: &Row,
+        with_head: bool,
+    ) -> Result<bool, CopyError> {
+        let HeadRow { head: wanted, stamp } = HeadRow::open(row).map_err(of_objects)?;
+        let Some(shards) = wanted.body.container() else { return Ok(false) };
+        let partition = container.partition();
+        match copied_head(copier, &partition).await? {
+            Some(there) if shards_of(&there, wanted.incarnation) == Some(shards) => return Ok(false),
+            // The feed names all its children, and the container itself.
+            None if !with_head => return Ok(false),
+            _ => {}
+        }
+        let mut marked = self.marked.lock().await;
+        let Some(there) = copied_head(copier, &partition).await? else {
+            // The feed does not say where past members are by now.
+            copy_past(copier, container, wanted.incarnation, None).await?;
+            return Ok(false);
+        };
+        let known = shards_of(&there, wanted.incarnation);
+        if known == Some(shards) || marked.get(&partition) == Some(&stamp) {
+            return Ok(false);
+        }
+        copy_children(copier, container, &wanted, known).await?;
+        // A head of another revision names more than marks: its own event brings it.
+        let is_same = wanted.revision == there.revision || matches!(wanted.body, Body::Container(_));
+        if is_same && !with_head {
+            copy_head(copier, &partition, row).await?;
+        } else {
+            if marked.len() >= REMEMBERED {
+                marked.clear();
+            }
+            marked.insert(partition, stamp);
+        }
+        Ok(true)
+    }
+}
+
+/// Copies what the heads of an object from a revision on name, page by page of the head log, then
+/// what its present head names. Of each page, what the heads name is copied before the heads.
+async fn copy_history(
+    copier: &Copier,
+    object: &Bytes,
+    path: Option<&ResourcePath>,
+    head: &Head,
+    from: RevisionId,
+) -> Result<(), CopyError> {
+    // What is logged later is named by a later event.
+    let to = keys::log(head.revision);
+    for page in first_page(copier, object, head, from).await?..=head.log_page() {
+        let partition = keys::log_page(object, page);
+        if let Some(path) = path {
+            let scan = Scan::prefix(keys::log_prefix(), PAGE_BYTES);
+            let mut rest = Some(Scan { from: keys::log(from), to: Some(to.clone()), ..scan });
+            while let Some(scan) = rest {
+                let rows = copier.rows(Table::Objects, &partition, scan.clone()).await?;
+                rest = scan.resumed(rows.next);
+                for row in rows.rows {
+                    let logged = head::open::<Head>(Table::Objects, &row.value).map_err(of_objects)?;
+                    copy_named_by(copier, object, path, &logged).await?;
+                }
+            }
+        }
+        // With the entry of the head before `from`, which was logged when that replaced it.
+        copy_rows(copier, Table::Objects, &partition, keys::log_prefix(), Some(to.clone())).await?;
+        let marks = Scan::prefix(keys::version_mark_prefix(), PAGE_BYTES);
+        copy_rows(copier, Table::Objects, &partition, marks.from, marks.to).await?;
+    }
+    match path {
+        Some(path) => copy_named_by(copier, object, path, head).await,
+        None => Ok(()),
+    }
+}
+
+/// The page of a head log from which on the copy may lack entries: the last one that has the entry of
+/// a head before a revision.
+async fn first_page(copier: &Copier, object: &Bytes, head: &Head, from: RevisionId) -> Result<u64, CopyError> {
+    let mut page = head.log_page();
+    while page > 0 {
+        let first = Scan::prefix(keys::log_prefix(), 1);
+        let first = copier.rows(Table::Objects, &keys::log_page(object, page), first).await?;
+        if first.rows.first().and_then(|row| keys::revision_of(&row.sort)).is_some_and(|first| first < from) {
+            // The end of a deletion is no event: several heads may have been logged since.
+            let there = copied_head(copier, object).await?;
+            return Ok(there.map_or(page, |there| there.log_page().min(page)));
+        }
+        page -= 1;
+    }
+    Ok(page)
+}
+
+/// Copies what a head of a resource names.
+async fn copy_named_by(copier: &Copier, object: &Bytes, path: &ResourcePath, head: &Head) -> Result<(), CopyError> {
+    copy_version(copier, object, path, head).await?;
+    // Its shards do not change any more, and no later head names them.
+    if head.state == ObjectState::Deleting {
+        copy_children(copier, &Container::At(path.clone()), head, None).await?;
+    }
+    Ok(())
 }
 
 async fn all_rows(copier: &Copier, partition: &Bytes, scan: Scan) -> Result<Vec<Row>, CopyError> {
@@ -118,10 +297,10 @@ async fn all_rows(copier: &Copier, partition: &Bytes, scan: Scan) -> Result<Vec<
 /// Copies what a revision of a resource wrote, and the records of what it points at.
 async fn copy_version(copier: &Copier, object: &Bytes, path: &ResourcePath, version: &Head) -> Result<(), CopyError> {
     let partition = keys::version(object, version.revision);
-    copier.copy_named(Table::Objects, &partition).await?;
+    copy_named(copier, Table::Objects, &partition).await?;
     let Some(resource) = version.body.resource() else { return Ok(()) };
     if let Some(BytesPlace::Content(id)) = resource.binary().map(|binary| &binary.place) {
-        copier.copy_named(Table::Objects, &keys::keepers(*id)).await?;
+        copy_named(copier, Table::Objects, &keys::keepers(*id)).await?;
         copier.copy_content_named(*id).await?;
     }
     let pieces = Scan::prefix(keys::description_rows(version.revision), PAGE_BYTES);
@@ -168,14 +347,10 @@ async fn copy_backlink(
         (keys::backlink_buckets(link, target), keys::bucket(bucket)),
     ];
     for (partition, sort) in rows {
-        copy_row(copier, Table::Objects, &partition, sort).await?;
+        let after = Bytes::from([&sort[..], &[0]].concat());
+        copy_rows(copier, Table::Objects, &partition, sort, Some(after)).await?;
     }
     Ok(())
-}
-
-async fn copy_row(copier: &Copier, table: Table, partition: &Bytes, sort: Bytes) -> Result<bool, CopyError> {
-    let after = Bytes::from([&sort[..], &[0]].concat());
-    copier.copy_rows(table, partition, sort, Some(after)).await
 }
 
 /// Copies the rows that imports of a volume wrote, from one revision to another.
@@ -195,60 +370,109 @@ async fn copy_generations(
             if first.rows.is_empty() {
                 break;
             }
-            copier.copy_named(Table::Packs, &part).await?;
-            copier.copy_named(Table::Objects, &part).await?;
+            copy_named(copier, Table::Packs, &part).await?;
+            copy_named(copier, Table::Objects, &part).await?;
         }
     }
-    copier.copy_rows(Table::Objects, volume, from, Some(to)).await?;
+    copy_rows(copier, Table::Objects, volume, from, Some(to)).await
+}
+
+/// The shards that a head of a container names, if it is of this incarnation.
+fn shards_of(head: &Head, incarnation: RevisionId) -> Option<&ContainerBody> {
+    head.body.container().filter(|_| head.incarnation == incarnation)
+}
+
+/// Copies the marks of all children of the incarnation of a container with this head, also of past
+/// ones. `known` are its shards in the copy, if they are known.
+async fn copy_children(
+    copier: &Copier,
+    container: &Container,
+    head: &Head,
+    known: Option<&ContainerBody>,
+) -> Result<(), CopyError> {
+    let Some(shards) = head.body.container() else { return Ok(()) };
+    copy_past(copier, container, head.incarnation, known).await?;
+    for (shard, epoch) in (0..shards.shards).flat_map(|shard| shards.places(shard, shards.shards)) {
+        let marks = container.children_partition(head.incarnation, shard, epoch);
+        copy_named(copier, Table::Children, &marks).await?;
+    }
     Ok(())
 }
 
-/// Copies the marks of a child, from wherever its container keeps them.
-async fn copy_marks(copier: &Copier, container: &Container, name: &str) -> Result<(), CopyError> {
-    let Some(row) = copier.row(Table::Objects, &container.partition(), &keys::head()).await? else { return Ok(()) };
-    let Some(parent) = parent_of(container, &row)? else { return Ok(()) };
-    if copy_shards(copier, container, &row, false).await? {
-        return Ok(());
+/// Copies the past members of an incarnation of a container, then the list of their partitions. Those
+/// that were moved before the shards were as they are `known` are in the copy: epochs rise, also when
+/// there are more shards.
+async fn copy_past(
+    copier: &Copier,
+    container: &Container,
+    incarnation: RevisionId,
+    known: Option<&ContainerBody>,
+) -> Result<(), CopyError> {
+    let index = container.past_index_partition(incarnation);
+    let mut rest = Some(Scan::prefix(Bytes::new(), PAGE_BYTES));
+    while let Some(scan) = rest {
+        let page = copier.rows(Table::Children, &index, scan.clone()).await?;
+        rest = scan.resumed(page.next);
+        for entry in page.rows {
+            let strange = || ObjectsError::corrupt(Table::Children, "a strange key in a list of past members");
+            let (shard, epoch) = keys::past_index_of(&entry.sort).ok_or_else(strange).map_err(of_objects)?;
+            if known.is_some_and(|known| epoch < known.epochs(shard % known.shards.max(1)).current) {
+                continue;
+            }
+            copy_named(copier, Table::Children, &container.past_partition(incarnation, shard, epoch)).await?;
+        }
     }
-    for marks in parent.partitions(shard_of(name, parent.shards())) {
-        let prefix = Bytes::from([name.as_bytes(), &[0]].concat());
-        copier.copy_rows(Table::Children, &marks, prefix, Some(keys::after_child(name))).await?;
-        // The newest changes come first.
-        let changes = Scan::prefix(keys::change_prefix(), 1);
-        let newest = copier.copied_rows(Table::Children, &marks, changes.clone()).await?;
-        let known = newest.rows.first().map(|row| row.sort.clone()).or(changes.to);
-        copier.copy_rows(Table::Children, &marks, keys::change_prefix(), known).await?;
-    }
-    Ok(())
+    copy_named(copier, Table::Children, &index).await
 }
 
-fn parent_of(container: &Container, row: &Row) -> Result<Option<Parent>, CopyError> {
-    Ok(Parent::standing(container, &HeadRow::open(row).map_err(of_objects)?, Rules::default()))
+/// The head of an object in the copy.
+async fn copied_head(copier: &Copier, partition: &Bytes) -> Result<Option<Head>, CopyError> {
+    let row = copier.copied_row(Table::Objects, partition, &keys::head()).await;
+    let row = row.map_err(|error| of_standby(error.into()))?;
+    let row = row.as_ref().map(HeadRow::open).transpose();
+    Ok(row.map_err(|error| of_standby(of_objects(error)))?.map(|row| row.head))
 }
 
-/// If a container has other shards than in the copy, copies the marks of all its children. With
-/// only its shards changed it copies the head too, unless the caller does (`with_head`). Returns
-/// whether there was anything to do.
-async fn copy_shards(copier: &Copier, container: &Container, row: &Row, with_head: bool) -> Result<bool, CopyError> {
-    let Some(there) = copier.copied_row(Table::Objects, &container.partition(), &keys::head()).await? else {
-        return Ok(false);
-    };
-    let head_of = |row| Ok::<_, CopyError>(HeadRow::open(row).map_err(of_objects)?.head);
-    let (wanted, there) = (head_of(row)?, head_of(&there)?);
-    let shards = |head: &Head| head.body.container().cloned();
-    if shards(&wanted).is_none() || (wanted.incarnation, shards(&wanted)) == (there.incarnation, shards(&there)) {
-        return Ok(false);
+async fn copy_head(copier: &Copier, partition: &Bytes, row: &Row) -> Result<(), CopyError> {
+    // The row was read from the source before.
+    copier.copy_head(Table::Objects, partition, row).await.map(|_| ()).map_err(of_standby)
+}
+
+async fn copy_named(copier: &Copier, table: Table, partition: &Bytes) -> Result<(), CopyError> {
+    let copied = copier.copy_named(table, partition).await;
+    // Packs are copied with the rows of objects beside them.
+    blamed(copier, &[table, Table::Packs], partition, copied).await
+}
+
+async fn copy_rows(
+    copier: &Copier,
+    table: Table,
+    partition: &Bytes,
+    from: Bytes,
+    to: Option<Bytes>,
+) -> Result<(), CopyError> {
+    let copied = copier.copy_rows(table, partition, from, to).await;
+    blamed(copier, &[table], partition, copied).await
+}
+
+/// If damage was met, says whether it is damage of the copy. A copier reads both stores, and does not
+/// say which of them could not be read.
+async fn blamed(
+    copier: &Copier,
+    tables: &[Table],
+    partition: &Bytes,
+    copied: Result<bool, CopyError>,
+) -> Result<(), CopyError> {
+    if matches!(&copied, Err(CopyError::Store(StoreError::Corrupt { .. }))) {
+        for table in tables {
+            let mut rest = Some(Scan::prefix(Bytes::new(), PAGE_BYTES));
+            while let Some(scan) = rest {
+                let page = copier.copied_rows(*table, partition, scan.clone()).await;
+                rest = scan.resumed(page.map_err(|error| of_standby(error.into()))?.next);
+            }
+        }
     }
-    let Some(parent) = parent_of(container, row)? else { return Ok(false) };
-    for marks in parent.all_partitions() {
-        copier.copy_named(Table::Children, &marks).await?;
-    }
-    // A head of another revision names more than marks: its own event brings it.
-    let is_same = wanted.revision == there.revision || matches!(wanted.body, Body::Container(_));
-    if is_same && !with_head {
-        copier.copy_head(Table::Objects, &container.partition(), row).await?;
-    }
-    Ok(true)
+    copied.map(|_| ())
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //!   drivers do not work with paused time.
 //! - `resources/bounds.rs` computes with keys. `resources/broken_pages.rs` makes a store in memory
 //!   break pages, which no engine does on demand. `resources/long_history.rs` makes thousands of
-//!   changes, which takes minutes over a node.
+//!   changes, which takes minutes over a node. `resources/following.rs` does so too, from one store
+//!   in memory to another.
 //! - `resources/home.rs` needs two data centers, which the proof `two_datacenters` has.
 
 #![allow(clippy::unwrap_used)]

@@ -221,6 +221,37 @@ fn a_follower_and_a_source_that_are_killed_go_on_and_lose_nothing() {
 }
 
 #[test]
+fn a_container_that_came_and_went_while_the_follower_was_down_is_restored_whole_after_a_promotion() {
+    let (from, to) = (TestStore::vacant(), TestStore::vacant());
+    let server = from.serve(&OPEN);
+    put(&server, &from, "early", "early");
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    let first = follower.is_up_to_date();
+    follower.stop();
+    let children: Vec<String> = (0..20).map(|n| format!("short/{n}")).collect();
+    for child in &children {
+        put(&server, &from, child, child);
+    }
+    Ran::of(penates(&["rm", "short", "--server", &server.url])).ends_with(0);
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    let report = follower.is_up_to_date();
+    assert_eq!(report["whole_pass"], first["whole_pass"], "the feed was followed, and not everything compared");
+    follower.stop();
+
+    // The source is lost.
+    drop(server);
+    to.run(&["promote"]).ends_with(0);
+    let server = to.serve(&OPEN);
+    let at = |args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
+    assert_eq!(at(&["restore", "short"]).ends_with(0).text(), "restored short\n");
+    for child in &children {
+        assert_eq!(at(&["cat", child]).ends_with(0).text(), child);
+    }
+    drop(server);
+    to.run(&["verify"]).ends_with(0);
+}
+
+#[test]
 fn a_follower_whose_changes_were_dropped_compares_everything() {
     let (from, to) = (TestStore::vacant(), TestStore::vacant());
     let server = from.serve(&OPEN);

@@ -391,17 +391,23 @@ async fn what_is_kept_for_a_time_is_found_as_of_any_instant_of_that_time() {
     is_found(&faulty.library, &model, "within the time").await;
 }
 
+/// A resource with so many versions, ten milliseconds apart.
+async fn with_versions(count: u64) -> Faulty {
+    let faulty = faulty_with(LibraryOptions::default()).await;
+    create(&faulty.library, "a", "0").await.unwrap();
+    for n in 1..count {
+        faulty.clock.advance(Duration::from_millis(10));
+        update(&faulty.library, "a", &n.to_string()).await.unwrap();
+    }
+    faulty
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_is_found_by_a_few_reads_among_thousands() {
     if ON_CASSANDRA {
         return;
     }
-    let faulty = faulty_with(LibraryOptions::default()).await;
-    create(&faulty.library, "a", "0").await.unwrap();
-    for n in 1..5_000 {
-        faulty.clock.advance(Duration::from_millis(10));
-        update(&faulty.library, "a", &n.to_string()).await.unwrap();
-    }
+    let faulty = with_versions(5_000).await;
     let begin = faulty.clock.now().0 - 4_999 * 10;
     for n in [0, 1, 1_023, 1_024, 1_025, 2_500, 4_998, 4_999] {
         faulty.store.take_scanned();
@@ -411,6 +417,26 @@ async fn a_version_is_found_by_a_few_reads_among_thousands() {
         let scanned = faulty.store.take_scanned().len();
         assert!(scanned <= 6, "{scanned} scans");
         assert_eq!(text_of(&faulty.library, found).await, Some(n.to_string()));
+    }
+}
+
+/// As a TimeMap does it, which has a page of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_page_of_thousands_of_versions_takes_no_more_reads_than_an_early_one() {
+    if ON_CASSANDRA {
+        return;
+    }
+    let faulty = with_versions(5_000).await;
+    let versions = versions(&faulty.library, "a").await.unwrap();
+    let all = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await.unwrap();
+    assert_eq!(all.len(), 5_000);
+    for first in [0, 1_000, 2_047, 3_500, 4_900, 4_999] {
+        faulty.store.take_scanned();
+        let page = versions.page(all[first].revision, RevisionId::LAST, 101).await.unwrap();
+        let scanned = faulty.store.take_scanned().len();
+        assert_eq!(page, all[first..all.len().min(first + 101)]);
+        // The page of the log, by halving; one or two pages of it, each with its marks.
+        assert!(scanned <= 8, "{scanned} scans for the page that begins with version {first}");
     }
 }
 

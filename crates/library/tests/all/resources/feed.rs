@@ -12,6 +12,7 @@ use heads::switch::{Switch, Switched};
 use heads::{LibraryOptions, keys};
 use library::Library;
 use repository::{NewKind, NewResource};
+use store::faults::{Faults, Rates};
 use store::{Clock, ManualClock, Step, Table, UnixMillis};
 
 use super::tree::{
@@ -362,4 +363,67 @@ async fn a_hundred_consumers_cost_the_store_about_as_much_as_one() {
     let scanned = faulty.store.take_scanned();
     let of_feed = scanned.iter().filter(|(_, partition)| partition.starts_with(b"feed\0c")).count();
     assert!(of_feed < 16 * 30, "{of_feed} scans");
+}
+
+/// It misses batches, and reads pages until it meets them again.
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_is_held_back_over_many_batches_gets_each_event_once_and_in_order() {
+    // Drivers do not work with paused time.
+    if ON_CASSANDRA {
+        return;
+    }
+    let faulty = faulty().await;
+    let library = &faulty.library;
+    let mut quick = library.feed.follow(Cursor::BEGINNING).await.unwrap();
+    let mut slow = library.feed.follow(Cursor::BEGINNING).await.unwrap();
+    let mut read_by_quick = quick.next().await.unwrap().as_slice().to_vec();
+    let mut read_by_slow = slow.next().await.unwrap().as_slice().to_vec();
+    // Each round has a batch of its own; 16 batches wait for a consumer.
+    for round in 0..40 {
+        for number in 0..4 {
+            create(library, &format!("r{round}-{number}"), "").await.unwrap();
+        }
+        beyond_the_horizon(library, &faulty.clock);
+        // The root, and what was created since.
+        while read_by_quick.len() < 1 + 4 * (round + 1) {
+            read_by_quick.extend_from_slice(quick.next().await.unwrap().as_slice());
+        }
+    }
+    while read_by_slow.len() < read_by_quick.len() {
+        read_by_slow.extend_from_slice(slow.next().await.unwrap().as_slice());
+    }
+    let all = events(library, 100).await;
+    assert_eq!(read_by_quick, all);
+    assert_eq!(read_by_slow, all);
+}
+
+/// The reader of the batches begins again with the present, so that there is a gap between batches.
+#[tokio::test(start_paused = true)]
+async fn a_consumer_misses_nothing_that_happened_while_the_batches_could_not_be_read() {
+    if ON_CASSANDRA {
+        return;
+    }
+    let faulty = faulty().await;
+    let faults = Arc::new(Faults::new(faulty.store.clone()));
+    let reader = Library::open(faults.clone(), faulty.clock.clone(), LibraryOptions::default()).await.unwrap();
+    let mut consumer = reader.feed.follow(Cursor::BEGINNING).await.unwrap();
+    let mut read = consumer.next().await.unwrap().as_slice().to_vec();
+    create(&faulty.library, "a", "").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    while read.len() < 2 {
+        read.extend_from_slice(consumer.next().await.unwrap().as_slice());
+    }
+    faults.set_rates(0, Rates { unavailable: 1.0, ..Rates::default() });
+    // Each returns after three seconds, and a read fails in less.
+    for _ in 0..3 {
+        assert_eq!(consumer.next().await.unwrap().as_slice(), []);
+    }
+    create(&faulty.library, "b", "").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    faults.set_rates(0, Rates::default());
+    for _ in 0..5 {
+        read.extend_from_slice(consumer.next().await.unwrap().as_slice());
+    }
+    assert_eq!(read, events(&faulty.library, 100).await);
+    assert_eq!(read.len(), 3);
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use feed::{Change, Cursor, FeedError, ObjectKind};
-use heads::announce::feed_bucket_of;
+use heads::announce::{LISTED_BUCKETS, feed_bucket_of};
 use heads::queue::BUCKET;
 use heads::{LibraryOptions, RevisionId, keys};
 use library::Library;
-use store::{Class, Clock, Expect, FormatLevel, Guard, ManualClock, Step, Store, Table, ValueKind, envelope};
+use store::{Class, Clock, Expect, FormatLevel, Guard, ManualClock, NewRow, Step, Store, Table, ValueKind, envelope};
 
 use super::tree::{beyond_the_horizon, create, delete, events, reported, update};
 use crate::support::memory::Fault;
@@ -115,6 +115,42 @@ async fn what_happened_while_the_feed_was_off_is_no_silent_gap() {
     create(&on, "c", "").await.unwrap();
     beyond_the_horizon(&on, &faulty.clock);
     assert_eq!(reported(&events(&on, 10).await), [(Change::Created, ObjectKind::RdfSource, "/c".to_owned())]);
+}
+
+/// When the feed is turned off, the mark jumps over them.
+#[tokio::test(flavor = "multi_thread")]
+async fn old_changes_are_removed_however_far_behind_the_mark_they_are() {
+    let day = Duration::from_secs(24 * 3_600);
+    let faulty = faulty_with(LibraryOptions { feed_keep: 400 * day, ..LibraryOptions::default() }).await;
+    create(&faulty.library, "old", "").await.unwrap();
+    faulty.clock.advance(100 * day);
+    create(&faulty.library, "new", "").await.unwrap();
+    assert_eq!(faulty.library.feed.drop_old().await.unwrap(), 0);
+    let off = LibraryOptions { feed_keep: Duration::ZERO, ..LibraryOptions::default() };
+    let off = Library::open(faulty.store.clone(), faulty.clock.clone(), off).await.unwrap();
+    assert_eq!(off.feed.drop_old().await.unwrap(), 1);
+    if !ON_CASSANDRA {
+        let left = faulty.store.partitions(Table::Work).into_iter().filter(|at| at.starts_with(b"feed\0c")).count();
+        assert_eq!(left, 1, "only the present bucket has rows");
+    }
+    // Later passes begin where this one has ended.
+    faulty.store.take_scanned();
+    assert_eq!(off.feed.drop_old().await.unwrap(), 0);
+    let looked_at = faulty.store.take_scanned().into_iter().filter(|(_, at)| at.starts_with(b"feed\0b")).count();
+    assert!(looked_at <= 1, "{looked_at} lists of buckets");
+
+    // A salvage brings a bucket back.
+    let bucket = feed_bucket_of(RevisionId::first_at(START));
+    let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());
+    let listed = Step::Put {
+        table: Table::Work,
+        partition: keys::feed_buckets(bucket / LISTED_BUCKETS),
+        rows: vec![NewRow::new(keys::feed_bucket(bucket), value)],
+    };
+    faulty.store.run(off.heads.call(Class::Description), vec![listed]).await.unwrap();
+    assert_eq!(off.feed.drop_old().await.unwrap(), 0);
+    off.feed.forget().await.unwrap();
+    assert_eq!(off.feed.drop_old().await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

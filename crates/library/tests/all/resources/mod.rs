@@ -11,6 +11,7 @@ mod explicit;
 mod faults;
 mod feed;
 mod feed_kept;
+mod following;
 mod full_disk;
 mod growing;
 mod histories;

@@ -15,7 +15,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use heads::RevisionId;
 use http::StatusCode;
-use library::following::{self, Changed};
+use library::following::{self, Changed, Following};
 use server::{App, Via};
 use store::copying::{Copier, CopyError, Followed, Patience};
 use store::wire::{self, ChangedObject, Changes};
@@ -150,7 +150,8 @@ async fn follow(
     let copier = copier.map_err(super::of_copy)?;
     let followed = place_of(&copier, &source.client).await?;
     report.begin(copier.progress());
-    let mut follower = Follower { args, client: &source.client, copier: &copier, followed, report, noted_at: None };
+    let (client, following) = (&source.client, Following::default());
+    let mut follower = Follower { args, client, copier: &copier, following, followed, report, noted_at: None };
     loop {
         if follower.is_pass_due() {
             follower.pass().await?;
@@ -189,6 +190,7 @@ struct Follower<'a> {
     args: &'a CopyArgs,
     client: &'a Client,
     copier: &'a Copier,
+    following: Following,
     followed: Followed,
     report: &'a mut Report,
     /// When the place was noted last, and tokens were copied.
@@ -225,7 +227,7 @@ impl Follower<'_> {
             page => page?,
         };
         let changed = changed_in(&page.objects)?;
-        for (object, why) in following::copy_changed(self.copier, &changed).await? {
+        for (object, why) in self.following.copy_changed(self.copier, &changed).await? {
             self.report.damaged(&object, &why);
         }
         let is_due = self.noted_at.is_none_or(|at| at.elapsed() >= NOTED_EVERY);

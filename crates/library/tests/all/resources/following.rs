@@ -1,0 +1,318 @@
+//! A copy that follows a library by its change feed: what it has when it takes the place of its
+//! source, how much is read for that, and whose damage ends it. Both stores are in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use feed::{Cursor, Event, Subject};
+use heads::containment::Container;
+use heads::{History, Keep, LibraryOptions, ResourcePath, RevisionId, keys};
+use library::Library;
+use library::following::{Changed, Following};
+use repository::Update;
+use store::copying::{self, Copier, Patience};
+use store::{Clock, Table};
+
+use super::tree::{beyond_the_horizon, container, create, delete, path, update};
+use crate::support::memory::Memory;
+use crate::support::{Faulty, faulty_with, id, import, volume};
+
+const ORIGIN: &str = "the source";
+
+/// Time between two changes whose order matters.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A copy that follows a source.
+struct Standby {
+    copier: Copier,
+    store: Arc<Memory>,
+    following: Following,
+    cursor: Cursor,
+}
+
+/// Each object that events name, with the first of its revisions.
+fn changed_in(events: &[Event]) -> Vec<Changed> {
+    let mut first: BTreeMap<Bytes, RevisionId> = BTreeMap::new();
+    for event in events {
+        let object = match &event.subject {
+            Subject::Volume(id) => keys::volume_partition(id),
+            Subject::Resource(path) => keys::resource_partition(path),
+        };
+        let since = first.entry(object).or_insert(event.revision);
+        *since = event.revision.min(*since);
+    }
+    first.into_iter().map(|(object, since)| Changed { object, since }).collect()
+}
+
+impl Standby {
+    /// Copies everything that is there.
+    async fn of(source: &Faulty) -> Self {
+        beyond_the_horizon(&source.library, &source.clock);
+        let cursor = source.library.feed.now().await.unwrap();
+        let store = Arc::new(Memory::default());
+        let copier = Copier::begin(source.store.clone(), store.clone(), ORIGIN, Patience::default()).await.unwrap();
+        copier.pass().await.unwrap();
+        Self { copier, store, following: Following::default(), cursor }
+    }
+
+    /// Copies all that changed since, in pages of so many changes.
+    async fn follow(&mut self, source: &Faulty, max: usize) {
+        beyond_the_horizon(&source.library, &source.clock);
+        loop {
+            let page = source.library.feed.after(self.cursor, max).await.unwrap();
+            let damaged = self.following.copy_changed(&self.copier, &changed_in(&page.events)).await.unwrap();
+            assert!(damaged.is_empty(), "{damaged:?}");
+            self.cursor = page.end.unwrap_or(self.cursor).max(self.cursor);
+            if page.is_last {
+                return;
+            }
+        }
+    }
+
+    /// Takes the place of the source, which is lost.
+    async fn promoted(self, source: &Faulty) -> Library {
+        let options = source.library.options().clone();
+        let library = Library::open(self.store.clone(), source.clock.clone(), options).await.unwrap();
+        library.agree(true).await.unwrap();
+        copying::end_without_source(self.store.as_ref(), ORIGIN).await.unwrap();
+        library
+    }
+}
+
+fn keeping(resources: Keep) -> LibraryOptions {
+    LibraryOptions { history: History { resources, ..History::default() }, ..LibraryOptions::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_came_and_went_meanwhile_comes_back_with_all_its_children() {
+    let children: Vec<String> = (0..100).map(|n| format!("n{n:03}")).collect();
+    for max in [1_000, 30] {
+        let source = faulty_with(keeping(Keep::All)).await;
+        let mut standby = Standby::of(&source).await;
+        source.library.repository.create(&path("c"), &container()).await.unwrap();
+        for name in &children {
+            create(&source.library, &format!("c/{name}"), name).await.unwrap();
+        }
+        delete(&source.library, "c").await.unwrap();
+        standby.follow(&source, max).await;
+
+        let repository = standby.promoted(&source).await.repository;
+        let versions = repository.versions(&path("c")).await.unwrap();
+        let container = versions.newest_below(RevisionId::LAST).await.unwrap().unwrap();
+        let deleted = repository.end_of(&container).await.unwrap().unwrap();
+        let mut members = repository.last_members(&container, deleted).await.unwrap();
+        let mut names = Vec::new();
+        while let Some(page) = members.more_incarnations(40).await.unwrap() {
+            for (name, incarnation) in page {
+                let versions = repository.versions(&path(&format!("c/{name}"))).await.unwrap();
+                let child = versions.newest_of(incarnation).await.unwrap().unwrap();
+                assert_eq!(repository.description(&child).await.unwrap().to_vec(), name.as_bytes());
+                names.push(name);
+            }
+        }
+        names.sort();
+        assert_eq!(names, children, "pages of {max}");
+    }
+}
+
+/// How past members are moved to partitions of their own.
+#[derive(Clone, Copy, Debug)]
+enum Moved {
+    ByRewriting,
+    ByGrowing,
+}
+
+/// Containers grow and are rewritten when they have a few children.
+fn moving() -> LibraryOptions {
+    LibraryOptions {
+        shards: 2,
+        resource_shards: 2,
+        shard_bytes_max: 100,
+        sample_one_of: 1,
+        rewrite_dead_rows_min: 1,
+        history: History { resources: Keep::All, volumes: Keep::All },
+        ..LibraryOptions::default()
+    }
+}
+
+async fn make(library: &Library, container: &Container, name: &str) {
+    match container {
+        Container::Volumes => _ = import(library, volume(&format!("t.{name}"), &["a page"])).await.unwrap(),
+        Container::At(at) => create(library, &format!("{at}/{name}"), "").await.unwrap(),
+    }
+}
+
+async fn remove(library: &Library, container: &Container, name: &str) {
+    match container {
+        Container::Volumes => library.volumes.delete(&id(&format!("t.{name}"))).await.unwrap(),
+        Container::At(at) => delete(library, &format!("{at}/{name}")).await.unwrap(),
+    }
+}
+
+async fn fill(library: &Library, of: &Container) {
+    if let Container::At(at) = of {
+        library.repository.create(at, &container()).await.unwrap();
+    }
+    for n in 0..8 {
+        make(library, of, &format!("n{n}")).await;
+    }
+}
+
+async fn move_past(library: &Library, container: &Container, moved: Moved) {
+    let before = library.heads.parent(container).await.unwrap();
+    match moved {
+        Moved::ByGrowing => assert!(library.heads.grow_containers().await.unwrap() > 0),
+        Moved::ByRewriting => {
+            for shard in 0..before.shards() {
+                let parent = library.heads.parent(container).await.unwrap();
+                library.heads.tend_shard(&parent, shard).await.unwrap();
+            }
+        }
+    }
+    let after = library.heads.parent(container).await.unwrap();
+    assert_ne!(before.body(), after.body());
+}
+
+async fn members(library: &Library, of: &Container, incarnation: RevisionId, below: RevisionId) -> Vec<String> {
+    let mut listing = library.heads.members_as_of(of, incarnation, below).await.unwrap();
+    let mut names = Vec::new();
+    while let Some(page) = listing.more(2).await.unwrap() {
+        names.extend(page.into_iter().map(|member| member.found.name));
+    }
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_as_of_a_time_are_the_same_after_a_promotion_wherever_past_ones_were_moved() {
+    let at = || Container::At(path("c"));
+    for moved in [Moved::ByRewriting, Moved::ByGrowing] {
+        // Whether the copy knows the container before, and whether it is deleted meanwhile.
+        for (of, is_known, is_deleted) in [
+            (Container::Volumes, true, false),
+            (at(), true, false),
+            (at(), false, false),
+            (at(), true, true),
+            (at(), false, true),
+        ] {
+            let source = faulty_with(moving()).await;
+            let library = &source.library;
+            let now = || {
+                source.clock.advance(TICK);
+                let now = RevisionId::first_at(source.clock.now());
+                source.clock.advance(TICK);
+                now
+            };
+            if is_known {
+                fill(library, &of).await;
+            }
+            let mut standby = Standby::of(&source).await;
+            if !is_known {
+                fill(library, &of).await;
+            }
+            let mut times = vec![now()];
+            for n in 0..4 {
+                remove(library, &of, &format!("n{n}")).await;
+                times.push(now());
+            }
+            move_past(library, &of, moved).await;
+            make(library, &of, "new").await;
+            times.push(now());
+            let incarnation = library.heads.parent(&of).await.unwrap().incarnation();
+            if is_deleted {
+                delete(library, "c").await.unwrap();
+            }
+            let mut before = Vec::new();
+            for below in &times {
+                before.push(members(library, &of, incarnation, *below).await);
+            }
+            assert_eq!((before[0].len(), before[4].len(), before[5].len()), (8, 4, 5));
+            standby.follow(&source, 1_000).await;
+            let promoted = standby.promoted(&source).await;
+            for (below, before) in times.iter().zip(&before) {
+                let after = members(&promoted, &of, incarnation, *below).await;
+                assert_eq!(after, *before, "{of:?} {moved:?}, known: {is_known}, deleted: {is_deleted}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_of_a_resource_is_copied_once_however_many_pages_of_the_feed_name_it() {
+    const CHANGES: usize = 2_500;
+    let source = faulty_with(keeping(Keep::All)).await;
+    create(&source.library, "a", "0").await.unwrap();
+    let mut standby = Standby::of(&source).await;
+    for n in 1..=CHANGES {
+        update(&source.library, "a", &n.to_string()).await.unwrap();
+    }
+    source.store.take_scanned();
+    standby.follow(&source, 100).await;
+    let scanned = source.store.take_scanned();
+    let of_versions = scanned.iter().filter(|(_, partition)| keys::version_of(partition).is_some()).count();
+    assert!(of_versions <= 5 * CHANGES, "{of_versions} scans of {CHANGES} versions");
+
+    let repository = standby.promoted(&source).await.repository;
+    let versions = repository.versions(&path("a")).await.unwrap();
+    let all = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await.unwrap();
+    assert_eq!(all.len(), CHANGES + 1);
+    for n in [0, 1, 99, 100, 101, 1_024, 2_499, CHANGES] {
+        let version = versions.oldest_from(all[n].revision).await.unwrap().unwrap();
+        assert_eq!(repository.description(&version).await.unwrap().to_vec(), n.to_string().as_bytes());
+    }
+}
+
+/// The mark is in the page of the log that will have the entry of the version.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mark_of_the_current_version_is_copied_although_its_page_of_the_log_has_no_entry_yet() {
+    let source = faulty_with(keeping(Keep::Explicit)).await;
+    create(&source.library, "a", "0").await.unwrap();
+    let mut standby = Standby::of(&source).await;
+    for n in 1..keys::LOG_PAGE_ENTRIES {
+        update(&source.library, "a", &n.to_string()).await.unwrap();
+    }
+    let resource = source.library.repository.resource(&path("a")).await.unwrap();
+    let asked = source.library.repository.update(&resource, &Update::Snapshot).await.unwrap().revision;
+    let row = source.library.heads.head_at(&keys::resource_partition(&path("a"))).await.unwrap().unwrap();
+    assert_eq!(row.head.logged, keys::LOG_PAGE_ENTRIES);
+    standby.follow(&source, 1_000).await;
+    let versions = standby.promoted(&source).await.repository.versions(&path("a")).await.unwrap();
+    let newest = versions.newest_below(RevisionId::LAST).await.unwrap();
+    assert_eq!(newest.map(|version| version.revision()), Some(asked));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_of_the_source_leaves_an_object_out_and_damage_of_the_standby_ends_the_follower() {
+    for place in 0..4 {
+        for is_of_standby in [false, true] {
+            let source = faulty_with(keeping(Keep::All)).await;
+            create(&source.library, "a", "one").await.unwrap();
+            let standby = Standby::of(&source).await;
+            update(&source.library, "a", "two").await.unwrap();
+            beyond_the_horizon(&source.library, &source.clock);
+            let changed = changed_in(&source.library.feed.after(standby.cursor, 10).await.unwrap().events);
+
+            let (object, root) = (keys::resource_partition(&path("a")), Container::At(ResourcePath::root()));
+            let marks = source.library.heads.parent(&root).await.unwrap().target("a");
+            let places = [
+                (Table::Objects, object.clone()),
+                (Table::Objects, keys::log_page(&object, 0)),
+                (Table::Objects, root.partition()),
+                (Table::Children, marks),
+            ];
+            let (table, partition) = places[place].clone();
+            let damaged = if is_of_standby { &standby.store } else { &source.store };
+            damaged.break_pages(table, partition);
+            let copied = standby.following.copy_changed(&standby.copier, &changed).await;
+            if is_of_standby {
+                let error = copied.unwrap_err().to_string();
+                assert!(error.contains("the standby is damaged, and not its source"), "{place}: {error}");
+            } else {
+                let left_out: Vec<_> = copied.unwrap().into_iter().map(|(object, _)| object).collect();
+                assert_eq!(left_out, [object], "{place}");
+            }
+        }
+    }
+}
