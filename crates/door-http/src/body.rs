@@ -1,4 +1,5 @@
-//! Request bodies held in memory, within the budget that all of them share ([`budget::Memory`]).
+//! Bodies of requests and responses held in memory, within the budget that all of them share
+//! ([`budget::Memory`]).
 
 use axum::body::Body;
 use budget::Overloaded;
@@ -69,6 +70,26 @@ pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, ti
     Ok(Held { bytes: bytes.freeze(), share })
 }
 
+/// A response that is written before it is sent, with its share.
+struct Written {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Written {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The bytes of a response with the share that they were written within. The share becomes as large
+/// as they are, and lasts until they are sent or dropped.
+pub fn with_share(bytes: impl Into<Bytes>, mut share: Share) -> Result<Bytes, Overloaded> {
+    let bytes = bytes.into();
+    share.resize(bytes.len() as u64)?;
+    Ok(Bytes::from_owner(Written { bytes, _share: share }))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -99,6 +120,22 @@ mod tests {
             drop(held);
             assert_eq!(memory.taken_bytes(), 0);
         }
+    }
+
+    #[tokio::test]
+    async fn a_response_holds_its_share_until_it_is_sent() {
+        let memory = Memory::new(64 * MB as u64);
+        let share = memory.reserve(&party(1), 8 * MB as u64).await.unwrap();
+        let body = Body::from(with_share("x".repeat(1_000), share).unwrap());
+        assert_eq!(body.size_hint().exact(), Some(1_000));
+        assert_eq!(memory.taken_bytes(), 1_000, "the rest is free for others");
+        let sent = body.collect().await.unwrap().to_bytes();
+        assert_eq!(sent, "x".repeat(1_000));
+        drop(sent);
+        assert_eq!(memory.taken_bytes(), 0);
+        let share = memory.reserve(&party(1), 1).await.unwrap();
+        with_share(vec![7_u8; 57 * MB], share).unwrap_err();
+        assert_eq!(memory.taken_bytes(), 0);
     }
 
     #[tokio::test]

@@ -225,6 +225,11 @@ impl Site {
         kept_volume(id).replacen(KEPT, &self.root, 1)
     }
 
+    /// The address of a volume at the data door.
+    pub fn data_iri(&self, id: &VolumeId) -> String {
+        kept_volume(id).replacen(KEPT, &format!("{}/", self.server), 1)
+    }
+
     /// The IRI of a resource.
     pub fn iri(&self, path: &ResourcePath) -> String {
         format!("{}{}", self.root, encoded(path))

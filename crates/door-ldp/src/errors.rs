@@ -307,6 +307,11 @@ impl LdpError {
         self.reason().status == StatusCode::SERVICE_UNAVAILABLE || self.reason() == Reason::UNKNOWN_OUTCOME
     }
 
+    /// After how many seconds the same request may succeed, if that is known.
+    pub fn retry_after_s(&self) -> Option<u32> {
+        self.reason().retry_after_s
+    }
+
     /// Whether the client gets the details of an internal error: of damaged data it may have a
     /// copy.
     fn reveals_inside(&self) -> bool {

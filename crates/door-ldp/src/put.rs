@@ -8,7 +8,7 @@ use heads::actor;
 use http::HeaderName;
 use rdf::ContentType;
 use repository::ResourceError;
-use repository::{Kind, Resource, Update, Written};
+use repository::{Kind, NewKind, NewResource, Resource, Update, Written};
 
 use crate::address::Facet;
 use crate::body::{GraphBody, content_type, refuse_codings};
@@ -24,6 +24,9 @@ const OVERWRITE_TOMBSTONE: HeaderName = HeaderName::from_static("overwrite-tombs
 enum Found {
     /// A resource to replace.
     Resource(Box<Resource>),
+    /// A tombstone to remove. It stays until nothing else refuses the new resource, because nothing
+    /// brings a tombstone back.
+    Tombstone,
     /// Nothing.
     Nothing,
 }
@@ -45,12 +48,12 @@ impl LdpRequest {
     async fn put_itself(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         // Checks that need no body come before a body of any size is received.
         let first = self.find().await?;
-        if matches!(first, Found::Nothing) {
-            self.may_touch_above(self.path()).await?;
-        }
         let incoming = match &first {
             Found::Resource(resource) => self.clone().receive_replacement(resource, body).await?,
-            Found::Nothing => self.clone().receive_new(body, self.path()).await?,
+            Found::Tombstone | Found::Nothing => {
+                self.may_touch_above(self.path()).await?;
+                self.clone().receive_new(body, self.path()).await?
+            }
         };
         let done = self.put_incoming(first, &incoming).await;
         if let (Err(error), Incoming::Binary(uploaded)) = (&done, &incoming) {
@@ -64,15 +67,18 @@ impl LdpRequest {
         for _ in 0..TRIES_MAX {
             let written = match &found {
                 Found::Resource(resource) => self.replace(resource, incoming).await,
-                Found::Nothing => {
+                Found::Tombstone | Found::Nothing => {
                     let above = self.above().await?;
                     let new = self.new_resource(incoming, self.path(), above.as_ref())?;
+                    if let Found::Tombstone = found {
+                        self.overwrite_tombstone(&new).await?;
+                    }
                     self.library().repository.create(self.path(), &new).await.map_err(LdpError::from)
                 }
             };
             match (written, &found) {
-                (Ok(written), Found::Nothing) => return self.created(&written, incoming).await,
                 (Ok(written), Found::Resource(_)) => return Ok(self.replaced(&written, incoming).await),
+                (Ok(written), _) => return self.created(&written, incoming).await,
                 // Another writer was faster: the new state is checked again, with the conditions.
                 (Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))), _) => {}
                 (Err(error), _) => return Err(error),
@@ -98,9 +104,26 @@ impl LdpRequest {
                     && self.headers.get(OVERWRITE_TOMBSTONE).is_some_and(|value| value == "true") =>
             {
                 conditions::creating(&self.headers)?;
-                self.library().repository.remove_tombstone(self.path()).await?;
-                Ok(Found::Nothing)
+                self.refuse_in_transaction("tombstones are not removed")?;
+                Ok(Found::Tombstone)
             }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the tombstone at the address, once nothing else refuses the new resource.
+    async fn overwrite_tombstone(&self, new: &NewResource) -> Result<(), LdpError> {
+        // The creation would refuse an archival group in another one too late.
+        let mut next = self.path().parent().filter(|_| matches!(new.kind, NewKind::Group(_)));
+        while let Some(above) = next {
+            if self.library().repository.resource(&above).await?.is_group() {
+                return Err(ResourceError::InGroup { path: self.path().clone(), group: above }.into());
+            }
+            next = above.parent();
+        }
+        match self.library().repository.remove_tombstone(self.path()).await {
+            // Another client has removed it.
+            Ok(()) | Err(ResourceError::Absent(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

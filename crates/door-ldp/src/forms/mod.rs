@@ -98,7 +98,7 @@ impl LdpRequest {
         match self.method {
             Method::GET | Method::HEAD => {
                 let asked = self.version_asked()?;
-                let page = self.forms(Shown { asked, ..Shown::default() }).await?;
+                let page = self.forms(&Shown { asked, ..Shown::default() }).await?;
                 let response = sent_page(StatusCode::OK, page);
                 Ok(if self.method == Method::HEAD { unsent(response) } else { response })
             }
@@ -111,28 +111,30 @@ impl LdpRequest {
         let mut sent = Sent::read(self, body).await?;
         let action = Action::ALL.into_iter().find(|action| action.name() == sent.text(ACTION));
         let action = action.ok_or(LdpError::Query("this form is none of this server"))?;
-        match self.act(action, &mut sent).await {
+        let error = match self.act(action, &mut sent).await {
             Ok(done) => {
                 let mut response = empty(StatusCode::SEE_OTHER);
                 let location =
                     HeaderValue::try_from(&done.to).map_err(|error| LdpError::Internal(error.to_string()))?;
                 response.headers_mut().insert(header::LOCATION, location);
                 response.extensions_mut().insert(done.acted);
-                Ok(response)
+                return Ok(response);
             }
-            // What a person has typed comes back with the reason.
-            Err(error) if !error.is_passing() => {
-                let is_changed = matches!(error, LdpError::PreconditionFailed(_));
-                let (status, why) = self.site.shown_error(error).status_and_detail();
-                let why = if is_changed { Refusal::Changed } else { Refusal::Other(why) };
-                let asked = (action == Action::Restore).then(|| sent.text(VERSION).to_owned());
-                match self.forms(Shown { asked, refused: Some((action, why)), texts: sent.texts }).await {
-                    Ok(page) => Ok(sent_page(status, page)),
-                    Err(error) => Err(error),
-                }
-            }
-            Err(error) => Err(error),
+            Err(error) => self.site.shown_error(error),
+        };
+        // What a person has typed comes back with the reason, whatever that is.
+        let (status, why) = error.status_and_detail();
+        let is_changed = matches!(error, LdpError::PreconditionFailed(_));
+        let why = if is_changed { Refusal::Changed } else { Refusal::Other(why) };
+        let asked = (action == Action::Restore).then(|| sent.text(VERSION).to_owned());
+        let shown = Shown { asked, refused: Some((action, why)), texts: sent.texts };
+        // The current state may be gone, or out of reach.
+        let page = self.forms(&shown).await.unwrap_or_else(|_| self.refused_form_alone(&shown));
+        let mut response = sent_page(status, page);
+        if let Some(seconds) = error.retry_after_s() {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
+        Ok(response)
     }
 
     /// The version that the query asks to restore.

@@ -26,7 +26,7 @@ enum Found {
 
 impl LdpRequest {
     /// The page.
-    pub(super) async fn forms(&self, shown: Shown) -> Result<String, LdpError> {
+    pub(super) async fn forms(&self, shown: &Shown) -> Result<String, LdpError> {
         let found = match self.library().repository.resource(self.path()).await {
             Ok(resource) => Found::Resource(Box::new(resource)),
             Err(ResourceError::Gone { tombstone })
@@ -36,21 +36,49 @@ impl LdpRequest {
             }
             Err(error) => return Err(error.into()),
         };
-        let name = name_of(self.path());
-        let mut page = about(&self.site, self.path(), format!("Change {name}"));
-        page.way.push(Place::new(name, local(&self.site.iri(self.path()))));
         if self.reads_only {
-            return Ok(page.with(&html! {
+            return Ok(self.page_with(&html! {
                 p.note { "You may read this, but not change it. Changing needs a token that has the scope " code { "write" } "." }
                 p { a.button.primary href=(self.sign_in()) { "Sign in" } }
             }));
         }
         let forms = match (&found, &shown.asked) {
-            (Found::Resource(resource), None) => self.forms_of(resource, &shown).await?,
-            (Found::Resource(resource), Some(version)) => self.restore_form(Some(resource), version),
-            (Found::Deleted, version) => self.restore_form(None, version.as_deref().unwrap_or_default()),
+            (Found::Resource(resource), None) => self.forms_of(resource, shown).await?,
+            (Found::Resource(resource), Some(version)) => {
+                self.restore_form(Some(&self.tag_of(resource)), version, shown)
+            }
+            (Found::Deleted, version) => {
+                let version = version.as_deref().unwrap_or_default();
+                let refused = shown.refused.as_ref().map(|(action, _)| *action);
+                // It was deleted while somebody typed.
+                let typed = refused.filter(|action| !matches!(action, Action::Delete | Action::Restore));
+                html! {
+                    @if let Some(action) = typed { (self.refused_form(action, shown)) }
+                    (self.restore_form(None, version, shown))
+                }
+            }
         };
-        Ok(page.with(&html! {
+        Ok(self.page_with(&html! { (self.refusal(shown)) (forms) }))
+    }
+
+    /// The page with only the form that was refused. It needs nothing that is stored.
+    pub(super) fn refused_form_alone(&self, shown: &Shown) -> String {
+        self.page_with(&html! {
+            (self.refusal(shown))
+            @if let Some((action, _)) = &shown.refused { (self.refused_form(*action, shown)) }
+        })
+    }
+
+    fn page_with(&self, content: &Markup) -> String {
+        let name = name_of(self.path());
+        let mut page = about(&self.site, self.path(), format!("Change {name}"));
+        page.way.push(Place::new(name, local(&self.site.iri(self.path()))));
+        page.with(content)
+    }
+
+    /// Why a form was refused, if one was.
+    fn refusal(&self, shown: &Shown) -> Markup {
+        html! {
             @match &shown.refused {
                 Some((_, Refusal::Changed)) => p.note role="alert" {
                     "Somebody has changed this since you opened the form, so nothing was saved. Keep what you typed, and "
@@ -59,8 +87,24 @@ impl LdpRequest {
                 Some((_, Refusal::Other(why))) => p.note role="alert" { (why) }
                 None => {}
             }
-            (forms)
-        }))
+        }
+    }
+
+    /// A form with what was typed into it and the tag that was sent with it.
+    fn refused_form(&self, action: Action, shown: &Shown) -> Markup {
+        let tag = shown.texts.get(ETAG).map_or("", String::as_str);
+        match action {
+            Action::Create => self.create_form(true, shown),
+            Action::CreateWithMembers => self.members_form(true, shown),
+            Action::CreateDescription => self.description_form(shown),
+            Action::Upload | Action::Replace => self.upload_form(action, tag, shown),
+            Action::Describe => self.describe_form(shown.description()),
+            Action::Delete => self.delete_form(false, tag),
+            Action::Restore => {
+                let version = shown.asked.as_deref().unwrap_or_default();
+                self.restore_form(Some(tag).filter(|tag| !tag.is_empty()), version, shown)
+            }
+        }
     }
 
     /// The address at which a person signs in and comes back.
@@ -74,22 +118,26 @@ impl LdpRequest {
 
     async fn forms_of(&self, resource: &Resource, shown: &Shown) -> Result<Markup, LdpError> {
         let tag = self.tag_of(resource);
+        let description = match shown.description() {
+            Some(typed) => Some(typed),
+            None => self.turtle().await?,
+        };
         Ok(html! {
             @if is_container(resource) {
-                (self.create_form(resource, shown))
-                (self.upload_form(Action::Upload, "Upload a file", &tag, shown))
+                (self.create_form(!resource.is_group(), shown))
+                (self.upload_form(Action::Upload, &tag, shown))
                 (self.description_form(shown))
-                (self.members_form(resource, shown))
+                (self.members_form(!resource.is_group(), shown))
             }
             @if let Kind::Binary(_) = resource.kind() {
-                (self.upload_form(Action::Replace, "Replace the file", &tag, shown))
+                (self.upload_form(Action::Replace, &tag, shown))
             }
-            (self.describe_form(shown).await?)
-            @if !resource.path().is_root() { (self.delete_form(resource, &tag)) }
+            (self.describe_form(description))
+            @if !resource.path().is_root() { (self.delete_form(is_container(resource), &tag)) }
         })
     }
 
-    fn create_form(&self, container: &Resource, shown: &Shown) -> Markup {
+    fn create_form(&self, may_be_group: bool, shown: &Shown) -> Markup {
         let typed = |field| shown.typed(Action::Create, field);
         self.form(
             Action::Create,
@@ -98,7 +146,7 @@ impl LdpRequest {
                 (field("create-title", TITLE, "Title", typed(TITLE)))
                 (field("create-name", SLUG, "Name in the address (made of the title if it is empty)", typed(SLUG)))
                 // There is none within another one.
-                @if !container.is_group() { (group_box(typed(GROUP))) }
+                @if may_be_group { (group_box(typed(GROUP))) }
                 p { button.primary { "Add" } }
             },
         )
@@ -118,9 +166,9 @@ impl LdpRequest {
         )
     }
 
-    fn members_form(&self, container: &Resource, shown: &Shown) -> Markup {
+    fn members_form(&self, may_be_group: bool, shown: &Shown) -> Markup {
         let is_open = shown.typed(Action::CreateWithMembers, SLUG).is_some();
-        let fields = members::fields(shown, !container.is_group());
+        let fields = members::fields(shown, may_be_group);
         self.form(
             Action::CreateWithMembers,
             "Add a container with members",
@@ -128,29 +176,25 @@ impl LdpRequest {
         )
     }
 
-    fn upload_form(&self, action: Action, heading: &str, tag: &str, shown: &Shown) -> Markup {
+    fn upload_form(&self, action: Action, tag: &str, shown: &Shown) -> Markup {
         let id = format!("{}-file", action.name());
+        let is_new = action == Action::Upload;
+        let heading = if is_new { "Upload a file" } else { "Replace the file" };
         self.form(action, heading, &html! {
-            @if action == Action::Upload {
+            @if is_new {
                 (field("upload-name", SLUG, "Name in the address (that of the file if it is empty)", shown.typed(action, SLUG)))
             } @else {
                 (hidden(ETAG, tag))
             }
             p { label for=(id) { "File" } input id=(id) name=(FILE) type="file" required; }
-            p { button.primary { @if action == Action::Upload { "Upload" } @else { "Replace" } } }
+            p { button.primary { @if is_new { "Upload" } @else { "Replace" } } }
         })
     }
 
-    async fn describe_form(&self, shown: &Shown) -> Result<Markup, LdpError> {
-        let typed = shown
-            .typed(Action::Describe, TURTLE)
-            .map(|text| (text.to_owned(), shown.texts.get(ETAG).cloned().unwrap_or_default()));
-        let current = match typed {
-            Some(typed) => Some(typed),
-            None => self.turtle().await?,
-        };
-        Ok(self.form(Action::Describe, "Edit the description", &html! {
-            @match current {
+    /// The form of a description with its tag; `None`: it is too long for a form.
+    fn describe_form(&self, description: Option<(String, String)>) -> Markup {
+        self.form(Action::Describe, "Edit the description", &html! {
+            @match description {
                 Some((text, tag)) => {
                     (hidden(ETAG, &tag))
                     p {
@@ -161,29 +205,35 @@ impl LdpRequest {
                 }
                 None => p { "The description is too long for a form. Send it with " code { "PUT" } " or " code { "PATCH" } "." }
             }
-        }))
-    }
-
-    fn delete_form(&self, resource: &Resource, tag: &str) -> Markup {
-        self.form(Action::Delete, "Delete", &html! {
-            (hidden(ETAG, tag))
-            p {
-                label {
-                    input type="checkbox" name=(SURE) value="yes" required;
-                    @if is_container(resource) { " Delete this container with everything in it" } @else { " Delete this" }
-                }
-            }
-            p { button { "Delete" } }
         })
     }
 
-    fn restore_form(&self, current: Option<&Resource>, version: &str) -> Markup {
-        let heading = if current.is_some() { "Restore an earlier version" } else { "Bring back what was deleted" };
+    fn delete_form(&self, is_container: bool, tag: &str) -> Markup {
+        self.form(
+            Action::Delete,
+            "Delete",
+            &html! {
+                (hidden(ETAG, tag))
+                p {
+                    label {
+                        input type="checkbox" name=(SURE) value="yes" required;
+                        @if is_container { " Delete this container with everything in it" } @else { " Delete this" }
+                    }
+                }
+                p { button { "Delete" } }
+            },
+        )
+    }
+
+    /// The form that restores a version. `tag` is that of the current state; `None`: it is deleted.
+    fn restore_form(&self, tag: Option<&str>, version: &str, shown: &Shown) -> Markup {
+        let heading = if tag.is_some() { "Restore an earlier version" } else { "Bring back what was deleted" };
+        let with_contents = shown.typed(Action::Restore, CONTENTS).map_or(tag.is_none(), |typed| typed == "true");
         self.form(Action::Restore, heading, &html! {
             (hidden(VERSION, version))
-            @match current {
-                Some(resource) => {
-                    (hidden(ETAG, &self.tag_of(resource)))
+            @match tag {
+                Some(tag) => {
+                    (hidden(ETAG, tag))
                     p { "The version " code { (version) } " becomes the current state, as a new version. Nothing is lost." }
                 }
                 None if version.is_empty() => p { "The last state before it was deleted becomes the current one." }
@@ -191,7 +241,7 @@ impl LdpRequest {
             }
             p {
                 label {
-                    input type="checkbox" name=(CONTENTS) value="true" checked[current.is_none()];
+                    input type="checkbox" name=(CONTENTS) value="true" checked[with_contents];
                     " If it is a container, also bring back what was in it"
                 }
             }

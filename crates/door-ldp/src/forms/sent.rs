@@ -8,18 +8,25 @@ use budget::Share;
 use http::header;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
-use super::FILE;
+use super::{FILE, TURTLE};
 use crate::errors::LdpError;
 use crate::request::LdpRequest;
 
-/// Most bytes of a text.
+/// Most bytes of a text, and of a description that the page offers to edit.
 pub const TEXT_BYTES_MAX: u64 = 256 << 10;
+
+/// Most bytes of a description that is sent. Browsers send two bytes for the end of a line, which
+/// is one byte in what the page offers.
+const DESCRIPTION_BYTES_MAX: u64 = 2 * TEXT_BYTES_MAX;
+
+/// Most bytes of all texts: of a description, and of the small fields beside it.
+const TEXTS_BYTES_MAX: u64 = DESCRIPTION_BYTES_MAX + (16 << 10);
 
 /// Most fields.
 const FIELDS_MAX: usize = 16;
 
 /// Memory that a form takes: its texts, and the page that shows them again.
-const FORM_BYTES: u64 = 4 * TEXT_BYTES_MAX;
+const FORM_BYTES: u64 = 4 * TEXTS_BYTES_MAX;
 
 /// A form that was sent.
 pub struct Sent {
@@ -40,7 +47,8 @@ impl Sent {
             supported: "multipart/form-data".to_owned(),
         })?;
         let share = asked.library().memory.reserve(&asked.party, FORM_BYTES).await?;
-        let limits = SizeLimit::new().per_field(TEXT_BYTES_MAX).for_field(FILE, u64::MAX);
+        let limits = SizeLimit::new().per_field(TEXT_BYTES_MAX);
+        let limits = limits.for_field(TURTLE, DESCRIPTION_BYTES_MAX).for_field(FILE, u64::MAX);
         let constraints = Constraints::new().size_limit(limits);
         let mut form = Multipart::with_constraints(body.into_data_stream(), boundary, constraints);
         let (mut texts, mut texts_bytes) = (BTreeMap::new(), 0);
@@ -54,8 +62,8 @@ impl Sent {
             }
             let text = field.text().await.map_err(refused)?;
             texts_bytes += text.len() as u64;
-            if texts_bytes > TEXT_BYTES_MAX {
-                return Err(LdpError::TooLarge { max_bytes: TEXT_BYTES_MAX });
+            if texts_bytes > TEXTS_BYTES_MAX {
+                return Err(LdpError::TooLarge { max_bytes: TEXTS_BYTES_MAX });
             }
             texts.insert(name, text);
         }

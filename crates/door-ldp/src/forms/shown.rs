@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::{Action, GROUP};
+use super::{Action, ETAG, GROUP, TURTLE};
 
 /// What the page shows besides the current state.
 #[derive(Default)]
@@ -30,6 +30,12 @@ impl Shown {
     pub fn typed(&self, action: Action, field: &str) -> Option<&str> {
         let (refused, _) = self.refused.as_ref()?;
         (*refused == action).then(|| self.texts.get(field).map_or("", String::as_str))
+    }
+
+    /// The description that was typed, with the tag of the state that it was made of.
+    pub fn description(&self) -> Option<(String, String)> {
+        let typed = self.typed(Action::Describe, TURTLE)?;
+        Some((typed.to_owned(), self.texts.get(ETAG).cloned().unwrap_or_default()))
     }
 }
 

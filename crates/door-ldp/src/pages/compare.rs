@@ -5,12 +5,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use axum::response::Response;
 use door_http::Place;
+use door_http::body::with_share;
 use heads::RevisionId;
 use http::Method;
 use maud::{Markup, html};
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple};
 use repository::{Resource, Versions};
 
+use super::alike::alike;
 use super::{about_part, described, local, members, terms};
 use crate::address::{At, kept_iri};
 use crate::errors::LdpError;
@@ -32,7 +34,7 @@ impl LdpRequest {
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let _reading = self.turn_to_read().await?;
+        let (share, _turn) = self.turn_to_read().await?;
         let [State { resource: older, name: older_name, .. }, State { resource: newer, name: newer_name, .. }] = states;
         let then = kept_description(self.library(), &older).await?;
         let now = kept_description(self.library(), &newer).await?;
@@ -46,20 +48,28 @@ impl LdpRequest {
                 }
             }
         };
-        let is_same = removed.is_empty() && added.is_empty() && bytes_of(&older) == bytes_of(&newer);
+        let has_same_statements = removed.is_empty() && added.is_empty();
+        let has_same_graph = if has_same_statements {
+            let compared = tokio::task::spawn_blocking(move || alike(&then, &now)).await;
+            compared.map_err(|error| LdpError::Internal(error.to_string()))?
+        } else {
+            Some(false)
+        };
+        let is_same = has_same_graph == Some(true) && bytes_of(&older) == bytes_of(&newer);
         let content = html! {
             p.lead {
                 "From " (self.version(older_name, older.revision()))
                 " to " (self.version(newer_name, newer.revision()))
             }
             @if is_same { p.note { "The two versions have the same description and the same bytes." } }
+            @if has_same_statements { (connections(has_same_graph)) }
             (bytes_changed(&older, &newer))
             (statements("Removed statements", "removed", removed))
             (statements("Added statements", "added", added))
         };
         let mut page = about_part(&self.site, &self.target, format!("Changes of /{}", self.path()));
         page.way.push(Place::new("Versions", local(&self.iri_at(At::All))));
-        *response.body_mut() = page.with(&content).into();
+        *response.body_mut() = with_share(page.with(&content), share)?.into();
         Ok(response)
     }
 
@@ -70,6 +80,16 @@ impl LdpRequest {
             " " code { (name) }
         }
     }
+}
+
+/// What differs if no statement does, as it is shown: without the labels of blank nodes.
+fn connections(has_same_graph: Option<bool>) -> Markup {
+    let differ = match has_same_graph {
+        Some(true) => return html! {},
+        Some(false) => "are connected in another way",
+        None => "may be connected in another way: too many of them look alike to tell",
+    };
+    html! { p.note { "No statement was added or removed. Nodes without a name " (differ) "." } }
 }
 
 /// The digest, the size and the type of a resource's bytes.

@@ -1,9 +1,11 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
 //! members (`members.rs`) and a look at its bytes (`preview.rs`, of a METS `mets.rs`).
-//! `versions.rs` is the page of its versions, and `compare.rs` says what two of them differ in.
-//! `fixity.rs` is the page of a check. `volumes.rs` is the page of all volumes, and `volume.rs` that
-//! of one. Long answers are streams of statements with the same head and foot.
+//! `versions.rs` is the page of its versions, and `compare.rs` (with `alike.rs`) says what two of
+//! them differ in. `fixity.rs` is the page of a check. `volumes.rs` is the page of all volumes,
+//! `volume.rs` that of one, and `volume_member.rs` that of a page of it, of its METS and of its
+//! record. Long answers are streams of statements with the same head and foot.
 
+mod alike;
 mod compare;
 mod described;
 mod fixity;
@@ -15,9 +17,11 @@ pub mod search;
 mod terms;
 pub mod versions;
 mod volume;
+mod volume_member;
 mod volumes;
 
 pub use volume::{Listed, page_of_volume};
+pub use volume_member::{Beginning, SHOWN_BYTES, page_of_member};
 pub use volumes::page_of_volumes;
 
 use door_http::{Page, Place};

@@ -112,7 +112,7 @@ impl LdpRequest {
 }
 
 /// Bytes as a text. What is no UTF-8 is shown as such. A character may be cut at the end.
-fn text_of(bytes: &[u8], is_cut: bool) -> String {
+pub fn text_of(bytes: &[u8], is_cut: bool) -> String {
     let whole = bytes.utf8_chunks().map(|chunk| (chunk.valid(), !chunk.invalid().is_empty()));
     let mut text = String::with_capacity(bytes.len());
     let mut rest = 0;

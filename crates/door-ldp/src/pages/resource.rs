@@ -1,6 +1,7 @@
 //! The page of a resource.
 
 use axum::response::Response;
+use door_http::body::with_share;
 use http::Method;
 use maud::{Markup, html};
 use rdf::Graph;
@@ -33,7 +34,7 @@ impl LdpRequest {
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let _reading = self.turn_to_read().await?;
+        let (share, _turn) = self.turn_to_read().await?;
         let description = kept_description(self.library(), resource).await?;
         let title = terms::title_in(&description, resource.path()).or_else(|| members::filename(resource));
         let title = title.unwrap_or_else(|| name_of(resource.path()).to_owned());
@@ -57,7 +58,8 @@ impl LdpRequest {
             }
             @if let Some(members) = members { (members.table(&self.site, resource)) }
         };
-        *response.body_mut() = about(&self.site, resource.path(), title).with(&content).into();
+        let page = about(&self.site, resource.path(), title).with(&content);
+        *response.body_mut() = with_share(page, share)?.into();
         Ok(response)
     }
 
@@ -68,7 +70,7 @@ impl LdpRequest {
         title: String,
         mut response: Response,
     ) -> Result<Response, LdpError> {
-        let _reading = self.turn_to_read().await?;
+        let (share, _turn) = self.turn_to_read().await?;
         let description = kept_description(self.library(), version).await?;
         let content = html! {
             (self.facts(version))
@@ -78,7 +80,8 @@ impl LdpRequest {
             }
             (self.statements(version, description))
         };
-        *response.body_mut() = about_part(&self.site, &self.target, title).with(&content).into();
+        let page = about_part(&self.site, &self.target, title).with(&content);
+        *response.body_mut() = with_share(page, share)?.into();
         Ok(response)
     }
 

@@ -1,6 +1,8 @@
 //! The page of the search: a form, and results as a table. It needs no script.
 
 use axum::response::Response;
+use door_http::body::with_share;
+use form_urlencoded::parse;
 use futures::{StreamExt, TryStreamExt, stream};
 use heads::ResourcePath;
 use maud::{Markup, html};
@@ -51,13 +53,14 @@ impl LdpRequest {
         asked: Result<Asked, LdpError>,
         mut response: Response,
     ) -> Result<Response, LdpError> {
-        let content = match asked {
+        let query = self.query.as_deref().unwrap_or_default();
+        let (content, share) = match asked {
             Err(error @ LdpError::Search(_)) => {
                 *response.status_mut() = http::StatusCode::BAD_REQUEST;
-                html! { p.note role="alert" { (error) } (form(None)) }
+                (html! { p.note role="alert" { (error) } (form(query)) }, None)
             }
             Err(error) => return Err(error),
-            Ok(asked) if !asked.is_search => form(Some(&asked)),
+            Ok(asked) if !asked.is_search => (form(query), None),
             Ok(mut asked) => {
                 asked.query.max = asked.query.max.min(RESULTS_MAX);
                 let searched = self.search_for(asked.clone()).await?;
@@ -65,17 +68,21 @@ impl LdpRequest {
                 let paths: Vec<_> = found.hits.iter().map(|hit| hit.path.clone()).collect();
                 let titles = stream::iter(paths).map(|path| members::title_at(self.library(), path));
                 let titles: Vec<_> = titles.buffered(READ_AT_ONCE).try_collect().await?;
-                html! { (form(Some(&asked))) (self.results(&asked, &searched, titles)) }
+                (html! { (form(query)) (self.results(&asked, &searched, titles)) }, Some(searched.share))
             }
         };
         let root = ResourcePath::root();
         let mut page = about(&self.site, &root, "Search");
         page.way = vec![place(super::ROOT_NAME, &self.site.iri(&root))];
-        *response.body_mut() = page.with(&content).into();
+        let page = page.with(&content);
+        *response.body_mut() = match share {
+            Some(share) => with_share(page, share)?.into(),
+            None => page.into(),
+        };
         Ok(response)
     }
 
-    fn results(&self, asked: &Asked, Searched { found, next }: &Searched, titles: Vec<Option<String>>) -> Markup {
+    fn results(&self, asked: &Asked, Searched { found, next, .. }: &Searched, titles: Vec<Option<String>>) -> Markup {
         html! {
             h2 { "Results" }
             @if let Some(wider) = wider(asked) { (wider) }
@@ -164,9 +171,10 @@ fn own_types(hit: &Hit) -> impl Iterator<Item = &str> {
     own.map(String::as_str)
 }
 
-/// The form, with what was asked for.
-fn form(asked: Option<&Asked>) -> Markup {
-    let value = |name: &str| asked.and_then(|asked| asked.parameter(name)).unwrap_or_default();
+/// The form, with what the query asks for, even if no search can be made of it.
+fn form(query: &str) -> Markup {
+    let given: Vec<_> = parse(query.as_bytes()).filter(|(_, value)| !value.is_empty()).collect();
+    let value = |name: &str| given.iter().find(|(known, _)| known == name).map_or("", |(_, value)| &**value);
     html! {
         form action="" role="search" aria-label="Search by all fields" {
             div.fields {

@@ -3,6 +3,7 @@
 //! that it can be compared with one on another page.
 
 use axum::response::Response;
+use door_http::body::with_share;
 use heads::RevisionId;
 use http::{HeaderValue, Method, StatusCode, header};
 use maud::{Markup, html};
@@ -85,7 +86,7 @@ impl LdpRequest {
         if let [Some(older), Some(newer)] = query.compared {
             return self.compare(versions, [older, newer], response).await;
         }
-        let _reading = self.turn_to_read().await?;
+        let (share, _turn) = self.turn_to_read().await?;
         let history = self.history(versions, query).await?;
         self.describe_timemap(headers);
         for (relation, query) in [("prev", self.to_newer(query, &history)), ("next", self.to_older(query, &history))] {
@@ -105,7 +106,7 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         let page = about_part(&self.site, &self.target, format!("Versions of /{}", self.path()));
-        *response.body_mut() = page.with(&self.shown(query, &history)).into();
+        *response.body_mut() = with_share(page.with(&self.shown(query, &history)), share)?.into();
         Ok(response)
     }
 

@@ -7,6 +7,7 @@ use heads::ObjectsError;
 use library::Library;
 use maud::{Markup, html};
 
+use super::volume_member::features;
 use super::{about_volumes, local, terms};
 use crate::address::Site;
 use crate::errors::LdpError;
@@ -135,7 +136,7 @@ fn table(site: &Site, volume: &Volume, pages: &[PageInfo]) -> Markup {
                                 a href={ (local(&address)) "/pages/" (page.seq) } { (page.seq.get()) }
                             }
                             td { (page.label.as_deref().unwrap_or_default()) }
-                            td { (page.features.join(", ").to_lowercase().replace('_', " ")) }
+                            td { (features(page)) }
                             td.number { (terms::size(u64::from(page.size))) }
                         }
                     }

@@ -11,7 +11,9 @@ mod condition;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use budget::Share;
 use door_http::accept::{self, Offer};
+use door_http::body::with_share;
 use door_http::page;
 use heads::ResourcePath;
 use http::{HeaderValue, Method, StatusCode, header};
@@ -41,6 +43,8 @@ pub struct Searched {
     pub found: Found,
     /// The query of the next page; `None`: there is none.
     pub next: Option<String>,
+    /// The memory that they and the response take.
+    pub share: Share,
 }
 
 /// Why a cursor is refused.
@@ -90,7 +94,7 @@ impl LdpRequest {
         match form {
             Form::Json => {
                 let asked = asked?;
-                let Searched { found, next } = self.search_for(asked.clone()).await?;
+                let Searched { found, next, share } = self.search_for(asked.clone()).await?;
                 headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
                 if let Some(next) = next {
                     let address = self.site.iri_of(&ResourcePath::root(), "search");
@@ -99,7 +103,9 @@ impl LdpRequest {
                 if self.method == Method::HEAD {
                     return Ok(unsent(response));
                 }
-                *response.body_mut() = answer::json(&self.site, &asked, &found).to_string().into();
+                let json = answer::json(&self.site, &asked, &found).to_string();
+                drop(found);
+                *response.body_mut() = with_share(json, share)?.into();
             }
             Form::Page => {
                 headers.insert(header::CONTENT_TYPE, page::TYPE);
@@ -125,7 +131,7 @@ impl LdpRequest {
         }
         let sorted = asked.query.offset.min(SORTED_MAX) as u64 * DOCUMENT_BYTES_MAX as u64;
         let bytes = SEARCH_BYTES + RESULT_BYTES * asked.query.max as u64 + sorted;
-        let _share = self.library().memory.reserve(&self.party, bytes).await?;
+        let share = self.library().memory.reserve(&self.party, bytes).await?;
         let _turn = self.door.readings.turn(&self.party).await?;
         let settings = self.settings().search;
         let limits = Limits { rows: settings.rows_max, time: settings.time_max };
@@ -140,7 +146,7 @@ impl LdpRequest {
             }
             None => None,
         };
-        Ok(Searched { found, next })
+        Ok(Searched { found, next, share })
     }
 }
 

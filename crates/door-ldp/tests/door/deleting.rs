@@ -1,8 +1,15 @@
 //! Deletion, tombstones, and reused names.
 
+use std::io;
+
+use area::{Area, Limit};
+use axum::body::Body;
+use bytes::Bytes;
+use door_ldp::LdpSettings;
+use futures::stream;
 use http::{Method, StatusCode};
 
-use crate::support::{Fixture, ROOT, fixture};
+use crate::support::{Fixture, LDP, ROOT, TURTLE, fixture, fixture_with};
 
 async fn delete(fixture: &Fixture, path: &str) -> StatusCode {
     fixture.ask(Method::DELETE, path).answer().await.status
@@ -35,6 +42,53 @@ async fn a_tombstone_can_be_overwritten() {
     let put = fixture.put("/rest/a", "").header("overwrite-tombstone", "true").answer().await;
     assert_eq!(put.status, StatusCode::CREATED);
     assert_eq!(fixture.get("/rest/a").await.status, StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tombstone_stays_if_what_is_to_overwrite_it_is_refused() {
+    let fixture = fixture_with(LdpSettings { binary_bytes_max: 10, ..LdpSettings::default() }).await;
+    fixture.put("/rest/a", "<> <http://a/p> 1 .").answer().await;
+    delete(&fixture, "/rest/a").await;
+    let ask = || fixture.ask(Method::PUT, "/rest/a").header("overwrite-tombstone", "true");
+    let turtle = || ask().header("content-type", TURTLE);
+    let image = || ask().header("content-type", "image/png");
+    let other = format!("sha-256={}=", "A".repeat(43));
+    let pieces = [Ok(Bytes::from_static(b"pix")), Err(io::Error::other("the client has left"))];
+    for (what, request, status) in [
+        ("no graph", turtle().body("no turtle"), StatusCode::BAD_REQUEST),
+        ("a graph of another digest", turtle().header("digest", &other).body(""), StatusCode::CONFLICT),
+        ("bytes of another digest", image().header("digest", &other).body("pixels"), StatusCode::CONFLICT),
+        ("too many bytes", image().body("many more pixels"), StatusCode::PAYLOAD_TOO_LARGE),
+        ("no media type of graphs", image().of_class("RDFSource").body("x"), StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        ("a statement of the server", turtle().body(format!("<> <{LDP}contains> <b> .")), StatusCode::CONFLICT),
+        ("not all of it", image().body(Body::from_stream(stream::iter(pieces))), StatusCode::BAD_REQUEST),
+        ("another state", turtle().header("if-match", "\"1\""), StatusCode::PRECONDITION_FAILED),
+    ] {
+        let refused = request.answer().await;
+        assert_eq!(refused.status, status, "{what}: {}", refused.text());
+        assert_eq!(fixture.get("/rest/a").await.status, StatusCode::GONE, "{what}");
+    }
+    assert_eq!(image().body("pixels").answer().await.status, StatusCode::CREATED);
+    assert_eq!(fixture.get("/rest/a").await.text(), "pixels");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_may_not_create_a_resource_does_not_remove_its_tombstone() {
+    let mut fixture = fixture().await;
+    fixture.make("/rest/book", "RDFSource", "").await;
+    let rule = format!(
+        "<> <{LDP}membershipResource> </rest/book> ; <{LDP}hasMemberRelation> <http://purl.org/dc/terms/hasPart> ."
+    );
+    fixture.make("/rest/parts", "DirectContainer", &rule).await;
+    fixture.make("/rest/parts/1", "RDFSource", "").await;
+    delete(&fixture, "/rest/parts/1").await;
+    let unlimited = fixture.router.clone();
+    let area = Area::within(["rest:/parts".parse::<Limit>().unwrap()]);
+    fixture.router = unlimited.clone().layer(axum::Extension(area));
+    let refused = fixture.put("/rest/parts/1", "").header("overwrite-tombstone", "true").answer().await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.text());
+    fixture.router = unlimited;
+    assert_eq!(fixture.get("/rest/parts/1").await.status, StatusCode::GONE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,15 @@
 //! Forms for people: each does what the request of a program would do, under the same rules.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use door_http::{Acted, ReadsOnly};
+use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
+use heads::LibraryOptions;
 use http::{Method, StatusCode};
+use library::Library;
+use store::Lane;
+use store::faults::Faults;
 
 use crate::support::*;
 
@@ -232,6 +239,70 @@ async fn forms_edit_descriptions_replace_files_and_delete_only_what_they_show() 
         send(&fixture, "/rest/file", form(&[("action", "delete"), ("etag", &tag), ("sure", "yes")], None)).await;
     assert_eq!(location(&deleted), "/rest/");
     assert_eq!(fixture.get("/rest/file").await.status, StatusCode::GONE);
+}
+
+/// The same over a store that can meet faults.
+async fn faulty(fixture: Fixture) -> (Fixture, Arc<Faults>) {
+    let faults = Arc::new(Faults::new(fixture.library.store().clone()));
+    let library = Library::open(faults.clone(), fixture.clock.clone(), LibraryOptions::default()).await.unwrap();
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
+    (Fixture { router: read.merge(write), library, ..fixture }, faults)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_typed_comes_back_while_the_store_refuses_changes() {
+    let fixture = fixture().await;
+    fixture.make("/rest/a", "RDFSource", "").await;
+    let (fixture, faults) = faulty(fixture).await;
+    let tag = hidden(&fixture, "/rest/a", "describe", "etag").await;
+    let typed: [(&str, &str); 3] = [("action", "describe"), ("etag", &tag), ("turtle", "<> <http://a/p> \"typed\" .")];
+    faults.set_poisoned(Lane::Text, true);
+    let refused = send(&fixture, "/rest/a", form(&typed, None)).await;
+    let expected = (StatusCode::SERVICE_UNAVAILABLE, Some("60"), Some("text/html; charset=utf-8"));
+    let found = (refused.status, refused.header("retry-after"), refused.header("content-type"));
+    assert_eq!(found, expected, "{}", refused.text());
+    assert!(refused.text().contains("&quot;typed&quot;"), "{}", refused.text());
+    assert!(refused.text().contains("role=\"alert\""), "{}", refused.text());
+    faults.set_poisoned(Lane::Text, false);
+    assert_eq!(hidden(&fixture, "/rest/a", "describe", "etag").await, tag, "nothing was changed");
+    assert_eq!(location(&send(&fixture, "/rest/a", form(&typed, None)).await), "/rest/a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_typed_comes_back_if_the_resource_is_gone() {
+    let fixture = fixture().await;
+    fixture.make("/rest/a", "BasicContainer", "").await;
+    let tag = hidden(&fixture, "/rest/a", "describe", "etag").await;
+    let describe: [(&str, &str); 3] =
+        [("action", "describe"), ("etag", &tag), ("turtle", "<> <http://a/p> \"typed\" .")];
+    let create = [("action", "create"), ("title", "typed"), ("name", "named")];
+    for (removed, status) in [("/rest/a", StatusCode::GONE), ("/rest/a/fcr:tombstone", StatusCode::NOT_FOUND)] {
+        assert_eq!(fixture.ask(Method::DELETE, removed).answer().await.status, StatusCode::NO_CONTENT);
+        let refused = send(&fixture, "/rest/a", form(&describe, None)).await;
+        assert_eq!(refused.status, status, "{}", refused.text());
+        assert!(refused.text().contains("&quot;typed&quot;"), "{}", refused.text());
+        assert_eq!(refused.text().contains("Bring back what was deleted"), status == StatusCode::GONE);
+        let refused = send(&fixture, "/rest/a", form(&create, None)).await;
+        assert_eq!(refused.status, status, "{}", refused.text());
+        for part in ["value=\"typed\"", "value=\"named\"", "role=\"alert\""] {
+            assert!(refused.text().contains(part), "{part}: {}", refused.text());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_takes_a_description_as_long_as_it_offers_with_the_line_ends_of_browsers() {
+    let fixture = fixture().await;
+    fixture.make("/rest/a", "RDFSource", "").await;
+    let tag = hidden(&fixture, "/rest/a", "describe", "etag").await;
+    let lines = |count| format!("<> <http://a/p> 1 .{}<> <http://a/q> 2 .", "\r\n".repeat(count));
+    let describe = |turtle: &str| form(&[("action", "describe"), ("etag", &tag), ("turtle", turtle)], None);
+    let too_long = send(&fixture, "/rest/a", describe(&lines(256 << 10))).await;
+    assert_eq!(too_long.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let saved = send(&fixture, "/rest/a", describe(&lines((256 << 10) - 100))).await;
+    assert_eq!(location(&saved), "/rest/a");
+    let read = fixture.get("/rest/a").await;
+    assert!(read.says("<a> <http://a/p> 1 ; <http://a/q> 2 ."), "{}", read.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

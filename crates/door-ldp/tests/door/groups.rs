@@ -97,6 +97,20 @@ async fn a_group_within_a_group_is_refused_and_the_outer_one_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_would_be_in_another_one_leaves_the_tombstone_at_its_address() {
+    let fixture = fixture().await;
+    make_group(&fixture, "/rest/g").await;
+    fixture.put("/rest/g/part/inner", "").answer().await;
+    assert_eq!(fixture.ask(Method::DELETE, "/rest/g/part/inner").answer().await.status, StatusCode::NO_CONTENT);
+    let overwrite = || fixture.put("/rest/g/part/inner", "").header("overwrite-tombstone", "true");
+    let refused = overwrite().header("link", LINK).answer().await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text());
+    assert!(refused.detail().contains("/g, which is an archival group"), "{}", refused.detail());
+    assert_eq!(fixture.get("/rest/g/part/inner").await.status, StatusCode::GONE);
+    assert_eq!(overwrite().answer().await.status, StatusCode::CREATED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_neither_becomes_a_group_nor_stops_being_one() {
     let fixture = fixture().await;
     make_group(&fixture, "/rest/g").await;

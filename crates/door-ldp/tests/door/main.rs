@@ -28,4 +28,5 @@ mod support;
 mod transactions;
 mod versions;
 mod vocabularies;
+mod volume_pages;
 mod volumes;

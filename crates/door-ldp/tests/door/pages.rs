@@ -1,12 +1,13 @@
 //! Pages for people.
 
+use axum::body::to_bytes;
 use door_ldp::{LdpSettings, SearchSettings};
 use http::{Method, StatusCode};
 
 use crate::support::*;
 
 /// What browsers send.
-const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+pub const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 pub async fn page(fixture: &Fixture, path: &str) -> Reply {
     let page = fixture.ask(Method::GET, path).header("accept", BROWSER).answer().await;
@@ -243,6 +244,52 @@ async fn two_versions_are_compared_by_statements_and_bytes() {
     for query in ["older=nonsense&newer=20250615150650", "older=19990101000000&newer=20250615150650"] {
         let refused = fixture.ask(Method::GET, &format!("/rest/b/fcr:versions?{query}")).header("accept", BROWSER);
         assert!(refused.answer().await.status.is_client_error(), "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_in_which_nodes_without_a_name_are_connected_in_another_way_are_not_the_same() {
+    let fixture = fixture().await;
+    let people = |[one, other]: [(&str, &str); 2]| {
+        let node = |(name, role): (&str, &str)| format!("[ <http://a/name> \"{name}\" ; <http://a/role> \"{role}\" ]");
+        format!("<> <http://a/by> {}, {} .", node(one), node(other))
+    };
+    fixture.make("/rest/x", "RDFSource", &people([("A", "editor"), ("B", "author")])).await;
+    for turned in [[("A", "author"), ("B", "editor")], [("B", "editor"), ("A", "author")]] {
+        fixture.clock.advance(std::time::Duration::from_secs(5));
+        assert_eq!(fixture.put("/rest/x", &people(turned)).answer().await.status, StatusCode::NO_CONTENT);
+    }
+    let compared = async |older: &str, newer: &str| {
+        let query = format!("older=202506151506{older}&newer=202506151506{newer}");
+        page(&fixture, &format!("/rest/x/fcr:versions?{query}")).await.text().to_owned()
+    };
+    let turned = compared("40", "45").await;
+    assert!(turned.contains("Nodes without a name are connected in another way."), "{turned}");
+    assert!(!turned.contains("the same description"), "{turned}");
+    let same = compared("45", "50").await;
+    assert!(same.contains("the same description") && !same.contains("Nodes without a name"), "{same}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_holds_its_share_of_the_memory_until_it_is_sent() {
+    let fixture = fixture().await;
+    fixture.make("/rest/x", "RDFSource", "").await;
+    fixture.clock.advance(std::time::Duration::from_secs(5));
+    assert_eq!(fixture.put("/rest/x", "<> <http://a/p> 1 .").answer().await.status, StatusCode::NO_CONTENT);
+    for path in [
+        "/rest/",
+        "/rest/x",
+        "/rest/x/fcr:versions",
+        "/rest/x/fcr:versions?older=20250615150640&newer=20250615150645",
+        "/rest/x/fcr:versions/20250615150640",
+    ] {
+        let response = fixture.ask(Method::GET, path).header("accept", BROWSER).response().await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let taken_bytes = fixture.library.memory.taken_bytes();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert_eq!(taken_bytes, body.len() as u64, "{path}");
+        drop(body);
+        assert_eq!(fixture.library.memory.taken_bytes(), 0, "{path}");
     }
 }
 

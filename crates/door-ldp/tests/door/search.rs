@@ -1,6 +1,7 @@
 //! `fcr:search`: Fedora's answer, what is refused, and the page for people.
 
 use area::{Area, Limit};
+use axum::body::to_bytes;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use door_ldp::{LdpDoor, LdpSettings, Routes, SearchSettings, own_types, routes};
@@ -217,6 +218,44 @@ async fn people_get_a_form_and_a_table_and_nothing_in_it_is_markup_of_others() {
     let refused = page("?size_from=%3Cscript%3E").await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(!refused.text().contains("<script") && refused.text().contains("<form"), "{}", refused.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_with_a_wrong_field_keeps_what_was_typed_into_all_fields() {
+    let fixture = fixture().await;
+    let query = "fedora_id=letters%2F*&rdf_type=&mime_type=image%2F*&modified_from=2026-01-31&size_from=many&\
+                 order_by=modified&order=desc";
+    let asked = fixture.ask(Method::GET, &format!("/rest/fcr:search?{query}")).header("accept", "text/html");
+    let refused = asked.answer().await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text());
+    for part in [
+        "role=\"alert\"",
+        "name=\"fedora_id\" value=\"letters/*\"",
+        "name=\"rdf_type\" value=\"\"",
+        "name=\"mime_type\" value=\"image/*\"",
+        "name=\"modified_from\" value=\"2026-01-31\"",
+        "name=\"size_from\" value=\"many\"",
+        "<option value=\"modified\" selected>",
+        "<option value=\"desc\" selected>",
+    ] {
+        assert!(refused.text().contains(part), "{part} is not in {}", refused.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_hold_their_share_of_the_memory_until_they_are_sent() {
+    let fixture = filled().await;
+    let memory = &fixture.library.memory;
+    for accept in ["application/json", "text/html"] {
+        let asked = fixture.ask(Method::GET, "/rest/fcr:search?fedora_id=c*").header("accept", accept);
+        let response = asked.response().await;
+        assert_eq!(response.status(), StatusCode::OK, "{accept}");
+        let taken_bytes = memory.taken_bytes();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert_eq!(taken_bytes, body.len() as u64, "{accept}");
+        drop(body);
+        assert_eq!(memory.taken_bytes(), 0, "{accept}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
