@@ -8,8 +8,9 @@ use thiserror::Error;
 
 use crate::bagit::text::Algorithm;
 
-/// Bytes that are read at once.
+/// Bytes that are read at once, at most and at least.
 const PIECE_BYTES: usize = 128 << 10;
+const SHORT_PIECE_BYTES: usize = 4 << 10;
 
 /// Why something is not read.
 #[derive(Debug, Error)]
@@ -67,7 +68,10 @@ pub(crate) fn read_small(path: &Path, name: &str, max_bytes: u64) -> ReadResult<
 pub fn digest_of(path: &Path, algorithm: Algorithm) -> ReadResult<Vec<u8>> {
     let mut digest = algorithm.begin();
     let mut file = File::open(path).map_err(failed(path))?;
-    let mut piece = vec![0; PIECE_BYTES];
+    let len_bytes = file.metadata().map_err(failed(path))?.len();
+    // Most files are short, and need no long piece of memory.
+    let piece_bytes = usize::try_from(len_bytes).unwrap_or(PIECE_BYTES).clamp(SHORT_PIECE_BYTES, PIECE_BYTES);
+    let mut piece = vec![0; piece_bytes];
     loop {
         match file.read(&mut piece).map_err(failed(path))? {
             0 => return Ok(digest.finalize().to_vec()),

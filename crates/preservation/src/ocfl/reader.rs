@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::inventory::{Inventory, Paths, Version, number};
 use crate::bagit::text::{Algorithm, is_inside};
@@ -15,6 +16,12 @@ use crate::read::{ReadResult, digest_of, failed, invalid, read_small};
 
 /// The most bytes of an inventory.
 pub(super) const INVENTORY_BYTES_MAX: u64 = 256 << 20;
+
+/// Longer inventories are in memory one at a time, where objects are read side by side.
+const SHARED_INVENTORY_BYTES_MAX: u64 = 16 << 20;
+
+/// Held by the reader of a long inventory.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// The most folders within each other.
 const DEPTH_MAX: usize = 1_000;
@@ -131,10 +138,25 @@ impl Object {
         }
         // The head continues the version that the object had when it was begun.
         let sidecar = head.join(format!("root-inventory.json.{}", committed.inventory.digest_algorithm));
-        match said(&sidecar)? == committed.digest {
+        let is_of_this = said(&sidecar)? == committed.digest;
+        // Only one of the two inventories is in memory.
+        drop(committed);
+        match is_of_this {
             true => Self::read(folder, &head.join("head")),
             false => Err(invalid(folder.display().to_string(), "its mutable head belongs to another version of it")),
         }
+    }
+
+    /// Opens an object that may have a mutable head, and gives it to `with`. An object with a long
+    /// inventory waits until no other thread has one here, so readers side by side do not hold many of
+    /// them. `with` must not read another object in this way.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::read::ReadError) that names the object.
+    pub fn in_turn<T>(folder: &Path, with: impl FnOnce(&Self) -> T) -> ReadResult<T> {
+        // It protects nothing that a panic could leave half done.
+        let _turn = has_long_inventory(folder).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(with(&Self::open_with_mutable_head(folder)?))
     }
 
     /// Reads the inventory in a folder of the object in a folder.
@@ -259,6 +281,13 @@ impl Object {
     }
 }
 
+/// Whether an inventory of the object in a folder is long: its own, or that of its mutable head.
+fn has_long_inventory(folder: &Path) -> bool {
+    let head = folder.join(MUTABLE_HEAD).join("head");
+    let is_long = |file: fs::Metadata| file.len() > SHARED_INVENTORY_BYTES_MAX;
+    [folder, head.as_path()].into_iter().any(|at| fs::symlink_metadata(at.join("inventory.json")).is_ok_and(is_long))
+}
+
 /// The digest in a sidecar.
 fn said(sidecar: &Path) -> ReadResult<String> {
     let text = read_small(sidecar, &sidecar.display().to_string(), SIDECAR_BYTES_MAX)?;
@@ -334,4 +363,34 @@ fn each_file(folder: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -> Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::ocfl::RootWriter;
+    use crate::ocfl::inventory::User;
+    use crate::ocfl::layout::place;
+
+    #[test]
+    fn an_object_with_a_long_inventory_is_open_while_no_other_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        let writer = RootWriter::begin(&root, User { name: "test".to_owned(), address: None }).unwrap();
+        let long = "x".repeat(SHARED_INVENTORY_BYTES_MAX as usize);
+        for (id, message) in [("short", ""), ("long", long.as_str())] {
+            let mut object = writer.object(id).unwrap();
+            let mut file = object.file("a").unwrap();
+            file.write(b"bytes").unwrap();
+            object.finish_file(file).unwrap();
+            object.finish_version("2025-06-15T15:06:40.007Z".to_owned(), message.to_owned()).unwrap();
+            object.finish().unwrap();
+        }
+        writer.finish().unwrap();
+        let is_free = |id: &str| Object::in_turn(&root.join(place(id)), |_| TURN.try_lock().is_ok()).unwrap();
+        assert!(is_free("short"), "objects with short inventories are read side by side");
+        assert!(!is_free("long"), "another reader may hold a long inventory at the same time");
+        assert!(TURN.try_lock().is_ok(), "the turn has no end");
+    }
 }

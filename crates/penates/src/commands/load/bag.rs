@@ -42,7 +42,7 @@ pub async fn load(bag: Arc<Bag>, loader: &Loader) -> anyhow::Result<Counts> {
                 algorithm: Algorithm::Sha256,
                 digest: sha256.to_vec(),
             });
-            let state = State { about: resource.about, statements, bytes };
+            let state = State { about: resource.about, statements: statements.into(), bytes };
             // The loader leaves before the end only with an error of its own.
             sender.blocking_send(state).map_err(|_| ReadError::Stopped)
         };

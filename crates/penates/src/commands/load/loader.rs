@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::request::Builder;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use preservation::about::{ARCHIVAL_GROUP, About};
 use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term};
@@ -33,12 +33,15 @@ const SHOWN_CHARS_MAX: usize = 100;
 
 /// The namespace of interaction models.
 const LDP: &str = "http://www.w3.org/ns/ldp#";
+/// Their names in it, the most specific one first.
+const MODELS: [&str; 5] = ["NonRDFSource", "DirectContainer", "IndirectContainer", "BasicContainer", "RDFSource"];
 /// The relation to content that is stored elsewhere (Fedora API, section 3.9).
 const EXTERNAL_CONTENT: &str = "http://fedora.info/definitions/fcrepo#ExternalContent";
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// Why a resource is left as it is.
 const OTHER_KIND: &str = "there is a resource of another kind";
+const OTHER_STATEMENTS: &str = "there is a resource with other statements";
 
 /// Why a resource with a tombstone is not created.
 pub const IS_DELETED: &str = "it is deleted here; `penates rm --forget` frees its name";
@@ -57,10 +60,35 @@ pub struct Loader {
 pub struct State {
     /// What is said about it.
     pub about: About,
-    /// The statements of clients, as N-Triples with the addresses of the exported repository.
-    pub statements: Vec<u8>,
+    /// The statements of clients.
+    pub statements: Statements,
     /// Its bytes.
     pub bytes: Option<Bytes>,
+}
+
+/// Statements about a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statements {
+    /// N-Triples with the addresses of the exported repository.
+    Exported(Vec<u8>),
+    /// The same as they are stored here, with the addresses of this repository.
+    Moved(bytes::Bytes),
+}
+
+impl Statements {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Exported(text) => text.is_empty(),
+            Self::Moved(text) => text.is_empty(),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Statements {
+    fn from(exported: Vec<u8>) -> Self {
+        Self::Exported(exported)
+    }
 }
 
 /// What came of the resources.
@@ -117,11 +145,7 @@ impl Loader {
         differing: &mut (dyn FnMut(&str, &str) + Send),
     ) -> anyhow::Result<u64> {
         let compare = async |state: State| {
-            let compared = async {
-                self.compare_bytes(&state).await?;
-                self.compare_statements(&state, false).await
-            };
-            let compared = compared.await;
+            let compared = self.compare(&state, false).await;
             (state.about.path, compared)
         };
         let states = futures::stream::poll_fn(|context| states.poll_recv(context));
@@ -152,12 +176,8 @@ impl Loader {
                 }
                 Ok((true, bytes))
             }
-            Sent::IsThere => {
-                self.compare_bytes(state).await?;
-                // A load that was interrupted leaves a description empty; and every repository has
-                // a root.
-                Ok((self.compare_statements(state, true).await?, 0))
-            }
+            // A load that was interrupted leaves a description empty; and every repository has a root.
+            Sent::IsThere => Ok((self.compare(state, true).await?, 0)),
         }
     }
 
@@ -261,16 +281,8 @@ impl Loader {
 
     /// The statements of clients about a resource that is there.
     pub async fn own_statements(&self, state: &State) -> anyhow::Result<Graph> {
-        rdf::from_stored(&self.stored(&self.graph(state)).await?.1).context("the statements that are there")
-    }
-
-    /// The entity tag of the statements at an address, and these as they are stored.
-    async fn stored(&self, address: &str) -> anyhow::Result<(String, bytes::Bytes)> {
-        let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
-        let request = request.header("prefer", OWN_STATEMENTS);
-        let response = self.client.ask(address, request, client::empty()).await?;
-        let tag = text(response.headers(), header::ETAG).unwrap_or_default().to_owned();
-        Ok((tag, client::whole(response).await?))
+        let response = self.client.ask(&self.graph(state), get_statements(), client::empty()).await?;
+        rdf::from_stored(&client::whole(response).await?).context("the statements that are there")
     }
 
     /// The names of the versions of a resource, oldest first; `None` if the server keeps none, or
@@ -341,20 +353,32 @@ impl Loader {
     /// Refuses to go on if a version has other bytes or statements.
     pub async fn compare_version(&self, state: &State, version: &str) -> anyhow::Result<()> {
         let at = |address: String| format!("{}/fcr:versions/{version}", address.trim_end_matches('/'));
-        self.compare_bytes_at(state, &at(self.address(state))).await?;
-        let (_, compared) = self.compare_statements_at(state, &at(self.graph(state))).await?;
-        ensure!(compared == Compared::Same, "there is a resource with other statements");
+        let (_, compared) = self.compare_at(state, &at(self.address(state)), &at(self.graph(state))).await?;
+        ensure!(compared == Compared::Same, OTHER_STATEMENTS);
         Ok(())
     }
 
-    /// Compares stored statements. If there are none, they are stored if `may_fill`. Returns
+    /// Refuses to go on if there is a resource of another kind, or with other bytes or statements. If
+    /// it has no statements, they are stored if `may_fill`. Returns whether they were.
+    pub async fn compare(&self, state: &State, may_fill: bool) -> anyhow::Result<bool> {
+        let compared = self.compare_at(state, &self.address(state), &self.graph(state)).await?;
+        self.filled(state, compared, may_fill).await
+    }
+
+    /// Compares the statements alone. If there are none, they are stored if `may_fill`. Returns
     /// whether they were.
     pub async fn compare_statements(&self, state: &State, may_fill: bool) -> anyhow::Result<bool> {
-        let (tag, compared) = self.compare_statements_at(state, &self.graph(state)).await?;
+        let compared = self.compare_statements_at(state, &self.graph(state)).await?;
+        self.filled(state, compared, may_fill).await
+    }
+
+    /// Stores the statements if there are none, and `may_fill`.
+    async fn filled(&self, state: &State, compared: (String, Compared), may_fill: bool) -> anyhow::Result<bool> {
+        let (tag, compared) = compared;
         if compared == Compared::Same {
             return Ok(false);
         }
-        ensure!(compared == Compared::Empty && may_fill, "there is a resource with other statements");
+        ensure!(compared == Compared::Empty && may_fill, OTHER_STATEMENTS);
         let request = Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, "application/n-triples");
         let statements = client::full(self.statements(state)?);
         self.client.ask(&self.graph(state), request.header(header::IF_MATCH, tag), statements).await?;
@@ -381,12 +405,44 @@ impl Loader {
         Ok(client::whole(response).await?)
     }
 
+    /// Refuses to go on if there is a resource of another kind, or with other bytes, at an address.
+    /// Compares the statements at the address of these. Returns their entity tag, too.
+    async fn compare_at(&self, state: &State, address: &str, graph: &str) -> anyhow::Result<(String, Compared)> {
+        if state.about.is_binary() {
+            self.compare_bytes_at(state, address).await?;
+            return self.compare_statements_at(state, graph).await;
+        }
+        let response = self.client.send(graph, get_statements(), client::empty()).await?;
+        let is_there = response.status().is_success();
+        // The answer names the kind already. If it does not, or there is none, OPTIONS says what is
+        // wrong.
+        if !is_there || !is_like(&state.about, response.headers())? {
+            self.check_model(&state.about, address).await?;
+        }
+        match is_there {
+            true => self.compare_stored(state, response).await,
+            false => Err(ClientError::of_response(response).await.into()),
+        }
+    }
+
     /// Compares the statements at an address. Returns their entity tag, too.
     async fn compare_statements_at(&self, state: &State, address: &str) -> anyhow::Result<(String, Compared)> {
-        let (tag, stored) = self.stored(address).await?;
+        let response = self.client.ask(address, get_statements(), client::empty()).await?;
+        self.compare_stored(state, response).await
+    }
+
+    /// Compares the statements in a response. Returns their entity tag, too.
+    async fn compare_stored(&self, state: &State, response: Response<Body>) -> anyhow::Result<(String, Compared)> {
+        let tag = text(response.headers(), header::ETAG).unwrap_or_default().to_owned();
+        let stored = client::whole(response).await?;
+        let expected = self.statements(state)?;
+        // Nearly all of them are sent as they are stored. Others may be in another order.
+        if stored == expected {
+            return Ok((tag, Compared::Same));
+        }
         let stored = rdf::to_stored(&rdf::from_stored(&stored).context("the statements that are there")?);
         let compared = match () {
-            () if stored == self.statements(state)? => Compared::Same,
+            () if stored == expected => Compared::Same,
             () if stored.is_empty() => Compared::Empty,
             () => Compared::Other,
         };
@@ -445,8 +501,12 @@ impl Loader {
         if state.about.is_binary() { format!("{}/fcr:metadata", address.trim_end_matches('/')) } else { address }
     }
 
-    fn statements(&self, state: &State) -> anyhow::Result<Vec<u8>> {
-        Ok(rdf::to_stored(&self.moved(&state.about, &state.statements)?))
+    /// Statements as they are stored here.
+    fn statements(&self, state: &State) -> anyhow::Result<bytes::Bytes> {
+        match &state.statements {
+            Statements::Exported(text) => Ok(self.moved(&state.about, parsed(&state.about, text)?)),
+            Statements::Moved(text) => Ok(text.clone()),
+        }
     }
 
     /// Refuses to go on if there is a resource of another kind.
@@ -457,13 +517,9 @@ impl Loader {
         Ok(())
     }
 
-    /// The statements, with the addresses of this repository in the place of those of the exported
-    /// one.
-    fn moved(&self, about: &About, statements: &[u8]) -> anyhow::Result<Graph> {
-        let limits = Limits { body_bytes: DESCRIPTION_BYTES_MAX as usize, triples: usize::MAX, ..Limits::default() };
-        let base = Iri::parse(about.repository.clone()).context("the address of the exported repository")?;
-        ensure!(about.repository.ends_with('/'), "the address of the exported repository has no slash at its end");
-        let graph = rdf::parse(statements, Syntax::NTriples, &base, &limits).context("its statements")?;
+    /// Statements as they are stored here, with the addresses of this repository in the place of those
+    /// of the exported one.
+    pub fn moved(&self, about: &About, statements: Graph) -> bytes::Bytes {
         let move_node = |node: &mut NamedNode| {
             let rest = node.as_str().strip_prefix(about.repository.trim_end_matches('/'));
             let is_within = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '#', '?']);
@@ -471,7 +527,7 @@ impl Loader {
                 *node = NamedNode::new_unchecked(format!("{}{rest}", self.root.trim_end_matches('/')));
             }
         };
-        let moved = graph.into_iter().map(|mut triple| {
+        let moved = statements.into_iter().map(|mut triple| {
             if let NamedOrBlankNode::NamedNode(node) = &mut triple.subject {
                 move_node(node);
             }
@@ -481,8 +537,22 @@ impl Loader {
             }
             triple
         });
-        Ok(moved.collect())
+        rdf::to_stored(&moved.collect()).into()
     }
+}
+
+/// The graph of exported statements.
+pub fn parsed(about: &About, statements: &[u8]) -> anyhow::Result<Graph> {
+    let limits = Limits { body_bytes: DESCRIPTION_BYTES_MAX as usize, triples: usize::MAX, ..Limits::default() };
+    let base = Iri::parse(about.repository.clone()).context("the address of the exported repository")?;
+    ensure!(about.repository.ends_with('/'), "the address of the exported repository has no slash at its end");
+    rdf::parse(statements, Syntax::NTriples, &base, &limits).context("its statements")
+}
+
+/// A request for the statements of clients.
+fn get_statements() -> Builder {
+    let request = Request::builder().method(Method::GET).header(header::ACCEPT, "application/n-triples");
+    request.header("prefer", OWN_STATEMENTS)
 }
 
 /// What came of a request to create.
@@ -537,10 +607,15 @@ impl Counts {
 }
 
 /// The most specific interaction model of a resource.
-pub fn model(about: &About) -> anyhow::Result<String> {
-    let names = ["NonRDFSource", "DirectContainer", "IndirectContainer", "BasicContainer", "RDFSource"];
-    let class = names.into_iter().map(|name| format!("{LDP}{name}")).find(|class| about.types.contains(class));
-    class.context("its types name no interaction model")
+fn model(about: &About) -> anyhow::Result<String> {
+    let name = model_name(about).context("its types name no interaction model")?;
+    Ok(format!("{LDP}{name}"))
+}
+
+/// The name of the most specific interaction model of a resource, if its types name any.
+pub fn model_name(about: &About) -> Option<&'static str> {
+    let is_named = |name: &&str| about.types.iter().any(|class| class.strip_prefix(LDP) == Some(*name));
+    MODELS.into_iter().find(is_named)
 }
 
 /// A request that creates a resource.
@@ -598,4 +673,71 @@ fn is_like(about: &About, headers: &HeaderMap) -> anyhow::Result<bool> {
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+impl Loader {
+    /// A loader that sends to a router.
+    pub fn of(router: axum::Router) -> Self {
+        use clap::Parser as _;
+        /// Arguments without a command.
+        #[derive(clap::Parser)]
+        struct Args {
+            #[command(flatten)]
+            base: BaseArgs,
+        }
+        let root = "http://localhost/rest/".to_owned();
+        Self { client: Client::in_process(router), base: Args::parse_from(["load"]).base, root }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use axum::Router;
+    use parking_lot::Mutex;
+
+    use super::super::foreign::container;
+    use super::*;
+
+    /// Compares an empty container with one that a server has. In answers to some methods it names the
+    /// model. Returns what came of it, and the methods that were asked for.
+    async fn compared(model: &'static str, naming: Vec<Method>) -> (Result<bool, String>, Vec<Method>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = asked.clone();
+        let answer = move |request: axum::extract::Request| {
+            let method = request.method().clone();
+            let named = naming.contains(&method).then(|| format!("<{LDP}{model}>; rel=\"type\""));
+            noted.lock().push(method);
+            async move {
+                let answer = Response::builder().header(header::ETAG, "\"1\"");
+                let answer = named.into_iter().fold(answer, |answer, link| answer.header(header::LINK, link));
+                answer.body(axum::body::Body::empty()).unwrap()
+            }
+        };
+        let loader = Loader::of(Router::new().fallback(answer));
+        let compared = loader.compare(&container("a", Vec::new()), false).await;
+        let asked = asked.lock().clone();
+        (compared.map_err(|error| error.to_string()), asked)
+    }
+
+    #[tokio::test]
+    async fn a_graph_is_compared_by_one_request_that_also_says_its_kind() {
+        let (compared, asked) = compared("BasicContainer", vec![Method::GET, Method::OPTIONS]).await;
+        assert_eq!((compared, asked), (Ok(false), vec![Method::GET]));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_names_no_kind_with_statements_is_asked_for_it() {
+        let (compared, asked) = compared("BasicContainer", vec![Method::OPTIONS]).await;
+        assert_eq!((compared, asked), (Ok(false), vec![Method::GET, Method::OPTIONS]));
+    }
+
+    #[tokio::test]
+    async fn a_resource_of_another_kind_is_not_the_same_whatever_its_statements_are() {
+        let (compared, asked) = compared("NonRDFSource", vec![Method::GET, Method::OPTIONS]).await;
+        assert_eq!((compared, asked), (Err(OTHER_KIND.to_owned()), vec![Method::GET, Method::OPTIONS]));
+    }
 }

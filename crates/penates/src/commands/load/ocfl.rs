@@ -30,7 +30,8 @@ fn found(folder: &Path, report: &Report) -> anyhow::Result<Option<Found>> {
     if let Some(volume) = Volume::of(&object)? {
         volume.check()?;
         let times = times(&format!("{VOLUMES}/{}", volume.id()))?;
-        return Ok(Some(Found { name: object.id().to_owned(), above: None, depth: 2, place, times }));
+        let name = object.id().to_owned();
+        return Ok(Some(Found { name, above: None, depth: 2, place, times, versions: None }));
     }
     let versions = ArchivedVersion::all(&object)?;
     let path = versions.iter().find_map(|version| Some(version.state.as_ref()?.about.path.as_str()));
@@ -42,7 +43,7 @@ fn found(folder: &Path, report: &Report) -> anyhow::Result<Option<Found>> {
     let name = first.about.path;
     let above = (!name.is_empty()).then(|| name.rsplit_once('/').map_or("", |(above, _)| above).to_owned());
     let depth = name.split('/').filter(|name| !name.is_empty()).count();
-    Ok(Some(Found { name, above, depth, place, times }))
+    Ok(Some(Found { name, above, depth, place, times, versions: None }))
 }
 
 fn read(folder: &Path, report: &Report) -> anyhow::Result<Archive> {

@@ -1,7 +1,8 @@
 //! Bytes of binaries, wherever they are read from.
 
+use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use base64::Engine;
@@ -36,7 +37,7 @@ pub enum Source {
     File(PathBuf),
     /// In a file of a package.
     Packed(Packed),
-    /// In memory. There are not many.
+    /// In memory. They are few, or short.
     Held(bytes::Bytes),
     /// Not here: they are only compared.
     Away,
@@ -66,6 +67,16 @@ impl Bytes {
 }
 
 impl Source {
+    /// Reads a file now if it has at most so many bytes. A longer one, or one that cannot be read, is
+    /// left until it is sent.
+    pub fn hold(&mut self, bytes_max: u64) {
+        if let Self::File(place) = self
+            && let Ok(Some(bytes)) = short(place, bytes_max)
+        {
+            *self = Self::Held(bytes.into());
+        }
+    }
+
     /// The bytes, as they are read, and their number.
     pub async fn read(&self) -> anyhow::Result<(Body, u64)> {
         match self {
@@ -73,7 +84,8 @@ impl Source {
                 let named = || place.display().to_string();
                 let file = File::open(place).await.with_context(named)?;
                 let len_bytes = file.metadata().await.with_context(named)?.len();
-                Ok((client::stream(ReaderStream::new(file)), len_bytes))
+                let piece_bytes = usize::try_from(len_bytes).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES);
+                Ok((client::stream(ReaderStream::with_capacity(file, piece_bytes)), len_bytes))
             }
             Self::Packed(file) => Ok((unpacked(file.clone()), file.len_bytes())),
             Self::Held(bytes) => Ok((client::full(bytes.clone()), bytes.len() as u64)),
@@ -108,4 +120,52 @@ fn unpacked(file: Packed) -> Body {
         }
     });
     client::stream(futures::stream::poll_fn(move |context| pieces.poll_recv(context)))
+}
+
+/// The bytes of a file; `None` if it has more than so many.
+fn short(place: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = fs::File::open(place)?;
+    if file.metadata()?.len() > bytes_max {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures::TryStreamExt;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_file_is_sent_in_long_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("bytes");
+        fs::write(&place, vec![7; 8 * PIECE_BYTES]).unwrap();
+        let (body, len_bytes) = Source::File(place).read().await.unwrap();
+        let pieces: Vec<_> = body.into_data_stream().try_collect().await.unwrap();
+        let sent: usize = pieces.iter().map(bytes::Bytes::len).sum();
+        assert_eq!((sent as u64, len_bytes), (8 * PIECE_BYTES as u64, 8 * PIECE_BYTES as u64));
+        assert!(pieces.len() <= 16, "each of {} pieces takes a turn on another thread", pieces.len());
+    }
+
+    #[test]
+    fn short_files_are_held_and_others_are_left_where_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = |name: &str, bytes: &[u8]| {
+            let place = folder.path().join(name);
+            fs::write(&place, bytes).unwrap();
+            let mut source = Source::File(place);
+            source.hold(3);
+            matches!(&source, Source::Held(kept) if kept[..] == *bytes)
+        };
+        assert!(held("empty", b"") && held("short", b"abc") && !held("long", b"abcd"));
+        let mut missing = Source::File(folder.path().join("missing"));
+        missing.hold(3);
+        assert!(matches!(missing, Source::File(_)));
+    }
 }

@@ -128,7 +128,7 @@ fn bytes(file: &Packed, sha256: &[u8; 32]) -> Bytes {
 fn binary(path: &str, media_type: &str, named: Option<String>, statements: Vec<u8>, bytes: Bytes) -> State {
     let content_type = Some(media_type.to_owned());
     let about = Said { content_type, content_disposition: named, ..about(path, "NonRDFSource") };
-    State { about, statements, bytes: Some(bytes) }
+    State { about, statements: statements.into(), bytes: Some(bytes) }
 }
 
 /// The media type that is said, if it can be sent as one (RFC 9110, section 8.3.1).

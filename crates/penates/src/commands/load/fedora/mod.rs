@@ -1,13 +1,14 @@
 //! Reads the storage root of a Fedora 6, with all its versions.
 //!
 //! - `statements.rs`: stored statements, as a client would send them.
-//! - `opened.rs`: objects that were read last.
 //! - `acls.rs`: ACLs, which are kept as files.
+//! - `recorded.rs`: a storage root for tests.
 //!
 //! What is damaged or has no place here is reported and left out. The rest is loaded.
 
 mod acls;
-mod opened;
+#[cfg(test)]
+pub mod recorded;
 mod statements;
 
 use std::collections::{HashMap, HashSet};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use parking_lot::Mutex;
 use preservation::archived::ArchivedVersion;
 use preservation::fedora::{FedoraObject, FedoraResource, has_headers};
 use preservation::ocfl::{Object, each_object_or_wrong};
@@ -25,12 +27,11 @@ use tokio::task::spawn_blocking;
 
 use super::checked_path;
 use super::report::{Report, What};
-use super::timeline::{Archive, Found, Place, check_bytes, note_containers, times};
+use super::timeline::{Archive, Found, KEPT_BYTES_MAX, Place, check_bytes, len_bytes_of, note_containers, times};
 use crate::progress;
 
 pub use acls::keep as keep_acls;
-pub use opened::Opened;
-pub use statements::cleaned;
+pub use statements::{cleaned, read as read_statements};
 
 /// Objects that are looked at to find out whether a storage root is Fedora's.
 const LOOKED_AT_MAX: usize = 100;
@@ -69,12 +70,14 @@ pub async fn is_fedora(folder: &Path) -> anyhow::Result<bool> {
 /// Checks all of a storage root.
 pub async fn checked(folder: &Path, report: Arc<Report>) -> anyhow::Result<FedoraRoot> {
     let folder = folder.to_owned();
-    spawn_blocking(move || Checking { report }.check(folder)).await?
+    spawn_blocking(move || Checking { report, room_bytes: Mutex::new(KEPT_BYTES_MAX) }.check(folder)).await?
 }
 
 /// A check of a storage root.
 struct Checking {
     report: Arc<Report>,
+    /// The room that is left for versions, which are kept for the load.
+    room_bytes: Mutex<usize>,
 }
 
 /// A checked object.
@@ -128,14 +131,17 @@ impl Checking {
 
     /// Checks an object, with all of its files; `None` if nothing of it is loaded.
     fn object(&self, folder: &Arc<Path>) -> anyhow::Result<Option<CheckedObject>> {
-        let object = Object::open_with_mutable_head(folder)?;
-        if !has_headers(&object) {
+        Object::in_turn(folder, |object| self.opened(folder, object))?
+    }
+
+    fn opened(&self, folder: &Arc<Path>, object: &Object) -> anyhow::Result<Option<CheckedObject>> {
+        if !has_headers(object) {
             let why = anyhow!("{}: it has no headers of Fedora; --into RESOURCE loads it as files", object.id());
             self.wrong(What::Foreign, folder, &why);
             return Ok(None);
         }
         object.check_files()?;
-        let FedoraObject { resources, acls, group } = FedoraObject::read(&object)?;
+        let FedoraObject { resources, acls, group } = FedoraObject::read(object)?;
         let mut found = Vec::new();
         let mut notes = Vec::new();
         for resource in &resources {
@@ -166,7 +172,24 @@ impl Checking {
             self.report.more(What::Acl, &acl.of, "it is not applied: access is granted by tokens here", more);
         }
         let acls = acls.into_iter().map(|acl| acl.of).collect();
+        // The files of a mutable head move when Fedora makes a version of it, so it is read again.
+        if !object.has_mutable_head() && self.has_room(&resources) {
+            let versions = resources.into_iter().map(|resource| (resource.path, resource.versions));
+            let mut versions: HashMap<_, _> = versions.collect();
+            for found in &mut found {
+                found.versions = versions.remove(&found.name).map(|versions| (object.algorithm(), versions));
+            }
+        }
         Ok(Some(CheckedObject { inventory: object.digest().to_owned(), found, acls }))
+    }
+
+    /// Whether there is room to keep the versions of an object. Then it is taken.
+    fn has_room(&self, resources: &[FedoraResource]) -> bool {
+        let len_bytes: usize = resources.iter().map(|resource| len_bytes_of(&resource.versions)).sum();
+        let mut room_bytes = self.room_bytes.lock();
+        let rest = room_bytes.checked_sub(len_bytes);
+        *room_bytes = rest.unwrap_or(*room_bytes);
+        rest.is_some()
     }
 
     /// Checks a resource.
@@ -193,7 +216,7 @@ impl Checking {
         }
         let place = Place::Fedora { folder: folder.clone(), path: path.clone(), is_early: false };
         let depth = names.names().count();
-        Ok(Some(Found { name: path.clone(), above: above.clone(), depth, place, times }))
+        Ok(Some(Found { name: path.clone(), above: above.clone(), depth, place, times, versions: None }))
     }
 
     /// Reports resources that several objects have, and leaves them out: nothing says which is right.
@@ -229,7 +252,7 @@ fn check_statements(versions: &[ArchivedVersion]) -> anyhow::Result<usize> {
     let mut known = HashSet::new();
     for state in versions.iter().filter_map(|version| version.state.as_ref()) {
         if known.insert(&state.statements.digest) {
-            left_out += cleaned(&statements::read(&state.statements.place)?, &state.about)?.1;
+            left_out += statements::left_out(&state.statements.place, &state.about)?;
         }
     }
     Ok(left_out)
@@ -265,17 +288,11 @@ impl FedoraRoot {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::process::Command;
-
     use super::*;
 
     #[tokio::test]
     async fn objects_that_change_after_they_were_read_and_new_ones_are_reported() {
-        let folder = tempfile::tempdir().unwrap();
-        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fedora/roots/on-request.tar.gz");
-        let mut tar = Command::new("tar");
-        tar.args(["--extract", "--gzip", "--file"]).arg(recorded).arg("--directory").arg(folder.path());
-        assert!(tar.status().unwrap().success());
+        let folder = recorded::unpacked();
         let root = checked(folder.path(), Arc::new(Report::create(None).unwrap())).await.unwrap();
         let root = Arc::new(root);
         let output = async || {

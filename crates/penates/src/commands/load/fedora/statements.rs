@@ -1,15 +1,17 @@
 //! Statements that Fedora stores, as a client would send them.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
 use preservation::fedora::{REPOSITORY, ROOT};
-use rdf::{Graph, Iri, Limits, NamedNode, NamedOrBlankNode, Syntax, Term, Triple};
+use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple};
 
-use super::super::loader::DESCRIPTION_BYTES_MAX;
+use super::super::loader::{DESCRIPTION_BYTES_MAX, parsed};
 
 const FEDORA: &str = "http://fedora.info/definitions/v4/repository#";
 const LDP: &str = "http://www.w3.org/ns/ldp#";
@@ -26,26 +28,47 @@ const OF_BYTES: [&str; 4] = [
 /// The name of descriptions, below the bytes that they are of.
 const METADATA: &str = "/fcr:metadata";
 
+/// Longer statements are checked one at a time, so that objects side by side do not take much memory.
+const CHECKED_AT_ONCE_BYTES_MAX: u64 = 16 << 20;
+
+/// Held by the reader of long statements.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Reads a file of statements.
-pub(super) fn read(place: &Path) -> anyhow::Result<Vec<u8>> {
+pub fn read(place: &Path) -> anyhow::Result<Vec<u8>> {
     let named = || place.display().to_string();
-    let len_bytes = fs::metadata(place).with_context(named)?.len();
-    ensure!(len_bytes <= DESCRIPTION_BYTES_MAX, "its statements have more than {DESCRIPTION_BYTES_MAX} bytes");
-    fs::read(place).with_context(named)
+    let file = File::open(place).with_context(named)?;
+    let is_short = |len_bytes: u64| len_bytes <= DESCRIPTION_BYTES_MAX;
+    let too_long = || format!("its statements have more than {DESCRIPTION_BYTES_MAX} bytes");
+    ensure!(is_short(file.metadata().with_context(named)?.len()), too_long());
+    let mut statements = Vec::new();
+    // It may grow meanwhile.
+    file.take(DESCRIPTION_BYTES_MAX + 1).read_to_end(&mut statements).with_context(named)?;
+    ensure!(is_short(statements.len() as u64), too_long());
+    Ok(statements)
+}
+
+/// How many of the statements in a file a server makes itself.
+pub(super) fn left_out(place: &Path, about: &About) -> anyhow::Result<usize> {
+    in_turn(place, || Ok(cleaned(parsed(about, &read(place)?)?, about).1))
+}
+
+/// Calls `with`; if a file of statements is long, while no other thread does so for another one.
+fn in_turn<T>(place: &Path, with: impl FnOnce() -> T) -> T {
+    let is_long = fs::metadata(place).is_ok_and(|file| file.len() > CHECKED_AT_ONCE_BYTES_MAX);
+    let _turn = is_long.then(|| TURN.lock());
+    with()
 }
 
 /// Statements without those that a server makes itself, and how many these are. A description speaks
 /// about the bytes that it is of, as it does when Fedora sends it; the root ends with a slash.
-pub fn cleaned(statements: &[u8], about: &About) -> anyhow::Result<(Vec<u8>, usize)> {
-    let limits = Limits { body_bytes: DESCRIPTION_BYTES_MAX as usize, triples: usize::MAX, ..Limits::default() };
-    let base = Iri::parse(REPOSITORY.to_owned()).context("the address of Fedora's root")?;
-    let graph = rdf::parse(statements, Syntax::NTriples, &base, &limits).context("its statements")?;
-    let count = graph.len();
+pub fn cleaned(statements: Graph, about: &About) -> (Graph, usize) {
+    let count = statements.len();
     let cleaner = Cleaner { path: &about.path, is_binary: about.is_binary() };
     let kept: Graph =
-        graph.into_iter().map(|triple| cleaner.renamed(triple)).filter(|it| cleaner.is_kept(it)).collect();
+        statements.into_iter().map(|triple| cleaner.renamed(triple)).filter(|it| cleaner.is_kept(it)).collect();
     let left_out = count.saturating_sub(kept.len());
-    Ok((rdf::to_stored(&kept), left_out))
+    (kept, left_out)
 }
 
 struct Cleaner<'a> {
@@ -118,8 +141,19 @@ mod tests {
     }
 
     fn cleaned_text(statements: &str, about: &About) -> (String, usize) {
-        let (text, left_out) = cleaned(statements.as_bytes(), about).unwrap();
-        (String::from_utf8(text).unwrap(), left_out)
+        let (kept, left_out) = cleaned(parsed(about, statements.as_bytes()).unwrap(), about);
+        (String::from_utf8(rdf::to_stored(&kept)).unwrap(), left_out)
+    }
+
+    #[test]
+    fn long_statements_are_checked_while_no_other_ones_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_free = |len_bytes: u64| {
+            let place = folder.path().join("statements");
+            File::create(&place).unwrap().set_len(len_bytes).unwrap();
+            in_turn(&place, || TURN.try_lock().is_some())
+        };
+        assert!(is_free(CHECKED_AT_ONCE_BYTES_MAX) && !is_free(CHECKED_AT_ONCE_BYTES_MAX + 1));
     }
 
     #[test]

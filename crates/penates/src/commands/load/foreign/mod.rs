@@ -10,7 +10,7 @@ use heads::ResourcePath;
 use preservation::about::About;
 use rdf::{Literal, NamedNode, Triple};
 
-use super::loader::State;
+use super::loader::{State, Statements};
 use super::source::Bytes;
 use crate::commands::put::media_type_of;
 use crate::resources::encoded;
@@ -40,14 +40,14 @@ pub(super) fn about(path: &str, model: &str) -> About {
 }
 
 pub(super) fn container(path: &str, statements: Vec<u8>) -> State {
-    State { about: about(path, "BasicContainer"), statements, bytes: None }
+    State { about: about(path, "BasicContainer"), statements: statements.into(), bytes: None }
 }
 
 fn binary(path: &str, bytes: Bytes) -> State {
     // With this model a graph is stored as its bytes.
     let content_type = media_type_of(Path::new(path)).to_owned();
     let about = About { content_type: Some(content_type), ..about(path, "NonRDFSource") };
-    State { about, statements: Vec::new(), bytes: Some(bytes) }
+    State { about, statements: Statements::Exported(Vec::new()), bytes: Some(bytes) }
 }
 
 /// Statements about a resource, as properties and texts.

@@ -4,20 +4,22 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use heads::VOLUMES;
 use jiff::Timestamp;
 use preservation::archived::ArchivedVersion;
+use preservation::bagit::text::Algorithm;
+use preservation::fedora::FedoraObject;
 use preservation::ocfl::Object;
 use preservation::read::{ReadError, ReadResult};
 use store::{Clock, SystemClock, UnixMillis};
 
-use super::super::fedora::Opened;
 use super::super::loader::check_headers;
 use super::super::ocfl_volume::Volume;
 use super::super::report::{Report, What as Note};
-use super::changes::{Changes, changes};
+use super::changes::Changes;
 use super::note_time;
+use super::opened::{Opened, Resources};
 
 /// A checked storage root.
 pub struct Archive {
@@ -29,7 +31,7 @@ pub struct Archive {
     pub(super) places: HashMap<String, usize>,
     /// The versions of all objects, in the order of their times.
     pub(super) order: Vec<Moment>,
-    /// Objects of Fedora that were read last.
+    /// Objects of Fedora that were read.
     opened: Opened,
 }
 
@@ -48,6 +50,9 @@ pub enum Place {
     },
 }
 
+/// The versions of a resource of Fedora, with the algorithm of the digests of their files.
+type Versions = (Algorithm, Vec<ArchivedVersion>);
+
 /// An object that was found.
 pub struct Found {
     /// The resource, by its path; a volume by the identifier of its object.
@@ -60,6 +65,9 @@ pub struct Found {
     pub place: Place,
     /// The times of its versions, in milliseconds since 1970.
     pub times: Vec<u64>,
+    /// Its versions, if it is a resource of Fedora and there is room for them until they are loaded. Else
+    /// they are read again.
+    pub versions: Option<Versions>,
 }
 
 /// A version of an object.
@@ -94,8 +102,46 @@ impl Archive {
             order.extend(times.iter().enumerate().map(moment));
         }
         order.sort_unstable();
-        let objects = found.into_iter().map(|found| found.place).collect();
-        Ok(Self { objects, counts, places, order, opened: Opened::default() })
+        let mut objects = Vec::with_capacity(found.len());
+        let mut kept: HashMap<Arc<Path>, Vec<(String, Versions)>> = HashMap::new();
+        for Found { place, versions, .. } in found {
+            if let (Place::Fedora { folder, path, .. }, Some(versions)) = (&place, versions) {
+                kept.entry(folder.clone()).or_default().push((path.clone(), versions));
+            }
+            objects.push(place);
+        }
+        let archive = Self { objects, counts, places, order, opened: Opened::default() };
+        for (folder, resources) in kept {
+            archive.opened.keep(&folder, archive.loaded_of(resources.into_iter()));
+        }
+        Ok(archive)
+    }
+
+    /// What is loaded of an object of Fedora, by the versions of its resources.
+    fn loaded_of(&self, resources: impl Iterator<Item = (String, Versions)>) -> Resources {
+        let mut loaded = Resources::default();
+        for (path, (algorithm, mut versions)) in resources {
+            let Some(object) = self.places.get(&path).copied() else { continue };
+            let first = versions.first().cloned();
+            if let (Place::Fedora { is_early: true, .. }, Some(first)) = (&self.objects[object], first) {
+                versions.insert(0, first);
+            }
+            // One that has lost versions is not loaded.
+            if let Ok(versions) = self.checked(object, versions) {
+                loaded.insert(path, Changes::of(algorithm, versions, true));
+            }
+        }
+        loaded
+    }
+
+    /// Reads what is loaded of the object of Fedora in a folder.
+    fn read(&self, folder: &Path) -> anyhow::Result<Resources> {
+        let read = Object::in_turn(folder, |object| {
+            let resources = FedoraObject::read(object)?.resources;
+            ReadResult::Ok((object.algorithm(), resources))
+        });
+        let (algorithm, resources) = read??;
+        Ok(self.loaded_of(resources.into_iter().map(|resource| (resource.path, (algorithm, resource.versions)))))
     }
 
     /// The time of the first version, or now if that is in the future.
@@ -106,6 +152,11 @@ impl Archive {
     /// The time of the last version, or now if that is in the future.
     pub fn end(&self) -> UnixMillis {
         UnixMillis(self.order.last().map_or(0, |last| last.created)).min(SystemClock.now())
+    }
+
+    /// Whether Fedora stored an object.
+    pub(super) fn is_of_fedora(&self, object: usize) -> bool {
+        matches!(self.objects[object], Place::Fedora { .. })
     }
 
     /// How many objects it has: of Fedora, resources.
@@ -226,23 +277,25 @@ pub(super) struct Loading {
 
 /// What an object is of.
 pub(super) enum What {
-    Resource(Changes),
+    Resource(Arc<Changes>),
     Volume(Volume),
 }
 
 impl Loading {
+    /// An object that was read already, and is kept.
+    pub fn known(archive: &Archive, object: usize) -> Option<Self> {
+        let Place::Fedora { folder, path, .. } = &archive.objects[object] else { return None };
+        let changes = archive.opened.known(folder)?.get(path)?;
+        Some(Self { object, what: What::Resource(changes) })
+    }
+
+    /// Opens an object. It may read files.
     pub fn open(archive: &Archive, object: usize) -> anyhow::Result<Self> {
         let folder = match &archive.objects[object] {
             Place::Own(folder) => folder,
-            Place::Fedora { folder, path, is_early } => {
-                let (algorithm, mut versions) = archive.opened.versions(folder, path)?;
-                if *is_early {
-                    versions.extend_from_within(..1);
-                    versions.rotate_right(1);
-                }
-                let versions = archive.checked(object, versions)?;
-                let changes = changes(&versions);
-                let changes = Changes { algorithm, versions, changes, is_of_fedora: true };
+            Place::Fedora { folder, path, .. } => {
+                let resources = archive.opened.resources(folder, || archive.read(folder))?;
+                let changes = resources.get(path).context("it has changed since it was checked")?;
                 return Ok(Self { object, what: What::Resource(changes) });
             }
         };
@@ -251,9 +304,8 @@ impl Loading {
             return Ok(Self { object, what: What::Volume(volume) });
         }
         let versions = archive.checked(object, ArchivedVersion::all(&opened)?)?;
-        let changes = changes(&versions);
-        let changes = Changes { algorithm: opened.algorithm(), versions, changes, is_of_fedora: false };
-        Ok(Self { object, what: What::Resource(changes) })
+        let changes = Changes::of(opened.algorithm(), versions, false);
+        Ok(Self { object, what: What::Resource(Arc::new(changes)) })
     }
 
     /// Its path in messages.
@@ -268,8 +320,9 @@ impl Loading {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::process::Command;
+    use preservation::ocfl::each_object;
 
+    use super::super::super::fedora::{self, recorded};
     use super::*;
 
     /// An object that was found at some times.
@@ -277,7 +330,7 @@ mod tests {
         let above = (!name.is_empty()).then(|| name.rsplit_once('/').map_or("", |(above, _)| above).to_owned());
         let place = Place::Fedora { folder: Path::new("object").into(), path: name.to_owned(), is_early: false };
         let depth = name.split('/').filter(|name| !name.is_empty()).count();
-        Found { name: name.to_owned(), above, depth, place, times: times.to_vec() }
+        Found { name: name.to_owned(), above, depth, place, times: times.to_vec(), versions: None }
     }
 
     fn order(archive: &Archive) -> Vec<(u64, String)> {
@@ -299,13 +352,9 @@ mod tests {
 
     #[test]
     fn an_object_with_other_versions_than_when_it_was_checked_is_not_mixed_up() {
-        let folder = tempfile::tempdir().unwrap();
-        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fedora/roots/on-request.tar.gz");
-        let mut tar = Command::new("tar");
-        tar.args(["--extract", "--gzip", "--file"]).arg(recorded).arg("--directory").arg(folder.path());
-        assert!(tar.status().unwrap().success());
+        let folder = recorded::unpacked();
         let mut gone = None;
-        let each = preservation::ocfl::each_object(folder.path(), &mut |place| {
+        let each = each_object(folder.path(), &mut |place| {
             let is_gone = Object::open_with_mutable_head(place)?.id() == "info:fedora/gone";
             gone = gone.take().or(is_gone.then(|| Arc::<Path>::from(place)));
             Ok(())
@@ -325,5 +374,52 @@ mod tests {
         // Fedora has added one, or has removed one.
         assert_eq!(versions(&checked(&[1])), Ok(1));
         assert_eq!(versions(&checked(&[1, 2, 3])), Err("it has changed since it was checked".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn an_object_that_was_checked_is_not_read_again_unless_it_has_a_mutable_head() {
+        let folder = recorded::unpacked();
+        let report = Arc::new(Report::create(None).unwrap());
+        let archive = fedora::checked(folder.path(), report).await.unwrap().archive;
+        let mut objects = Vec::new();
+        each_object(folder.path(), &mut |object| {
+            objects.push(object.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        for object in objects {
+            std::fs::remove_file(object.join("inventory.json")).unwrap();
+        }
+        let known = (0..archive.len()).filter(|object| Loading::open(&archive, *object).is_ok());
+        let known: Vec<_> = known.map(|object| archive.path(object, None)).collect();
+        assert_eq!(known, ["", "gone"]);
+    }
+
+    #[test]
+    fn the_versions_of_an_object_are_compared_once_for_all_of_its_turns() {
+        let folder = recorded::unpacked();
+        let mut objects: Vec<Arc<Path>> = Vec::new();
+        each_object(folder.path(), &mut |object| {
+            objects.push(object.into());
+            Ok(())
+        })
+        .unwrap();
+        let found = |(n, folder): (usize, &Arc<Path>)| {
+            let object = Object::open_with_mutable_head(folder).unwrap();
+            let resource = FedoraObject::read(&object).unwrap().resources.into_iter().next().unwrap();
+            let place = Place::Fedora { folder: folder.clone(), path: resource.path.clone(), is_early: false };
+            let times = vec![n as u64; resource.versions.len().min(1)];
+            Found { name: resource.path, above: None, depth: 1, place, times, versions: None }
+        };
+        let archive = Archive::of(objects.iter().enumerate().map(found).collect()).unwrap();
+        let turn = || {
+            let all = (0..archive.len()).map(|object| match Loading::open(&archive, object).unwrap().what {
+                What::Resource(changes) => changes,
+                What::Volume(_) => panic!("it is no volume"),
+            });
+            all.collect::<Vec<_>>()
+        };
+        let (first, second) = (turn(), turn());
+        assert!(first.len() > 3 && first.iter().zip(&second).all(|(one, other)| Arc::ptr_eq(one, other)));
     }
 }

@@ -1,12 +1,18 @@
 //! The changes of a resource that make its versions, one after the other.
 
+use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+use std::sync::Arc;
+
 use anyhow::{Context, ensure};
 use preservation::about::About;
 use preservation::archived::{ArchivedState, ArchivedVersion};
 use preservation::bagit::text::Algorithm;
+use tokio::task::spawn_blocking;
 
 use super::super::fedora;
-use super::super::loader::{DESCRIPTION_BYTES_MAX, Loader, State, model};
+use super::super::loader::{Loader, State, Statements, model_name, parsed};
 use super::super::source::Bytes;
 
 /// A change that makes a version from the one before. A version with other bytes and other
@@ -27,83 +33,130 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether the bytes, or the lack of any, are those of the version from here on.
-    pub fn sets_bytes(self) -> bool {
-        matches!(self, Self::Create | Self::CreateAgain | Self::Bytes | Self::Restore(_))
-    }
-
     pub fn makes_version(self) -> bool {
         self != Self::Delete
     }
+}
 
-    pub fn sets_statements(self) -> bool {
-        matches!(self, Self::Create | Self::CreateAgain | Self::Statements | Self::Restore(_))
+/// A change, and what is there after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The version that it is of.
+    pub version: usize,
+    pub change: Change,
+    /// The version that has the bytes, or the lack of any.
+    bytes_of: usize,
+    /// The version that has the statements; `None` if there are none.
+    statements_of: Option<usize>,
+}
+
+impl Step {
+    /// Whether the bytes are sent that the version has.
+    pub fn sends_bytes(&self) -> bool {
+        matches!(self.change, Change::Create | Change::CreateAgain | Change::Bytes)
     }
 }
 
 /// The versions of a resource, and the changes that make them.
 pub(super) struct Changes {
-    pub algorithm: Algorithm,
+    algorithm: Algorithm,
     pub versions: Vec<ArchivedVersion>,
-    pub changes: Vec<(usize, Change)>,
+    /// In the order of the versions.
+    pub steps: Vec<Step>,
     /// Whether Fedora stored it.
-    pub is_of_fedora: bool,
+    is_of_fedora: bool,
 }
 
 impl Changes {
+    /// The changes of a resource whose files have digests of this algorithm.
+    pub fn of(algorithm: Algorithm, versions: Vec<ArchivedVersion>, is_of_fedora: bool) -> Self {
+        let steps = steps(algorithm, &versions, Same::of);
+        Self { algorithm, versions, steps, is_of_fedora }
+    }
+
     /// The path of the resource.
     pub fn path(&self) -> &str {
         let first = self.versions.first().and_then(|version| version.state.as_ref());
         first.map_or("", |first| &first.about.path)
     }
 
-    /// The state of a version, or of the one before if that is a deletion.
-    pub async fn state(&self, version: usize) -> anyhow::Result<State> {
+    /// The changes that are of a version, by their numbers.
+    pub fn steps_of(&self, version: usize) -> Range<usize> {
+        let first = self.steps.partition_point(|step| step.version < version);
+        let end = self.steps.partition_point(|step| step.version <= version);
+        first..end
+    }
+
+    /// The state of a version, or of the one before if that is a deletion. It reads a file.
+    pub fn state(&self, version: usize, loader: &Loader) -> anyhow::Result<State> {
+        let state = self.archived(version)?;
+        Ok(self.with(state, self.statements(state, loader)?))
+    }
+
+    /// How many bytes the file with the statements of a version has, as far as that is known.
+    pub fn statements_len_bytes(&self, version: usize) -> u64 {
+        let file = self.archived(version).ok().and_then(|state| fs::metadata(&state.statements.place).ok());
+        file.map_or(0, |file| file.len())
+    }
+
+    fn archived(&self, version: usize) -> anyhow::Result<&ArchivedState> {
         let state = self.versions[..=version].iter().rev().find_map(|version| version.state.as_ref());
-        let ArchivedState { about, statements, bytes } = state.context("its first version has no files")?;
-        let (place, found) = (statements.place.clone(), &statements.digest);
-        let named = || place.display().to_string();
-        let len_bytes = tokio::fs::metadata(&place).await.with_context(named)?.len();
-        ensure!(len_bytes <= DESCRIPTION_BYTES_MAX, "its statements have more than {DESCRIPTION_BYTES_MAX} bytes");
-        let mut statements = tokio::fs::read(&place).await.with_context(named)?;
-        if self.is_of_fedora {
-            ensure!(digest(self.algorithm, &statements) == *found, "{}: it has changed since it was checked", named());
-            statements = fedora::cleaned(&statements, about)?.0;
-        }
-        let bytes = bytes.as_ref().map(|bytes| Bytes {
+        state.context("its first version has no files")
+    }
+
+    /// What is said in a state about the resource and its bytes, with statements.
+    fn with(&self, state: &ArchivedState, statements: Statements) -> State {
+        let bytes = state.bytes.as_ref().map(|bytes| Bytes {
             source: bytes.place.clone().into(),
             algorithm: self.algorithm,
             digest: bytes.digest.clone(),
         });
-        Ok(State { about: about.clone(), statements, bytes })
+        State { about: state.about.clone(), statements, bytes }
+    }
+
+    /// The statements of a state, as they are stored here.
+    fn statements(&self, state: &ArchivedState, loader: &Loader) -> anyhow::Result<Statements> {
+        let ArchivedState { about, statements, .. } = state;
+        let text = fedora::read_statements(&statements.place)?;
+        if self.is_of_fedora {
+            let is_same = digest(self.algorithm, &text) == statements.digest;
+            ensure!(is_same, "{}: it has changed since it was checked", statements.place.display());
+        }
+        let graph = parsed(about, &text)?;
+        let graph = if self.is_of_fedora { fedora::cleaned(graph, about).0 } else { graph };
+        Ok(Statements::Moved(loader.moved(about, graph)))
     }
 }
 
 impl Changes {
     /// How many of the changes make so many versions; more than there are if they do not.
     pub fn until(&self, versions: usize) -> usize {
-        let made = self.changes.iter().enumerate().filter(|(_, (_, change))| change.makes_version());
+        let made = self.steps.iter().enumerate().filter(|(_, step)| step.change.makes_version());
         match versions.checked_sub(1) {
-            Some(before) => made.map(|(n, _)| n + 1).nth(before).unwrap_or(self.changes.len() + 1),
+            Some(before) => made.map(|(n, _)| n + 1).nth(before).unwrap_or(self.steps.len() + 1),
             None => 0,
         }
     }
 
     /// Whether it is deleted in the end.
     fn is_deleted(&self) -> bool {
-        self.changes.last().is_some_and(|(_, change)| *change == Change::Delete)
+        self.steps.last().is_some_and(|step| step.change == Change::Delete)
+    }
+
+    /// The change with this number.
+    pub fn change(&self, number: usize) -> Option<Change> {
+        self.steps.get(number).map(|step| step.change)
     }
 
     /// How many of the changes were made to a resource that is deleted; `None` if the archive has it
     /// otherwise.
-    pub async fn deleted_until(&self, loader: &Loader) -> anyhow::Result<Option<usize>> {
-        let change = |n: usize| self.changes.get(n).map(|(_, change)| *change);
+    pub async fn deleted_until(self: &Arc<Self>, loader: &Arc<Loader>) -> anyhow::Result<Option<usize>> {
         let Some(count) = loader.version_count(self.path()).await? else {
             let is_done = self.is_deleted() && loader.is_known_as_deleted(self.path()).await?;
-            return Ok(is_done.then_some(self.changes.len()));
+            return Ok(is_done.then_some(self.steps.len()));
         };
         let made = self.until(count);
-        let done = match change(made) {
+        let done = match self.change(made) {
             Some(Change::Delete) => made + 1,
             // It was deleted in order to be created again.
             Some(Change::CreateAgain) => made,
@@ -114,9 +167,9 @@ impl Changes {
     }
 
     /// Whether all versions are there until the resource is deleted.
-    pub async fn is_deleted_next(&self, loader: &Loader) -> anyhow::Result<bool> {
+    pub async fn is_deleted_next(self: &Arc<Self>, loader: &Arc<Loader>) -> anyhow::Result<bool> {
         let made = self.until(loader.version_count(self.path()).await?.context(OTHER_VERSIONS)?);
-        if self.changes.get(made).is_none_or(|(_, change)| *change != Change::Delete) {
+        if self.change(made) != Some(Change::Delete) {
             return Ok(false);
         }
         self.compare_versions(loader, made).await?;
@@ -124,44 +177,46 @@ impl Changes {
     }
 
     /// The state after so many changes; `None` if they make none.
-    pub async fn state_after(&self, done: usize) -> anyhow::Result<Option<State>> {
-        let made = self.changes.get(..done).unwrap_or_default();
+    async fn state_after(self: &Arc<Self>, done: usize, loader: &Arc<Loader>) -> anyhow::Result<Option<State>> {
+        let (changes, loader) = (self.clone(), loader.clone());
+        spawn_blocking(move || changes.state_with(done, |state| changes.statements(state, &loader))).await?
+    }
+
+    /// The same. `statements` reads those of a state.
+    fn state_with(
+        &self,
+        done: usize,
+        statements: impl FnOnce(&ArchivedState) -> anyhow::Result<Statements>,
+    ) -> anyhow::Result<Option<State>> {
+        let Some(step) = done.checked_sub(1).and_then(|last| self.steps.get(last)) else { return Ok(None) };
         // The bytes and the statements may be those of different versions.
-        let last = |sets: fn(Change) -> bool| made.iter().rev().find(|(_, change)| sets(*change)).copied();
-        let (Some((bytes_of, _)), Some((statements_of, change))) =
-            (last(Change::sets_bytes), last(Change::sets_statements))
-        else {
-            return Ok(None);
+        let statements = match step.statements_of {
+            Some(version) => statements(self.archived(version)?)?,
+            None => Statements::Exported(Vec::new()),
         };
-        let mut state = self.state(bytes_of).await?;
-        state.statements = self.state(statements_of).await?.statements;
-        if state.about.is_binary() && matches!(change, Change::Create | Change::CreateAgain) {
-            state.statements = Vec::new();
-        }
-        Ok(Some(state))
+        Ok(Some(self.with(self.archived(step.bytes_of)?, statements)))
     }
 
     /// Compares what is there with the versions. Returns how many of the changes were made, and whether
     /// this made one.
-    pub async fn compare(&self, loader: &Loader) -> anyhow::Result<(usize, bool)> {
+    pub async fn compare(self: &Arc<Self>, loader: &Arc<Loader>) -> anyhow::Result<(usize, bool)> {
         let path = self.path();
         let done = match loader.version_count(path).await? {
             Some(count) => self.until(count),
-            None => self.changes.len(),
+            None => self.steps.len(),
         };
-        ensure!(done <= self.changes.len(), "there is a resource with more versions");
-        let state = self.state_after(done).await?.context(OTHER_VERSIONS)?;
-        loader.compare_bytes(&state).await?;
+        ensure!(done <= self.steps.len(), "there is a resource with more versions");
+        let state = self.state_after(done, loader).await?.context(OTHER_VERSIONS)?;
         let is_root_that_every_repository_has = path.is_empty() && done == 1;
-        Ok((done, loader.compare_statements(&state, is_root_that_every_repository_has).await?))
+        Ok((done, loader.compare(&state, is_root_that_every_repository_has).await?))
     }
 
     /// Compares all that is there with all that the changes make.
-    pub async fn verify(&self, loader: &Loader) -> anyhow::Result<()> {
+    pub async fn verify(self: &Arc<Self>, loader: &Arc<Loader>) -> anyhow::Result<()> {
         let names = loader.version_names(self.path()).await?;
         let has_versions = names.is_some();
         if let Some(names) = names {
-            let made = self.versions_made_by(self.changes.len(), names)?;
+            let made = self.versions_made_by(self.steps.len(), names)?;
             // The newest version of what is not deleted is compared below.
             let earlier = made.len().saturating_sub(usize::from(!self.is_deleted()));
             self.compare_each(loader, &made[..earlier]).await?;
@@ -172,13 +227,12 @@ impl Changes {
             ensure!(is_known, "it is deleted there, and was never here");
             return Ok(());
         }
-        let state = self.state_after(self.changes.len()).await?.context(OTHER_VERSIONS)?;
-        loader.compare_bytes(&state).await?;
-        loader.compare_statements(&state, false).await.map(drop)
+        let state = self.state_after(self.steps.len(), loader).await?.context(OTHER_VERSIONS)?;
+        loader.compare(&state, false).await.map(drop)
     }
 
     /// Compares each version that is there with those that the first `done` changes make.
-    pub async fn compare_versions(&self, loader: &Loader, done: usize) -> anyhow::Result<()> {
+    pub async fn compare_versions(self: &Arc<Self>, loader: &Arc<Loader>, done: usize) -> anyhow::Result<()> {
         let names = loader.version_names(self.path()).await?.context(OTHER_VERSIONS)?;
         self.compare_each(loader, &self.versions_made_by(done, names)?).await
     }
@@ -186,15 +240,15 @@ impl Changes {
     /// The names of the versions that the first `done` changes make, each with the number of changes
     /// until it.
     fn versions_made_by(&self, done: usize, names: Vec<String>) -> anyhow::Result<Vec<(usize, String)>> {
-        let made = self.changes.iter().take(done).enumerate().filter(|(_, (_, change))| change.makes_version());
+        let made = self.steps.iter().take(done).enumerate().filter(|(_, step)| step.change.makes_version());
         let made: Vec<_> = made.map(|(n, _)| n + 1).collect();
         ensure!(made.len() == names.len(), OTHER_VERSIONS);
         Ok(made.into_iter().zip(names).collect())
     }
 
-    async fn compare_each(&self, loader: &Loader, versions: &[(usize, String)]) -> anyhow::Result<()> {
+    async fn compare_each(self: &Arc<Self>, loader: &Arc<Loader>, versions: &[(usize, String)]) -> anyhow::Result<()> {
         for (done, name) in versions {
-            let state = self.state_after(*done).await?.context(OTHER_VERSIONS)?;
+            let state = self.state_after(*done, loader).await?.context(OTHER_VERSIONS)?;
             loader.compare_version(&state, name).await.with_context(|| format!("version {name}"))?;
         }
         Ok(())
@@ -202,65 +256,235 @@ impl Changes {
 }
 
 /// Why a resource is left as it is.
-pub const OTHER_VERSIONS: &str = "there is a resource with other versions";
-/// The changes that make the versions, each with the number of its version.
-pub(super) fn changes(versions: &[ArchivedVersion]) -> Vec<(usize, Change)> {
-    let mut changes = Vec::new();
-    let mut before: Option<&ArchivedState> = None;
-    for (n, version) in versions.iter().enumerate() {
-        let Some(state) = &version.state else {
-            changes.extend(before.take().map(|_| (n, Change::Delete)));
-            continue;
-        };
-        let Some(before) = before.replace(state).filter(|before| kind(before) == kind(state)) else {
-            changes.push((n, if n == 0 { Change::Create } else { Change::CreateAgain }));
-            // A graph is created with its statements.
-            if state.about.is_binary() && !is_empty(state) {
-                changes.push((n, Change::Statements));
-            }
-            continue;
-        };
-        let has_same_bytes = bytes_of(before) == bytes_of(state);
-        let has_same_statements = before.statements.digest == state.statements.digest;
-        match (has_same_bytes, has_same_statements) {
-            (true, true) => changes.push((n, Change::Nothing)),
-            (true, false) => changes.push((n, Change::Statements)),
-            (false, true) => changes.push((n, Change::Bytes)),
-            (false, false) => {
-                let made: Vec<_> = changes.iter().filter(|(_, change)| change.makes_version()).collect();
-                let is_same = |of: usize| versions[of].state.as_ref().is_some_and(|of| is_same_state(of, state));
-                match made.iter().rposition(|(of, _)| is_same(*of)) {
-                    Some(earlier) => changes.push((n, Change::Restore(earlier))),
-                    None => changes.extend([(n, Change::Bytes), (n, Change::Statements)]),
-                }
-            }
-        }
-    }
-    changes
+const OTHER_VERSIONS: &str = "there is a resource with other versions";
+
+/// What two states have in common that are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Same<'a> {
+    model: Option<&'static str>,
+    bytes: SameBytes<'a>,
+    statements: &'a [u8],
 }
 
 /// What a change of bytes changes.
-fn bytes_of(state: &ArchivedState) -> impl PartialEq + use<'_> {
-    let About { content_type, content_disposition, stored_at, handling, .. } = &state.about;
-    (state.bytes.as_ref().map(|bytes| &bytes.digest), content_type, content_disposition, stored_at, handling)
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SameBytes<'a> {
+    digest: Option<&'a [u8]>,
+    content_type: Option<&'a str>,
+    content_disposition: Option<&'a str>,
+    stored_at: Option<&'a str>,
+    handling: Option<&'a str>,
 }
 
-fn is_same_state(one: &ArchivedState, other: &ArchivedState) -> bool {
-    let is_same_kind = kind(one) == kind(other);
-    is_same_kind && bytes_of(one) == bytes_of(other) && one.statements.digest == other.statements.digest
+impl<'a> Same<'a> {
+    fn of(state: &'a ArchivedState) -> Self {
+        let About { content_type, content_disposition, stored_at, handling, .. } = &state.about;
+        let bytes = SameBytes {
+            digest: state.bytes.as_ref().map(|bytes| bytes.digest.as_slice()),
+            content_type: content_type.as_deref(),
+            content_disposition: content_disposition.as_deref(),
+            stored_at: stored_at.as_deref(),
+            handling: handling.as_deref(),
+        };
+        Self { model: model_name(&state.about), bytes, statements: &state.statements.digest }
+    }
 }
 
-fn kind(state: &ArchivedState) -> Option<String> {
-    model(&state.about).ok()
+/// The changes that make the versions. `same` says what a state has in common with others that are the
+/// same. Each state is looked at once, because an archive may have very many.
+fn steps<'a>(
+    algorithm: Algorithm,
+    versions: &'a [ArchivedVersion],
+    mut same: impl FnMut(&'a ArchivedState) -> Same<'a>,
+) -> Vec<Step> {
+    let no_statements = digest(algorithm, &[]);
+    let mut making = Making::default();
+    // The numbers of the versions that were made last with each state.
+    let mut earlier: HashMap<Same<'a>, usize> = HashMap::new();
+    let mut before: Option<Same<'a>> = None;
+    for (version, archived) in versions.iter().enumerate() {
+        let Some(state) = &archived.state else {
+            if before.take().is_some() {
+                making.push(version, Change::Delete);
+            }
+            continue;
+        };
+        let now = same(state);
+        match before.replace(now).filter(|before| before.model == now.model) {
+            None => {
+                let change = if version == 0 { Change::Create } else { Change::CreateAgain };
+                making.create(version, change, state.about.is_binary());
+                // A graph is created with its statements.
+                if state.about.is_binary() && state.statements.digest != no_statements {
+                    making.push(version, Change::Statements);
+                }
+            }
+            Some(before) => match (before.bytes == now.bytes, before.statements == now.statements) {
+                (true, true) => making.push(version, Change::Nothing),
+                (true, false) => making.push(version, Change::Statements),
+                (false, true) => making.push(version, Change::Bytes),
+                (false, false) => match earlier.get(&now) {
+                    Some(earlier) => making.push(version, Change::Restore(*earlier)),
+                    None => {
+                        making.push(version, Change::Bytes);
+                        making.push(version, Change::Statements);
+                    }
+                },
+            },
+        }
+        // Each state makes at least one.
+        earlier.insert(now, making.made.saturating_sub(1));
+    }
+    making.steps
 }
 
-/// Whether there are no statements. An empty file is known by its length.
-fn is_empty(state: &ArchivedState) -> bool {
-    std::fs::metadata(&state.statements.place).is_ok_and(|file| file.len() == 0)
+/// Changes that are being listed.
+#[derive(Default)]
+struct Making {
+    steps: Vec<Step>,
+    /// How many of them make versions.
+    made: usize,
+}
+
+impl Making {
+    /// Adds a change that creates the resource. Bytes are created without statements.
+    fn create(&mut self, version: usize, change: Change, is_binary: bool) {
+        self.add(Step { version, change, bytes_of: version, statements_of: (!is_binary).then_some(version) });
+    }
+
+    /// Adds a change of a resource that is there.
+    fn push(&mut self, version: usize, change: Change) {
+        let last = self.steps.last().map(|step| (step.bytes_of, step.statements_of));
+        let (bytes_of, statements_of) = last.unwrap_or((version, None));
+        let (bytes_of, statements_of) = match change {
+            Change::Bytes => (version, statements_of),
+            Change::Statements => (bytes_of, Some(version)),
+            Change::Restore(_) => (version, Some(version)),
+            _ => (bytes_of, statements_of),
+        };
+        self.add(Step { version, change, bytes_of, statements_of });
+    }
+
+    fn add(&mut self, step: Step) {
+        self.made += usize::from(step.change.makes_version());
+        self.steps.push(step);
+    }
 }
 
 fn digest(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
     let mut digest = algorithm.begin();
     digest.update(bytes);
     digest.finalize().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use preservation::ocfl::Content;
+
+    use super::*;
+
+    /// A version of bytes with statements, or of a graph.
+    fn version(bytes: Option<&str>, statements: &str) -> ArchivedVersion {
+        let class = if bytes.is_some() { "NonRDFSource" } else { "BasicContainer" };
+        let about = About {
+            repository: "info:fedora/".to_owned(),
+            path: "a".to_owned(),
+            types: vec![format!("http://www.w3.org/ns/ldp#{class}")],
+            content_type: None,
+            content_disposition: None,
+            last_modified: None,
+            stored_at: None,
+            handling: None,
+        };
+        let content = |text: &str| Content {
+            place: format!("file of {text}").into(),
+            digest: digest(Algorithm::Sha256, text.as_bytes()),
+        };
+        let state = ArchivedState { about, statements: content(statements), bytes: bytes.map(content) };
+        ArchivedVersion { created: "2025-06-15T15:06:40.007Z".to_owned(), state: Some(state) }
+    }
+
+    fn deletion() -> ArchivedVersion {
+        ArchivedVersion { state: None, ..version(None, "") }
+    }
+
+    fn changes(versions: Vec<ArchivedVersion>) -> Changes {
+        Changes::of(Algorithm::Sha256, versions, true)
+    }
+
+    #[test]
+    fn a_version_with_bytes_and_statements_of_an_earlier_one_restores_the_last_of_these() {
+        let both = |text: &str| version(Some(text), text);
+        let made = changes(vec![both("a"), both("b"), both("a"), both("a"), both("b"), both("c"), both("a")]);
+        let made: Vec<_> = made.steps.iter().map(|step| (step.version, step.change)).collect();
+        let expected = [
+            (0, Change::Create),
+            (0, Change::Statements),
+            (1, Change::Bytes),
+            (1, Change::Statements),
+            (2, Change::Restore(1)),
+            (3, Change::Nothing),
+            (4, Change::Restore(3)),
+            (5, Change::Bytes),
+            (5, Change::Statements),
+            (6, Change::Restore(5)),
+        ];
+        assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn a_resource_of_another_kind_is_created_again_and_a_deletion_makes_no_version() {
+        let versions = vec![version(Some("a"), ""), version(None, "a"), deletion(), deletion(), version(None, "a")];
+        let made = changes(versions);
+        let kinds: Vec<_> = made.steps.iter().map(|step| step.change).collect();
+        assert_eq!(kinds, [Change::Create, Change::CreateAgain, Change::Delete, Change::CreateAgain]);
+        assert_eq!((made.until(2), made.until(3), made.until(4)), (2, 4, 5));
+    }
+
+    #[test]
+    fn each_state_is_looked_at_once_however_many_there_are() {
+        for is_new in [true, false] {
+            let text = |n: usize| if is_new { n.to_string() } else { (n % 2).to_string() };
+            let versions: Vec<_> = (0..1_000).map(|n| version(Some(&text(n)), &text(n))).collect();
+            let mut looked_at = 0;
+            let made = steps(Algorithm::Sha256, &versions, |state| {
+                looked_at += 1;
+                Same::of(state)
+            });
+            assert_eq!(looked_at, versions.len());
+            assert_eq!(made.len(), if is_new { 2_000 } else { 1_002 });
+        }
+    }
+
+    #[test]
+    fn at_most_one_file_is_read_for_a_state() {
+        let made = changes(vec![version(Some("1"), "a"), version(Some("2"), "a"), version(Some("2"), "b")]);
+        let state = |done: usize| {
+            let mut read = Vec::new();
+            let state = made.state_with(done, |state| {
+                read.push(state.statements.place.display().to_string());
+                Ok(Statements::Exported(Vec::new()))
+            });
+            let bytes = state.unwrap().and_then(|state| state.bytes).map(|bytes| bytes.digest);
+            (read, bytes)
+        };
+        let after = |file: &[&str], bytes: &str| {
+            let file: Vec<_> = file.iter().map(|text| format!("file of {text}")).collect();
+            (file, Some(digest(Algorithm::Sha256, bytes.as_bytes())))
+        };
+        assert_eq!(state(0), (Vec::new(), None));
+        assert_eq!(state(1), after(&[], "1"), "bytes are created without statements");
+        assert_eq!(state(2), after(&["a"], "1"));
+        assert_eq!(state(3), after(&["a"], "2"), "the statements stay");
+        assert_eq!(state(4), after(&["b"], "2"));
+        assert_eq!(state(5), (Vec::new(), None));
+    }
+
+    #[test]
+    fn the_changes_of_a_version_are_found_by_its_number() {
+        let made = changes(vec![version(Some("1"), "a"), deletion(), deletion(), version(Some("1"), "a")]);
+        let found = [0, 1, 2, 3, 4].map(|version| made.steps_of(version));
+        assert_eq!(found, [0..2, 2..3, 3..3, 3..5, 5..5]);
+    }
 }

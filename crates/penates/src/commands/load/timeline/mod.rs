@@ -1,10 +1,14 @@
 //! Makes the versions of objects again, in the order of their times.
 //!
 //! - `archive.rs`: the objects, and the order of their versions.
+//! - `opened.rs`: objects of Fedora that were read.
 //! - `changes.rs`: the changes that make the versions of a resource.
+//! - `ahead.rs`: reads versions before their turn comes.
 
+mod ahead;
 mod archive;
 mod changes;
+mod opened;
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -16,6 +20,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::json;
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
+use tokio::task::spawn_blocking;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
@@ -25,9 +30,11 @@ use crate::client::ClientError;
 use crate::exit::full_message;
 use crate::progress;
 
+use ahead::{GivenUp, Ready, read_ahead};
 pub use archive::{Archive, Found, Place, check_bytes, note_containers, times};
 use archive::{Loading, Moment, What};
 use changes::{Change, Changes};
+pub use opened::{KEPT_BYTES_MAX, len_bytes_of};
 
 /// Resources that are verified at the same time, each in a task of its own, so that all processors
 /// work.
@@ -49,8 +56,8 @@ struct Progress {
 /// Loads all versions. `clock` is that of a store in which nothing but loads made changes: it shows
 /// the time of each version. It is never before `floor`, the time of the newest change there.
 pub async fn load(
-    archive: &Archive,
-    loader: &Loader,
+    archive: &Arc<Archive>,
+    loader: &Arc<Loader>,
     clock: Option<(Arc<ManualClock>, UnixMillis)>,
     report: &Report,
 ) -> anyhow::Result<Loaded> {
@@ -59,54 +66,62 @@ pub async fn load(
     let mut progress = Progress::default();
     let (mut changed, mut failed) = (HashSet::new(), HashSet::new());
     let bar = progress::versions(archive.versions());
-    for Moment { created, object, version } in &archive.order {
-        bar.inc(1);
-        if failed.contains(object) || progress.left_out.contains(object) {
+    let given_up = GivenUp::default();
+    let (mut versions, reader) = read_ahead(archive, loader, &given_up);
+    while let Some(Ready { number, moment, loading: read, state }) = versions.recv().await {
+        let Moment { created, object, version } = moment;
+        bar.set_position(number + 1);
+        // It was read ahead.
+        if failed.contains(&object) || progress.left_out.contains(&object) {
             continue;
         }
-        let mut shown = UnixMillis(*created);
+        let mut shown = UnixMillis(created);
         if let Some((clock, floor)) = &clock {
             // No change of the store may come from the future.
             shown = shown.max(*floor).min(SystemClock.now());
             clock.set(shown);
         }
         let clock = clock.as_ref().map(|(clock, _)| clock.as_ref());
-        let current = match loading.take().filter(|loading| loading.object == *object) {
-            Some(current) => Ok(current),
-            None => Loading::open(archive, *object),
+        let current = match (read, loading.take().filter(|loading| loading.object == object)) {
+            (Some(read), _) => read,
+            (None, Some(current)) => Ok(current),
+            (None, None) => open(archive, object).await,
         };
         let applied = match &current {
-            Ok(current) => apply(archive, loader, current, *version, &mut progress, clock).await,
+            Ok(current) => apply(archive, loader, current, (version, state), &mut progress, clock).await,
             Err(error) => Err(anyhow!("{}", full_message(error.as_ref()))),
         };
         match applied {
-            Ok(None) if progress.left_out.contains(object) => {
+            Ok(None) if progress.left_out.contains(&object) => {
                 let why = "it was deleted, and this store keeps no versions of volumes (history.volumes)";
-                report.resource(Note::Deleted, &archive.path(*object, current.as_ref().ok()), why);
+                report.resource(Note::Deleted, &archive.path(object, current.as_ref().ok()), why);
+                given_up.lock().insert(object);
             }
             Ok(None) => {}
             Ok(Some(bytes)) => {
-                changed.insert(*object);
+                changed.insert(object);
                 counts.bytes += bytes;
-                if shown.0 > *created {
+                if shown.0 > created {
                     let why = "a version is later here, because an earlier load brought newer ones of other resources";
-                    note_time(report, &archive.path(*object, current.as_ref().ok()), why, *created, shown);
+                    note_time(report, &archive.path(object, current.as_ref().ok()), why, created, shown);
                 }
             }
             Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
             Err(error) => {
-                let path = archive.path(*object, current.as_ref().ok());
+                let path = archive.path(object, current.as_ref().ok());
                 let why = full_message(error.as_ref());
                 bar.suspend(|| note!("/{path}: {why}"));
                 report.resource(Note::Failed, &path, &why);
-                failed.insert(*object);
+                failed.insert(object);
+                given_up.lock().insert(object);
                 // It is not known as it is any more.
-                progress.made.remove(object);
-                progress.there.remove(object);
+                progress.made.remove(&object);
+                progress.there.remove(&object);
             }
         }
         loading = current.ok();
     }
+    reader.await?;
     bar.finish_and_clear();
     if !progress.replaced.is_empty() {
         let count = progress.replaced.len();
@@ -116,6 +131,17 @@ pub async fn load(
     counts.new = changed.difference(&failed).count() as u64;
     counts.unchanged = archive.len() as u64 - counts.new - counts.failed - progress.left_out.len() as u64;
     Ok(Loaded { counts, failed })
+}
+
+/// Opens an object, on a thread that may wait for a disk if it has to be read.
+async fn open(archive: &Arc<Archive>, object: usize) -> anyhow::Result<Loading> {
+    match Loading::known(archive, object) {
+        Some(known) => Ok(known),
+        None => {
+            let archive = archive.clone();
+            spawn_blocking(move || Loading::open(&archive, object)).await?
+        }
+    }
 }
 
 /// Reports a version that has another time than in the archive.
@@ -153,7 +179,7 @@ pub async fn verify(
         .map(|object| {
             let (archive, loader) = (archive.clone(), loader.clone());
             let verifying = AbortOnDropHandle::new(tokio::spawn(async move {
-                match Loading::open(&archive, object)?.what {
+                match open(&archive, object).await?.what {
                     What::Resource(changes) => changes.verify(&loader).await,
                     What::Volume(_) => Ok(()),
                 }
@@ -179,19 +205,30 @@ pub async fn verify(
     Ok(count)
 }
 
-/// Makes a version. Returns how many bytes were sent; `None` if all of it is there already.
+/// Makes a version, whose state may have been read already. Returns how many bytes were sent; `None`
+/// if all of it is there already.
 async fn apply(
-    archive: &Archive,
-    loader: &Loader,
+    archive: &Arc<Archive>,
+    loader: &Arc<Loader>,
     loading: &Loading,
-    version: usize,
+    (version, state): (usize, Option<anyhow::Result<State>>),
     progress: &mut Progress,
     clock: Option<&ManualClock>,
 ) -> anyhow::Result<Option<u64>> {
     match &loading.what {
         What::Resource(changes) => {
+            if changes.steps_of(version).is_empty() {
+                return Ok(None);
+            }
+            let state = match state {
+                Some(state) => state?,
+                None => {
+                    let (changes, loader) = (changes.clone(), loader.clone());
+                    spawn_blocking(move || changes.state(version, &loader)).await??
+                }
+            };
             let running = Running { archive, loader, object: loading.object, changes };
-            running.apply(version, progress, clock).await
+            running.apply(version, &state, progress, clock).await
         }
         What::Volume(volume) => {
             if version == 0 {
@@ -227,28 +264,29 @@ async fn apply(
 
 /// The changes of a resource while they are made.
 struct Running<'a> {
-    archive: &'a Archive,
-    loader: &'a Loader,
+    archive: &'a Arc<Archive>,
+    loader: &'a Arc<Loader>,
     object: usize,
-    changes: &'a Changes,
+    changes: &'a Arc<Changes>,
 }
 
 impl Running<'_> {
     async fn apply(
         &self,
         version: usize,
+        state: &State,
         progress: &mut Progress,
         clock: Option<&ManualClock>,
     ) -> anyhow::Result<Option<u64>> {
         let Self { loader, object, changes, .. } = *self;
-        let state = changes.state(version).await?;
         let mut sent = None;
-        for (n, (of, change)) in changes.changes.iter().enumerate() {
-            if *of != version || progress.there.get(&object).is_some_and(|done| n < *done) {
+        for n in changes.steps_of(version) {
+            let Some(change) = changes.change(n) else { break };
+            if progress.there.get(&object).is_some_and(|done| n < *done) {
                 continue;
             }
             let bytes = match change {
-                Change::Create => match self.create(&state).await? {
+                Change::Create => match self.create(state).await? {
                     Began::Made(bytes) => {
                         progress.made.insert(object);
                         bytes
@@ -272,11 +310,11 @@ impl Running<'_> {
                     if let Some(clock) = clock {
                         clock.advance(Duration::from_millis(1));
                     }
-                    loader.create(&state).await?.1
+                    loader.create(state).await?.1
                 }
-                Change::Bytes => loader.replace_bytes(&state).await?,
-                Change::Statements => loader.replace_statements(&state).await.map(|()| 0)?,
-                Change::Restore(earlier) => loader.restore(&state, *earlier).await?,
+                Change::Bytes => loader.replace_bytes(state).await?,
+                Change::Statements => loader.replace_statements(state).await.map(|()| 0)?,
+                Change::Restore(earlier) => loader.restore(state, earlier).await?,
                 Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
                 Change::Delete => {
                     self.refuse_losses(n, progress).await?;
@@ -292,11 +330,11 @@ impl Running<'_> {
     async fn create(&self, state: &State) -> anyhow::Result<Began> {
         let Self { loader, changes, .. } = *self;
         // A load that was interrupted may have freed the name of what it deleted.
-        let is_again = changes.changes.iter().any(|(_, change)| *change == Change::CreateAgain);
+        let is_again = changes.steps.iter().any(|step| step.change == Change::CreateAgain);
         if is_again
             && !loader.is_there(changes.path()).await?
             && let Some(done) = changes.deleted_until(loader).await?
-            && changes.changes.get(done).is_some_and(|(_, change)| *change == Change::CreateAgain)
+            && changes.change(done) == Some(Change::CreateAgain)
         {
             return Ok(Began::IsThere { done, is_changed: false });
         }
@@ -339,7 +377,7 @@ impl Running<'_> {
         if progress.made.contains(object) || !progress.there.contains_key(object) {
             return Ok(progress.made.contains(object));
         }
-        match Loading::open(self.archive, *object)?.what {
+        match open(self.archive, *object).await?.what {
             What::Resource(changes) => {
                 let is_next = changes.is_deleted_next(self.loader).await;
                 is_next.with_context(|| format!("it is not deleted: /{path} is in it"))
