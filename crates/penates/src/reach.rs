@@ -101,6 +101,19 @@ pub fn socket_path(folder: &Path) -> PathBuf {
     folder.join(server::SOCKET_NAME)
 }
 
+/// A client of the server that holds the data folder of these settings. `otherwise` says what to do
+/// about a store without a folder, whose servers have no socket.
+pub fn holder(settings: &Settings, otherwise: &str) -> anyhow::Result<Client> {
+    let StoreLocation::Folder(folder) = settings.place() else {
+        return Err(CliError::Usage(format!("a server of a Cassandra store has no socket: {otherwise}")).into());
+    };
+    let socket = socket_path(folder);
+    if !socket.exists() {
+        return Err(CliError::Unreachable(format!("no server holds {}", folder.display())).into());
+    }
+    Ok(Client::socket(socket))
+}
+
 /// A client for the data, and the store to close at the end of the command.
 pub struct Reached {
     /// The client.

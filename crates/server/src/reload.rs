@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use door_http::Reason;
 use serde::{Deserialize, Serialize};
@@ -214,7 +214,14 @@ fn take(before: &mut Map<String, Value>, now: &Map<String, Value>, keys: &[Strin
 }
 
 pub(crate) fn routes(reloading: Arc<Reloading>) -> Router {
-    Router::new().route("/admin/reload", post(reload)).with_state(reloading)
+    let routes = Router::new().route("/admin/reload", post(reload)).route("/admin/config", get(in_force));
+    routes.with_state(reloading)
+}
+
+/// `GET /admin/config`: the values in force, by section and name. They name files of secrets, and
+/// have no secrets.
+async fn in_force(State(reloading): State<Arc<Reloading>>) -> Json<Map<String, Value>> {
+    Json(reloading.known.lock().await.values.clone())
 }
 
 /// `POST /admin/reload`

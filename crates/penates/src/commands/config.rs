@@ -4,20 +4,22 @@ use anyhow::{Context, bail};
 use clap::Args;
 use records::Mode;
 use rustix::fs::Access;
+use serde_json::{Map, Value, json};
 use server::Finding;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::commands::serve::ListenArgs;
 use crate::exit::{CliError, full_message};
-use crate::local;
 use crate::output::{Output, cell};
 use crate::settings::{self, Flags, Origin, Setting, Settings, StoreLocation};
+use crate::{local, reach};
 
 /// Arguments of `penates config`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates config --config penates.toml --listen 127.0.0.1:9000
   penates config --check --config penates.toml
+  penates config --running --store /srv/penates
   penates config --sample > penates.toml
   penates config --sample --config earlier.toml > penates.toml
   penates config --reference > settings.md")]
@@ -33,6 +35,13 @@ pub struct ConfigArgs {
     /// Print all settings with their meanings and defaults (Markdown).
     #[arg(long, conflicts_with_all = ["check", "sample"])]
     reference: bool,
+    /// Print the values that are in force in the server that holds the data folder. They differ from
+    /// the file if that was changed since the server read it, or if it needs a restart for them.
+    #[arg(long, conflicts_with_all = ["check", "sample", "reference"])]
+    running: bool,
+    /// Print the value of this setting only, such as `store.path`.
+    #[arg(long, value_name = "SETTING", conflicts_with_all = ["check", "sample", "reference"])]
+    name: Option<String>,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
@@ -45,7 +54,7 @@ pub struct ConfigArgs {
 }
 
 /// Runs it.
-pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
+pub async fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if args.reference {
         output.line(settings::reference().trim_end())?;
@@ -54,6 +63,9 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let loaded = settings::load(&args.store, flags)?;
+    if args.running {
+        return report_running(&loaded.settings, args.name.as_deref(), args.output).await;
+    }
     if args.sample {
         let set = loaded.explain().into_iter().filter(|setting| setting.origin != Origin::Default);
         output.line(settings::sample(&set.collect::<Vec<_>>()).trim_end())?;
@@ -69,8 +81,12 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
         output.finish()?;
         return report(&findings);
     }
-    let settings = loaded.explain();
-    if args.output.json {
+    let mut settings = loaded.explain();
+    if let Some(name) = &args.name {
+        settings.retain(|setting| setting.key == *name);
+        let [only] = &settings[..] else { return Err(unknown(name)) };
+        output.line(cell(&only.value))?;
+    } else if args.output.json {
         settings.iter().try_for_each(|setting| output.json(setting))?;
     } else {
         let row = |setting: &Setting| vec![setting.key.clone(), cell(&setting.value), setting.origin.to_string()];
@@ -79,6 +95,32 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     }
     output.finish()?;
     report(&findings)
+}
+
+fn unknown(name: &str) -> anyhow::Error {
+    CliError::Usage(format!("there is no setting `{name}`; `penates config --reference` lists all")).into()
+}
+
+/// Prints the values that are in force in a server that runs.
+async fn report_running(settings: &Settings, name: Option<&str>, form: OutputArgs) -> anyhow::Result<()> {
+    let server = reach::holder(settings, "its configuration is that of its start and of SIGHUP")?;
+    let sections: Map<String, Value> = server.get_json("/admin/config").await?;
+    let of_section = |(section, values): (String, Value)| {
+        let values = if let Value::Object(values) = values { values } else { Map::new() };
+        values.into_iter().map(move |(name, value)| (format!("{section}.{name}"), value))
+    };
+    let mut output = Output::stdout();
+    let mut rows = sections.into_iter().flat_map(of_section);
+    if let Some(name) = name {
+        let (_, value) = rows.find(|(key, _)| key == name).ok_or_else(|| unknown(name))?;
+        output.line(cell(&value))?;
+    } else if form.json {
+        rows.map(|(key, value)| json!({"key": key, "value": value})).try_for_each(|row| output.json(&row))?;
+    } else {
+        let rows: Vec<_> = rows.map(|(key, value)| vec![key, cell(&value)]).collect();
+        output.table(&["setting", "value"], &rows)?;
+    }
+    output.finish()
 }
 
 /// Refuses what would keep a server from opening the store, as far as that can be seen beside a

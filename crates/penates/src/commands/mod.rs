@@ -93,7 +93,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Reload(args) => reload::run(args).await,
         Command::Lab(args) => lab::run(args).await,
         Command::Plan(args) => plan::run(&args),
-        Command::Config(args) => config::run(args),
+        Command::Config(args) => config::run(args).await,
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

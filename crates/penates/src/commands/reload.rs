@@ -5,11 +5,9 @@ use http::Method;
 use server::Reloaded;
 
 use crate::cli::{OutputArgs, StoreArgs};
-use crate::client::Client;
-use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach;
-use crate::settings::{self, Flags, StoreLocation};
+use crate::settings::{self, Flags};
 
 /// Arguments of `penates reload`.
 #[derive(Debug, Args)]
@@ -27,15 +25,8 @@ pub struct ReloadArgs {
 /// Runs it.
 pub async fn run(args: ReloadArgs) -> anyhow::Result<()> {
     let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
-    let StoreLocation::Folder(folder) = settings.place() else {
-        let why = "a server of a Cassandra store has no socket: send the process SIGHUP";
-        return Err(CliError::Usage(why.to_owned()).into());
-    };
-    let socket = reach::socket_path(folder);
-    if !socket.exists() {
-        return Err(CliError::Unreachable(format!("no server holds {}", folder.display())).into());
-    }
-    let reloaded: Reloaded = Client::socket(socket).ask_json(Method::POST, "/admin/reload").await?;
+    let server = reach::holder(&settings, "send the process SIGHUP")?;
+    let reloaded: Reloaded = server.ask_json(Method::POST, "/admin/reload").await?;
     let mut output = Output::stdout();
     if args.output.json {
         output.json(&reloaded)?;

@@ -204,6 +204,17 @@ fn a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_o
     let reloaded = store.run(&["reload", "--json"]).ends_with(0).json();
     assert_eq!(reloaded["changed"], serde_json::json!(["log.level"]));
     assert_eq!(reloaded["restart"], serde_json::json!(["data.max_volumes"]));
+    let in_force = store.run(&["config", "--running", "--json"]).ends_with(0).json_lines();
+    let value = |key: &str| in_force.iter().find(|setting| setting["key"] == key).map(|setting| &setting["value"]);
+    assert_eq!(value("log.level"), Some(&serde_json::json!("debug")), "what was read again is in force");
+    assert_eq!(value("data.max_volumes"), Some(&serde_json::json!(5)), "what needs a restart is not");
+    let named = |more: &[&str]| store.run(&[&["config", "--name", "data.max_volumes"], more].concat());
+    assert_eq!(named(&["--running"]).ends_with(0).text(), "5\n");
+    assert_eq!(named(&["--config", text(&file)]).ends_with(0).text(), "6\n");
+    for more in [&["--running"][..], &[]] {
+        let unknown = store.run(&[&["config", "--name", "data.volumes"], more].concat()).ends_with(2);
+        assert!(unknown.stderr.contains("there is no setting `data.volumes`"), "{}", unknown.stderr);
+    }
     assert!(trusts(&store.beside("second.pem")), "the new certificate is not used");
     assert!(answers("/healthz"), "the connection did not go on");
     assert!(state().starts_with("RELOADING=1\nMONOTONIC_USEC="));
