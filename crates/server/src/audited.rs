@@ -185,8 +185,10 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
         return response;
     }
     let event = asked.event(kind, &response);
-    // An administrator who repairs something must not have to wait for what is broken.
-    if mode == AuditMode::Queued || !event.result.is_ok() || lag.is_err() {
+    // An administrator who repairs something must not have to wait for what is broken. What is staged
+    // is no change yet: the record of the commit is written behind it and is waited for.
+    let is_awaited = mode != AuditMode::Queued && event.kind != EventKind::Staged;
+    if !is_awaited || !event.result.is_ok() || lag.is_err() {
         auditor.event_later(&event);
         return response;
     }
