@@ -158,7 +158,7 @@ impl Target {
         let wrong = || ApplyError::Value(name.clone(), asked.to_owned());
         let known = catalogue::find(name);
         match factor.applied() {
-            How::Restart | How::Heap | How::Jvm | How::Cluster | How::Keyspace => Ok(Step::None),
+            How::Restart | How::Heap | How::Jvm | How::Cluster | How::Keyspace | How::Setting => Ok(Step::None),
             How::Table => {
                 let (keyspace, table) = self.table(name)?;
                 let is_option = known.is_some_and(|known| known.applied == How::Table);
@@ -207,7 +207,7 @@ impl Target {
             }
             _ if factor.name == sync::NAME => sync::of_settings(&views.settings().await?),
             How::Restart | How::Live => views.settings().await?.remove(&factor.name),
-            How::Heap | How::Jvm | How::Cluster | How::Keyspace => None,
+            How::Heap | How::Jvm | How::Cluster | How::Keyspace | How::Setting => None,
         })
     }
 

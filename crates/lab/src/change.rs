@@ -36,6 +36,8 @@ pub struct Change {
     pub jvm: Vec<(String, String)>,
     /// What to do to the cluster, its containers and its clients; and what leads back.
     pub deployment: Vec<(String, String)>,
+    /// What to do to the settings of a candidate; and what leads back.
+    pub settings: Vec<(String, String)>,
     /// Commands for a running node; and those that lead back.
     pub live: Vec<(String, String)>,
     /// What the setting does for the worse, for sure, to the metrics that the plan compares.
@@ -70,9 +72,21 @@ impl Change {
         // What a node has by itself may follow from the setting.
         in_force.extend(crate::defaults::beside(plan, &setting, lines));
         let beside = beside::beside(plan, &setting, &in_force);
-        let (yaml, alter_table, jvm, deployment, live) = Default::default();
-        let mut change =
-            Self { setting, selected, fresh, yaml, alter_table, jvm, deployment, live, costs, beside, warnings };
+        let (yaml, alter_table, jvm, deployment, settings, live) = Default::default();
+        let mut change = Self {
+            setting,
+            selected,
+            fresh,
+            yaml,
+            alter_table,
+            jvm,
+            deployment,
+            settings,
+            live,
+            costs,
+            beside,
+            warnings,
+        };
         change.write_out(plan, &defaults);
         change
     }
@@ -110,6 +124,11 @@ impl Change {
                     let step = |value: &str| around(&name, value);
                     let back = before.map_or_else(|| format!("have {name} as it was"), |before| step(before));
                     self.deployment.push((step(&value), back));
+                }
+                Applied::Setting => {
+                    let set = |value: &str| format!("set {name} to {value}");
+                    let back = before.map_or_else(|| format!("set {name} as it was"), |before| set(before));
+                    self.settings.push((set(&value), back));
                 }
                 Applied::Jvm => {
                     let set = factor.default.as_ref().map_or_else(String::new, |before| format!(", and add {before}"));

@@ -83,7 +83,7 @@ pub fn counters_possible(
         wrong.push("counters went back: the node was started again".to_owned());
         return wrong;
     }
-    let by = loaded.counted_by;
+    let Some(by) = loaded.counted_by else { return wrong };
     // Where several nodes have to answer a read and differ, it is asked again, and what they lack is
     // written.
     let repaired = if by.reads.0 > 1 { loaded.reads.1 * u64::from(by.reads.1) } else { 0 };

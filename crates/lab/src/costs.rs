@@ -29,13 +29,15 @@ pub fn costs(
 fn since(begun: &Counters, now: &Counters, data: &Data, workload: &Workload, loaded: &Loaded) -> BTreeMap<String, f64> {
     let added = |(name, now): (&String, &f64)| Some((name.clone(), now - begun.used.get(name)?));
     let mut costs: BTreeMap<_, _> = now.used.iter().filter_map(added).collect();
-    costs.insert("compacted_bytes".to_owned(), now.compacted_bytes - begun.compacted_bytes);
-    costs.insert("compactions".to_owned(), now.compactions - begun.compactions);
+    if loaded.counted_by.is_some() {
+        costs.insert("compacted_bytes".to_owned(), now.compacted_bytes - begun.compacted_bytes);
+        costs.insert("compactions".to_owned(), now.compactions - begun.compactions);
+    }
     let (changes, reads) = loaded.measured;
     let operations = (changes + reads) as f64;
     let mix = &workload.mix;
     let written_share = mix.write / (mix.write + mix.delete);
-    let copies = f64::from(loaded.counted_by.writes.1);
+    let copies = f64::from(loaded.counted_by.unwrap_or_default().writes.1);
     let payload = changes as f64 * written_share * f64::from(data.record_bytes) * copies;
     let ratios = [
         ("cpu_ms_per_operation", NODE_CPU_S, 1e3, operations),
@@ -56,6 +58,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::rig::CountedBy;
     use crate::workload::{Keys, Mix};
 
     fn workload(write: f64, read: f64, delete: f64) -> Workload {
@@ -78,7 +81,13 @@ mod tests {
     fn costs_go_on_until_what_the_load_has_left_is_done() {
         let data = Data { record_bytes: 100, ..Data::default() };
         // What was done in the warm-up is no part of it.
-        let loaded = Loaded { writes: (90, 90), reads: (80, 80), measured: (20, 30), ..Loaded::default() };
+        let loaded = Loaded {
+            writes: (90, 90),
+            reads: (80, 80),
+            measured: (20, 30),
+            counted_by: Some(CountedBy::default()),
+            ..Loaded::default()
+        };
         let (before, after, drained) =
             (counters(5.0, 1.0, 500.0), counters(15.0, 2.0, 1_500.0), counters(18.0, 2.5, 3_500.0));
         // Half of the changes are deletions, so ten records were written: 1,000 bytes.
@@ -97,6 +106,6 @@ mod tests {
         let (before, after) = (counters(0.0, 1.0, 0.0), Counters::default());
         let found = costs(&Data::default(), &workload(0.0, 1.0, 0.0), &loaded, [&before, &before, &after]);
         assert!(found.contains_key("cpu_ms_per_operation") && !found.contains_key("cpu_ms_per_operation_drained"));
-        assert!(!found.contains_key("write_amplification"), "{found:?}");
+        assert!(!found.contains_key("write_amplification") && !found.contains_key("compactions"), "{found:?}");
     }
 }

@@ -31,6 +31,9 @@ pub enum Applied {
     /// How many copies of a record there are, or how many of them have to answer. The first is read
     /// back from `system_schema.keyspaces`, and the second from the statements of the load.
     Keyspace,
+    /// A setting of a candidate of the testbed, which starts with it. It is read back from the process
+    /// that runs.
+    Setting,
     /// Options of the Java machine, separated by spaces. They are read back from the node's command
     /// line.
     Jvm,
@@ -39,7 +42,7 @@ pub enum Applied {
 impl Applied {
     /// Whether the node has to start again for another value.
     pub fn needs_restart(self) -> bool {
-        matches!(self, Self::Restart | Self::Heap | Self::Jvm | Self::Cluster)
+        matches!(self, Self::Restart | Self::Heap | Self::Jvm | Self::Cluster | Self::Setting)
     }
 }
 

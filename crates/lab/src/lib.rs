@@ -1,6 +1,6 @@
-//! The lab: which settings of Cassandra suit a load? It measures combinations of settings on a
-//! node, in an order and a number that show how sure a difference is, and recommends a change only
-//! then.
+//! The lab: which settings of Cassandra suit a load, or of another server? It measures combinations
+//! of settings, in an order and a number that show how sure a difference is, and recommends a change
+//! only then.
 //!
 //! How to read it:
 //!
@@ -11,8 +11,8 @@
 //!   `workload.rs`: under which loads; `metric.rs`: what is compared.
 //! - `design/`: which combinations; `search.rs`: which ones next, by what was measured;
 //!   `schedule.rs`: in which order.
-//! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, and `node/`
-//!   a real one.
+//! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, `node/` a real
+//!   one, and `candidate/` a server of the Redis protocol. `load/` makes the load of both.
 //! - `run.rs`: one run; `checks.rs`: what voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and
 //!   `study.rs` keep them, `archive.rs` for ever.
 //! - `stats/`: statistics; `analysis.rs`: what the runs say, and `union.rs`: the best values of them;
@@ -26,6 +26,7 @@ pub mod analysis;
 pub mod apply;
 pub mod archive;
 pub mod beside;
+pub mod candidate;
 pub mod catalogue;
 mod caveats;
 pub mod change;
@@ -38,6 +39,7 @@ pub mod estimate;
 pub mod execute;
 pub mod factor;
 pub mod line;
+mod load;
 pub mod metric;
 pub mod node;
 pub mod plan;

@@ -81,6 +81,12 @@ impl Metric {
         }
     }
 
+    /// Whether only Cassandra says it: its MBeans, and its account of compactions.
+    pub fn is_of_cassandra(&self) -> bool {
+        let name = self.name.strip_suffix(crate::costs::DRAINED).unwrap_or(self.name);
+        self.source() == Source::MBeans || ["compacted_bytes", "compactions"].contains(&name)
+    }
+
     /// Whether it is a latency of operations, so that the load itself is a part of it.
     pub fn is_latency(&self) -> bool {
         matches!(self.source(), Source::Operations | Source::Reads | Source::Writes)

@@ -11,7 +11,7 @@ use crate::design::Design;
 use crate::factor::{Applied, Factor, Setting};
 use crate::metric::{self, Source};
 use crate::sync;
-use crate::workload::{Data, PageCache, Workload};
+use crate::workload::{Data, PageCache, Partitions, Workload};
 
 /// What a name is made of.
 pub(crate) const NAME_RULE: &str = "a name of at most 64 small letters, digits and hyphens";
@@ -70,6 +70,9 @@ pub struct Plan {
     /// The node.
     #[serde(default)]
     pub node: Node,
+    /// The server that is measured in place of a node of Cassandra.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<CandidateName>,
     /// When the node starts again; `None`: before every run, if any factor needs a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
@@ -81,6 +84,16 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// What is varied.
     pub factors: Vec<Factor>,
+}
+
+/// A candidate of the testbed that speaks the Redis protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CandidateName {
+    /// One that comes with the program: `penates-records`, `redis` and so on.
+    Name(String),
+    /// That of a folder with a file `candidate.toml`.
+    Folder(PathBuf),
 }
 
 /// The most that the mean of a metric may be.
@@ -227,6 +240,10 @@ impl Plan {
     /// It makes no sense.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let mut plan: Self = toml::from_str(text).map_err(Box::new)?;
+        if plan.candidate.is_some() {
+            // There is no other way.
+            plan.factors.iter_mut().for_each(|factor| _ = factor.applied.get_or_insert(Applied::Setting));
+        }
         plan.warm_up();
         plan.check()?;
         Ok(plan)
@@ -292,8 +309,16 @@ impl Plan {
         if each * self.workloads.len() > RUNS_MAX {
             return wrong("repeats", format!("at most {RUNS_MAX} runs: settings times workloads times repeats"));
         }
-        self.check_heap()?;
-        self.check_cluster()?;
+        match &self.candidate {
+            Some(_) => self.check_candidate()?,
+            None => {
+                if let Some(factor) = self.factors.iter().find(|factor| factor.applied() == Applied::Setting) {
+                    return wrong(&factor.name, "name the candidate of which it is a setting".to_owned());
+                }
+                self.check_heap()?;
+                self.check_cluster()?;
+            }
+        }
         self.check_bound()?;
         self.check_measured()
     }
@@ -308,6 +333,28 @@ impl Plan {
         }
         let what = "a metric of which less is better, which is the objective or in `beside`, and the most it may be";
         Err(PlanError::Invalid { at: "bound".to_owned(), what: what.to_owned() })
+    }
+
+    /// A candidate has its own settings, and nothing of Cassandra.
+    fn check_candidate(&self) -> Result<(), PlanError> {
+        let wrong = |at: &str, what: String| Err(PlanError::Invalid { at: at.to_owned(), what });
+        if self.node != Node::default() {
+            return wrong("node", "it is of Cassandra, and the plan has a candidate".to_owned());
+        }
+        if let Some(factor) = self.factors.iter().find(|factor| factor.applied() != Applied::Setting) {
+            return wrong(&factor.name, "settings of a candidate are applied = \"setting\"".to_owned());
+        }
+        if self.data.partitions != Partitions::Single || self.data.ttl.is_some() {
+            return wrong("data", "records of a candidate are each alone, and do not expire".to_owned());
+        }
+        if self.restart == Some(Restart::WhenChanged) {
+            return wrong("restart", "a candidate starts before every run, on an empty folder".to_owned());
+        }
+        let compared = std::iter::once(&self.objective).chain(&self.beside);
+        match compared.into_iter().find(|name| metric::find(name).is_some_and(|metric| metric.is_of_cassandra())) {
+            Some(name) => wrong(name, "only Cassandra has this metric".to_owned()),
+            None => Ok(()),
+        }
     }
 
     /// Options of Java must not set the heap by themselves.

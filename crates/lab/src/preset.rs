@@ -103,6 +103,7 @@ fn thesis(scale: Scale) -> Plan {
     let numbers = |values: [usize; 3]| values.map(|value| value.to_string()).to_vec();
     Plan {
         name: "thesis".to_owned(),
+        candidate: None,
         description: description(&data, duration_s, eighth_mib),
         seed: 1,
         repeats: scale.repeats,

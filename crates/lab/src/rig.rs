@@ -93,8 +93,9 @@ pub struct Loaded {
     pub reads: (u64, u64),
     /// Writes and deletions, and reads, that were answered of those that were due in the measured time.
     pub measured: (u64, u64),
-    /// How many nodes count each write, and each read: the fewest and the most.
-    pub counted_by: CountedBy,
+    /// How many nodes count each write, and each read: the fewest and the most. `None`: what is measured
+    /// says neither what it counts nor what it compacts.
+    pub counted_by: Option<CountedBy>,
     /// The counters at the beginning of the measured time.
     pub begun: Counters,
     /// Median latencies of the quarters of the measured time in milliseconds.

@@ -268,7 +268,7 @@ impl Rig for Simulated {
             writes: sent(count - reads),
             reads: sent(reads),
             measured: (((count - reads) * (1.0 - warm)).round() as u64, (reads * (1.0 - warm)).round() as u64),
-            counted_by: CountedBy::default(),
+            counted_by: Some(CountedBy::default()),
             begun,
             quarters_ms: [0.0, 1.0, 2.0, 3.0].map(|quarter| Some(p99_ms / 5.0 * (1.0 + within * quarter / 3.0))),
             metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),

@@ -35,7 +35,7 @@ pub fn number(text: &str) -> Option<f64> {
 /// Whether the value that was read back is the one that was asked for.
 pub fn is_in_force(applied: Applied, asked: &str, read: &str) -> bool {
     match applied {
-        Applied::Restart | Applied::Live | Applied::Heap => {
+        Applied::Restart | Applied::Live | Applied::Heap | Applied::Setting => {
             is_same_text(asked, read) || is_same_number(number(asked), number(read)) || is_same_mode(asked, read)
         }
         Applied::Table => has_options(asked, read),

@@ -1,5 +1,8 @@
 //! Workloads: what a load does, how often, on which records.
 
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -179,6 +182,31 @@ pub enum PageCache {
     Cold,
     /// All of them, as far as there is memory.
     Warm,
+}
+
+impl PageCache {
+    /// Lets Linux have none or all of these files in memory. The call blocks.
+    pub(crate) fn reach(self, files: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+        // Files may be deleted meanwhile.
+        let open = |path: PathBuf| match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        };
+        let mut files = files;
+        match self {
+            Self::AsLeft => Ok(()),
+            Self::Cold => files.try_for_each(|path| {
+                let Some(file) = open(path)? else { return Ok(()) };
+                // Only pages that are on the disk can be dropped.
+                file.sync_all()?;
+                Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
+            }),
+            Self::Warm => files.try_for_each(|path| match open(path)? {
+                Some(mut file) => io::copy(&mut file, &mut io::sink()).map(drop),
+                None => Ok(()),
+            }),
+        }
+    }
 }
 
 /// How records are divided among partitions.

@@ -85,9 +85,7 @@ pub fn edits(plan: &Plan, setting: &Setting) -> Edits {
                 edits.set.push((name.clone(), value.clone()));
                 edits.delete.extend(catalogue::old_name(name).map(str::to_owned));
             }
-            (Some(Applied::Table | Applied::Heap | Applied::Jvm | Applied::Cluster | Applied::Keyspace), _) => {
-                edits.elsewhere.push(name.clone())
-            }
+            (Some(_), _) => edits.elsewhere.push(name.clone()),
             (None, _) => {}
         }
     }

@@ -197,6 +197,7 @@ fn record() -> RunRecord {
         clock_offset_us: i64::from(number) * -420,
         clock_error_us: 35,
         cpu_s: 131.0,
+        load_share: 0.218,
         longest_stall_ms: 0.0,
         program: program("testbed", "0.1.0"),
     };

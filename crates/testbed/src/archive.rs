@@ -20,7 +20,6 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use hdrhistogram::Histogram;
 use preservation::bagit::{Bag, BagWriter};
 use preservation::read::ReadError;
 use preservation::write::WriteError;
@@ -29,9 +28,11 @@ use thiserror::Error;
 
 use crate::beside::LogExcerpt;
 use crate::latencies;
+pub use crate::latencies::Latencies;
+use crate::monitor;
 use crate::record::{FORMAT, RunRecord};
 use crate::results::{Judgement, Second, Summary};
-use crate::samples::Marked;
+use crate::samples::{Marked, Samples};
 use crate::saturation::Saturation;
 
 /// The most bytes of a file that is read whole.
@@ -86,10 +87,27 @@ pub enum ArchiveError {
     },
 }
 
-/// A run that is written to the archive.
+/// The name of the monitor on the machine of the coordinator.
+pub(crate) const CANDIDATE: &str = "candidate";
+/// What ends the name of the folder of a run that is not finished, or was interrupted.
+pub(crate) const UNFINISHED: &str = ".unfinished";
+
+/// A run that is written to the archive. It is deleted with this value, unless it is finished.
 pub struct RunWriter {
     bag: BagWriter,
     place: PathBuf,
+    /// After the bag, whose files are closed then.
+    _unfinished: Unfinished,
+}
+
+/// The folder of a run that is not finished.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // A finished run has another folder. One that cannot be deleted is unfinished, as its name says.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl RunWriter {
@@ -100,7 +118,9 @@ impl RunWriter {
     pub fn create(archive: &Path, id: &str) -> Result<Self, ArchiveError> {
         fs::create_dir_all(archive).map_err(|error| ArchiveError::Io { path: archive.to_owned(), error })?;
         let place = archive.join(id);
-        Ok(Self { bag: BagWriter::create(&place)?, place })
+        let bag = BagWriter::create(&place)?;
+        let unfinished = Unfinished(bag.folder().to_owned());
+        Ok(Self { bag, place, _unfinished: unfinished })
     }
 
     /// Adds a file with this content.
@@ -141,12 +161,6 @@ impl RunWriter {
         }
     }
 
-    /// Gives the run up, and deletes what it has written.
-    pub fn discard(self) {
-        // A folder that cannot be deleted is an unfinished run, as its name says.
-        let _ = fs::remove_dir_all(self.bag.folder());
-    }
-
     /// Finishes the run. Returns its folder.
     ///
     /// # Errors
@@ -185,7 +199,8 @@ pub struct ArchivedRun {
 }
 
 impl ArchivedRun {
-    /// The runs of an archive, the newest first. Folders that are no runs are left out.
+    /// The runs of an archive, the newest first. Folders that are no runs, and runs that are not finished,
+    /// are left out.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -193,8 +208,10 @@ impl ArchivedRun {
         let failed = |error| ArchiveError::Io { path: archive.to_owned(), error };
         let mut folders = Vec::new();
         for entry in fs::read_dir(archive).map_err(failed)? {
-            let folder = entry.map_err(failed)?.path();
-            if folder.join("bagit.txt").is_file() && folder.join("data/record.json").is_file() {
+            let entry = entry.map_err(failed)?;
+            let folder = entry.path();
+            let is_finished = !entry.file_name().to_string_lossy().ends_with(UNFINISHED);
+            if is_finished && folder.join("bagit.txt").is_file() && folder.join("data/record.json").is_file() {
                 folders.push(folder);
             }
         }
@@ -250,9 +267,7 @@ impl ArchivedRun {
     /// # Errors
     /// The file is missing or makes no sense.
     pub fn seconds(&self) -> Result<Vec<Second>, ArchiveError> {
-        let name = "seconds.csv";
-        let invalid = |error: csv::Error| ArchiveError::Invalid { name: name.to_owned(), message: error.to_string() };
-        csv::Reader::from_reader(self.open(name)?).deserialize().collect::<Result<_, _>>().map_err(invalid)
+        self.lines("seconds.csv")
     }
 
     /// A file of the run, as text.
@@ -266,23 +281,81 @@ impl ArchivedRun {
         Ok(text)
     }
 
-    /// The response times of each second, of all steps together. Seconds in which nothing was done are
-    /// left out.
+    /// The response times of each second, of all steps together; of a long run, those of several seconds
+    /// together.
     ///
     /// # Errors
     /// The file is missing or makes no sense.
-    pub fn latencies(&self) -> Result<Vec<(i64, Histogram<u64>)>, ArchiveError> {
+    pub fn latencies(&self) -> Result<Latencies, ArchiveError> {
         let name = "latencies.hlog";
-        let mut log = Vec::new();
-        let path = self.folder.join("data").join(name);
-        self.open(name)?.read_to_end(&mut log).map_err(|error| ArchiveError::Io { path, error })?;
-        latencies::read(&log).map_err(|message| ArchiveError::Invalid { name: name.to_owned(), message })
+        let (_, file) = self.file(name)?;
+        let read = latencies::read(BufReader::new(file));
+        read.map_err(|message| ArchiveError::Invalid { name: name.to_owned(), message })
     }
 
-    fn open(&self, name: &str) -> Result<impl Read, ArchiveError> {
+    /// What each monitor has sampled; that on the machine of the coordinator comes first.
+    ///
+    /// # Errors
+    /// A file cannot be read or makes no sense.
+    pub fn monitors(&self) -> Result<Vec<Samples>, ArchiveError> {
+        let folder = self.folder.join("data/monitor");
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| ArchiveError::Io { path: folder.clone(), error })?,
+        };
+        let mut names: Vec<String> = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| ArchiveError::Io { path: folder.clone(), error })?;
+            names.extend(entry.file_name().to_string_lossy().strip_suffix(".csv").map(str::to_owned));
+        }
+        names.sort_unstable_by_key(|name| (name != CANDIDATE, name.clone()));
+        let read = |name: String| {
+            let path = format!("monitor/{name}.csv");
+            let (_, file) = self.file(&path)?;
+            monitor::read(&name, file)
+                .map_err(|error| ArchiveError::Invalid { name: path.clone(), message: error.to_string() })
+        };
+        names.into_iter().map(read).collect()
+    }
+
+    /// What happened when, as far as it was marked.
+    ///
+    /// # Errors
+    /// The file cannot be read or makes no sense.
+    pub fn marks(&self) -> Result<Vec<Marked>, ArchiveError> {
+        let name = "marks.csv";
+        // A run without marks has no such file.
+        if !self.folder.join("data").join(name).exists() {
+            return Ok(Vec::new());
+        }
+        self.lines(name)
+    }
+
+    fn file(&self, name: &str) -> Result<(PathBuf, File), ArchiveError> {
         let path = self.folder.join("data").join(name);
-        let file = File::open(&path).map_err(|error| ArchiveError::Io { path, error })?;
-        Ok(BufReader::new(file).take(WHOLE_BYTES_MAX))
+        match File::open(&path) {
+            Ok(file) => Ok((path, file)),
+            Err(error) => Err(ArchiveError::Io { path, error }),
+        }
+    }
+
+    /// A file that is read whole. One that is too long for that is refused: a part of it would look like all.
+    fn open(&self, name: &str) -> Result<BufReader<File>, ArchiveError> {
+        let (path, file) = self.file(name)?;
+        match file.metadata() {
+            Ok(found) if found.len() <= WHOLE_BYTES_MAX => Ok(BufReader::new(file)),
+            Ok(_) => {
+                let error = io::Error::other(format!("it has more than {} MiB", WHOLE_BYTES_MAX >> 20));
+                Err(ArchiveError::Io { path, error })
+            }
+            Err(error) => Err(ArchiveError::Io { path, error }),
+        }
+    }
+
+    /// The lines of a CSV file.
+    fn lines<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Vec<T>, ArchiveError> {
+        let invalid = |error: csv::Error| ArchiveError::Invalid { name: name.to_owned(), message: error.to_string() };
+        csv::Reader::from_reader(self.open(name)?).deserialize().collect::<Result<_, _>>().map_err(invalid)
     }
 
     fn json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T, ArchiveError> {
@@ -306,5 +379,68 @@ pub fn write_file(
     match written {
         Ok(()) => Ok(path),
         Err(error) => Err(ArchiveError::Io { path, error }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A folder that looks like a run.
+    fn add(archive: &Path, name: &str) {
+        fs::create_dir_all(archive.join(name).join("data")).unwrap();
+        fs::write(archive.join(name).join("bagit.txt"), "").unwrap();
+        fs::write(archive.join(name).join("data/record.json"), "{}").unwrap();
+    }
+
+    #[test]
+    fn a_run_that_is_given_up_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = RunWriter::create(folder.path(), "2026-01-15T093000Z-get").unwrap();
+        run.add("plan.toml", b"name = \"get\"\n").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        drop(run);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_run_that_is_not_finished_is_no_run_of_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        add(folder.path(), "2026-01-15T093000Z-get");
+        add(folder.path(), "2026-01-16T093000Z-get.unfinished");
+        let runs = ArchivedRun::all(folder.path()).unwrap();
+        let names: Vec<_> = runs.iter().map(|run| run.folder().file_name().unwrap()).collect();
+        assert_eq!(names, ["2026-01-15T093000Z-get"]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_refused_and_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        add(folder.path(), "run");
+        let file = File::create(folder.path().join("run/data/plan.toml")).unwrap();
+        let run = ArchivedRun::at(&folder.path().join("run"));
+        assert_eq!(run.text("plan.toml").unwrap(), "");
+        // Without a block on the disk.
+        file.set_len(WHOLE_BYTES_MAX + 1).unwrap();
+        let error = run.text("plan.toml").unwrap_err().to_string();
+        assert!(error.ends_with("plan.toml: it has more than 256 MiB"), "{error}");
+    }
+
+    #[test]
+    fn the_monitor_of_the_coordinator_comes_before_those_of_other_machines() {
+        let folder = tempfile::tempdir().unwrap();
+        add(folder.path(), "run");
+        let run = ArchivedRun::at(&folder.path().join("run"));
+        assert_eq!((run.monitors().unwrap(), run.marks().unwrap()), (Vec::new(), Vec::new()));
+        fs::create_dir(folder.path().join("run/data/monitor")).unwrap();
+        for name in ["0-node-2.csv", "candidate.csv"] {
+            fs::write(folder.path().join("run/data/monitor").join(name), "at_s,cpu\n1,0.5\n").unwrap();
+        }
+        fs::write(folder.path().join("run/data/marks.csv"), "at_s,what\n2.5,flush\n").unwrap();
+        let monitors = run.monitors().unwrap();
+        assert_eq!(monitors.iter().map(|samples| samples.name.as_str()).collect::<Vec<_>>(), [CANDIDATE, "0-node-2"]);
+        assert_eq!(monitors[1].rows, [(1.0, vec![Some(0.5)])]);
+        assert_eq!(run.marks().unwrap(), [Marked { at_s: 2.5, what: "flush".to_owned() }]);
     }
 }

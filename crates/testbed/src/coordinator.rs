@@ -46,6 +46,9 @@ pub enum WorkerPlace {
     At(String),
 }
 
+/// What is wrong with these workers and their machines, for people.
+pub type Objections<'a> = dyn Fn(&[WorkerRecord], &[Machine]) -> Vec<String> + Sync + 'a;
+
 /// A run to be made.
 pub struct Coordinator<'a> {
     /// The plan with everything that it names.
@@ -60,6 +63,8 @@ pub struct Coordinator<'a> {
     pub on_progress: &'a (dyn Fn(u32, Progress) + Sync),
     /// Is called with the start instant, just before it.
     pub on_start: &'a (dyn Fn(Timestamp) + Sync),
+    /// Is asked what keeps these workers on their machines from being used, before they begin.
+    pub objections: &'a Objections<'a>,
 }
 
 /// What the workers have done.
@@ -108,6 +113,9 @@ pub enum RunError {
         /// What is wrong.
         message: String,
     },
+    /// There are objections to the workers.
+    #[error("the workers cannot be used: {}", .0.join(", "))]
+    Objections(Vec<String>),
     /// The access log cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -121,6 +129,7 @@ pub enum RunError {
 struct Finished {
     at: Option<Timestamp>,
     cpu_s: f64,
+    load_share: f64,
     longest_stall_ms: f64,
 }
 
@@ -174,6 +183,12 @@ impl Coordinator<'_> {
             }
         });
         let mut all = try_join_all(connecting).await?;
+        let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
+        let machines: Vec<_> = all.iter().map(|connected| connected.machine.clone()).collect();
+        let objections = (self.objections)(&workers, &machines);
+        if !objections.is_empty() {
+            return Err(RunError::Objections(objections));
+        }
         let (fill, has_failed) = self.fill(&mut all).await?;
         if has_failed {
             let now = Timestamp::now();
@@ -181,8 +196,8 @@ impl Coordinator<'_> {
             return Ok(Collected {
                 started_at: now,
                 ended_at: now,
-                workers: all.iter().map(|connected| connected.record.clone()).collect(),
-                machines: all.into_iter().map(|connected| connected.machine).collect(),
+                workers,
+                machines,
                 events: Vec::new(),
                 users: Vec::new(),
                 fill,
@@ -211,7 +226,6 @@ impl Coordinator<'_> {
         let started_at = begun_at + warm_up;
         (self.on_start)(started_at);
         let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
-        let machines = all.iter().map(|connected| connected.machine.clone()).collect();
         let events: Vec<_> = all.iter().map(|connected| self.file(connected.worker)).collect();
         let users = parking_lot::Mutex::new(ActiveUsers::default());
         let collecting = all.into_iter().map(|connected| {
@@ -236,6 +250,7 @@ impl Coordinator<'_> {
         let ended_at = finished.iter().filter_map(|finished| finished.at).max().unwrap_or_else(Timestamp::now);
         let with_figures = workers.into_iter().zip(finished).map(|(record, finished)| WorkerRecord {
             cpu_s: finished.cpu_s,
+            load_share: finished.load_share,
             longest_stall_ms: finished.longest_stall_ms,
             ..record
         });
@@ -270,6 +285,7 @@ impl Coordinator<'_> {
             clock_offset_us: 0,
             clock_error_us: 0,
             cpu_s: 0.0,
+            load_share: 0.0,
             longest_stall_ms: 0.0,
             program,
         };
@@ -285,8 +301,8 @@ impl Connected {
             let said = timeout(SILENCE_MAX, self.wire.receive()).await.map_err(|_| "it is silent".to_owned())?;
             match said.map_err(|error: WireError| error.to_string())? {
                 ToCoordinator::Progress(progress) => on_progress(progress),
-                ToCoordinator::Finished { cpu_s, longest_stall_ms } => {
-                    finished = Finished { at: Some(Timestamp::now()), cpu_s, longest_stall_ms };
+                ToCoordinator::Finished { cpu_s, load_share, longest_stall_ms } => {
+                    finished = Finished { at: Some(Timestamp::now()), cpu_s, load_share, longest_stall_ms };
                 }
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
                 ToCoordinator::End => return Ok(finished),

@@ -13,6 +13,9 @@ use crate::results::Verdict;
 const FACTORS: std::ops::RangeInclusive<f64> = 1.0 / 4096.0..=4096.0;
 /// So many void runs of one load in a row end the search.
 const VOID_MAX: usize = 3;
+/// A load that some runs do not hold and others do is tried at most so many times as often as it would have
+/// to be confirmed. It is not held then, though not in each run.
+const TRIES_MAX: usize = 3;
 
 /// How exactly is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,7 +226,7 @@ impl Search {
             _ => {
                 // Void runs cannot confirm anything.
                 let ends = [Some(held), (above == Above::NotHeld).then_some(end)];
-                match ends.into_iter().flatten().find(|end| self.runs(*end) < self.precision.confirmations) {
+                match ends.into_iter().flatten().find(|end| !self.is_confirmed(*end)) {
                     Some(end) => end,
                     None => return Next::Found(Bracket { held, not_held: end, above }),
                 }
@@ -246,11 +249,22 @@ impl Search {
         of.take_while(|trial| trial.verdict == Verdict::Void).count()
     }
 
-    /// How many runs of a load said something. Those of an upper end that held do not count: it is an
-    /// end because another run did not.
-    fn runs(&self, factor: f64) -> usize {
+    /// Whether an end needs no further run. Runs of an upper end that held do not confirm it: it is an end
+    /// because others did not.
+    fn is_confirmed(&self, factor: f64) -> bool {
+        let [held, not_held] = self.runs(factor);
+        let confirming = if not_held > 0 { not_held } else { held };
+        let wanted = self.precision.confirmations;
+        confirming >= wanted || held + not_held >= TRIES_MAX * wanted
+    }
+
+    /// How many runs of a load held, and how many did not. Void runs say nothing.
+    fn runs(&self, factor: f64) -> [usize; 2] {
         let of = self.trials.iter().filter(|trial| trial.factor == factor && trial.verdict != Verdict::Void);
-        of.count()
+        of.fold([0, 0], |[held, not_held], trial| match trial.verdict {
+            Verdict::Held => [held + 1, not_held],
+            _ => [held, not_held + 1],
+        })
     }
 }
 
@@ -280,7 +294,7 @@ mod tests {
                 panic!("{limit}: {next:?}")
             };
             assert!(held <= limit && limit < not_held && not_held / held <= 1.1, "{limit}: {held} to {not_held}");
-            assert!(search.runs(held) >= 3 && search.runs(not_held) >= 3);
+            assert!(search.runs(held)[0] >= 3 && search.runs(not_held)[1] >= 3);
         }
     }
 
@@ -298,6 +312,30 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_held_do_not_confirm_an_end_that_another_run_did_not_hold() {
+        let mut search = Search::new(PRECISION);
+        (0..3).for_each(|_| search.add(1.0, Verdict::Held));
+        for verdict in [Verdict::Failed, Verdict::Held, Verdict::Held] {
+            search.add(1.05, verdict);
+        }
+        assert_eq!(search.next(), Next::Try(1.05));
+        search.add(1.05, Verdict::Degrading);
+        assert_eq!(search.next(), Next::Try(1.05));
+        let mut unsteady = search.clone();
+        search.add(1.05, Verdict::Failed);
+        let found = Next::Found(Bracket { held: 1.0, not_held: 1.05, above: Above::NotHeld });
+        assert_eq!(search.next(), found);
+        // It is not tried for ever.
+        let tries = (0..10).take_while(|_| {
+            let is_tried = unsteady.next() == Next::Try(1.05);
+            unsteady.add(1.05, Verdict::Held);
+            is_tried
+        });
+        assert_eq!(tries.count(), 5, "nine in all");
+        assert_eq!(unsteady.next(), found);
+    }
+
+    #[test]
     fn a_search_without_an_answer_ends_and_says_why() {
         assert_eq!(search(|_| Verdict::Void).1, Next::Ended(WhyEnded::Void));
         assert_eq!(search(|_| Verdict::Failed).1, Next::Ended(WhyEnded::NothingHeld));
@@ -309,7 +347,7 @@ mod tests {
         let (search, next) = search(|factor| if factor <= 7.3 { Verdict::Held } else { Verdict::Void });
         let Next::Found(Bracket { held, not_held, above: Above::NotMeasured }) = next else { panic!("{next:?}") };
         assert!(held <= 7.3 && 7.3 < not_held && not_held / held <= 1.1, "{held} to {not_held}");
-        assert_eq!((search.runs(held), search.runs(not_held), search.voids(not_held)), (3, 0, 3));
+        assert_eq!((search.runs(held), search.runs(not_held), search.voids(not_held)), ([3, 0], [0, 0], 3));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Reads a log of HdrHistogram (V2) back: the response times of each second.
+//! Reads a log of HdrHistogram (V2) back: the response times of each second, or of longer units if the run
+//! is long.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -20,45 +21,67 @@ const HEADER_BYTES: usize = 40;
 const HISTOGRAM_BYTES_MAX: u64 = 1 << 20;
 /// The digits of the values that a run keeps. Each further one takes ten times the memory.
 const DIGITS_MAX: u32 = 3;
-/// The most bytes of the histograms of all seconds.
-const MEMORY_BYTES_MAX: usize = 2 << 30;
+/// The most bytes of a line: a histogram in Base64.
+const LINE_BYTES_MAX: u64 = 2 << 20;
+/// The most units: a run that is longer has units of several seconds, so that its histograms need no more
+/// memory than those of a short one.
+const UNITS_MAX: usize = 600;
 
-/// The histograms of each second since the start, in microseconds, of all tags together.
-pub(crate) fn read(log: &[u8]) -> Result<Vec<(i64, Histogram<u64>)>, String> {
-    read_within(log, MEMORY_BYTES_MAX)
+/// The response times of a run over time.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// Seconds of a unit: one, or a power of two if the run is long.
+    pub unit_s: i64,
+    /// The second at which each unit begins, since the start instant, and its response times in microseconds.
+    /// Units in which nothing was done are left out.
+    pub units: Vec<(i64, Histogram<u64>)>,
 }
 
-fn read_within(log: &[u8], bytes_max: usize) -> Result<Vec<(i64, Histogram<u64>)>, String> {
-    let mut bytes = 0;
+/// The response times of a log, of all tags together. No unit has seconds of the warm-up and others.
+pub(crate) fn read(mut log: impl BufRead) -> Result<Latencies, String> {
     let mut deserializer = Deserializer::new();
     let (mut start, mut base) = (Duration::ZERO, Duration::ZERO);
-    let mut seconds: BTreeMap<i64, Histogram<u64>> = BTreeMap::new();
-    for entry in IntervalLogIterator::new(log) {
-        match entry.map_err(|error| format!("{error:?}"))? {
-            LogEntry::StartTime(at) => start = at,
-            LogEntry::BaseTime(at) => base = at,
-            LogEntry::Interval(interval) => {
-                let since_base_s = interval.start_timestamp().as_secs_f64();
-                let at_s = (base.as_secs_f64() - start.as_secs_f64() + since_base_s).round() as i64;
-                let histogram = histogram(&mut deserializer, &interval)?;
-                match seconds.get_mut(&at_s) {
-                    Some(known) => {
-                        let before = bytes_of(known);
-                        known.add(&histogram).map_err(|error| error.to_string())?;
-                        bytes += bytes_of(known) - before;
-                    }
-                    None => {
-                        bytes += bytes_of(&histogram);
-                        seconds.insert(at_s, histogram);
-                    }
-                }
-                if bytes > bytes_max {
-                    return Err(format!("the histograms of all seconds have more than {} MiB", bytes_max >> 20));
+    let (mut units, mut unit_s) = (BTreeMap::new(), 1);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // The log of a long run may be longer than the memory.
+        let read = (&mut log).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        match read.map_err(|error| error.to_string())? as u64 {
+            0 => break,
+            LINE_BYTES_MAX => return Err("a line of more than 2 MiB".to_owned()),
+            _ => {}
+        }
+        for entry in IntervalLogIterator::new(&line) {
+            match entry.map_err(|error| format!("{error:?}"))? {
+                LogEntry::StartTime(at) => start = at,
+                LogEntry::BaseTime(at) => base = at,
+                LogEntry::Interval(interval) => {
+                    let since_base_s = interval.start_timestamp().as_secs_f64();
+                    let at_s = (base.as_secs_f64() - start.as_secs_f64() + since_base_s).round() as i64;
+                    merge(&mut units, at_s.div_euclid(unit_s), histogram(&mut deserializer, &interval)?)?;
                 }
             }
         }
+        while units.len() > UNITS_MAX {
+            unit_s *= 2;
+            for (unit, histogram) in std::mem::take(&mut units) {
+                merge(&mut units, unit.div_euclid(2), histogram)?;
+            }
+        }
     }
-    Ok(seconds.into_iter().collect())
+    Ok(Latencies { unit_s, units: units.into_iter().map(|(unit, histogram)| (unit * unit_s, histogram)).collect() })
+}
+
+/// Adds a histogram to that of a unit.
+fn merge(units: &mut BTreeMap<i64, Histogram<u64>>, unit: i64, histogram: Histogram<u64>) -> Result<(), String> {
+    match units.get_mut(&unit) {
+        Some(known) => known.add(&histogram).map_err(|error| error.to_string()),
+        None => {
+            units.insert(unit, histogram);
+            Ok(())
+        }
+    }
 }
 
 fn histogram(deserializer: &mut Deserializer, interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String> {
@@ -79,11 +102,6 @@ fn histogram(deserializer: &mut Deserializer, interval: &IntervalLogHistogram<'_
     // What is added to it may be longer.
     histogram.auto(true);
     Ok(histogram)
-}
-
-/// Bytes that a histogram has in memory.
-fn bytes_of(histogram: &Histogram<u64>) -> usize {
-    histogram.distinct_values() * size_of::<u64>()
 }
 
 /// A histogram that is not compressed.
@@ -147,7 +165,30 @@ mod tests {
         V2Serializer::new().serialize(&two, &mut plain).unwrap();
         let text = log(&[(3, kept(&one)), (3, plain), (4, kept(&two))]);
         let read = read(text.as_bytes()).unwrap();
-        assert_eq!(read.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(3, 3), (4, 1)]);
+        assert_eq!(read.unit_s, 1);
+        assert_eq!(read.units.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(3, 3), (4, 1)]);
+    }
+
+    #[test]
+    fn a_run_of_a_day_has_longer_units_and_loses_nothing() {
+        let mut plain = Vec::new();
+        V2Serializer::new().serialize(&histogram_of(&[7, 1_000], 3), &mut plain).unwrap();
+        let seconds: Vec<_> = (0..86_400).map(|at_s| (at_s, plain.clone())).collect();
+        let read = read(log(&seconds).as_bytes()).unwrap();
+        // 128 seconds would make 675 units.
+        assert_eq!((read.unit_s, read.units.len()), (256, 338));
+        assert_eq!(read.units.iter().map(|(_, of)| of.len()).sum::<u64>(), 2 * 86_400);
+        assert_eq!((read.units[1].0, read.units[1].1.len()), (256, 512));
+    }
+
+    #[test]
+    fn no_unit_has_seconds_of_the_warm_up_and_others() {
+        let plain = kept(&histogram_of(&[7], 3));
+        let seconds: Vec<_> = (0..1_000).map(|at_s| (at_s, plain.clone())).collect();
+        // The load begins after 301 seconds.
+        let read = read(log(&seconds).replace("StartTime: 0.0", "StartTime: 301.0").as_bytes()).unwrap();
+        let of = |unit: usize| (read.units[unit].0, read.units[unit].1.len());
+        assert_eq!((read.unit_s, of(0), of(150), of(151)), (2, (-302, 1), (-2, 2), (0, 2)));
     }
 
     #[test]
@@ -162,10 +203,13 @@ mod tests {
             assert_eq!(refused(bytes), "a histogram that is shorter than it says");
         }
         assert_eq!(refused(vec![1, 2]), "a histogram without a header");
+        assert_eq!(read("x".repeat(3 << 20).as_bytes()).unwrap_err(), "a line of more than 2 MiB");
+    }
 
-        let one = kept(&histogram_of(&[u64::MAX / 2], 3));
-        let many: Vec<_> = (0..8).map(|at_s| (at_s, one.clone())).collect();
-        assert!(read_within(log(&many).as_bytes(), 8 << 20).is_ok());
-        assert!(read_within(log(&many).as_bytes(), 1 << 20).unwrap_err().contains("more than 1 MiB"));
+    #[test]
+    fn a_log_that_was_cut_is_refused() {
+        let text = log(&[(3, kept(&histogram_of(&[5], 3)))]);
+        assert!(read(text.as_bytes()).is_ok());
+        assert!(read(&text.as_bytes()[..text.len() - 1]).is_err());
     }
 }

@@ -59,6 +59,23 @@ pub struct Program {
     pub repository: Option<String>,
 }
 
+impl Program {
+    /// What should be known of it and is not. `whose` is `the testbed's`, for example.
+    pub(crate) fn missing(&self, whose: &str) -> Vec<String> {
+        let known = [
+            ("version", !self.version.is_empty()),
+            ("digest of the program", self.sha256.is_some()),
+            ("commit", self.commit.is_some()),
+        ];
+        lacking(&known, |what| format!("{whose} {what}"))
+    }
+}
+
+/// What is not known, in words.
+fn lacking(known: &[(&str, bool)], words: impl Fn(&str) -> String) -> Vec<String> {
+    known.iter().filter(|(_, is_known)| !is_known).map(|(what, _)| words(what)).collect()
+}
+
 /// What was measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CandidateRecord {
@@ -96,11 +113,24 @@ pub struct WorkerRecord {
     pub clock_error_us: u64,
     /// Processor time that it used from the start instant to its end, in seconds.
     pub cpu_s: f64,
+    /// The share of a processor that the thread of the load used until the last user had arrived.
+    #[serde(default)]
+    pub load_share: f64,
     /// The longest time in which the thread of the load did nothing, in milliseconds.
     #[serde(default)]
     pub longest_stall_ms: f64,
     /// Its program.
     pub program: Program,
+}
+
+impl WorkerRecord {
+    /// What should be known of its program and is not.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let whose = format!("worker {}'s", self.number);
+        let mut missing = lacking(&[("name", !self.program.name.is_empty())], |what| format!("{whose} {what}"));
+        missing.extend(self.program.missing(&whose));
+        missing
+    }
 }
 
 /// A monitor on another machine.
@@ -149,4 +179,55 @@ pub struct Machine {
     pub is_container: Option<bool>,
     /// Processors that others used just before the run.
     pub busy_before: Option<f64>,
+}
+
+impl Machine {
+    /// What should be known of it and is not. `who` runs there.
+    pub(crate) fn missing(&self, who: &str) -> Vec<String> {
+        let known = [
+            ("number of processors", self.processors > 0),
+            ("memory", self.memory_bytes.is_some()),
+            ("kernel", self.kernel.is_some()),
+        ];
+        lacking(&known, |what| format!("the {what} of the machine of {who}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_of_programs_and_machines_is_named() {
+        let whole = Program {
+            name: "penates".to_owned(),
+            version: "0.1.0".to_owned(),
+            sha256: Some("ab".to_owned()),
+            commit: Some("cd".to_owned()),
+            ..Program::default()
+        };
+        assert!(whole.missing("the testbed's").is_empty());
+        let wanted = ["the testbed's version", "the testbed's digest of the program", "the testbed's commit"];
+        assert_eq!(Program::default().missing("the testbed's"), wanted);
+        let worker = |program: Program| WorkerRecord {
+            number: 3,
+            address: None,
+            clock_offset_us: 0,
+            clock_error_us: 0,
+            cpu_s: 0.0,
+            load_share: 0.0,
+            longest_stall_ms: 0.0,
+            program,
+        };
+        assert!(worker(whole.clone()).missing().is_empty());
+        let nameless = Program { name: String::new(), commit: None, ..whole };
+        assert_eq!(worker(nameless).missing(), ["worker 3's name", "worker 3's commit"]);
+        let wanted = [
+            "the number of processors of the machine of worker 3",
+            "the memory of the machine of worker 3",
+            "the kernel of the machine of worker 3",
+        ];
+        assert_eq!(Machine::default().missing("worker 3"), wanted);
+        assert!(Machine::find(None).missing("the testbed").is_empty());
+    }
 }

@@ -17,7 +17,8 @@ pub struct Summary {
     pub steps: Vec<StepTally>,
     /// What went wrong, by kind, in the order of the first occurrence.
     pub errors: Vec<ErrorTally>,
-    /// Processor time that each worker used, as a share of one processor (1 is one whole processor).
+    /// The share of a processor that the thread of each worker's load used until the last user had arrived
+    /// (1 is one whole processor).
     pub worker_cpu_shares: Vec<f64>,
 }
 

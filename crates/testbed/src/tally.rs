@@ -19,6 +19,8 @@ use crate::results::{ErrorTally, Second, StepTally, Summary, Tally, Times};
 
 /// A request that was sent later than this after it was due was late.
 pub const LATE_US: i64 = 100_000;
+/// A median of fewer requests is chance: a step that is rare has none.
+const OF_MEDIAN_MIN: u64 = 10;
 
 /// What was measured.
 pub struct Measured {
@@ -26,15 +28,26 @@ pub struct Measured {
     pub summary: Summary,
     /// The results of each second.
     pub seconds: Vec<Second>,
-    /// The median response times in milliseconds of requests that were due in each quarter of the
-    /// measured time; `None` where nothing was done.
-    pub quarter_medians_ms: [Option<f64>; 4],
+    /// The quarters of the measured time.
+    pub quarters: [Quarter; 4],
+    /// Each step, as `scenario/step`, with the median response times in milliseconds of its requests that
+    /// were due in each quarter; `None` where hardly any were done.
+    pub step_medians_ms: Vec<(String, [Option<f64>; 4])>,
     /// The response times of all requests that were done, in microseconds.
     pub response_us: Histogram<u64>,
     /// Their other times in microseconds, and the lateness of all requests, by names of these kinds.
     pub further_us: Vec<(&'static str, Histogram<u64>)>,
     /// When the first request ended that was not done, in microseconds since the start instant.
     pub first_error_us: Option<i64>,
+}
+
+/// A quarter of the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quarter {
+    /// Requests that were due in it.
+    pub due: u64,
+    /// Requests that were due by its end and had not ended then, those of the warm-up among them.
+    pub backlog: u64,
 }
 
 /// Why events cannot be counted.
@@ -71,6 +84,11 @@ impl Window {
     fn quarter(&self, due_us: i64) -> Option<usize> {
         let quarter = usize::try_from(due_us * 4 / micros(self.duration).max(1)).ok()?;
         (due_us >= 0 && quarter < 4).then_some(quarter)
+    }
+
+    /// When the quarters end, in microseconds since the start instant.
+    fn quarter_ends_us(&self) -> [i64; 4] {
+        [1, 2, 3, 4].map(|quarters| micros(self.duration) / 4 * quarters)
     }
 
     /// Whether a request ended too late, or without success.
@@ -268,7 +286,9 @@ struct Counting<'a> {
     seconds: BTreeMap<i64, Second>,
     /// The response times of this second, by step.
     second: BTreeMap<(usize, usize), Histogram<u64>>,
-    quarters: [Histogram<u64>; 4],
+    quarters: [Quarter; 4],
+    /// The response times of what was due in each quarter, by step.
+    quarter_times: BTreeMap<(usize, usize), [Histogram<u64>; 4]>,
     /// Requests that were done while users still arrived.
     done_in_time: u64,
 }
@@ -284,7 +304,8 @@ impl<'a> Counting<'a> {
             first_error_us: None,
             seconds: BTreeMap::new(),
             second: BTreeMap::new(),
-            quarters: std::array::from_fn(|_| histogram()),
+            quarters: [Quarter::default(); 4],
+            quarter_times: BTreeMap::new(),
             done_in_time: 0,
         }
     }
@@ -313,18 +334,24 @@ impl<'a> Counting<'a> {
         if event.outcome == Outcome::Done {
             record(self.second.entry(step).or_insert_with(histogram), event.done_us - event.due_us);
         }
+        for (quarter, end_us) in self.quarters.iter_mut().zip(self.window.quarter_ends_us()) {
+            quarter.backlog += u64::from(event.due_us < end_us && event.done_us >= end_us);
+        }
         if event.due_us < 0 {
             return;
         }
         self.done_in_time += u64::from(event.outcome == Outcome::Done && self.window.has(event.done_us));
         self.all.add(event);
         self.steps.entry(step).or_insert_with(Counts::new).add(event);
-        if event.outcome == Outcome::Done {
-            if let Some(quarter) = self.window.quarter(event.due_us) {
-                record(&mut self.quarters[quarter], event.done_us - event.due_us);
-            }
-        } else {
+        if event.outcome != Outcome::Done {
             self.add_error(event);
+        }
+        if let Some(quarter) = self.window.quarter(event.due_us) {
+            self.quarters[quarter].due += 1;
+            if event.outcome == Outcome::Done {
+                let times = self.quarter_times.entry(step).or_insert_with(|| std::array::from_fn(|_| histogram()));
+                record(&mut times[quarter], event.done_us - event.due_us);
+            }
         }
     }
 
@@ -371,7 +398,10 @@ impl<'a> Counting<'a> {
             let (name, steps) = &self.names[scenario];
             StepTally { scenario: name.clone(), step: steps[step].clone(), tally: counts.finish() }
         });
-        let median = |quarter: &Histogram<u64>| (!quarter.is_empty()).then(|| times(quarter).p50_ms);
+        let median = |quarter: &Histogram<u64>| (quarter.len() >= OF_MEDIAN_MIN).then(|| times(quarter).p50_ms);
+        let medians = self.quarter_times.iter();
+        let medians = medians.map(|(step, quarters)| (name_of(self.names, *step), quarters.each_ref().map(median)));
+        let step_medians_ms = medians.collect();
         let Counts { response, service, first_byte, lateness, .. } = &self.all;
         let further = [("service", service), ("first-byte", first_byte), ("lateness", lateness)];
         let further_us = further.into_iter().map(|(kind, histogram)| (kind, histogram.clone())).collect();
@@ -385,7 +415,8 @@ impl<'a> Counting<'a> {
                 errors: self.errors,
                 worker_cpu_shares: Vec::new(),
             },
-            quarter_medians_ms: self.quarters.each_ref().map(median),
+            quarters: self.quarters,
+            step_medians_ms,
             seconds: self.seconds.into_values().collect(),
             response_us,
             further_us,
@@ -420,6 +451,11 @@ mod tests {
 
     fn names() -> StepNames {
         vec![("all".to_owned(), vec!["one".to_owned(), "two".to_owned()])]
+    }
+
+    /// A request that is done.
+    fn done(step: usize, due_us: i64, done_us: i64) -> Event {
+        Event { outcome: Outcome::Done, status: Some(200), ..failing(step, due_us, done_us) }
     }
 
     /// A request that fails.
@@ -469,6 +505,46 @@ mod tests {
         assert_eq!(first, ("status 500", "all/two", 2, 300_000));
         assert_eq!((errors[1].kind.as_str(), errors[1].first_at_us), ("refused", 500_000));
         assert_eq!(measured.first_error_us, Some(400_000));
+    }
+
+    #[test]
+    fn each_step_has_medians_of_its_own_unless_hardly_anything_of_it_was_done() {
+        // The one is fast all the time; the other is slow, and slower in the end; in the third quarter it is rare.
+        let ms = |quarter: i64, step: usize| if step == 0 { 1 } else { 100 + 100 * (quarter / 3) };
+        let of_step = |quarter: i64, step: usize, count: i64| {
+            let due_us = move |number: i64| quarter * 2_500_000 + number * 1_000;
+            (0..count).map(move |number| done(step, due_us(number), due_us(number) + ms(quarter, step) * 1_000))
+        };
+        let counts = [[30, 10], [30, 10], [30, 9], [30, 10]];
+        let of_quarter = |quarter: i64| {
+            [0, 1].into_iter().flat_map(move |step| of_step(quarter, step, counts[quarter as usize][step]))
+        };
+        let mut events: Vec<_> = (0..4).flat_map(of_quarter).collect();
+        events.sort_by_key(|event| event.done_us);
+        let measured = counted(&[&events], &[]);
+        let rounded = |medians: [Option<f64>; 4]| medians.map(|median| median.map(f64::round));
+        let medians: Vec<_> =
+            measured.step_medians_ms.iter().map(|(step, medians)| (step.as_str(), rounded(*medians))).collect();
+        let slow = [Some(100.0), Some(100.0), None, Some(200.0)];
+        assert_eq!(medians, [("all/one", [Some(1.0); 4]), ("all/two", slow)]);
+        assert_eq!(measured.quarters.map(|quarter| quarter.due), [40, 40, 39, 40]);
+    }
+
+    #[test]
+    fn a_backlog_is_what_was_due_by_the_end_of_a_quarter_and_had_not_ended() {
+        // Quarters are of 2.5 s: two requests last over the second end, and one of them over the last.
+        let events = [
+            done(0, 0, 2_400_000),
+            done(0, 2_400_000, 2_500_000),
+            done(1, 4_000_000, 5_000_001),
+            failing(1, 9_000_000, 9_500_000),
+            done(0, 4_900_000, 11_000_000),
+            // It was due after the end of the arrivals, like the second step of the last user.
+            done(0, 10_000_000, 12_000_000),
+        ];
+        let measured = counted(&[&events], &[]);
+        assert_eq!(measured.quarters.map(|quarter| quarter.backlog), [1, 2, 1, 1]);
+        assert_eq!(measured.quarters.map(|quarter| quarter.due), [2, 2, 0, 1]);
     }
 
     #[test]

@@ -6,10 +6,14 @@ use crate::plan::Plan;
 use crate::results::{Judgement, Summary, Verdict};
 use crate::tally::{LATE_US, Measured};
 
-/// Durations grow if the median of the last quarter is more than so many times that of the second.
+/// Durations grow if the median of the last quarter is more than so many times that of the second; a
+/// backlog likewise.
 const GROWTH_MAX: f64 = 1.5;
 /// Medians that differ by less than this in milliseconds do not grow: the difference is noise.
 const GROWTH_MIN_MS: f64 = 1.0;
+/// Backlogs that differ by fewer requests than these, or by what is due in a second, do not grow: a short
+/// pause of the candidate makes as much.
+const BACKLOG_GROWTH_MIN: f64 = 10.0;
 
 /// Objectives are judged if the generator itself is late by at most this share of the tightest.
 const GENERATOR_SHARE_MAX: f64 = 0.25;
@@ -115,15 +119,37 @@ fn degradations(measured: &Measured) -> Vec<String> {
             all.late, all.due
         ));
     }
-    if let [_, Some(second), _, Some(last)] = measured.quarter_medians_ms
-        && last > GROWTH_MAX * second
-        && last - second > GROWTH_MIN_MS
-    {
-        reasons.push(format!(
-            "Durations grow: the median of the last quarter is {last:.3} ms, that of the second {second:.3} ms."
-        ));
-    }
+    reasons.extend(measured.step_medians_ms.iter().filter_map(|(step, medians_ms)| growing_step(step, *medians_ms)));
+    reasons.extend(growing_backlog(measured));
     reasons
+}
+
+/// How the durations of a step grow. Those of all steps together say little: a fast step hides a slow one.
+fn growing_step(step: &str, medians_ms: [Option<f64>; 4]) -> Option<String> {
+    let [_, Some(second), _, Some(last)] = medians_ms else { return None };
+    let grow = last > GROWTH_MAX * second && last - second > GROWTH_MIN_MS;
+    grow.then(|| {
+        format!(
+            "Durations of {step} grow: the median of the last quarter is {last:.3} ms, that of the second \
+             {second:.3} ms."
+        )
+    })
+}
+
+/// How the backlog grows from the end of the second quarter to the end of the arrivals.
+fn growing_backlog(measured: &Measured) -> Option<String> {
+    let [_, second, _, last] = measured.quarters;
+    let due_per_s = measured.summary.all.due as f64 / measured.summary.duration_s;
+    // Of a load that grows more is under way, whatever the candidate does.
+    let load = (last.due as f64 / second.due.max(1) as f64).max(1.0);
+    let (before, after) = (second.backlog as f64 * load, last.backlog as f64);
+    let grows = after > GROWTH_MAX * before && after - before > BACKLOG_GROWTH_MIN.max(due_per_s);
+    grows.then(|| {
+        format!(
+            "The backlog grows: {} requests were under way when the arrivals ended, and {} after the second quarter.",
+            last.backlog, second.backlog
+        )
+    })
 }
 
 /// A percentile of the response times of all requests that were due. One that failed took for ever.
@@ -168,6 +194,7 @@ mod tests {
 
     use super::*;
     use crate::results::{ErrorTally, Tally, Times};
+    use crate::tally::Quarter;
 
     fn plan(more: &str) -> Plan {
         let text = format!(
@@ -185,9 +212,10 @@ mod tests {
         let response = crate::tally::times(&response_us);
         let all = Tally { due: 100, sent: 100, done: 100, response, ..Tally::default() };
         let summary = Summary { duration_s: 100.0, done_per_s: 1.0, all, ..Summary::default() };
-        let quarter_medians_ms = [Some(50.0); 4];
+        let quarters = [Quarter { due: 25, backlog: 1 }; 4];
+        let step_medians_ms = vec![("get/get".to_owned(), [Some(50.0); 4])];
         let (seconds, further_us) = (Vec::new(), Vec::new());
-        Measured { summary, seconds, quarter_medians_ms, response_us, further_us, first_error_us: None }
+        Measured { summary, seconds, quarters, step_medians_ms, response_us, further_us, first_error_us: None }
     }
 
     fn verdict(plan: &Plan, measured: &Measured) -> (Verdict, String) {
@@ -203,15 +231,54 @@ mod tests {
     #[test]
     fn growing_durations_and_waiting_for_connections_are_degrading() {
         let mut growing = measured();
-        growing.quarter_medians_ms = [Some(1.0), Some(50.0), Some(60.0), Some(75.1)];
+        growing.step_medians_ms[0].1 = [Some(1.0), Some(50.0), Some(60.0), Some(75.1)];
         assert_eq!(verdict(&plan(""), &growing).0, Verdict::Degrading);
-        growing.quarter_medians_ms[3] = Some(75.0);
+        growing.step_medians_ms[0].1[3] = Some(75.0);
         assert_eq!(verdict(&plan(""), &growing).0, Verdict::Held);
-        growing.quarter_medians_ms = [Some(0.1), Some(0.1), Some(0.2), Some(0.9)];
+        growing.step_medians_ms[0].1 = [Some(0.1), Some(0.1), Some(0.2), Some(0.9)];
         assert_eq!(verdict(&plan(""), &growing).0, Verdict::Held, "less than a millisecond is noise");
         let mut waiting = measured();
         waiting.summary.all.late = 3;
         assert!(verdict(&plan(""), &waiting).1.contains("3 of 100"));
+    }
+
+    #[test]
+    fn one_step_whose_durations_grow_is_enough() {
+        let mut growing = measured();
+        growing.step_medians_ms.push(("put/put".to_owned(), [None, Some(16_500.0), None, Some(38_500.0)]));
+        let (found, reasons) = verdict(&plan(""), &growing);
+        assert_eq!(found, Verdict::Degrading);
+        let reason = "Durations of put/put grow: the median of the last quarter is 38500.000 ms, that of the second \
+                      16500.000 ms.";
+        assert_eq!(reasons, reason);
+        growing.step_medians_ms[1].1[1] = None;
+        assert_eq!(verdict(&plan(""), &growing).0, Verdict::Held, "a quarter without a median shows no growth");
+    }
+
+    #[test]
+    fn a_backlog_that_grows_is_degrading_unless_the_growth_is_small_or_follows_the_load() {
+        let with = |second: Quarter, last: Quarter, due: u64| {
+            let mut measured = measured();
+            measured.summary.all.due = due;
+            measured.quarters = [Quarter::default(), second, Quarter::default(), last];
+            verdict(&plan(""), &measured)
+        };
+        let quarter = |due: u64, backlog: u64| Quarter { due, backlog };
+        // Two requests per second: growth by ten is small.
+        let (found, reasons) = with(quarter(50, 20), quarter(50, 31), 200);
+        assert_eq!(found, Verdict::Degrading);
+        let reason = "The backlog grows: 31 requests were under way when the arrivals ended, and 20 after the second \
+                      quarter.";
+        assert_eq!(reasons, reason);
+        assert_eq!(with(quarter(50, 20), quarter(50, 30), 200).0, Verdict::Held);
+        assert_eq!(with(quarter(50, 0), quarter(50, 10), 200).0, Verdict::Held);
+        assert_eq!(with(quarter(50, 500), quarter(50, 700), 200).0, Verdict::Held, "it stays nearly as it is");
+        // A hundred per second: so is what a pause of a second makes.
+        assert_eq!(with(quarter(2_500, 0), quarter(2_500, 100), 10_000).0, Verdict::Held);
+        assert_eq!(with(quarter(2_500, 0), quarter(2_500, 101), 10_000).0, Verdict::Degrading);
+        // A load that doubles has twice as much under way, and one that ends has less.
+        assert_eq!(with(quarter(25, 40), quarter(50, 80), 200).0, Verdict::Held);
+        assert_eq!(with(quarter(50, 40), quarter(5, 40), 200).0, Verdict::Held);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::reach::Reach;
 use crate::record::{Machine, Program};
 
 /// The version of these messages.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The most bytes of a message before a coordinator has shown its token.
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
@@ -92,6 +92,8 @@ pub enum ToCoordinator {
     Finished {
         /// Processor time since the start instant, in seconds.
         cpu_s: f64,
+        /// The share of a processor that the thread of the load used until the last user had arrived.
+        load_share: f64,
         /// The longest time in which its thread did nothing, in milliseconds.
         longest_stall_ms: f64,
     },

@@ -36,7 +36,7 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
             Applied::Heap => settings.heap_mib = value.parse().ok().or(settings.heap_mib),
             Applied::Jvm => settings.jvm_options.extend(value.split_whitespace().map(str::to_owned)),
             // The rest lies around the node.
-            Applied::Table | Applied::Cluster | Applied::Keyspace => {}
+            Applied::Table | Applied::Cluster | Applied::Keyspace | Applied::Setting => {}
         }
     }
     settings

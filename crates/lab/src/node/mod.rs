@@ -2,22 +2,14 @@
 //!
 //! - `one.rs`: a node that runs; `config.rs`: the settings of a node for a setting of the study;
 //!   `views.rs`: what a node says of itself; `table.rs`: the table of the load.
-//! - `load.rs` makes the load, with `records.rs`; `tally.rs` counts it; `watch.rs` watches the
-//!   machine meanwhile, with `packets.rs`; `process.rs` reads what the node's process has used,
-//!   and `jmx.rs` its MBeans; `as_run.rs` keeps what a run ran with.
+//! - `jmx.rs` reads its MBeans; `as_run.rs` keeps what a run ran with.
 
 mod as_run;
 mod config;
 mod jmx;
-mod load;
 mod one;
-mod packets;
-mod process;
-mod records;
 mod table;
-mod tally;
 mod views;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -33,6 +25,8 @@ use crate::catalogue;
 use crate::deployment;
 use crate::estimate::Room;
 use crate::factor::{Applied, Factor, Setting};
+use crate::load::watch::Watched;
+use crate::load::{self, Load};
 use crate::metric::{self, Source};
 use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, CountedBy, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
@@ -76,7 +70,7 @@ struct Running {
     /// What they were started with.
     started: cluster::Settings,
     /// The table, once it was made.
-    table: Option<table::Table>,
+    table: Option<Arc<table::Table>>,
 }
 
 impl Running {
@@ -85,8 +79,17 @@ impl Running {
         self.nodes.first().ok_or_else(|| fatal("the cluster has no node"))
     }
 
-    fn table(&self) -> Result<&table::Table, RigError> {
+    fn table(&self) -> Result<&Arc<table::Table>, RigError> {
         self.table.as_ref().ok_or_else(|| failed("there is no table"))
+    }
+
+    /// What is watched during a load.
+    fn watched(&self) -> Result<Watched, RigError> {
+        Ok(Watched {
+            data: self.first()?.folder.clone(),
+            pids: self.nodes.iter().map(|node| node.pid).collect(),
+            addresses: self.nodes.iter().map(|node| node.cql).collect(),
+        })
     }
 
     /// The counters of all nodes, since an instant.
@@ -269,6 +272,8 @@ impl Node {
                 node.views.copies().await.map_err(failed)?.map(|copies| copies.to_string())
             }
             Applied::Keyspace => running.table()?.levels().map(|levels| levels.to_string()),
+            // A plan of nodes has none.
+            Applied::Setting => None,
         })
     }
 
@@ -391,7 +396,7 @@ impl Rig for Node {
         let table = table::Table::create(&self.running()?.all, &self.plan.data, kept, &options).await;
         let table = table.map_err(failed)?;
         if let Some(running) = &mut self.running {
-            running.table = Some(table);
+            running.table = Some(Arc::new(table));
         }
         for node in &self.running()?.nodes {
             if node.views.snapshots().await.map_err(failed)? > 0 {
@@ -442,7 +447,7 @@ impl Rig for Node {
         // Others may have filled the disk since the study began.
         self.has_room()?;
         let running = self.running()?;
-        load::prefill(&running.all.session, running.table()?, &self.plan.data, seed).await.map_err(failed)?;
+        load::prefill(running.table()?.as_ref(), &self.plan.data, seed).await?;
         self.flush().await?;
         self.wait_until_idle().await?;
         let page_cache = self.plan.data.page_cache;
@@ -460,14 +465,21 @@ impl Rig for Node {
             as_run::keep(folder, node.id, &node.folder, &command_line(node.pid)).map_err(fatal)?;
         }
         as_run::keep_table(folder, &table).map_err(fatal)?;
-        let load = load::Load { table: running.table()?, data: &self.plan.data, workload, seed };
+        let load = Load { data: &self.plan.data, workload, seed };
+        let watched = running.watched()?;
+        let watch = async |start, duration| {
+            let of_jmx = jmx::sample(&running.nodes, start, duration, folder);
+            let (samples, of_jmx) = tokio::join!(watched.run(start, duration, folder), of_jmx);
+            let mut samples = samples?;
+            samples.extend(of_jmx.map_err(csv::Error::from)?);
+            Ok(samples)
+        };
         let at_window = running.counters(self.begun);
-        let made = load.make(&running.all.session, &watch::Watched { nodes: &running.nodes }, folder, at_window).await;
-        let (loaded, begun) = made.map_err(failed)?;
+        let (loaded, begun) = load.make(running.table()?, watch, folder, at_window).await?;
         let copies = running.first()?.views.copies().await.map_err(failed)?.unwrap_or(1);
         let (writes, reads) = running.table()?.levels().unwrap_or_default().answers(copies);
         let counted_by = CountedBy { writes: (writes, copies), reads: (reads, copies) };
-        Ok(Loaded { begun: begun?, counted_by, ..loaded })
+        Ok(Loaded { begun: begun?, counted_by: Some(counted_by), ..loaded })
     }
 
     async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use cluster::{NodeId, NodeStatus};
 
 use super::jmx::{self, Jmx};
-use super::{failed, fatal, process};
+use super::{failed, fatal};
+use crate::load::process;
 use crate::rig::{Counters, RigError};
 
 use super::views::Views;

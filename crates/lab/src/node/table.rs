@@ -1,16 +1,20 @@
 //! The table of the load: as cassandra-stress makes it, a key and five columns of bytes. Partitions of
 //! several records have a column more, by which these are in order.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use scylla::client::session::Session;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlValue;
 use walkdir::WalkDir;
 
 use super::views::{CqlError, Views, doing};
 use crate::deployment::Levels;
+use crate::load::records::{COLUMNS, Columns, Place};
+use crate::load::{Asked, Door};
 use crate::workload::{Data, PageCache, Partitions};
 
 /// The keyspace.
@@ -19,9 +23,6 @@ pub(super) const KEYSPACE: &str = "lab";
 /// The table.
 pub(super) const NAME: &str = "standard1";
 
-/// Number of columns beside the key.
-pub(super) const COLUMNS: usize = 5;
-
 /// A table that was just made.
 pub(super) struct Table {
     /// The end of its folder's name, which no other table has.
@@ -29,13 +30,15 @@ pub(super) struct Table {
     /// When it was made, in milliseconds since 1970.
     pub made_ms: i64,
     /// Writes a record to all nodes that keep it, before the load.
-    pub fill: PreparedStatement,
+    fill: PreparedStatement,
     /// Writes a record.
-    pub write: PreparedStatement,
+    write: PreparedStatement,
     /// Reads one.
-    pub read: PreparedStatement,
+    read: PreparedStatement,
     /// Deletes one.
-    pub delete: PreparedStatement,
+    delete: PreparedStatement,
+    session: Arc<Session>,
+    partitions: Partitions,
 }
 
 impl Table {
@@ -86,6 +89,8 @@ impl Table {
             write: prepare(insert, levels.write).await?,
             read: prepare(select, levels.read).await?,
             delete: prepare(delete, levels.write).await?,
+            session: views.session.clone(),
+            partitions: data.partitions,
         })
     }
 
@@ -101,31 +106,42 @@ impl Table {
 
     /// Lets Linux have none or all of its files in memory. The call blocks.
     pub fn cache(&self, node: &Path, page_cache: PageCache) -> io::Result<()> {
-        let own = || files(node, |table| table.ends_with(&self.id)).map(|(path, _)| path);
-        // Files may be deleted meanwhile.
-        let open = |path: PathBuf| match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some),
-        };
-        match page_cache {
-            PageCache::AsLeft => Ok(()),
-            PageCache::Cold => own().try_for_each(|path| {
-                let Some(file) = open(path)? else { return Ok(()) };
-                // Only pages that are on the disk can be dropped.
-                file.sync_all()?;
-                Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
-            }),
-            PageCache::Warm => own().try_for_each(|path| match open(path)? {
-                Some(mut file) => io::copy(&mut file, &mut io::sink()).map(drop),
-                None => Ok(()),
-            }),
-        }
+        page_cache.reach(files(node, |table| table.ends_with(&self.id)).map(|(path, _)| path))
     }
 
     /// Bytes of files of earlier tables.
     pub fn left_bytes(&self, node: &Path) -> u64 {
         bytes(node, |table| !table.ends_with(&self.id))
     }
+}
+
+impl Door for Table {
+    async fn make(self: Arc<Self>, asked: Asked) -> Result<(), String> {
+        let (statement, values) = match asked {
+            Asked::Write(place, columns) => (&self.write, row(place, columns)),
+            Asked::Read(place) => (&self.read, named(place, self.partitions)),
+            Asked::Delete(place) => (&self.delete, named(place, self.partitions)),
+        };
+        let done = self.session.execute_unpaged(statement, values).await;
+        done.map(drop).map_err(|error| error.to_string())
+    }
+
+    async fn fill(&self, place: Place, columns: Columns) -> Result<(), String> {
+        let done = self.session.execute_unpaged(&self.fill, row(place, columns)).await;
+        done.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// The values by which a record is written: its place, and its columns.
+fn row(Place { key, at }: Place, columns: Columns) -> Vec<CqlValue> {
+    let place = std::iter::once(CqlValue::Blob(key.into_bytes())).chain(at.map(CqlValue::BigInt));
+    place.chain(columns.map(CqlValue::Blob)).collect()
+}
+
+/// The values by which a record is read or deleted. A series is read by its key alone.
+fn named(Place { key, at }: Place, partitions: Partitions) -> Vec<CqlValue> {
+    let at = at.filter(|_| matches!(partitions, Partitions::Wide { .. }));
+    std::iter::once(CqlValue::Blob(key.into_bytes())).chain(at.map(CqlValue::BigInt)).collect()
 }
 
 /// The files of tables that are chosen by the name of their folder, with their bytes.
@@ -143,4 +159,18 @@ fn files(node: &Path, is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = 
 
 fn bytes(node: &Path, is_chosen: impl Fn(&str) -> bool) -> u64 {
     files(node, is_chosen).map(|(_, bytes)| bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_is_read_by_its_key_and_a_record_of_a_wide_partition_by_its_place() {
+        let asked = |partitions| named(Place::of(partitions, 17), partitions);
+        assert_eq!(asked(Partitions::Single), [CqlValue::Blob(b"0000000017".to_vec())]);
+        assert_eq!(asked(Partitions::TimeSeries { series: 5, read: 10 }), [CqlValue::Blob(b"0000000002".to_vec())]);
+        let wide = [CqlValue::Blob(b"0000000001".to_vec()), CqlValue::BigInt(7)];
+        assert_eq!(asked(Partitions::Wide { rows: 10 }), wide);
+    }
 }

@@ -125,9 +125,12 @@ fn better(of: &str, change: &Change) -> Vec<String> {
             selected.comparisons
         ));
     }
-    for (what, steps) in
-        [("cassandra.yaml", &change.yaml), ("Options of Java", &change.jvm), ("Cluster", &change.deployment)]
-    {
+    for (what, steps) in [
+        ("cassandra.yaml", &change.yaml),
+        ("Options of Java", &change.jvm),
+        ("Cluster", &change.deployment),
+        ("Settings", &change.settings),
+    ] {
         for (to, back) in steps {
             lines.push(format!("{what}: {to}"));
             lines.push(format!("{BACK}: {back}"));

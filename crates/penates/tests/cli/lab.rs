@@ -103,6 +103,69 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
 }
 
 #[test]
+fn settings_of_the_embedded_engine_are_studied_over_the_records_door() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let plan = r#"
+        name = "engine"
+        candidate = { name = "penates-records" }
+        repeats = 1
+        confirm = 0
+        control_every = 0
+        objective = "write_p99_ms"
+        beside = ["disk_bytes"]
+        design = { kind = "one-at-a-time" }
+        data = { records = 200, record_bytes = 400 }
+        lateness_max = "1h"
+        workloads = [{ name = "even", mix = { write = 2, read = 2, delete = 1 }, rate = 100, warm_up = "0s", duration = "500ms" }]
+        [[factors]]
+        name = "records.durability"
+        default = "sync"
+        values = ["every 10ms"]
+        [[factors]]
+        name = "store.cache"
+        values = ["24MiB"]
+    "#;
+    fs::write(here.join("plan.toml"), plan).unwrap();
+    let ran = lab(here, &["run", "plan.toml", "--folder", "study"]).ends_with(0);
+    assert!(ran.text().contains("p99 of writes"), "{}", ran.text());
+    let lines = fs::read_to_string(here.join("study/runs.jsonl")).unwrap();
+    let runs: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(runs.len(), 3);
+    let in_force =
+        |run: &Value| [&run["read_back"]["records.durability"], &run["read_back"]["store.cache"]].map(Value::to_string);
+    let mut found: Vec<_> = runs.iter().map(in_force).collect();
+    found.sort();
+    let [every, cache, usual] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(every, &["\"every 10ms\"".to_owned(), "\"auto\"".to_owned()]);
+    assert!(cache[1].contains("24MiB") && usual == &["\"sync\"".to_owned(), "\"auto\"".to_owned()], "{found:?}");
+    for run in &runs {
+        assert_eq!(run["void"], serde_json::json!([]), "{run}");
+        assert_eq!(run["metrics"]["failed_share"], 0.0, "{run}");
+        let metrics = run["metrics"].as_object().unwrap();
+        assert!(metrics["disk_bytes"].as_f64().unwrap() > 0.0 && metrics.contains_key("read_p99_ms"), "{run}");
+        assert!(!metrics.contains_key("compactions"), "nobody counts them: {run}");
+    }
+    let refused = lab(
+        here,
+        &["apply", "--folder", "study", "--workload", "even", "--cql", "127.0.0.1:1", "--jmx", "127.0.0.1:1"],
+    );
+    assert!(refused.ends_with(2).stderr.contains("another server than Cassandra"));
+
+    // What cannot be measured is refused before anything starts.
+    for (wrong, right, why) in [
+        ("applied = \"restart\"\n name = \"store.cache\"", "name = \"store.cache\"", "applied = \"setting\""),
+        ("node = { count = 2 }\n repeats = 1", "repeats = 1", "it is of Cassandra"),
+        ("objective = \"compactions\"", "objective = \"write_p99_ms\"", "only Cassandra has this metric"),
+        ("candidate = { name = \"penates\" }", "candidate = { name = \"penates-records\" }", "`setting`"),
+    ] {
+        fs::write(here.join("wrong.toml"), plan.replace(right, wrong)).unwrap();
+        let refused = lab(here, &["run", "wrong.toml", "--folder", "wrong"]);
+        assert!(refused.code != 0 && refused.stderr.contains(why), "{wrong}: {}", refused.stderr);
+    }
+}
+
+#[test]
 fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

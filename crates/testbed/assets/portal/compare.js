@@ -174,6 +174,10 @@
 
   // Everything.
 
+  // A run whose response times cannot be read.
+  const unread = (all) => all.filter((data) => data.unread)
+    .map((data) => make("p", { class: "note" }, data.id + " has no intervals and no curve: " + data.unread));
+
   function clear(text) {
     groups.splice(0).forEach((group) => group.clear());
     place.replaceChildren();
@@ -195,7 +199,7 @@
       return clear(all.message);
     }
     clear("");
-    place.append(...configuration(runs, all), figuresTable(runs, all));
+    place.append(...configuration(runs, all), ...unread(all), figuresTable(runs, all));
     addCurve(runs, all);
     addOverTime(runs, all);
   }

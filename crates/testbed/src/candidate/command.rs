@@ -50,6 +50,13 @@ impl Places {
         places.fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), &value))
     }
 
+    /// The words that give a candidate a setting, or ask for it.
+    pub fn setting(&self, words: &[String], name: &str, value: &str) -> Vec<String> {
+        // What a value says is no place.
+        let fill = |word: &String| self.fill(word).replace("${name}", name).replace("${value}", value);
+        words.iter().map(fill).collect()
+    }
+
     /// The words of a command.
     pub fn words(&self, words: &[String]) -> Vec<String> {
         words.iter().map(|word| self.fill(word)).collect()

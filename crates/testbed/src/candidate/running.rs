@@ -53,7 +53,21 @@ impl RunningCandidate {
         work: &Path,
         program: &Path,
     ) -> Result<Self, CandidateError> {
-        let spec = candidate.spec.clone();
+        Self::start_with(candidate, &[], data, work, program).await
+    }
+
+    /// The same with settings: their names and values, as [`CandidateSpec::setting`] gives them.
+    ///
+    /// # Errors
+    /// Those of [`RunningCandidate::start`].
+    pub async fn start_with(
+        candidate: &Candidate,
+        settings: &[(String, String)],
+        data: &Path,
+        work: &Path,
+        program: &Path,
+    ) -> Result<Self, CandidateError> {
+        let mut spec = candidate.spec.clone();
         if let Some(reason) = spec.not_run {
             return Err(CandidateError::NotRun { name: spec.name, reason });
         }
@@ -75,6 +89,10 @@ impl RunningCandidate {
             |(name, spec): (&String, &FolderSpec)| Some((name.clone(), std::path::absolute(spec.folder()?).ok()?));
         let folders = spec.folders.iter().filter_map(named).collect();
         let places = Places { data, folder, program: program.to_owned(), ports, folders };
+        // So its record has them too.
+        let given = settings.iter().flat_map(|(name, value)| places.setting(&spec.setting, name, value));
+        let given: Vec<_> = given.collect();
+        spec.start.extend(given);
         for command in &spec.prepare {
             output(&spec, &places.words(command)).await?;
         }
@@ -244,6 +262,17 @@ impl RunningCandidate {
         let Some(command) = command else { return Ok(None) };
         let printed = output(&self.spec, &self.places.words(command)).await?;
         Ok(Some(printed).filter(|printed| !printed.is_empty()))
+    }
+
+    /// The value of a setting that is in force; `None` if it does not say.
+    ///
+    /// # Errors
+    /// The command that should print it fails.
+    pub async fn setting(&self, name: &str) -> Result<Option<String>, CandidateError> {
+        let Some(command) = &self.spec.setting_in_force else { return Ok(None) };
+        let printed = output(&self.spec, &self.places.setting(command, name, "")).await?;
+        let last = printed.lines().last().map(|line| line.trim().to_owned());
+        Ok(last.filter(|value| !value.is_empty()))
     }
 
     /// Asks it to end, and waits for it.

@@ -79,6 +79,14 @@ pub struct CandidateSpec {
     /// The command that prints the commit from which it was built.
     #[serde(default)]
     pub commit: Option<Vec<String>>,
+    /// The words of `start` that give it a setting, once for each. `${name}` is the setting's name, and
+    /// `${value}` its value. Without them nobody can vary its settings.
+    #[serde(default)]
+    pub setting: Vec<String>,
+    /// The command that prints, on its last line, the value of a setting that is in force in the process
+    /// that runs. `${name}` is the setting's name.
+    #[serde(default)]
+    pub setting_in_force: Option<Vec<String>>,
     /// The command that prints its configuration in force.
     #[serde(default)]
     pub configuration: Option<Vec<String>>,

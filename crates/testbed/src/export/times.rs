@@ -40,6 +40,7 @@ mod tests {
     use super::*;
     use crate::latencies;
     use crate::results::Summary;
+    use crate::tally::Quarter;
 
     #[test]
     fn each_kind_of_time_has_a_histogram_and_all_are_small() {
@@ -52,7 +53,8 @@ mod tests {
         let measured = Measured {
             summary: Summary { duration_s: 60.0, ..Summary::default() },
             seconds: Vec::new(),
-            quarter_medians_ms: [None; 4],
+            quarters: [Quarter::default(); 4],
+            step_medians_ms: Vec::new(),
             response_us: histogram(10_000),
             further_us: vec![
                 ("service", histogram(9_000)),
@@ -70,7 +72,7 @@ mod tests {
             })
             .collect();
         assert_eq!(tags, ["response", "service", "first-byte", "lateness"]);
-        let read = latencies::read(&log).unwrap();
-        assert_eq!(read.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(0, 27_000)]);
+        let read = latencies::read(log.as_slice()).unwrap();
+        assert_eq!(read.units.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(0, 27_000)]);
     }
 }

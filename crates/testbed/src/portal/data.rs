@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::resamples::{self, Resamples};
 use super::settings::{Settings, settings};
-use crate::archive::{ArchiveError, ArchivedRun};
+use crate::archive::ArchivedRun;
 use crate::page::script;
 use crate::record::RunRecord;
 use crate::report;
+use crate::results::Second;
 
 /// Points of lines over time: half of the pixels of a chart.
 const POINTS_MAX: usize = 600;
@@ -25,33 +26,36 @@ struct Data<'a, P> {
     /// 1 / (1 − share of requests), with the response time in milliseconds that they have at most.
     curve: Vec<(f64, f64)>,
     resamples: Option<Resamples>,
+    /// Why there are neither a curve nor resamples, if the response times cannot be read.
+    unread: Option<String>,
     settings: Settings,
 }
 
-/// The script with the data of a run.
-pub(super) fn script(run: &ArchivedRun, record: &RunRecord, plan_toml: &str) -> Result<String, ArchiveError> {
-    let mut seconds = run.seconds()?;
-    seconds.sort_by_key(|second| second.at_s);
-    let measured: Vec<_> =
-        run.latencies()?.into_iter().filter(|(at_s, _)| *at_s >= 0).map(|(_, histogram)| histogram).collect();
+/// The script with the data of a run. Its seconds are in ascending order.
+pub(super) fn script(run: &ArchivedRun, record: &RunRecord, seconds: &[Second], plan_toml: &str) -> String {
+    let latencies = run.latencies();
+    let unread = latencies.as_ref().err().map(ToString::to_string);
+    let (unit_s, units) = latencies.map(|latencies| (latencies.unit_s, latencies.units)).unwrap_or_default();
+    let measured: Vec<_> = units.into_iter().filter(|(at_s, _)| *at_s >= 0).map(|(_, histogram)| histogram).collect();
     let data = Data {
         id: &record.id,
-        over_time: report::over_time(&seconds, POINTS_MAX),
+        over_time: report::over_time(seconds, POINTS_MAX),
         curve: curve(&measured),
-        resamples: resamples::draw(&record.id, &measured),
+        resamples: resamples::draw(&record.id, unit_s, &measured),
+        unread,
         settings: settings(record, plan_toml),
     };
-    Ok(format!("portal.receive({});\n", script::json(&data)))
+    format!("portal.receive({});\n", script::json(&data))
 }
 
-/// Response times by percentile, of all seconds together.
-fn curve(seconds: &[Histogram<u64>]) -> Vec<(f64, f64)> {
-    let Some((first, rest)) = seconds.split_first() else { return Vec::new() };
+/// Response times by percentile, of all units together.
+fn curve(units: &[Histogram<u64>]) -> Vec<(f64, f64)> {
+    let Some((first, rest)) = units.split_first() else { return Vec::new() };
     let mut all = first.clone();
     all.auto(true);
-    for second in rest {
+    for unit in rest {
         // It grows as it needs.
-        let _ = all.add(second);
+        let _ = all.add(unit);
     }
     let count = all.len() as f64;
     let mut points: Vec<(f64, f64)> = Vec::new();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `index.html` | all runs, to filter, to sort, and to compare |
 //! | `runs.json` | their main figures and facts, for programs |
-//! | `runs/ID/report.html` | the report of a run, and its other files to download |
+//! | `runs/ID/report.html` | the report of a run, made from its data, which are there to download |
 //! | `runs/ID/data.js` | what a comparison needs of it |
 //!
 //! - `source.rs` takes runs from the archive; `row.rs` sums one up; `data.rs`, `resamples.rs` and
@@ -20,6 +20,7 @@ mod settings;
 mod source;
 mod table;
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::archive::ArchiveError;
+use crate::report::ceiling::Ceilings;
 use folder::Folder;
 use source::Failure;
 
@@ -91,8 +93,10 @@ pub fn publish(archive: &Path, out: &Path) -> Result<Published, PortalError> {
     let folder = Folder::open(out)?;
     let (runs, mut refused) = source::runs(archive)?;
     let mut rows = Vec::new();
+    // Only what is new has to know them.
+    let ceilings = LazyCell::new(|| Ceilings::of(&runs));
     for run in &runs {
-        match source::publish(run, &folder) {
+        match source::publish(run, &folder, |record| ceilings.of_run(record)) {
             Ok(row) => rows.push(row),
             Err(Failure::Refused(reason)) => refused.push(Refused { name: source::name(run.folder()), reason }),
             Err(Failure::Portal(error)) => return Err(error),

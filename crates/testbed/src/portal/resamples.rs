@@ -15,30 +15,28 @@ use sha2::{Digest, Sha256};
 pub(super) const COUNT: usize = 1_000;
 /// Runs with fewer seconds have no resamples: an interval from them would mean little.
 pub(super) const SECONDS_MIN: usize = 10;
-/// Longer runs are resampled in units of several seconds.
-const UNITS_MAX: usize = 600;
 
 /// Percentiles of the resamples of a run, in milliseconds.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Resamples {
     /// Seconds that are drawn together.
-    pub(super) block_s: usize,
+    pub(super) block_s: i64,
     pub(super) p50_ms: Vec<f64>,
     pub(super) p99_ms: Vec<f64>,
 }
 
-/// Draws resamples of a run's seconds; `None` if there are too few.
-pub(super) fn draw(id: &str, seconds: &[Histogram<u64>]) -> Option<Resamples> {
-    if seconds.len() < SECONDS_MIN {
+/// Draws resamples of a run's seconds, or of units of several seconds if it is long; `None` if there are too
+/// few.
+pub(super) fn draw(id: &str, unit_s: i64, units: &[Histogram<u64>]) -> Option<Resamples> {
+    if units.len() < SECONDS_MIN {
         return None;
     }
-    let unit_s = seconds.len().div_ceil(UNITS_MAX);
-    let units = Units::new(seconds.chunks(unit_s));
+    let units = Units::new(units);
     // Long enough for what depends on each other, and short enough for many blocks.
     let block = (units.counts.len() as f64).cbrt().round() as usize;
     let mut random = ChaCha8Rng::from_seed(Sha256::digest(id).into());
     let (p50_ms, p99_ms) = (0..COUNT).map(|_| units.resample(block, &mut random)).unzip();
-    Some(Resamples { block_s: block * unit_s, p50_ms, p99_ms })
+    Some(Resamples { block_s: block as i64 * unit_s, p50_ms, p99_ms })
 }
 
 /// What is drawn: response times that occur in the run, and how often each unit has each of them.
@@ -49,12 +47,11 @@ struct Units {
 }
 
 impl Units {
-    fn new<'a>(units: impl Iterator<Item = &'a [Histogram<u64>]>) -> Self {
-        let counted = |seconds: &[Histogram<u64>]| {
-            let recorded = seconds.iter().flat_map(|second| second.iter_recorded());
-            recorded.map(|one| (one.value_iterated_to(), one.count_at_value())).collect::<Vec<_>>()
+    fn new(units: &[Histogram<u64>]) -> Self {
+        let counted = |unit: &Histogram<u64>| {
+            unit.iter_recorded().map(|one| (one.value_iterated_to(), one.count_at_value())).collect::<Vec<_>>()
         };
-        let units: Vec<_> = units.map(counted).collect();
+        let units: Vec<_> = units.iter().map(counted).collect();
         let mut values_us: Vec<_> = units.iter().flatten().map(|(value, _)| *value).collect();
         values_us.sort_unstable();
         values_us.dedup();
@@ -111,7 +108,7 @@ mod tests {
     #[test]
     fn seconds_that_are_all_alike_leave_no_doubt() {
         let seconds: Vec<_> = (0..60).map(|_| histogram(1_000..2_000)).collect();
-        let resamples = draw("a run", &seconds).unwrap();
+        let resamples = draw("a run", 1, &seconds).unwrap();
         assert_eq!((resamples.block_s, resamples.p50_ms.len()), (4, COUNT));
         assert!(resamples.p50_ms.iter().all(|ms| *ms == 1.499), "{:?}", resamples.p50_ms);
         assert!(resamples.p99_ms.iter().all(|ms| *ms == 1.989), "{:?}", resamples.p99_ms);
@@ -120,9 +117,9 @@ mod tests {
     #[test]
     fn resamples_of_a_run_are_the_same_each_time_and_those_of_others_differ() {
         let seconds: Vec<_> = (0..60).map(|at| histogram(1_000 + at * 10..2_000 + at * 10)).collect();
-        let resamples = draw("a run", &seconds).unwrap();
-        assert_eq!(draw("a run", &seconds).unwrap(), resamples);
-        assert_ne!(draw("another run", &seconds).unwrap().p50_ms, resamples.p50_ms);
+        let resamples = draw("a run", 1, &seconds).unwrap();
+        assert_eq!(draw("a run", 1, &seconds).unwrap(), resamples);
+        assert_ne!(draw("another run", 1, &seconds).unwrap().p50_ms, resamples.p50_ms);
     }
 
     #[test]
@@ -130,7 +127,7 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let seconds: Vec<_> =
             (0..400).map(|_| histogram((0..50).map(|_| random.random_range(10_000..20_000)))).collect();
-        let (low, high) = interval(&draw("a run", &seconds).unwrap().p50_ms);
+        let (low, high) = interval(&draw("a run", 1, &seconds).unwrap().p50_ms);
         // The median of n evenly distributed values has the standard error 10 ms / (2 √n).
         let expected = 2.0 * 1.96 * 10.0 / (2.0 * 20_000_f64.sqrt());
         assert!(low < 15.05 && high > 14.95, "{low} to {high}");
@@ -142,7 +139,7 @@ mod tests {
         let second = |is_slow: bool| if is_slow { histogram(50_000..50_100) } else { histogram(1_000..1_100) };
         let width = |is_slow: fn(usize) -> bool| {
             let seconds: Vec<_> = (0..600).map(|at| second(is_slow(at))).collect();
-            let resamples = draw("a run", &seconds).unwrap();
+            let resamples = draw("a run", 1, &seconds).unwrap();
             resamples.p99_ms.iter().filter(|ms| **ms < 2.0).count()
         };
         // One second of a hundred is slow: whether p99 is depends on how many of them are drawn.
@@ -152,13 +149,13 @@ mod tests {
 
     #[test]
     fn a_run_of_a_day_is_resampled_in_longer_units() {
-        let seconds: Vec<_> = (0..1_500).map(|_| histogram([1_000, 2_000])).collect();
-        assert_eq!(draw("a run", &seconds).unwrap().block_s, 24);
+        let units: Vec<_> = (0..338).map(|_| histogram([1_000, 2_000])).collect();
+        assert_eq!(draw("a run", 256, &units).unwrap().block_s, 7 * 256);
     }
 
     #[test]
     fn a_few_seconds_are_too_few() {
         let seconds: Vec<_> = (0..9).map(|_| histogram([1_000])).collect();
-        assert_eq!(draw("a run", &seconds), None);
+        assert_eq!(draw("a run", 1, &seconds), None);
     }
 }

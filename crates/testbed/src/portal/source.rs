@@ -10,7 +10,9 @@ use super::data;
 use super::folder::{Folder, failed};
 use super::row::Row;
 use super::{PortalError, Refused};
-use crate::archive::{ArchiveError, ArchivedRun};
+use crate::archive::{ArchiveError, ArchivedRun, UNFINISHED};
+use crate::record::RunRecord;
+use crate::report::{self, Ceiling};
 
 /// What identifies the content of a bag. It is published, so that a reader can compare downloads.
 const MANIFEST: &str = "manifest-sha256.txt";
@@ -20,9 +22,11 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 const ROW: &str = "run.json";
 /// The data for comparisons.
 pub(super) const DATA: &str = "data.js";
+/// The report. It is made anew: that of the run is a page of whoever made the run, and its scripts would do
+/// what those of the portal may do.
+pub(super) const REPORT: &str = "report.html";
 /// What is copied from a run.
-pub(super) const COPIED: [&str; 6] =
-    ["report.html", "summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"];
+pub(super) const COPIED: [&str; 5] = ["summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"];
 
 /// Why a run is not published.
 pub(super) enum Failure {
@@ -63,7 +67,7 @@ pub(super) fn runs(archive: &Path) -> Result<(Vec<ArchivedRun>, Vec<Refused>), P
     folders.sort_unstable();
     let refused = |folder: &PathBuf| {
         let name = name(folder);
-        let reason = match name.ends_with(".unfinished") {
+        let reason = match name.ends_with(UNFINISHED) {
             true => "the run is not finished, or was interrupted",
             false => "it is no bag with the record of a run",
         };
@@ -87,8 +91,13 @@ fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Publishes a run, unless the same bag was published before. Returns its row.
-pub(super) fn publish(run: &ArchivedRun, folder: &Folder) -> Result<Row, Failure> {
+/// Publishes a run, unless the same bag was published before. Returns its row. `ceiling` is that of the
+/// generator of a run.
+pub(super) fn publish(
+    run: &ArchivedRun,
+    folder: &Folder,
+    ceiling: impl Fn(&RunRecord) -> Option<Ceiling>,
+) -> Result<Row, Failure> {
     let id = name(run.folder());
     if !is_plain(&id) {
         return Err(Failure::Refused("its name has other signs than letters, digits, and . _ -".to_owned()));
@@ -105,8 +114,22 @@ pub(super) fn publish(run: &ArchivedRun, folder: &Folder) -> Result<Row, Failure
     }
     let plan_toml = run.text("plan.toml")?;
     let plan: Plan = toml::from_str(&plan_toml).map_err(|error| Failure::Refused(format!("plan.toml: {error}")))?;
-    let row = Row::new(&record, &run.outcome()?, plan.name);
-    let data = data::script(run, &record, &plan_toml)?;
+    let outcome = run.outcome()?;
+    let row = Row::new(&record, &outcome, plan.name);
+    let mut seconds = run.seconds()?;
+    seconds.sort_by_key(|second| second.at_s);
+    let data = data::script(run, &record, &seconds, &plan_toml);
+    let report = report::page(&report::Inputs {
+        record: &record,
+        judgement: &outcome.judgement,
+        summary: &outcome.summary,
+        seconds: &seconds,
+        monitors: &run.monitors()?,
+        events: &run.marks()?,
+        plan_toml: &plan_toml,
+        log: outcome.log.as_ref(),
+        ceiling: ceiling(&record),
+    });
 
     let new = folder.begin_run()?;
     for name in COPIED {
@@ -115,7 +138,8 @@ pub(super) fn publish(run: &ArchivedRun, folder: &Folder) -> Result<Row, Failure
             .map_err(|error| Failure::Refused(format!("{name}: {error}")))?;
     }
     let json = serde_json::to_vec(&row).map_err(|error| Failure::Refused(error.to_string()))?;
-    for (name, content) in [(DATA, data.as_bytes()), (ROW, &json), (MANIFEST, &manifest)] {
+    let written = [(REPORT, report.as_bytes()), (DATA, data.as_bytes()), (ROW, &json), (MANIFEST, &manifest)];
+    for (name, content) in written {
         let path = new.path().join(name);
         fs::write(&path, content).map_err(failed(&path))?;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::row::Row;
-use super::source::COPIED;
+use super::source::{COPIED, REPORT};
 use crate::page::number::{NONE, Unit, count, milliseconds};
 use crate::page::{table, verdict};
 use crate::report::ceiling::COMMAND;
@@ -62,7 +62,7 @@ fn run(row: &Row) -> Markup {
         tr data-id=(row.id) {
             th scope="row" {
                 input.interactive type="checkbox" aria-label={ "Compare " (row.id) };
-                a href=(of_run("report.html")) { (row.id) }
+                a href=(of_run(REPORT)) { (row.id) }
                 @if !row.traceable {
                     " " em.untraceable title={ "The record lacks " (row.missing.join("; ")) } { "untraceable" }
                 }
@@ -83,7 +83,7 @@ fn run(row: &Row) -> Markup {
             @for failed in [row.errors, row.refused, row.dropped] { td.number.bad[failed > 0] { (count(failed)) } }
             td { (row.machine) }
             td { (row.engine.as_deref().unwrap_or(NONE)) }
-            td.files { @for file in &COPIED[1..] { a href=(of_run(file)) download { (file) } } }
+            td.files { @for file in &COPIED { a href=(of_run(file)) download { (file) } } }
         }
     }
 }
@@ -94,7 +94,7 @@ fn ceiling(row: &Row) -> Markup {
         @match &row.ceiling {
             Some(ceiling) => {
                 td.number title={ "with " (ceiling.workers) " workers" } {
-                    a href={ "runs/" (ceiling.run) "/report.html" } { (Unit::PerSecond.format(ceiling.rate)) }
+                    a href={ "runs/" (ceiling.run) "/" (REPORT) } { (Unit::PerSecond.format(ceiling.rate)) }
                 }
             }
             None if row.is_http => { td.number title={ "not measured on this machine: " (COMMAND) } { (NONE) } }

@@ -33,14 +33,7 @@ impl Ceiling {
         if !speaks_http(record) {
             return None;
         }
-        let generator = generator(record);
-        let of_run = |run: &ArchivedRun| {
-            let record = run.record().ok()?;
-            let is_asked_for = record.candidate.program.name == NULL && self::generator(&record) == generator;
-            is_asked_for.then(|| Self::of(&record, &run.outcome().ok()?))?
-        };
-        let found: Vec<_> = ArchivedRun::all(archive).ok()?.iter().filter_map(of_run).collect();
-        Self::greatest(&found).cloned()
+        Ceilings::of(&ArchivedRun::all(archive).ok()?).of_run(record)
     }
 
     /// What a run shows, if it held and its candidate does nothing.
@@ -53,6 +46,30 @@ impl Ceiling {
     /// The greatest of some.
     pub(crate) fn greatest<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<&'a Self> {
         all.into_iter().max_by(|one, other| one.rate.total_cmp(&other.rate))
+    }
+}
+
+/// What the runs of an archive show, each with its generator.
+pub(crate) struct Ceilings(Vec<(String, Ceiling)>);
+
+impl Ceilings {
+    /// Those of some runs. Runs that cannot be read are left out.
+    pub(crate) fn of(runs: &[ArchivedRun]) -> Self {
+        let of_run = |run: &ArchivedRun| {
+            let record = run.record().ok()?;
+            if record.candidate.program.name != NULL {
+                return None;
+            }
+            Some((generator(&record), Ceiling::of(&record, &run.outcome().ok()?)?))
+        };
+        Self(runs.iter().filter_map(of_run).collect())
+    }
+
+    /// The ceiling of the generator of a run.
+    pub(crate) fn of_run(&self, record: &RunRecord) -> Option<Ceiling> {
+        let generator = speaks_http(record).then(|| generator(record))?;
+        let of_generator = self.0.iter().filter(|(known, _)| *known == generator);
+        Ceiling::greatest(of_generator.map(|(_, ceiling)| ceiling)).cloned()
     }
 }
 

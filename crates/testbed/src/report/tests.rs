@@ -39,6 +39,7 @@ impl Run {
             clock_offset_us: 1,
             clock_error_us: 2,
             cpu_s: 3.0,
+            load_share: 0.25,
             longest_stall_ms: 0.0,
             program: program.clone(),
         };

@@ -84,11 +84,7 @@ impl Runner<'_> {
         let mut measured = tally::count(events, &names, window, &collected.users, &mut log)?;
         log.flush().map_err(failed)?;
         let times = export::times::log(record.started_at, &measured)?;
-        // Workers count from the beginning of the warm-up.
-        let since_start_s = record.ended_at.duration_since(record.started_at).as_secs_f64();
-        let seconds_of_run = (since_start_s + plan.warm_up.as_secs_f64()).max(1e-3);
-        measured.summary.worker_cpu_shares =
-            collected.workers.iter().map(|worker| worker.cpu_s / seconds_of_run).collect();
+        measured.summary.worker_cpu_shares = collected.workers.iter().map(|worker| worker.load_share).collect();
         let mut judgement = judge(plan, &measured, void);
         let (saturated, reasons) = self.saturated(judgement.verdict, sampled.as_ref(), &record);
         judgement.reasons.extend(reasons);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use thiserror::Error;
 
-use crate::archive::{ArchiveError, Outcome, RunWriter};
+use crate::archive::{ArchiveError, Outcome, RunWriter, UNFINISHED};
 use crate::beside::{Beside, EventRecord, FillRecord};
 use crate::candidate::{Candidate, CandidateError, Given};
 use crate::coordinator::{Collected, RunError, WorkerPlace};
@@ -21,7 +21,7 @@ use crate::inputs::Inputs;
 use crate::machine;
 use crate::monitor::Watcher;
 use crate::plan::PlanError;
-use crate::record::{CandidateRecord, FORMAT, Machine, Program, RunRecord};
+use crate::record::{CandidateRecord, FORMAT, Machine, Program, RunRecord, WorkerRecord};
 use crate::samples::Samples;
 use crate::tally::{self, TallyError};
 use crate::wire::Progress;
@@ -99,9 +99,9 @@ pub struct Filed {
 pub enum RunnerError {
     /// The record would have gaps.
     #[error(
-        "the run could not be traced later: it is not known {}; give what is missing (of a server that runs \
-         already by --pid, --commit, --configuration and --tag), or --untraceable to run all the same, which \
-         marks the run",
+        "the run could not be traced later: it is not known {}; give what is missing (of a candidate in its file, \
+         of a server that runs already by --pid, --commit, --configuration and --tag), or --untraceable to run \
+         all the same, which marks the run",
         .0.join(", ")
     )]
     Untraceable(Vec<String>),
@@ -165,22 +165,18 @@ impl Runner<'_> {
         coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
         let work = self.prepare().await?;
         coordinating.disk = Machine::find(self.data_folder(&work)).disk;
-        let missing = self.missing(&work.candidate);
+        let mut missing = self.missing(&work.candidate);
+        missing.extend(coordinating.missing("the testbed"));
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
         }
         // The place in the archive is taken before the load: a run is not made to be lost.
         let id = free_id(self.archive, &self.inputs.plan.name);
         let run = RunWriter::create(self.archive, &id)?;
-        let (collected, seen) = match self.measure(&work, places).await {
-            Ok(measured) => measured,
-            Err(error) => {
-                run.discard();
-                return Err(error);
-            }
-        };
+        let (collected, seen) = self.measure(&work, places, &coordinating).await?;
+        missing.extend(self.missing_of_workers(&collected.workers, &collected.machines, &coordinating));
         let mut void: Vec<_> = self.version_reason(&work).await.into_iter().collect();
-        void.extend(self.busy_reason(coordinating.busy_before, "before", &coordinating));
+        void.extend(busy_reason(coordinating.busy_before, "before", coordinating.processors, self.may_be_busy));
         let known = Known { id, missing, coordinating };
         let filed = self.keep(run, &work, known, &collected, seen, void);
         if let Some(running) = work.running {
@@ -209,7 +205,7 @@ impl Runner<'_> {
         let sampled = sampled.map_err(|error| void.push(format!("The monitor was lost: {error}."))).ok();
         let busy = |sampled: &Sampled| used_by_others(&sampled.samples, &coordinating, collected);
         let busy_during = sampled.as_ref().and_then(busy);
-        void.extend(self.busy_reason(busy_during, "during", &coordinating));
+        void.extend(busy_reason(busy_during, "during", coordinating.processors, self.may_be_busy));
         let elsewhere = elsewhere.into_iter().zip(self.monitors).filter_map(|(sampled, address)| {
             sampled.map_err(|why| void.push(format!("The monitor {address} was lost: {why}."))).ok()
         });
@@ -243,17 +239,14 @@ impl Runner<'_> {
 
     /// What should be known and is not.
     fn missing(&self, candidate: &CandidateRecord) -> Vec<String> {
-        let of = |who: &str, program: &Program| {
-            let known = [
-                ("version", !program.version.is_empty()),
-                ("digest of the program", program.sha256.is_some()),
-                ("commit", program.commit.is_some()),
-            ];
-            let missing = known.into_iter().filter(|(_, is_known)| !is_known);
-            missing.map(|(what, _)| format!("the {who}'s {what}")).collect::<Vec<_>>()
-        };
-        let mut missing = of("testbed", &self.program);
-        missing.extend(of("candidate", &candidate.program));
+        let mut missing = self.program.missing("the testbed's");
+        missing.extend(candidate.program.missing("the candidate's"));
+        // What is built from the same source as the testbed needs no other.
+        let is_this = candidate.program.sha256.is_some() && candidate.program.sha256 == self.program.sha256;
+        let is_started = matches!(self.measured, Measured::Candidate(_));
+        if is_started && !is_this && candidate.program.repository.is_none() {
+            missing.push("the candidate's repository".to_owned());
+        }
         if candidate.command.is_none() {
             missing.push("the candidate's command line".to_owned());
         }
@@ -266,12 +259,28 @@ impl Runner<'_> {
         missing
     }
 
-    /// Why a run on this machine says nothing, if others were at work there before or during it.
-    fn busy_reason(&self, busy: Option<f64>, when: &str, coordinating: &Machine) -> Option<String> {
-        let (busy, processors) = (busy.unwrap_or_default(), coordinating.processors);
-        let is_void = busy > BUSY_MAX * processors as f64 && !self.may_be_busy;
-        is_void.then(|| format!("Others used {busy:.2} of {processors} processors {when} the run."))
+    /// What should be known of workers and their machines and is not. A worker of the testbed's own program
+    /// lacks what that lacks, and so does one on its machine.
+    fn missing_of_workers(
+        &self,
+        workers: &[WorkerRecord],
+        machines: &[Machine],
+        coordinating: &Machine,
+    ) -> Vec<String> {
+        let others = workers.iter().filter(|worker| worker.program != self.program);
+        let mut missing: Vec<_> = others.flat_map(WorkerRecord::missing).collect();
+        let elsewhere = workers.iter().zip(machines).filter(|(_, machine)| !machine.is_same(coordinating));
+        missing.extend(elsewhere.flat_map(|(worker, machine)| machine.missing(&format!("worker {}", worker.number))));
+        missing
     }
+}
+
+/// Why a run on a machine with so many processors says nothing, if others were at work there before or
+/// during it.
+fn busy_reason(busy: Option<f64>, when: &str, processors: usize, may_be_busy: bool) -> Option<String> {
+    let busy = busy.unwrap_or_default();
+    let is_void = busy > BUSY_MAX * processors as f64 && !may_be_busy;
+    is_void.then(|| format!("Others used {busy:.2} of {processors} processors {when} the run."))
 }
 
 /// Processors that others used during the load, on average. Workers that somebody has started on this
@@ -299,7 +308,7 @@ fn reasons_of_workers(collected: &Collected) -> impl Iterator<Item = String> {
 fn free_id(archive: &Path, plan: &str) -> String {
     let id = format!("{}-{plan}", Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ"));
     let ids = std::iter::once(id.clone()).chain((2..).map(|number| format!("{id}-{number}")));
-    let is_free = |id: &String| !archive.join(id).exists() && !archive.join(format!("{id}.unfinished")).exists();
+    let is_free = |id: &String| !archive.join(id).exists() && !archive.join(format!("{id}{UNFINISHED}")).exists();
     ids.into_iter().find(is_free).unwrap_or(id)
 }
 
@@ -323,4 +332,136 @@ fn machines(
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::plan::Plan;
+
+    /// A program of which all is known.
+    fn program(sha256: &str) -> Program {
+        Program {
+            name: "a program".to_owned(),
+            version: "0.1.0".to_owned(),
+            sha256: Some(sha256.to_owned()),
+            commit: Some("abc".to_owned()),
+            ..Program::default()
+        }
+    }
+
+    fn worker(number: u32, longest_stall_ms: f64, program: Program) -> WorkerRecord {
+        WorkerRecord {
+            number,
+            address: None,
+            clock_offset_us: 0,
+            clock_error_us: 0,
+            cpu_s: 0.0,
+            load_share: 0.0,
+            longest_stall_ms,
+            program,
+        }
+    }
+
+    fn ignore(_: u32, _: Progress) {}
+
+    fn inputs() -> Inputs {
+        let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\n\
+                    load = { shape = \"constant\", rate = 1, duration = \"1s\" }\n";
+        Inputs::of_plan(Plan::parse(plan).unwrap(), Path::new("")).unwrap()
+    }
+
+    fn runner(inputs: &Inputs, measured: Measured) -> Runner<'_> {
+        Runner {
+            inputs,
+            measured,
+            archive: Path::new(""),
+            data: None,
+            cgroup: None,
+            given: Given::default(),
+            expect_version: None,
+            who: "a test".to_owned(),
+            program: program("the testbed"),
+            program_path: Path::new(""),
+            token: "",
+            monitors: &[],
+            is_untraceable: false,
+            may_be_busy: false,
+            on_progress: &ignore,
+        }
+    }
+
+    #[test]
+    fn others_that_use_more_than_a_tenth_of_the_processors_void_a_run_unless_they_may() {
+        assert_eq!(busy_reason(Some(0.8), "before", 8, false), None);
+        let reason = busy_reason(Some(0.81), "before", 8, false);
+        assert_eq!(reason.as_deref(), Some("Others used 0.81 of 8 processors before the run."));
+        assert_eq!(busy_reason(Some(0.81), "before", 8, true), None);
+        assert_eq!(busy_reason(None, "during", 8, false), None, "what is not known voids nothing");
+    }
+
+    #[test]
+    fn a_worker_that_stalled_or_was_lost_voids_a_run() {
+        let collected = |stall_ms: f64, lost: Option<&str>| Collected {
+            started_at: Timestamp::UNIX_EPOCH,
+            ended_at: Timestamp::UNIX_EPOCH,
+            workers: vec![worker(0, 3.0, Program::default()), worker(1, stall_ms, Program::default())],
+            machines: Vec::new(),
+            events: Vec::new(),
+            users: Vec::new(),
+            fill: None,
+            replay: None,
+            lost: lost.map(str::to_owned),
+        };
+        let reasons = |collected: &Collected| reasons_of_workers(collected).collect::<Vec<_>>();
+        assert!(reasons(&collected(100.0, None)).is_empty());
+        let stalled = "Worker 1 did nothing for 101 ms: others used its processor.";
+        assert_eq!(reasons(&collected(101.0, None)), [stalled]);
+        assert_eq!(reasons(&collected(101.0, Some("worker 1: it is silent"))), ["worker 1: it is silent", stalled]);
+    }
+
+    #[test]
+    fn a_candidate_that_the_testbed_starts_has_a_repository_unless_it_is_this_program() {
+        let inputs = inputs();
+        let started = || Measured::Candidate(Box::new(Candidate::shipped("null").unwrap()));
+        let candidate = |sha256: &str, repository: Option<&str>| CandidateRecord {
+            program: Program { repository: repository.map(str::to_owned), ..program(sha256) },
+            command: Some(Vec::new()),
+            configuration: Some(String::new()),
+            ..CandidateRecord::default()
+        };
+        let missing = |measured: Measured, candidate: &CandidateRecord| runner(&inputs, measured).missing(candidate);
+        assert_eq!(missing(started(), &candidate("another", None)), ["the candidate's repository"]);
+        assert!(missing(started(), &candidate("another", Some("https://example.org/"))).is_empty());
+        assert!(missing(started(), &candidate("the testbed", None)).is_empty());
+        let url = Measured::Url("http://127.0.0.1".to_owned(), None);
+        assert!(missing(url, &candidate("another", None)).is_empty(), "nobody knows it");
+    }
+
+    #[test]
+    fn each_shipped_candidate_has_a_repository_or_is_this_program() {
+        for name in Candidate::shipped_names() {
+            let spec = Candidate::shipped(name).unwrap().spec;
+            let is_this = spec.program.as_ref().or(spec.start.first()).is_some_and(|program| program == "${self}");
+            assert!(is_this || spec.repository.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn workers_of_another_program_and_on_another_machine_have_gaps_of_their_own() {
+        let inputs = inputs();
+        let runner = runner(&inputs, Measured::Url(String::new(), None));
+        let machine = |name: &str| Machine { name: name.to_owned(), processors: 2, ..Machine::default() };
+        let (here, elsewhere) = (machine("here"), machine("elsewhere"));
+        let own = worker(0, 0.0, runner.program.clone());
+        let other = worker(1, 0.0, Program { commit: None, ..program("another") });
+        let missing = |workers: &[WorkerRecord], machine: &Machine| {
+            runner.missing_of_workers(workers, std::slice::from_ref(machine), &here)
+        };
+        assert!(missing(std::slice::from_ref(&own), &here).is_empty());
+        assert_eq!(missing(std::slice::from_ref(&other), &here), ["worker 1's commit"]);
+        let wanted = ["the memory of the machine of worker 0", "the kernel of the machine of worker 0"];
+        assert_eq!(missing(std::slice::from_ref(&own), &elsewhere), wanted);
+    }
 }

@@ -11,9 +11,11 @@ use tokio::time::Instant;
 
 use super::work::Work;
 use super::{Measured, Runner, RunnerError};
+use crate::archive::CANDIDATE;
 use crate::beside::{self, EventRecord, Lengths};
-use crate::coordinator::{Collected, Coordinator, WorkerPlace};
+use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, Watch, Watcher};
+use crate::record::{Machine, WorkerRecord};
 use crate::samples::{Marked, Samples};
 
 /// From sample to sample of the monitor.
@@ -58,6 +60,7 @@ impl Runner<'_> {
         &self,
         work: &Work,
         places: Vec<WorkerPlace>,
+        coordinating: &Machine,
     ) -> Result<(Collected, Seen), RunnerError> {
         let (start, mut started) = watch::channel(None);
         let (end, mut ended) = watch::channel(false);
@@ -72,6 +75,10 @@ impl Runner<'_> {
             let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             start.send_replace(Some(Instant::now() + left));
         };
+        let objections = |workers: &[WorkerRecord], machines: &[Machine]| match self.is_untraceable {
+            true => Vec::new(),
+            false => self.missing_of_workers(workers, machines, coordinating),
+        };
         let coordinator = Coordinator {
             inputs: self.inputs,
             reach: &work.reach,
@@ -79,11 +86,12 @@ impl Runner<'_> {
             folder: work.folder.path(),
             on_progress: self.on_progress,
             on_start: &on_start,
+            objections: &objections,
         };
         let settings = self.monitor_settings(work);
         let monitoring = async {
             let start = started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
-            let name = "candidate".to_owned();
+            let name = CANDIDATE.to_owned();
             let (file, csv) = samples_file(work.folder.path(), &name)?;
             let until = async {
                 // If the sender has gone, it is over too.
@@ -123,6 +131,10 @@ impl Runner<'_> {
         };
         let (collected, sampled, elsewhere, beside) = tokio::join!(running, monitoring, watching, beside);
         let (events, marks, log_lengths) = beside;
+        let collected = collected.map_err(|error| match error {
+            RunError::Objections(missing) => RunnerError::Untraceable(missing),
+            error => error.into(),
+        });
         Ok((collected?, Seen { sampled, elsewhere, watchers, events, marks, log_lengths }))
     }
 

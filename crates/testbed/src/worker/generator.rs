@@ -1,5 +1,6 @@
 //! Sends users on their way at the instants at which they are due.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::{spawn_local, yield_now};
 
 use super::alarm::Alarm;
+use super::stall::LoadMeter;
 use super::user::{Shared, User};
 use crate::arrivals::Shape;
 use crate::event::{Event, Outcome};
@@ -49,6 +51,8 @@ pub struct Generator {
     pub shared: Rc<Shared>,
     /// The users.
     pub arrivals: Arrivals,
+    /// The share of a processor that this thread uses until the last user has arrived, once it has.
+    pub load_share: Rc<Cell<f64>>,
 }
 
 /// The instants at which users arrive, since the beginning of the load, with the requests of an access
@@ -58,11 +62,11 @@ pub type Arrivals = Box<dyn Iterator<Item = io::Result<(Duration, Option<Entry>)
 impl Generator {
     /// Sends all users on their way. Returns when the last one is done.
     pub async fn run(self) -> io::Result<()> {
-        let Self { plan, worker, shared, arrivals } = self;
+        let Self { plan, worker, shared, arrivals, load_share } = self;
         let is_closed = matches!(plan.load, Shape::Closed { .. });
         let begin = shared.start - plan.warm_up;
         let end = begin + plan.load.duration();
-        let (alarm, all_done) = (Alarm::new()?, Rc::new(Notify::new()));
+        let (alarm, all_done, meter) = (Alarm::new()?, Rc::new(Notify::new()), LoadMeter::new(begin));
         let mut overdue = 0;
         for (index, arrival) in (0_u64..).zip(arrivals) {
             let (after, entry) = arrival?;
@@ -95,6 +99,11 @@ impl Generator {
                 }
             });
         }
+        if is_closed {
+            // Its users arrive again and again until then.
+            alarm.wait_until(end).await?;
+        }
+        load_share.set(meter.share());
         while shared.log.progress().users > 0 {
             all_done.notified().await;
         }

@@ -5,11 +5,12 @@
 //! - `fill.rs`: users that make units before the load.
 //! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` (with
 //!   `slots.rs` for HTTP/2) or `resp.rs`; `failure.rs`: how a request fails.
-//! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing.
+//! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing, and how much of
+//!   a processor it used.
 
 pub mod alarm;
 mod connection;
-mod failure;
+pub mod failure;
 mod fill;
 mod generator;
 mod http;
@@ -49,9 +50,9 @@ use connection::Connector;
 use fill::Filling;
 use generator::{Arrivals, Generator};
 use log::Log;
-pub(crate) use resp::RespConnection;
+pub use resp::RespConnection;
 use stall::StallMeter;
-pub(crate) use target::Target;
+pub use target::Target;
 use user::Shared;
 
 /// How long a coordinator may be silent before the load.
@@ -299,7 +300,14 @@ impl Prepared {
             origin: self.origin.clone(),
             comparisons: Semaphore::new(COMPARISONS),
         });
-        let generator = Generator { plan: plan.clone(), worker: self.worker, shared: shared.clone(), arrivals };
+        let load_share = Rc::new(Cell::new(0.0));
+        let generator = Generator {
+            plan: plan.clone(),
+            worker: self.worker,
+            shared: shared.clone(),
+            arrivals,
+            load_share: load_share.clone(),
+        };
         let cpu_before = cpu_s();
         let stalls = StallMeter::default();
         let measuring = spawn_local(stalls.clone().run());
@@ -307,6 +315,7 @@ impl Prepared {
         measuring.abort();
         let finished = ToCoordinator::Finished {
             cpu_s: cpu_s() - cpu_before,
+            load_share: load_share.get(),
             longest_stall_ms: stalls.longest().as_secs_f64() * 1e3,
         };
         wire.send(&finished).await?;

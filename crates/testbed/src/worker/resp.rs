@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use redis_protocol::resp2::decode::decode_bytes_mut;
@@ -28,7 +29,12 @@ pub struct RespConnection {
 
 /// A command in the form of the protocol.
 pub fn request(words: &[Cow<'_, str>]) -> Result<Bytes, Failure> {
-    let words: Vec<_> = words.iter().map(|word| BorrowedFrame::BulkString(word.as_bytes())).collect();
+    let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
+    request_of_bytes(&words)
+}
+
+fn request_of_bytes(words: &[&[u8]]) -> Result<Bytes, Failure> {
+    let words: Vec<_> = words.iter().copied().map(BorrowedFrame::BulkString).collect();
     let mut command = BytesMut::new();
     extend_encode_borrowed(&mut command, &BorrowedFrame::Array(&words), false)
         .map_err(|_| Failure::Other("a command that cannot be sent".to_owned()))?;
@@ -36,6 +42,16 @@ pub fn request(words: &[Cow<'_, str>]) -> Result<Bytes, Failure> {
 }
 
 impl RespConnection {
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address).await.map_err(Failure::of_connect)?;
+        stream.set_nodelay(true).map_err(Failure::of_io)?;
+        Ok(Self::new(stream))
+    }
+
     /// Begins the protocol on a connection.
     pub fn new(stream: TcpStream) -> Self {
         Self { stream, received: BytesMut::new() }
@@ -53,11 +69,24 @@ impl RespConnection {
     /// Asks a short question, which may be an error.
     pub async fn ask(&mut self, words: &[&str]) -> Result<Answer, Failure> {
         let words: Vec<_> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
-        self.exchange(&request(&words)?, &mut |_| {}).await
+        self.answer(&request(&words)?, |_| {}).await
+    }
+
+    /// Sends a command of any bytes, and receives its answer. Afterwards the connection can only be used
+    /// again if this did not fail.
+    ///
+    /// # Errors
+    /// The connection broke, or what came is no answer.
+    pub async fn send(&mut self, words: &[&[u8]]) -> Result<Answer, Failure> {
+        self.answer(&request_of_bytes(words)?, |_| {}).await
     }
 
     /// Sends a command, and receives its answer.
-    pub async fn exchange(&mut self, command: &[u8], on: OnReached<'_>) -> Result<Answer, Failure> {
+    pub(super) async fn exchange(&mut self, command: &[u8], on: OnReached<'_>) -> Result<Answer, Failure> {
+        self.answer(command, on).await
+    }
+
+    async fn answer(&mut self, command: &[u8], mut on: impl FnMut(Reached)) -> Result<Answer, Failure> {
         on(Reached::Sent);
         self.stream.write_all(command).await.map_err(Failure::of_io)?;
         let (mut is_first, mut extent) = (true, Extent::default());

@@ -61,10 +61,6 @@ pub struct User {
     number: u64,
     scenario: usize,
     connection: Option<Connection>,
-    /// When the last answer was there.
-    answered: Option<Instant>,
-    /// The graph of the last answer, if it is to be compared.
-    comparison: Option<Comparison>,
     /// The request of an access log that it sends.
     entry: Option<Entry>,
     /// The path of the request before: relative references begin there.
@@ -74,20 +70,11 @@ pub struct User {
 impl User {
     /// A user of a scenario of the plan.
     pub fn new(shared: Rc<Shared>, number: u64, scenario: usize, entry: Option<Entry>) -> Self {
-        Self {
-            shared,
-            number,
-            scenario,
-            connection: None,
-            answered: None,
-            comparison: None,
-            entry,
-            base: "/".to_owned(),
-        }
+        Self { shared, number, scenario, connection: None, entry, base: "/".to_owned() }
     }
 
-    /// Goes through the steps. The first is due at `due`, each later one when the one before has
-    /// ended and the pause is over. A failure ends it: what follows would mean nothing.
+    /// Goes through the steps. The first is due at `due`, each later one when the answer to the one before
+    /// was checked and the pause is over. A failure ends it: what follows would mean nothing.
     pub async fn run(&mut self, round: u64, due: Instant) {
         let shared = self.shared.clone();
         let scenario = &shared.scenarios[self.scenario];
@@ -117,26 +104,18 @@ impl User {
                     sent_bytes: 0,
                     received_bytes: 0,
                 };
-                let exchange = self.exchange(index, &mut values, &mut event);
-                let ended = match timeout_at((begun + shared.timeout).into(), exchange).await {
-                    Ok(Ok(outcome)) => outcome,
+                let exchange = self.exchange(index, &values, &mut event);
+                let answered = timeout_at((begun + shared.timeout).into(), exchange).await;
+                event.done_us = shared.micros(Instant::now());
+                // A check is the generator's own work: it takes no time of the request, and what follows is
+                // not due meanwhile.
+                event.outcome = match answered {
+                    Ok(Ok(answer)) => self.check(index, &mut values, answer).await,
                     Ok(Err(failure)) => failure.outcome(),
                     Err(_) => Outcome::TimeOut,
                 };
-                // An answer ended when it was there, and not when it had been checked.
-                due = self.answered.take().unwrap_or_else(Instant::now);
-                event.done_us = shared.micros(due);
-                let ended = match self.comparison.take() {
-                    Some(comparison) if ended == Outcome::Done => {
-                        let compared = compared(comparison, &shared).await;
-                        // What follows is not due while graphs are compared: that is no wait of the candidate.
-                        due = Instant::now();
-                        compared
-                    }
-                    _ => ended,
-                };
-                let goes_on = ended == Outcome::Done;
-                event.outcome = ended;
+                due = Instant::now();
+                let goes_on = event.outcome == Outcome::Done;
                 shared.log.add(event);
                 if !goes_on {
                     return;
@@ -145,8 +124,8 @@ impl User {
         }
     }
 
-    /// Sends the request of a step, and looks at the answer.
-    async fn exchange(&mut self, index: usize, values: &mut UserValues, event: &mut Event) -> Result<Outcome, Failure> {
+    /// Sends the request of a step, and receives the answer.
+    async fn exchange(&mut self, index: usize, values: &UserValues, event: &mut Event) -> Result<Answer, Failure> {
         let shared = self.shared.clone();
         let step = &shared.scenarios[self.scenario].steps[index];
         let outgoing = values.request(step);
@@ -169,28 +148,38 @@ impl User {
             }
             answer => answer?,
         };
-        self.answered = Some(Instant::now());
         event.received_bytes = answer.body_bytes;
         if let Some(path) = shared.connector.path(&outgoing, &self.base) {
             self.base = path;
         }
-        drop(outgoing);
         shared.connector.give_back(connection, &mut self.connection);
+        Ok(answer)
+    }
+
+    /// Checks an answer, and keeps what later steps need of it.
+    async fn check(&self, index: usize, values: &mut UserValues, answer: Answer) -> Outcome {
+        let step = &self.shared.scenarios[self.scenario].steps[index];
         let (answer, taken) = match answer.body.len() >= LARGE_BYTES {
-            true => self.take_elsewhere(index, values, answer).await?,
+            true => match self.take_elsewhere(index, values, answer).await {
+                Ok(looked) => looked,
+                Err(failure) => return failure.outcome(),
+            },
             false => {
                 let taken = values.take(step, &answer);
                 (answer, taken)
             }
         };
-        Ok(match taken {
+        match taken {
             Ok(()) => {
-                self.comparison = values.comparison(step, &answer, || format!("{}{}", shared.origin, self.base));
-                Outcome::Done
+                let base = || format!("{}{}", self.shared.origin, self.base);
+                match values.comparison(step, &answer, base) {
+                    Some(comparison) => compared(comparison, &self.shared).await,
+                    None => Outcome::Done,
+                }
             }
             Err(_) if answer.is_refusal() => Outcome::Refused,
             Err(kind) => Outcome::Failed(kind),
-        })
+        }
     }
 
     /// Looks at an answer on another thread, so that other users are not late meanwhile. Gives it
@@ -225,5 +214,77 @@ async fn compared(comparison: Comparison, shared: &Shared) -> Outcome {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(kind)) => Outcome::Failed(kind.to_owned()),
         Err(_) => Outcome::Failed("check: isomorphic_to: too many at once".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::LocalSet;
+
+    use super::super::target::Target;
+    use super::*;
+    use crate::inputs::Files;
+    use crate::plan::Connections;
+    use crate::scenario::ScenarioSpec;
+
+    /// A user of a server that answers one request with four bytes. They are not what the step wants.
+    async fn user(folder: &std::path::Path) -> User {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere").await.unwrap();
+        });
+        let step = "[[steps]]\nname = \"get\"\npath = \"/\"\ncheck = { contains = \"there\" }\n";
+        let scenario = Scenario::new(ScenarioSpec::parse("get", step).unwrap(), &Files::default()).unwrap();
+        let target = Target::of_url(&origin).unwrap();
+        let shared = Shared {
+            log: Log::create(&folder.join("events.csv.gz"), vec![scenario.names()]).unwrap(),
+            scenarios: Arc::new(vec![scenario]),
+            connector: Connector::new(target, None, Vec::new(), Connections::default()),
+            timeout: Connections::default().timeout,
+            start: Instant::now(),
+            seed: 1,
+            users: 0,
+            origin,
+            comparisons: Semaphore::new(1),
+        };
+        User::new(Rc::new(shared), 0, 0, None)
+    }
+
+    #[tokio::test]
+    async fn a_request_has_ended_when_its_answer_is_there_and_before_that_is_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let ending = async {
+            let mut user = user(folder.path()).await;
+            let mut values = user.shared.scenarios[0].draw(0, 0, 1, 0);
+            let mut event = Event {
+                user: 0,
+                scenario: 0,
+                step: 0,
+                due_us: 0,
+                begun_us: 0,
+                sent_us: None,
+                first_byte_us: None,
+                done_us: 0,
+                outcome: Outcome::Done,
+                status: None,
+                sent_bytes: 0,
+                received_bytes: 0,
+            };
+            // Only this may take as long as the time-out.
+            let answer = user.exchange(0, &values, &mut event).await.unwrap();
+            assert_eq!((event.status, event.received_bytes), (Some(200), 4));
+            let outcome = user.check(0, &mut values, answer).await;
+            assert_eq!(outcome, Outcome::Failed("check: contains".to_owned()));
+        };
+        LocalSet::new().run_until(ending).await;
     }
 }

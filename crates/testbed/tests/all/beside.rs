@@ -241,6 +241,8 @@ async fn a_server_with_a_known_process_is_the_candidate_and_only_a_disk_that_is_
     let is_here = |filed: &Filed| filed.record.machines[0].roles.iter().any(|role| role == "candidate");
     let filed = run_here(folder.path(), this, None, None).await.unwrap();
     assert!(is_here(&filed), "{:?}", filed.record.machines);
+    // What is judged is the thread of the load until the last user has arrived, and not the process to its end.
+    assert_eq!(filed.outcome.summary.worker_cpu_shares, [filed.record.workers[0].load_share]);
     let samples = |filed: &Filed| {
         let csv = fs::read(filed.folder.join("data/monitor/candidate.csv")).unwrap();
         testbed::monitor::read("candidate", csv.as_slice()).unwrap()

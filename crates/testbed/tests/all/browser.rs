@@ -58,7 +58,7 @@ fn a_report_opens_without_a_network_and_draws_its_charts() {
     look(&mut page, "report");
     assert_no_complaint(&page);
 
-    // The same file in the portal.
+    // The report of the same run in the portal.
     page.open(&out.join("runs").join(run.file_name().unwrap()).join("report.html"));
     page.until("document.querySelectorAll('#charts figure canvas').length >= 4");
     assert_no_complaint(&page);

@@ -5,23 +5,34 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Run, ok, serve, worker};
+use crate::support::{Run, ok, runner_of, serve, worker};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use testbed::candidate::Given;
 use testbed::coordinator::{Coordinator, WorkerPlace};
-use testbed::event::{Event, EventReader, StepNames};
+use testbed::event::{Event, EventReader, EventWriter, Outcome, StepNames};
 use testbed::inputs::Inputs;
 use testbed::plan::Plan;
 use testbed::reach::Reach;
-use testbed::results::Verdict;
+use testbed::record::Program;
+use testbed::results::{Judgement, Verdict};
+use testbed::runner::{Runner, RunnerError};
 use testbed::tally::Measured;
 use testbed::verdict::judge;
-use tokio::net::TcpListener;
+use testbed::wire::Progress;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 fn events(path: &Path, names: &StepNames) -> Vec<Event> {
     EventReader::new(std::fs::File::open(path).unwrap(), names.clone()).map(Result::unwrap).collect()
+}
+
+fn write(path: &Path, names: StepNames, events: &[Event]) {
+    let mut writer = EventWriter::new(std::fs::File::create(path).unwrap(), names).unwrap();
+    events.iter().for_each(|event| writer.write(event).unwrap());
+    writer.finish().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,15 +55,13 @@ async fn every_request_that_was_due_is_counted_once_over_all_workers() {
     assert_eq!((all.due, all.sent, all.done, all.received_bytes), (300, 300, 300, 1_200));
     assert_eq!(measured.seconds.iter().map(|second| second.due).sum::<u64>(), 300);
     assert_eq!(measured.seconds.iter().map(|second| second.done).sum::<u64>(), 300);
-    assert!(collected.workers.iter().all(|worker| worker.cpu_s > 0.0));
+    assert!(collected.workers.iter().all(|worker| worker.cpu_s > 0.0 && worker.load_share > 0.0));
 
     // Counting the files of all workers is the same as counting one file with all events.
     let mut together: Vec<Event> = collected.events.iter().flat_map(|file| events(file, &run.names())).collect();
     together.sort_by_key(|event| event.done_us);
     let file = run.folder.path().join("together.csv.gz");
-    let mut writer = testbed::event::EventWriter::new(std::fs::File::create(&file).unwrap(), run.names()).unwrap();
-    together.iter().for_each(|event| writer.write(event).unwrap());
-    writer.finish().unwrap();
+    write(&file, run.names(), &together);
     let one = run.count(&[file]);
     assert_eq!((one.summary, one.seconds, one.response_us), (measured.summary, measured.seconds, measured.response_us));
 }
@@ -158,23 +167,106 @@ async fn a_worker_that_dies_voids_the_run() {
     let address = serve(async |_| ok()).await;
     let plan = "name = \"dies\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 2\n\
                 load = { shape = \"constant\", rate = 10, duration = \"600s\" }\n";
-    let run = Run::new(plan, &[]);
-    // It behaves like a worker until the load begins, and is gone then.
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = WorkerPlace::At(listener.local_addr().unwrap().to_string());
-    let (real, WorkerPlace::At(real_address)) = (listener, worker()) else { unreachable!() };
-    tokio::spawn(async move {
-        let (mut one, _) = real.accept().await.unwrap();
-        let mut other = tokio::net::TcpStream::connect(real_address).await.unwrap();
-        // The first progress comes with the start: then both sides lose each other.
-        let copying = tokio::io::copy_bidirectional(&mut one, &mut other);
-        let _ = tokio::time::timeout(Duration::from_secs(2), copying).await;
+    let WorkerPlace::At(real_address) = worker() else { unreachable!() };
+    let dying = tokio::spawn(async move {
+        let (mut one, _) = listener.accept().await.unwrap();
+        let mut other = TcpStream::connect(real_address).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut one, &mut other).await;
     });
-    let collected = run.collect(address, vec![worker(), place]).await;
-    let why = collected.lost.unwrap();
-    assert!(why.starts_with("worker 1: "), "{why}");
-    let judgement = judge(&run.inputs.plan, &run.count(&[]), vec![why]);
-    assert_eq!(judgement.verdict, Verdict::Void);
+    // The first progress comes with the start: then both sides lose each other.
+    let die = |_: u32, _: Progress| dying.abort();
+    let archive = folder.path().join("archive");
+    let filed = runner_of(&inputs, address, &archive, &die).run(vec![worker(), place]).await.unwrap();
+    let Judgement { verdict, reasons } = &filed.outcome.judgement;
+    assert_eq!(*verdict, Verdict::Void);
+    assert!(reasons.iter().any(|reason| reason.starts_with("worker 1: ")), "{reasons:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
+    let address = serve(async |_| ok()).await;
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 10, duration = \"600s\" }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
+    let archive = folder.path().join("archive");
+    let known = |text: &str| Some(text.to_owned());
+    let ignore = |_: u32, _: Progress| {};
+    let runner = Runner {
+        measured: testbed::runner::Measured::Url(format!("http://{address}"), Some(std::process::id())),
+        given: Given { commit: known("abc"), tag: known("v1.2"), configuration: known("none"), repository: None },
+        program: Program {
+            name: "penates".to_owned(),
+            version: "0.1.0".to_owned(),
+            sha256: known("def"),
+            commit: known("abc"),
+            ..Program::default()
+        },
+        is_untraceable: false,
+        ..runner_of(&inputs, address, &archive, &ignore)
+    };
+    let Err(RunnerError::Untraceable(missing)) = runner.run(vec![worker()]).await else { panic!("it has run") };
+    let wanted = ["worker 0's name", "worker 0's version", "worker 0's digest of the program", "worker 0's commit"];
+    assert_eq!(missing, wanted);
+    assert_eq!(std::fs::read_dir(&archive).unwrap().count(), 0, "nothing is left of it");
+}
+
+/// Judges 40 seconds of 100 requests each, of which thirty put something. They take as long as `put_us` says
+/// of those that are due at an instant; the others are fast.
+fn judged(put_us: fn(i64) -> i64) -> Judgement {
+    let step = |name: &str| format!("[[steps]]\nname = \"{name}\"\npath = \"/\"\n");
+    let plan = r#"
+        name = "mixed"
+        scenarios = [{ scenario = "read.toml", share = 0.7 }, { scenario = "put.toml", share = 0.3 }]
+        load = { shape = "constant", rate = 100, duration = "40s" }
+        workers = 1
+    "#;
+    let run = Run::new(plan, &[("read", &step("read")), ("put", &step("put"))]);
+    let event = |number: i64| {
+        let due_us = number * 10_000;
+        let scenario = usize::from(number % 10 >= 7);
+        let took_us = if scenario == 1 { put_us(due_us) } else { 1_000 };
+        Event {
+            user: number.unsigned_abs(),
+            scenario,
+            step: 0,
+            due_us,
+            begun_us: due_us,
+            sent_us: Some(due_us),
+            first_byte_us: None,
+            done_us: due_us + took_us,
+            outcome: Outcome::Done,
+            status: Some(200),
+            sent_bytes: 0,
+            received_bytes: 0,
+        }
+    };
+    let mut events: Vec<_> = (0..4_000).map(event).collect();
+    events.sort_by_key(|event| event.done_us);
+    let file = run.folder.path().join("events.csv.gz");
+    write(&file, run.names(), &events);
+    judge(&run.inputs.plan, &run.count(&[file]), Vec::new())
+}
+
+#[test]
+fn a_queue_of_one_step_is_degrading_however_many_fast_requests_surround_it() {
+    // The last ones wait for nearly as long as the load lasts, which is no time-out yet.
+    let Judgement { verdict, reasons } = judged(|due_us| due_us);
+    assert_eq!(verdict, Verdict::Degrading);
+    assert!(reasons[0].starts_with("Durations of put/put grow: "), "{reasons:?}");
+    let backlog = "The backlog grows: 600 requests were under way when the arrivals ended, and 300 after the second \
+                   quarter.";
+    assert_eq!(reasons[1..], [backlog]);
+}
+
+#[test]
+fn a_queue_that_stays_as_long_as_it_is_holds() {
+    let Judgement { verdict, reasons } = judged(|_| 4_000_000);
+    assert_eq!((verdict, reasons), (Verdict::Held, Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,6 +358,30 @@ async fn a_large_body_is_checked_like_a_small_one_and_gives_what_later_steps_use
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_follows_a_check_is_due_when_the_check_is_over() {
+    let body = Bytes::from(vec![b'x'; 4 << 20]);
+    let sha256 = hex::encode(Sha256::digest(&body));
+    let address =
+        serve(move |_| std::future::ready(http::Response::new(http_body_util::Full::new(body.clone())))).await;
+    let plan = "name = \"large\"\nscenarios = [{ scenario = \"large.toml\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 4, duration = \"500ms\" }\n";
+    let scenario = format!(
+        "[[steps]]\nname = \"first\"\npath = \"/\"\ncheck = {{ sha256 = \"{sha256}\" }}\n\
+         [[steps]]\nname = \"second\"\npath = \"/\"\n"
+    );
+    let run = Run::new(plan, &[("large", &scenario)]);
+    let collected = run.collect(address, vec![worker()]).await;
+    let events = events(&collected.events[0], &run.names());
+    for user in 0..2 {
+        let of = |step| events.iter().find(|event| (event.user, event.step) == (user, step)).unwrap();
+        let (first, second) = (of(0), of(1));
+        assert_eq!(first.outcome, Outcome::Done);
+        // A digest of four megabytes takes some time, which nobody waits for.
+        assert!(second.due_us > first.done_us, "{first:?} {second:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_refuses_those_who_do_not_know_its_token() {
     let address = serve(async |_| ok()).await;
     let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
@@ -279,6 +395,7 @@ async fn a_worker_refuses_those_who_do_not_know_its_token() {
         folder: run.folder.path(),
         on_progress: &|_, _| {},
         on_start: &|_| {},
+        objections: &|_, _| Vec::new(),
     };
     let Err(error) = coordinator.run(vec![worker()]).await else { panic!("a stranger has a worker") };
     assert_eq!(error.to_string(), "worker 0: the token is wrong");

@@ -71,13 +71,38 @@ fn a_portal_holds_a_page_the_runs_and_what_to_download() {
     assert_eq!((&runs[1]["plan"], &runs[1]["engine"]), (&"ingest".into(), &"embedded".into()));
     assert_eq!(runs[1]["rate_due"], 60.0);
     let run = place.out().join("runs").join(ids[1]);
-    for file in ["report.html", "summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"] {
+    for file in ["summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"] {
         let archived = place.archive().join(ids[1]).join("data").join(file);
         assert_eq!(fs::read(run.join(file)).unwrap(), fs::read(archived).unwrap(), "{file}");
     }
     let page = place.page();
     assert_eq!(page.matches(">untraceable</em>").count(), 1);
     assert!(page.contains("href=\"runs/2026-01-15T093000Z-ingest/report.html\""));
+}
+
+#[test]
+fn a_page_that_a_run_has_brought_along_is_not_published() {
+    let foreign = Invented { report: Some("<script>alert(document.domain)</script>"), ..Invented::default() };
+    let place = Place::with(&[foreign]);
+    place.publish();
+    let id = "2026-01-15T093000Z-ingest";
+    let archived = fs::read_to_string(place.archive().join(id).join("data/report.html")).unwrap();
+    assert!(archived.contains("alert(document.domain)"));
+    let published = fs::read_to_string(place.out().join("runs").join(id).join("report.html")).unwrap();
+    assert!(!published.contains("alert(document.domain)"));
+    // What the data of the run say is there.
+    assert!(published.contains(&format!("<h1>{id}</h1>")) && published.contains("A. Librarian"));
+}
+
+#[test]
+fn a_run_whose_response_times_cannot_be_read_is_published_without_intervals() {
+    let place = Place::with(&[Invented { latencies: Some("no log\n"), ..Invented::default() }]);
+    let published = place.publish();
+    assert_eq!((published.runs, published.refused.len()), (1, 0));
+    let data = place.data("2026-01-15T093000Z-ingest");
+    assert!(data["resamples"].is_null() && data["curve"].as_array().unwrap().is_empty());
+    assert!(data["unread"].as_str().unwrap().starts_with("latencies.hlog: "), "{}", data["unread"]);
+    assert!(!data["over_time"]["at_s"].as_array().unwrap().is_empty());
 }
 
 #[test]
@@ -91,6 +116,7 @@ fn the_data_of_a_run_have_its_seconds_its_percentiles_and_its_settings() {
     let curve = data["curve"].as_array().unwrap();
     let highest_ms = curve.last().unwrap()[1].as_f64().unwrap();
     assert!((highest_ms / summary["max_ms"].as_f64().unwrap() - 1.0).abs() < 0.002, "{highest_ms}");
+    assert!(data["unread"].is_null());
     let p50 = data["resamples"]["p50_ms"].as_array().unwrap();
     assert_eq!(p50.len(), 1_000);
     let around = summary["p50_ms"].as_f64().unwrap();
@@ -158,6 +184,8 @@ fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
     assert!(report("2026-01-15T093000Z-ingest").contains("not measured on this machine"));
     let link = "href=\"../../2026-01-17T093000Z-ingest/data/report.html\"";
     assert!(report("2026-01-19T093000Z-ingest").contains(link));
+    let published = place.out().join("runs/2026-01-19T093000Z-ingest/report.html");
+    assert!(fs::read_to_string(published).unwrap().contains(link));
 }
 
 #[test]
@@ -193,7 +221,12 @@ fn damaged_and_foreign_folders_are_listed_with_the_reason() {
     let damaged = place.archive().join("2026-01-16T093000Z-ingest/data/report.html");
     fs::write(&damaged, "another report").unwrap();
     fs::create_dir(place.archive().join(HOSTILE.replace('/', "-"))).unwrap();
-    fs::create_dir(place.archive().join("2026-01-17T093000Z-ingest.unfinished")).unwrap();
+    let unfinished = place.archive().join("2026-01-17T093000Z-ingest.unfinished");
+    fs::create_dir_all(unfinished.join("data")).unwrap();
+    // As far as it was written it looks like a run.
+    for file in ["bagit.txt", "data/record.json"] {
+        fs::copy(place.archive().join("2026-01-15T093000Z-ingest").join(file), unfinished.join(file)).unwrap();
+    }
 
     let published = place.publish();
     assert_eq!(published.runs, 1);
@@ -285,7 +318,8 @@ fn latencies_are_read_back_by_second_and_the_warm_up_is_before_the_start() {
     let run = ArchivedRun::all(&place.archive()).unwrap().remove(0);
     let latencies = run.latencies().unwrap();
     let seconds = run.seconds().unwrap();
-    let read: Vec<_> = latencies.iter().map(|(at_s, histogram)| (*at_s, histogram.len())).collect();
+    assert_eq!(latencies.unit_s, 1);
+    let read: Vec<_> = latencies.units.iter().map(|(at_s, histogram)| (*at_s, histogram.len())).collect();
     let done: Vec<_> = seconds.iter().filter(|one| one.done > 0).map(|one| (one.at_s, one.done)).collect();
     assert_eq!(read, done);
     assert_eq!(read[0].0, -2);

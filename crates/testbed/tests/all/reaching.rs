@@ -106,6 +106,7 @@ async fn collect(run: &Run, reach: &Reach) -> Collected {
         folder: run.folder.path(),
         on_progress: &|_, _| {},
         on_start: &|_| {},
+        objections: &|_, _| Vec::new(),
     };
     coordinator.run(vec![worker()]).await.unwrap()
 }

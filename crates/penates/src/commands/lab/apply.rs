@@ -10,7 +10,7 @@ use lab::report::Report;
 use lab::study::Study;
 use serde_json::json;
 
-use super::{FolderArgs, refuse_simulated, with_exit_code};
+use super::{FolderArgs, refuse_candidate, refuse_simulated, with_exit_code};
 use crate::cli::OutputArgs;
 use crate::exit::CliError;
 use crate::output::Output;
@@ -45,6 +45,7 @@ pub struct ApplyArgs {
 /// Applies it.
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
+    refuse_candidate(&study)?;
     refuse_simulated(&study, args.simulated)?;
     let setting = recommended(&study, &args.workload)?.setting;
     let left = lab::execute::runs_left(study.plan(), study.lines()).len();

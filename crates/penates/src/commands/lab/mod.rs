@@ -32,8 +32,9 @@ enum Action {
     Plan(plan::PlanArgs),
     /// Make all runs of a plan, and report what they show.
     ///
-    /// The command starts a Cassandra node of its own, which ends with it. Each finished run is
-    /// kept at once: after an interruption `penates lab resume` goes on.
+    /// The command starts a Cassandra node of its own, or the server that the plan names, which ends
+    /// with it. Each finished run is kept at once: after an interruption `penates lab resume` goes
+    /// on.
     Run(run::RunArgs),
     /// Go on with a study that was interrupted.
     Resume(run::ResumeArgs),
@@ -126,6 +127,17 @@ fn refuse_simulated(study: &Study, is_wanted: bool) -> anyhow::Result<()> {
         return Err(CliError::Usage(why.to_owned()).into());
     }
     Ok(())
+}
+
+/// Refuses to change a node of Cassandra by a study of another server.
+fn refuse_candidate(study: &Study) -> anyhow::Result<()> {
+    match study.plan().candidate {
+        Some(_) => {
+            let why = "the study is of another server than Cassandra: `penates lab report` says what to change";
+            Err(CliError::Usage(why.to_owned()).into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Runs the command.

@@ -11,7 +11,7 @@ use lab::study::Study;
 use lab::yaml::{self, Edits, YamlError};
 
 use super::apply::recommended;
-use super::{FolderArgs, refuse_simulated, with_exit_code};
+use super::{FolderArgs, refuse_candidate, refuse_simulated, with_exit_code};
 use crate::exit::CliError;
 use crate::output::Output;
 
@@ -41,6 +41,7 @@ pub struct RecommendArgs {
 /// Prints the difference that the recommendation makes to a file.
 pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     let study = Study::read(&args.folder.folder).map_err(with_exit_code)?;
+    refuse_candidate(&study)?;
     refuse_simulated(&study, args.simulated || !args.write)?;
     let change = recommended(&study, &args.workload)?;
     let edits = yaml::edits(study.plan(), &change.setting);

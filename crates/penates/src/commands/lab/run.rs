@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use indicatif::ProgressBar;
+use lab::candidate::Server;
 use lab::execute::{self, Progress};
 use lab::node::Node;
 use lab::plan::Plan;
@@ -53,7 +54,7 @@ pub struct ResumeArgs {
 /// Makes a study.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut plan = args.which.plan()?;
-    if plan.node.heap_mib.is_none() && !args.simulated {
+    if plan.node.heap_mib.is_none() && plan.candidate.is_none() && !args.simulated {
         // Kept with the plan: when the study goes on, other memory may be free.
         plan.node.heap_mib = Some(cluster::fitting_heap_mib()?);
     }
@@ -94,6 +95,10 @@ async fn go_on(mut study: OpenStudy, is_simulated: bool, output: OutputArgs) -> 
 async fn rig(plan: &Plan, folder: &Path, is_simulated: bool) -> anyhow::Result<Box<dyn Rig>> {
     if is_simulated {
         return Ok(Box::new(Simulated::new(plan, surface_for(plan), Fault::None)));
+    }
+    if plan.candidate.is_some() {
+        let program = std::env::current_exe().context("finding this program")?;
+        return Ok(Box::new(Server::open(plan, folder, &program)?));
     }
     if cluster::is_to_be_fetched()? {
         note!("Fetching Cassandra {} from Maven Central, this once.", cluster::CASSANDRA_VERSION);

@@ -9,7 +9,7 @@ use testbed::candidate::Candidate;
 use testbed::find::{Next, PlanSearch, Precision};
 use testbed::inputs::Inputs;
 use testbed::record::Input;
-use testbed::results::Verdict;
+use testbed::results::{Judgement, Verdict};
 use testbed::runner::{Filed, RunnerError};
 use testbed::saturation::sentences;
 use testbed::study::{Found, RowTrial, Study, StudySpec, digest, replace};
@@ -204,13 +204,20 @@ async fn filled(args: &StudyArgs, cell: &Cell<'_>, folder: &mut Option<tempfile:
     let new = temporary(args)?;
     let data = new.path().join("data");
     let filed = args.runs.measure(fill, Subject::started(cell.candidate.clone(), Some(&data))).await?;
-    let judgement = filed.outcome.judgement;
-    if judgement.verdict == Verdict::Failed {
-        let reason = judgement.reasons.into_iter().next().unwrap_or_default();
-        return Err(NotFilled(format!("the data could not be written: {reason}")).into());
-    }
+    check_fill(&filed.outcome.judgement)?;
     *folder = Some(new);
     Ok(())
+}
+
+/// Whether a run has written what it should: a void one may have broken off.
+fn check_fill(judgement: &Judgement) -> Result<(), NotFilled> {
+    let what = match judgement.verdict {
+        Verdict::Held | Verdict::Degrading => return Ok(()),
+        Verdict::Failed => "the data could not be written",
+        Verdict::Void => "it is not known whether all data are written",
+    };
+    let reason = judgement.reasons.first().map_or("", String::as_str);
+    Err(NotFilled(format!("{what}: {reason}")))
 }
 
 async fn measure(
@@ -252,5 +259,21 @@ fn reason(error: &anyhow::Error) -> Option<String> {
         | RunnerError::Plan(_)
         | RunnerError::Run(_)) => Some(error.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_failed_or_a_void_run_has_written_is_no_fill() {
+        let of = |verdict| {
+            let judgement = Judgement { verdict, reasons: vec!["A reason.".to_owned(), "Another.".to_owned()] };
+            check_fill(&judgement).map_err(|error| error.to_string())
+        };
+        assert_eq!((of(Verdict::Held), of(Verdict::Degrading)), (Ok(()), Ok(())));
+        assert_eq!(of(Verdict::Failed), Err("the data could not be written: A reason.".to_owned()));
+        assert_eq!(of(Verdict::Void), Err("it is not known whether all data are written: A reason.".to_owned()));
     }
 }

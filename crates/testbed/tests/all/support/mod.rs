@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use testbed::candidate::Given;
 use testbed::coordinator::{Collected, Coordinator, WorkerPlace};
 use testbed::event::StepNames;
 use testbed::inputs::Inputs;
@@ -19,9 +20,11 @@ use testbed::plan::Plan;
 use testbed::reach::Reach;
 use testbed::record::{Machine, Program};
 use testbed::results::Judgement;
+use testbed::runner::Runner;
 use testbed::scenario::{Protocol, Scenario};
 use testbed::tally::{self, Measured, Window};
 use testbed::verdict::judge;
+use testbed::wire::Progress;
 use testbed::worker::Worker;
 use tokio::net::TcpListener;
 
@@ -70,6 +73,7 @@ impl Run {
             folder: self.folder.path(),
             on_progress: &|_, _| {},
             on_start: &|_| {},
+            objections: &|_, _| Vec::new(),
         };
         coordinator.run(places).await.unwrap()
     }
@@ -94,6 +98,32 @@ impl Run {
         let mut lenient = self.count(&collected.events);
         lenient.summary.all.lateness.max_ms = 0.0;
         (measured, judge(&self.inputs.plan, &lenient, collected.lost.into_iter().collect()))
+    }
+}
+
+/// A whole run of a server of a test, on a machine that may be busy. Its record may have gaps.
+pub fn runner_of<'a>(
+    inputs: &'a Inputs,
+    address: SocketAddr,
+    archive: &'a Path,
+    on_progress: &'a (dyn Fn(u32, Progress) + Sync),
+) -> Runner<'a> {
+    Runner {
+        inputs,
+        measured: testbed::runner::Measured::Url(format!("http://{address}"), None),
+        archive,
+        data: None,
+        cgroup: None,
+        given: Given::default(),
+        expect_version: None,
+        who: "a test".to_owned(),
+        program: Program::default(),
+        program_path: Path::new("/bin/false"),
+        token: TOKEN,
+        monitors: &[],
+        is_untraceable: true,
+        may_be_busy: true,
+        on_progress,
     }
 }
 

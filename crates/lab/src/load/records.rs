@@ -5,10 +5,11 @@ use std::time::Duration;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Zipf};
-use scylla::value::CqlValue;
 
-use super::table::COLUMNS;
 use crate::workload::{Data, Keys, Partitions};
+
+/// Number of columns beside the key.
+pub(crate) const COLUMNS: usize = 5;
 
 /// Records take their bytes from a block of this size.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -17,10 +18,10 @@ const BLOCK_BYTES: usize = 1 << 20;
 const FEW: u8 = 4;
 
 /// The values of the columns of a record.
-pub(super) type Columns = [Vec<u8>; COLUMNS];
+pub(crate) type Columns = [Vec<u8>; COLUMNS];
 
 /// Makes the records of a run.
-pub(super) struct Records {
+pub(crate) struct Records {
     block: Vec<u8>,
     column_bytes: [usize; COLUMNS],
 }
@@ -50,24 +51,22 @@ impl Records {
 }
 
 /// The key of a partition by its number, of ten bytes as in cassandra-stress.
-fn key(number: u64) -> CqlValue {
-    CqlValue::Blob(format!("{number:010}").into_bytes())
+fn key(number: u64) -> String {
+    format!("{number:010}")
 }
 
 /// Where a record is: its partition, and its place there if it has several.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
-    key: CqlValue,
-    at: Option<CqlValue>,
+pub(crate) struct Place {
+    pub key: String,
+    pub at: Option<i64>,
 }
 
 impl Place {
     /// The place of a record by its number. One of a series is as old as its number is low.
     pub fn of(partitions: Partitions, number: u64) -> Self {
-        let within = |key_number: u64, at: u64| Self {
-            key: key(key_number),
-            at: Some(CqlValue::BigInt(i64::try_from(at).unwrap_or(i64::MAX))),
-        };
+        let within =
+            |key_number: u64, at: u64| Self { key: key(key_number), at: Some(i64::try_from(at).unwrap_or(i64::MAX)) };
         match partitions {
             Partitions::Single => Self { key: key(number), at: None },
             Partitions::Wide { rows } => within(number / u64::from(rows), number % u64::from(rows)),
@@ -80,23 +79,12 @@ impl Place {
     pub fn newest(self, data: &Data, due: Duration) -> Self {
         let Partitions::TimeSeries { series, .. } = data.partitions else { return self };
         let newer = u128::from(data.records / series + 1) + due.as_nanos();
-        Self { at: Some(CqlValue::BigInt(i64::try_from(newer).unwrap_or(i64::MAX))), ..self }
-    }
-
-    /// The values by which a record is written: its place, and its columns.
-    pub fn row(self, columns: Columns) -> Vec<CqlValue> {
-        std::iter::once(self.key).chain(self.at).chain(columns.map(CqlValue::Blob)).collect()
-    }
-
-    /// The values by which a record is read or deleted. A series is read by its key alone.
-    pub fn asked(self, partitions: Partitions) -> Vec<CqlValue> {
-        let at = self.at.filter(|_| matches!(partitions, Partitions::Wide { .. }));
-        std::iter::once(self.key).chain(at).collect()
+        Self { at: Some(i64::try_from(newer).unwrap_or(i64::MAX)), ..self }
     }
 }
 
 /// Chooses records.
-pub(super) enum Chooser {
+pub(crate) enum Chooser {
     /// All of so many equally often.
     Uniform(u64),
     /// The first ones more often.
@@ -132,14 +120,14 @@ mod tests {
         assert_eq!(make(1).iter().map(Vec::len).sum::<usize>(), 172);
         assert_eq!(make(1), make(1));
         assert_ne!(make(1), make(2));
-        assert_eq!(key(17), CqlValue::Blob(b"0000000017".to_vec()));
+        assert_eq!(key(17), "0000000017");
     }
 
     #[test]
     fn records_lie_alone_side_by_side_or_in_the_order_of_time() {
         let place = |partitions, number| {
             let Place { key, at } = Place::of(partitions, number);
-            (key, at.and_then(|at| at.as_bigint()))
+            (key, at)
         };
         assert_eq!(place(Partitions::Single, 17), (key(17), None));
         assert_eq!(place(Partitions::Wide { rows: 10 }, 17), (key(1), Some(7)));
@@ -148,9 +136,7 @@ mod tests {
         // All that the load writes is newer than what was there, and in order.
         let data = Data { records: 100, partitions: series, ..Data::default() };
         let newest = |due| Place::of(series, 17).newest(&data, Duration::from_nanos(due)).at;
-        assert_eq!([newest(0), newest(1)], [Some(CqlValue::BigInt(21)), Some(CqlValue::BigInt(22))]);
-        assert_eq!(Place::of(series, 17).asked(series).len(), 1, "a series is read as a whole");
-        assert_eq!(Place::of(Partitions::Wide { rows: 10 }, 17).asked(Partitions::Wide { rows: 10 }).len(), 2);
+        assert_eq!([newest(0), newest(1)], [Some(21), Some(22)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::{CreationError, Histogram};
 
-use crate::rig::{CountedBy, Counters, Loaded};
+use crate::rig::{Counters, Loaded};
 use crate::workload::Operation;
 
 /// An operation above this was late.
@@ -160,7 +160,7 @@ impl Tally {
             writes: (writes.0 + deletes.0, writes.1 + deletes.1),
             reads: count(Operation::Read),
             measured: (measured(Operation::Write) + measured(Operation::Delete), measured(Operation::Read)),
-            counted_by: CountedBy::default(),
+            counted_by: None,
             begun: Counters::default(),
             quarters_ms: self.quarters.each_ref().map(|quarter| (!quarter.is_empty()).then(|| ms(quarter, 0.5))),
             metrics,

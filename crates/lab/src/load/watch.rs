@@ -1,19 +1,20 @@
-//! Watches the machine and the node during a load, by the testbed's monitor.
+//! Watches the machine and what is measured during a load, by the testbed's monitor.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use procfs::Current;
 use testbed::monitor::{self, MonitorError, Settings, Watch};
 
-use cluster::NodeId;
+use super::packets;
 
-use super::one::One;
-use super::{jmx, packets};
+/// The means of what was sampled, by the names of metrics.
+pub(crate) type Means = BTreeMap<String, f64>;
 
-/// What the first node is called in the columns of the monitor.
+/// What the first process is called in the columns of the monitor.
 const FIRST: &str = "node";
 
 /// Between two samples; shorter loads have at least this many.
@@ -21,36 +22,33 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SAMPLES_MIN: u32 = 4;
 
 /// What is watched.
-pub(super) struct Watched<'a> {
-    /// The nodes: their processes, data, MBeans and addresses.
-    pub nodes: &'a [One],
+pub(crate) struct Watched {
+    /// A folder on the disk of the data.
+    pub data: PathBuf,
+    /// The processes: one for each node, in order.
+    pub pids: Vec<u32>,
+    /// Where they are asked.
+    pub addresses: Vec<SocketAddr>,
 }
 
-impl Watched<'_> {
+impl Watched {
     /// Writes all samples of a load into a folder, and returns what they say.
-    pub async fn run(
-        &self,
-        start: Instant,
-        duration: Duration,
-        folder: &Path,
-    ) -> Result<BTreeMap<String, f64>, MonitorError> {
+    pub async fn run(&self, start: Instant, duration: Duration, folder: &Path) -> Result<Means, MonitorError> {
         let monitor = folder.join("monitor.csv");
-        let of_jmx = jmx::sample(self.nodes, start, duration, folder);
-        let addresses: Vec<_> = self.nodes.iter().map(|node| node.cql).collect();
-        let of_packets = packets::round_trip_ms(&addresses, start, duration, interval(duration));
-        let (samples, of_jmx, of_packets) = tokio::join!(run(self, start, duration, &monitor), of_jmx, of_packets);
+        let of_packets = packets::round_trip_ms(&self.addresses, start, duration, interval(duration));
+        let (samples, of_packets) = tokio::join!(run(self, start, duration, &monitor), of_packets);
         let mut samples = samples?;
         samples.extend(of_packets.map(|ms| ("packet_round_trip_ms".to_owned(), ms)));
-        samples.extend(of_jmx.map_err(csv::Error::from)?);
         Ok(samples)
     }
 }
 
-/// The name of a node in the columns of the monitor. The first one has no number.
-fn name(node: NodeId) -> String {
-    match node {
-        NodeId(1) => FIRST.to_owned(),
-        NodeId(number) => format!("{FIRST}{number}"),
+/// The name of a process in the columns of the monitor, by its number from 1 on. The first one has no
+/// number.
+fn name(number: usize) -> String {
+    match number {
+        1 => FIRST.to_owned(),
+        number => format!("{FIRST}{number}"),
     }
 }
 
@@ -75,15 +73,10 @@ fn interval(duration: Duration) -> Duration {
 
 /// Writes samples from `start` on for so long, and returns the means of their columns. What could
 /// not be sampled is left out.
-async fn run(
-    watched: &Watched<'_>,
-    start: Instant,
-    duration: Duration,
-    file: &Path,
-) -> Result<BTreeMap<String, f64>, MonitorError> {
+async fn run(watched: &Watched, start: Instant, duration: Duration, file: &Path) -> Result<Means, MonitorError> {
     let settings = Settings {
-        data: watched.nodes.first().map(|node| node.folder.clone()),
-        watches: watched.nodes.iter().map(|node| Watch { name: name(node.id), pid: node.pid }).collect(),
+        data: Some(watched.data.clone()),
+        watches: (1..).zip(&watched.pids).map(|(number, pid)| Watch { name: name(number), pid: *pid }).collect(),
         cgroups: Vec::new(),
         metrics: None,
         others: false,
@@ -101,7 +94,7 @@ async fn run(
         (!values.is_empty()).then(|| (column.replace('.', "_"), mean))
     };
     let mut means: BTreeMap<_, _> = samples.columns.iter().enumerate().filter_map(mean).collect();
-    add_nodes(&mut means, watched.nodes.len());
+    add_nodes(&mut means, watched.pids.len());
     let share = procfs::Meminfo::current().ok().zip(means.get("memory_used_bytes"));
     let share = share.map(|(memory, used)| used / memory.mem_total as f64);
     means.extend(share.map(|share| ("memory_used_share".to_owned(), share)));
@@ -114,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_nodes_use_is_added_and_each_keeps_its_own_column() {
-        assert_eq!([name(NodeId(1)), name(NodeId(3))], ["node", "node3"]);
+        assert_eq!([name(1), name(3)], ["node", "node3"]);
         let columns = [("node_cpu", 1.0), ("node2_cpu", 2.0), ("node3_cpu", 4.0), ("cpu", 8.0)];
         let mut means: BTreeMap<_, _> = columns.map(|(column, mean)| (column.to_owned(), mean)).into();
         add_nodes(&mut means, 3);

@@ -1,4 +1,4 @@
-//! What the node's process has used since it started.
+//! What a process has used since it started.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use procfs::process::Process;
 use crate::rig::{NODE_CPU_S, NODE_READ_BYTES, NODE_WRITTEN_BYTES};
 
 /// Seconds of processors, and bytes from and to disks. What may not be read is left out.
-pub(super) fn used(pid: u32) -> BTreeMap<String, f64> {
+pub(crate) fn used(pid: u32) -> BTreeMap<String, f64> {
     let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else {
         return BTreeMap::new();
     };

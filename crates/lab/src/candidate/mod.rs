@@ -1,0 +1,262 @@
+//! A server of the Redis protocol that the testbed knows how to start, such as the records door of
+//! Penates over its embedded engine, or Redis. Its own settings are the factors.
+//!
+//! Each run has a new server with a new folder. So no setting profits from what another one has left.
+
+mod door;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::json;
+use testbed::candidate::{Candidate, RunningCandidate};
+use testbed::record::Machine;
+use testbed::worker::Target;
+use walkdir::WalkDir;
+
+use crate::estimate::Room;
+use crate::factor::Setting;
+use crate::load::watch::Watched;
+use crate::load::{self, Load, process};
+use crate::plan::{CandidateName, Plan, Restart};
+use crate::rig::{Baseline, Counters, Facts, Loaded, NODE_WRITTEN_BYTES, Rig, RigError};
+use crate::workload::{PageCache, Workload};
+
+use door::Connections;
+
+/// Between two looks at what a server writes.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A server that writes less than this from look to look neither flushes nor compacts.
+const QUIET_BYTES: f64 = 262_144.0;
+
+/// So many looks in a row have to find it quiet.
+const QUIET_LOOKS: u32 = 3;
+
+/// How long flushes and compactions may take until it is quiet.
+const QUIET_PATIENCE: Duration = Duration::from_secs(1_800);
+
+/// Servers that the lab starts and stops. They end with the value.
+pub struct Server {
+    plan: Plan,
+    candidate: Candidate,
+    /// Where the data, the log and the files of the candidate are.
+    folder: PathBuf,
+    /// This program, which the candidate may be.
+    program: PathBuf,
+    running: Option<Running>,
+    begun: Instant,
+}
+
+/// A server that runs.
+struct Running {
+    process: RunningCandidate,
+    door: Arc<Connections>,
+    pid: u32,
+    /// What it was started with.
+    settings: Vec<(String, String)>,
+    /// Whether a run was made since.
+    is_used: bool,
+}
+
+fn fatal(error: impl Display) -> RigError {
+    RigError::Fatal(error.to_string())
+}
+
+fn failed(error: impl Display) -> RigError {
+    RigError::Run(error.to_string())
+}
+
+impl Server {
+    /// The server of a plan, with its data in a folder. It does not run yet. `program` is this program.
+    ///
+    /// # Errors
+    /// There is no such candidate, or nobody can vary its settings.
+    pub fn open(plan: &Plan, folder: &Path, program: &Path) -> Result<Self, RigError> {
+        let candidate = match &plan.candidate {
+            Some(CandidateName::Name(name)) => Candidate::shipped(name),
+            Some(CandidateName::Folder(folder)) => Candidate::read(folder),
+            None => return Err(fatal("the plan names no candidate")),
+        };
+        let candidate = candidate.map_err(fatal)?;
+        let spec = &candidate.spec;
+        if spec.setting.is_empty() || spec.setting_in_force.is_none() {
+            let missing = "does not say how a setting is given and read back (`setting`, `setting_in_force`)";
+            return Err(fatal(format!("candidate {} {missing}", spec.name)));
+        }
+        let (plan, folder, program) = (plan.clone(), folder.to_owned(), program.to_owned());
+        Ok(Self { plan, candidate, folder, program, running: None, begun: Instant::now() })
+    }
+
+    /// What a server is started with.
+    fn settings(&self, setting: &Setting) -> Vec<(String, String)> {
+        let factors = self.plan.factors.iter();
+        factors.filter_map(|factor| Some((factor.name.clone(), setting.value(factor)?.to_owned()))).collect()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn running(&self) -> Result<&Running, RigError> {
+        self.running.as_ref().ok_or_else(|| failed("the server does not run"))
+    }
+
+    /// Starts a server on an empty folder. One that runs is ended.
+    async fn start(&mut self, setting: &Setting) -> Result<(), RigError> {
+        if let Some(running) = self.running.take() {
+            running.process.end().await;
+        }
+        let (data, settings) = (self.data(), self.settings(setting));
+        match std::fs::remove_dir_all(&data) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fatal(error)),
+            _ => {}
+        }
+        std::fs::create_dir_all(&data).map_err(fatal)?;
+        let started =
+            RunningCandidate::start_with(&self.candidate, &settings, &data, &self.folder, &self.program).await;
+        let process = started.map_err(failed)?;
+        let target = Target::of_url(&process.url()).map_err(fatal)?;
+        let pid = process.id().ok_or_else(|| failed("the server has ended"))?;
+        let door = Arc::new(Connections::new(target.address));
+        self.running = Some(Running { process, door, pid, settings, is_used: false });
+        Ok(())
+    }
+
+    /// Fails if the disk has no room for a run.
+    fn has_room(&self) -> Result<(), RigError> {
+        std::fs::create_dir_all(&self.folder).map_err(fatal)?;
+        let free = rustix::fs::statvfs(&self.folder).map_err(fatal)?;
+        Room::of(&self.plan).fits(free.f_bavail as f64 * free.f_frsize as f64).map_err(fatal)
+    }
+
+    fn files(&self) -> impl Iterator<Item = (PathBuf, u64)> + use<> {
+        // Files may be deleted meanwhile.
+        WalkDir::new(self.data()).into_iter().flatten().filter_map(|file| {
+            let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+            Some((file.into_path(), metadata.len()))
+        })
+    }
+
+    /// Waits until the server writes next to nothing.
+    async fn wait_until_quiet(&self) -> Result<(), RigError> {
+        let pid = self.running()?.pid;
+        let written = || process::used(pid).get(NODE_WRITTEN_BYTES).copied();
+        let deadline = Instant::now() + QUIET_PATIENCE;
+        let (mut before, mut quiet_looks) = (written(), 0);
+        while quiet_looks < QUIET_LOOKS {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let now = written();
+            // What a process writes may not be readable; then nobody can wait for it.
+            let is_quiet = now.zip(before).is_none_or(|(now, before)| now - before < QUIET_BYTES);
+            quiet_looks = if is_quiet { quiet_looks + 1 } else { 0 };
+            before = now;
+            if Instant::now() > deadline {
+                return Err(failed(format!("the server still writes after {QUIET_PATIENCE:?}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Rig for Server {
+    async fn facts(&mut self) -> Result<Facts, RigError> {
+        self.has_room()?;
+        if self.running.is_none() {
+            self.start(&Setting::default()).await.map_err(fatal)?;
+        }
+        let record = self.running()?.process.record().await.map_err(fatal)?;
+        let machine = Machine::find(Some(&self.folder));
+        let program = record.program;
+        let known = [
+            ("candidate", Some(program.name)),
+            ("version", Some(program.version)),
+            ("program", program.sha256.map(|sha256| format!("sha256:{sha256}"))),
+            ("commit", program.commit),
+            ("machine", Some(machine.name)),
+            ("simulated", Some("false".to_owned())),
+            ("processors", Some(machine.processors.to_string())),
+            ("processor", machine.processor),
+            ("memory_bytes", machine.memory_bytes.map(|bytes| bytes.to_string())),
+            ("disk", machine.disk),
+            ("kernel", machine.kernel),
+        ];
+        let facts = known.into_iter().filter_map(|(fact, value)| Some((fact.to_owned(), value?)));
+        Ok(Facts { facts: facts.collect() })
+    }
+
+    async fn apply(&mut self, setting: &Setting, _restart: Restart) -> Result<bool, RigError> {
+        let settings = self.settings(setting);
+        if self.running.as_ref().is_some_and(|running| !running.is_used && running.settings == settings) {
+            return Ok(false);
+        }
+        let started = self.start(setting).await;
+        // Without the default there is nothing to compare with.
+        started.map_err(|error| if setting.is_default() { fatal(error) } else { error })?;
+        Ok(true)
+    }
+
+    async fn recreate(&mut self, _setting: &Setting) -> Result<Baseline, RigError> {
+        // It began with an empty folder.
+        if let Some(running) = &mut self.running {
+            running.is_used = true;
+        }
+        Ok(Baseline::default())
+    }
+
+    async fn read_back(&mut self) -> Result<BTreeMap<String, String>, RigError> {
+        let process = &self.running()?.process;
+        let mut read = BTreeMap::new();
+        for factor in &self.plan.factors {
+            let value = process.setting(&factor.name).await.map_err(failed)?;
+            read.extend(value.map(|value| (factor.name.clone(), value)));
+        }
+        Ok(read)
+    }
+
+    async fn prefill(&mut self, seed: u64) -> Result<(), RigError> {
+        self.has_room()?;
+        load::prefill(self.running()?.door.as_ref(), &self.plan.data, seed).await?;
+        self.wait_until_quiet().await?;
+        let page_cache = self.plan.data.page_cache;
+        match page_cache {
+            PageCache::AsLeft => Ok(()),
+            PageCache::Cold | PageCache::Warm => page_cache.reach(self.files().map(|(path, _)| path)).map_err(failed),
+        }
+    }
+
+    async fn counters(&mut self) -> Result<Counters, RigError> {
+        let used = process::used(self.running()?.pid);
+        Ok(Counters { at_s: self.begun.elapsed().as_secs_f64(), nodes: 1, used, ..Counters::default() })
+    }
+
+    async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
+        let running = self.running()?;
+        let record = running.process.record().await.map_err(failed)?;
+        let kept = json!({ "command": record.command, "configuration": record.configuration });
+        let kept = serde_json::to_vec_pretty(&kept).map_err(fatal)?;
+        std::fs::write(folder.join("candidate.json"), kept).map_err(fatal)?;
+        let (pid, begun) = (running.pid, self.begun);
+        let watched = Watched { data: self.data(), pids: vec![pid], addresses: vec![running.door.address()] };
+        let watch = async |start, duration| watched.run(start, duration, folder).await;
+        let at_window = async {
+            Counters { at_s: begun.elapsed().as_secs_f64(), nodes: 1, used: process::used(pid), ..Counters::default() }
+        };
+        let load = Load { data: &self.plan.data, workload, seed };
+        let (loaded, begun) = load.make(&running.door, watch, folder, at_window).await?;
+        Ok(Loaded { begun, ..loaded })
+    }
+
+    async fn drain(&mut self) -> Result<BTreeMap<String, f64>, RigError> {
+        self.wait_until_quiet().await?;
+        let disk_bytes = self.files().map(|(_, bytes)| bytes).sum::<u64>() as f64;
+        let payload = self.plan.data.records as f64 * f64::from(self.plan.data.record_bytes);
+        let state = [("disk_bytes", disk_bytes), ("space_amplification", disk_bytes / payload)];
+        Ok(state.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+}
