@@ -21,7 +21,7 @@ const fn proof(package: &'static str, program: &'static str, tests: &'static str
     Proof { package, program, tests }
 }
 
-const PROOFS: [Proof; 13] = [
+const PROOFS: [Proof; 14] = [
     proof("store-cassandra", "copies", ""),
     proof("store-cassandra", "three_nodes", ""),
     proof("store-cassandra", "two_datacenters", ""),
@@ -29,6 +29,7 @@ const PROOFS: [Proof; 13] = [
     proof("penates", "cli", "proofs::two_datacenters"),
     proof("penates", "cli", "proofs::following"),
     proof("penates", "cli", "proofs::restored"),
+    proof("penates", "cli", "proofs::writers"),
     proof("penates", "cli", "proofs::rolling"),
     proof("penates", "cli", "proofs::rocfl"),
     proof("penates", "cli", "proofs::package"),

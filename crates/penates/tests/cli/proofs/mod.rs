@@ -17,6 +17,7 @@ mod three_nodes;
 mod transactions;
 mod two_datacenters;
 mod walk;
+mod writers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
