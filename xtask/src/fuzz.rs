@@ -1,8 +1,11 @@
-//! Runs fuzz targets (cargo-fuzz, libFuzzer) for a while each.
+//! Runs fuzz targets (cargo-fuzz, libFuzzer) for a while each, or only over their seeds.
 
-use std::process::Command;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use cargo_metadata::Message;
 use clap::Args;
 
 use crate::{cargo, root};
@@ -28,26 +31,68 @@ pub struct Options {
 
 /// Fuzzes each target; fails if one finds something, or if fuzzing cannot be done here.
 pub fn run(options: &Options) -> Result<()> {
-    run_some(options.seconds, options.target.as_deref())?.map_err(anyhow::Error::msg)
-}
-
-/// Fuzzes each target. The inner error is the reason why nothing was fuzzed.
-pub fn run_all(seconds: u32) -> Result<Result<(), String>> {
-    run_some(seconds, None)
-}
-
-fn run_some(seconds: u32, only: Option<&str>) -> Result<Result<(), String>> {
-    if seconds == 0 {
-        return Ok(Err("asked for 0 seconds".to_owned()));
-    }
     if !provide_cargo_fuzz() {
-        return Ok(Err("cargo-fuzz is not installed and could not be (cargo install cargo-fuzz)".to_owned()));
+        bail!("cargo-fuzz is not installed and could not be (cargo install cargo-fuzz)");
     }
+    let only = options.target.as_deref();
     for target in targets()?.into_iter().filter(|target| only.is_none_or(|only| only == target)) {
-        println!("fuzzing {target} for {seconds} s");
-        fuzz_one(&target, seconds)?;
+        println!("fuzzing {target} for {} s", options.seconds);
+        fuzz_one(&target, options.seconds)?;
     }
-    Ok(Ok(()))
+    Ok(())
+}
+
+/// Runs each target over its seeds, with its limits of memory and time. The targets are built without
+/// instrumentation, so that they share what tests are built of.
+pub fn replay_seeds() -> Result<()> {
+    let targets = targets()?;
+    let mut build = cargo();
+    build.args(["build", "--workspace", "--locked", "--message-format=json-render-diagnostics"]);
+    build.args(targets.iter().flat_map(|target| ["--bin", target]));
+    let built = build.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    if !built.status.success() {
+        bail!("building the fuzz targets ended with {}", built.status);
+    }
+    let messages = Message::parse_stream(built.stdout.as_slice()).collect::<Result<Vec<_>, _>>();
+    let programs: BTreeMap<_, _> = messages.context("cargo's messages")?.into_iter().filter_map(program).collect();
+    for target in targets {
+        let program = programs.get(&target).with_context(|| format!("no program of the fuzz target {target}"))?;
+        let seeds = [seeds_of(&target), root().join(SEEDS)].map(|folder| files(&folder)).concat();
+        println!("fuzz target {target}: {} seeds", seeds.len());
+        let mut replay = Command::new(program);
+        replay.args(limits()).args(seeds).current_dir(root());
+        // It reports each seed.
+        let ended = replay.output().with_context(|| format!("cannot start {}", program.display()))?;
+        if !ended.status.success() {
+            let said = String::from_utf8_lossy(&ended.stderr);
+            bail!("the fuzz target {target} ended with {} over its seeds:\n{said}", ended.status);
+        }
+    }
+    Ok(())
+}
+
+/// The target and the path of a program that was built.
+fn program(message: Message) -> Option<(String, PathBuf)> {
+    let Message::CompilerArtifact(artifact) = message else { return None };
+    Some((artifact.target.name.clone(), artifact.executable?.into_std_path_buf()))
+}
+
+/// The seeds of a target, beside the sample volume that all have.
+fn seeds_of(target: &str) -> PathBuf {
+    root().join("fuzz/seeds").join(target)
+}
+
+/// All files below a folder; none if it does not exist.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// The limits of one input.
+fn limits() -> [String; 2] {
+    [format!("-timeout={INPUT_SECONDS}"), format!("-rss_limit_mb={MEMORY_MB}")]
 }
 
 /// The names of the targets: the files in `fuzz/targets`.
@@ -69,23 +114,22 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
     // all targets.
     let corpus = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&corpus)).with_context(|| format!("cannot make {corpus}"))?;
-    let own_seeds = format!("fuzz/seeds/{target}");
-    let mut arguments = vec!["fuzz", "run", "--sanitizer", "none", target, corpus.as_str(), SEEDS];
-    if root().join(&own_seeds).is_dir() {
-        arguments.push(&own_seeds);
+    let mut fuzz = cargo();
+    fuzz.args(["fuzz", "run", "--sanitizer", "none", target, corpus.as_str(), SEEDS]);
+    let own_seeds = seeds_of(target);
+    if own_seeds.is_dir() {
+        fuzz.arg(own_seeds);
     }
-    arguments.push("--");
-    let limits = [
-        format!("-max_total_time={seconds}"),
-        format!("-timeout={INPUT_SECONDS}"),
-        format!("-rss_limit_mb={MEMORY_MB}"),
-        "-verbosity=0".into(),
-        "-print_funcs=0".into(),
-    ];
+    fuzz.arg("--").args(limits()).arg(format!("-max_total_time={seconds}"));
+    fuzz.args(["-verbosity=0", "-print_funcs=0"]);
     // Coverage instrumentation is an unstable flag of the compiler. RUSTC_BOOTSTRAP makes the
-    // pinned stable one accept it.
-    let status =
-        cargo().args(arguments).args(limits).env("RUSTC_BOOTSTRAP", "1").status().context("cannot start cargo fuzz")?;
+    // pinned stable one accept it. What makes the server fast takes long to build.
+    fuzz.envs([
+        ("RUSTC_BOOTSTRAP", "1"),
+        ("CARGO_PROFILE_RELEASE_LTO", "off"),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ]);
+    let status = fuzz.status().context("cannot start cargo fuzz")?;
     if !status.success() {
         bail!("fuzz target {target} ended with {status}; what it found is in fuzz/artifacts/{target}");
     }

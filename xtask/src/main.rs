@@ -73,16 +73,9 @@ fn main() -> Result<()> {
     }
 }
 
-/// The manifest of the fuzz targets, which are a workspace of their own.
-const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
-
 fn lint() -> Result<()> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo().args(["fmt", "--manifest-path", FUZZ_MANIFEST, "--check"]))?;
-    run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
-    // In the same target folder, so that common dependencies are checked once.
-    let of_fuzz = ["clippy", "--manifest-path", FUZZ_MANIFEST, "--target-dir", "target", "--locked"];
-    run(cargo().args(of_fuzz).args(["--", "-D", "warnings"]))
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
 }
 
 /// Cargo, in the workspace's root.
