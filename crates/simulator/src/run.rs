@@ -63,6 +63,11 @@ pub struct Options {
     pub attributes: bool,
     /// Whether clients keep records in mode fast. It makes another world of the same seed.
     pub fast: bool,
+    /// Whether clients keep records in a data folder, and change several without waiting in between.
+    /// It makes another world of the same seed.
+    pub pipelined: bool,
+    /// Whether these changes give their turns back too early: a mistake that must be found.
+    pub careless: bool,
 }
 
 /// The result of a run.
@@ -156,6 +161,9 @@ impl Run {
         setup.has_attributes = options.attributes;
         if options.fast {
             setup.keep_fast_records();
+        }
+        if options.pipelined {
+            setup.pipeline_records();
         }
         let began = Instant::now();
         let world = World::new(options.seed, setup.clone(), began);
@@ -301,6 +309,7 @@ impl Run {
             let reply = Reply::Unknown("its server died".to_owned());
             self.records_ended(&one, reply.clone(), &Vec::new());
             self.fast_ended(&one, &reply, None);
+            self.pipelined_ended(&one, &[]);
             self.world.lock().model.replied(one.op, reply);
             one.task.abort();
         }
@@ -375,6 +384,10 @@ impl Run {
         drop(world);
         let task = match (&work, &self.servers[server].records) {
             (Work::Records(work), Some(records)) => {
+                let (work, records) = (work.clone(), records.clone());
+                tokio::spawn(async move { work.run(op, &records).await })
+            }
+            (Work::Pipelined(work), Some(records)) => {
                 let (work, records) = (work.clone(), records.clone());
                 tokio::spawn(async move { work.run(op, &records).await })
             }
@@ -482,6 +495,10 @@ impl Run {
             Seen::Records(found) => {
                 self.note(&format!("op {op} found {found:?}"));
                 self.records_ended(one, came.reply.clone(), found);
+            }
+            Seen::Pipelined(answers) => {
+                self.note(&format!("op {op} got {answers:?}"));
+                self.pipelined_ended(one, answers);
             }
             Seen::Fast(found) => {
                 self.note(&format!("op {op} found {found:?}"));

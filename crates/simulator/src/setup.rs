@@ -175,6 +175,8 @@ pub(crate) struct Setup {
     pub(crate) has_attributes: bool,
     /// Whether records are in mode fast. Then they all have attributes.
     pub(crate) is_fast: bool,
+    /// Whether clients change several records without waiting in between.
+    pub(crate) pipelines: bool,
     /// Whether clients make transactions.
     pub(crate) has_transactions: bool,
     /// Whether there are archival groups.
@@ -258,6 +260,7 @@ impl Setup {
             keeps_records: false,
             has_attributes: false,
             is_fast: false,
+            pipelines: false,
             has_transactions: false,
             has_groups: false,
             step_bytes: Limits::default().step_bytes,
@@ -292,6 +295,13 @@ impl Setup {
         if self.engine == Engine::OneCommit {
             self.engine = replicated(1, Serial::All, Reach::Local, Reach::Local);
         }
+        self.keep_records();
+    }
+
+    /// Clients keep records in a data folder, where changes of several can be made as one.
+    pub(crate) fn pipeline_records(&mut self) {
+        self.pipelines = true;
+        self.engine = Engine::OneCommit;
         self.keep_records();
     }
 

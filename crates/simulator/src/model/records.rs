@@ -26,8 +26,9 @@ struct Decision {
 #[derive(Debug, Default)]
 pub(crate) struct RecordsPast {
     decided: BTreeMap<Bytes, Vec<Decision>>,
-    /// The changes of each operation that ended or whose server died.
-    ended: BTreeMap<Op, (RecordWork, Reply)>,
+    /// The changes of each operation that ended or whose server died. Several that arrived together are
+    /// of the same operation.
+    ended: Vec<(Op, RecordWork, Reply)>,
 }
 
 /// When an operation ran.
@@ -71,7 +72,7 @@ impl RecordsPast {
         ran: &Ran,
     ) -> Option<String> {
         let is_done = matches!(reply, Reply::Done(_));
-        self.ended.insert(op, (work.clone(), reply));
+        self.ended.push((op, work.clone(), reply));
         if !is_done {
             return None;
         }
@@ -131,7 +132,8 @@ impl RecordsPast {
         }
     }
 
-    /// What is wrong with the number of changes that each operation made, at the end of a run.
+    /// What is wrong at the end of a run with the number of changes that each operation made, and with
+    /// their order.
     pub(crate) fn wrong_in_the_end(&self) -> Vec<String> {
         let changes = |op: Op, id: &Bytes| {
             let decided = self.decided.get(id).map(Vec::as_slice).unwrap_or_default();
@@ -140,9 +142,9 @@ impl RecordsPast {
         let counts = self
             .ended
             .iter()
-            .filter(|(_, (work, _))| matches!(work.what, RecordChange::Count { .. } | RecordChange::Attribute { .. }));
+            .filter(|(_, work, _)| matches!(work.what, RecordChange::Count { .. } | RecordChange::Attribute { .. }));
         counts
-            .filter_map(|(op, (work, reply))| {
+            .filter_map(|(op, work, reply)| {
                 let made: Vec<usize> = work.ids.iter().map(|id| changes(*op, id)).collect();
                 let is_right = match reply {
                     Reply::Done(_) => made.iter().all(|made| *made == 1),
@@ -151,7 +153,22 @@ impl RecordsPast {
                 };
                 (!is_right).then(|| format!("op {op} ({work:?}) ended with {reply:?}, and made {made:?} changes"))
             })
+            .chain(self.overwritten())
             .collect()
+    }
+
+    /// Changes that were overwritten by others which did not begin with them.
+    fn overwritten(&self) -> impl Iterator<Item = String> {
+        self.decided.iter().filter_map(|(id, decided)| {
+            let mut before = None;
+            for then in decided.iter().map(|decision| decision.then.as_ref()) {
+                if !follows(then, before) {
+                    return Some(format!("{} was {before:?}, and then {then:?}", id.escape_ascii()));
+                }
+                before = then;
+            }
+            None
+        })
     }
 }
 
@@ -160,13 +177,25 @@ fn is_by(then: Option<&Record>, op: Op) -> bool {
     then.and_then(Counted::of).is_some_and(|is| is.by == op)
 }
 
+/// Whether a change can begin with a state: it counts on from there, or anew if that may have expired.
+fn follows(then: Option<&Record>, before: Option<&Record>) -> bool {
+    let Some(Counted { changes, .. }) = then.and_then(Counted::of) else { return true };
+    let counts_on = before.and_then(Counted::of).is_some_and(|before| before.changes + 1 == changes);
+    let may_be_gone = before.is_none_or(|before| expiries(before).next().is_some());
+    counts_on || (may_be_gone && changes == 1)
+}
+
+/// When parts of a record expire, and all of it.
+fn expiries(record: &Record) -> impl Iterator<Item = UnixMillis> {
+    let of_attributes = record.as_attributes().into_iter().flat_map(|attributes| attributes.iter());
+    of_attributes.filter_map(|(_, attribute)| attribute.expires_at).chain(record.expires_at)
+}
+
 /// Whether an operation can find this of a state. What had expired when it began is never found.
 fn may_be_seen_as(then: Option<&Record>, found: Option<&Record>, ran: &Ran) -> bool {
     let Some(then) = then else { return found.is_none() };
-    let of_attributes = then.as_attributes().into_iter().flat_map(|attributes| attributes.iter());
-    let expiries = of_attributes.filter_map(|(_, attribute)| attribute.expires_at).chain(then.expires_at);
     // It looks alike until something of it expires.
-    let meanwhile = expiries.filter(|at| ran.from < *at && *at <= ran.to);
+    let meanwhile = expiries(then).filter(|at| ran.from < *at && *at <= ran.to);
     std::iter::once(ran.from).chain(meanwhile).any(|now| then.clone().live(now).as_ref() == found)
 }
 
@@ -196,5 +225,18 @@ mod tests {
         assert!(!is_found(&[("d", Some(200))]) && !may_be_seen_as(Some(&then), None, &ran));
         assert!(may_be_seen_as(Some(&record(&[("a", Some(110))])), None, &ran));
         assert!(!may_be_seen_as(Some(&record(&[("a", Some(111))])), None, &ran));
+    }
+
+    #[test]
+    fn a_change_counts_on_from_the_one_before_it_unless_that_may_have_expired() {
+        let text = |text: &'static str, expires_at: Option<u64>| {
+            let expires_at = expires_at.map(UnixMillis);
+            Record { expires_at, ..Record::text(Bytes::from_static(text.as_bytes())) }
+        };
+        let (first, second, short) = (text("1 7", None), text("2 8", None), text("1 7", Some(100)));
+        assert!(follows(Some(&first), None) && follows(Some(&second), Some(&first)) && follows(None, Some(&first)));
+        assert!(follows(Some(&first), Some(&short)) && follows(Some(&second), Some(&short)));
+        assert!(!follows(Some(&first), Some(&second)), "it did not see what was there");
+        assert!(!follows(Some(&second), Some(&second)) && !follows(Some(&second), None), "it saw what was not there");
     }
 }

@@ -13,7 +13,7 @@ use crate::chance::Chance;
 use crate::model::{Model, Ran, Reply};
 use crate::setup::Engine;
 use crate::store::SimStore;
-use crate::work::{AttributeChange, Found, IDS, RecordChange, RecordWork, Work};
+use crate::work::{Answer, AttributeChange, Found, IDS, Pipelined, RecordChange, RecordWork, Work};
 
 /// Times within which operations have to end, in milliseconds.
 const WITHIN_MS: [u64; 4] = [20, 200, 2_000, 20_000];
@@ -55,6 +55,10 @@ impl Run {
         if self.setup.is_fast {
             return Some(self.keeps_fast(within));
         }
+        if self.setup.pipelines && chance.permille(500) {
+            let changes = changes_of_several(chance, within);
+            return Some(Work::Pipelined(Pipelined { changes, within, is_careless: self.options.careless }));
+        }
         let id = Bytes::from_static(chance.one_of(&IDS).as_bytes());
         let life_ms = chance.between(5, 3_000);
         let life = chance.permille(400).then(|| Duration::from_millis(life_ms));
@@ -81,6 +85,20 @@ impl Run {
     /// An operation on records has ended, or its server has died.
     pub(super) fn records_ended(&self, one: &Running, reply: Reply, found: &Found) {
         let Work::Records(work) = &one.work else { return };
+        self.record_work_ended(one, work, reply, found);
+    }
+
+    /// Changes of several records have ended with these answers. Without one, their server has died.
+    pub(super) fn pipelined_ended(&self, one: &Running, answers: &[Answer]) {
+        let Work::Pipelined(Pipelined { changes, .. }) = &one.work else { return };
+        let died = (Reply::Unknown("its server died".to_owned()), Found::new());
+        for (place, change) in changes.iter().enumerate() {
+            let (reply, found) = answers.get(place).unwrap_or(&died);
+            self.record_work_ended(one, change, reply.clone(), found);
+        }
+    }
+
+    fn record_work_ended(&self, one: &Running, work: &RecordWork, reply: Reply, found: &Found) {
         let took = Duration::from_millis(self.true_ms() - one.began_ms);
         let center = self.setup.center_of(one.server);
         let mut world = self.world.lock();
@@ -149,6 +167,23 @@ pub(super) fn check_time(model: &mut Model, one: &Running, within: Duration, too
     if took > within + LATE_MAX {
         model.wrong(format!("op {} ({:?}) took {took:?}", one.op, one.work));
     }
+}
+
+/// Changes of several records, which arrive together.
+fn changes_of_several(chance: &mut Chance, within: Duration) -> Vec<RecordWork> {
+    let all: Vec<usize> = (0..IDS.len()).collect();
+    let count = 2 + chance.place(IDS.len() - 1);
+    let places = chance.some_of(&all, count);
+    let change = |place: usize| {
+        let life = Duration::from_millis(chance.between(5, 3_000));
+        let what = match chance.below(10) {
+            0..=5 => RecordChange::Count { life: chance.permille(400).then_some(life) },
+            6 | 7 => a_change_of_attributes(chance),
+            _ => RecordChange::Delete,
+        };
+        RecordWork { ids: vec![Bytes::from_static(IDS[place].as_bytes())], what, within }
+    };
+    places.into_iter().map(change).collect()
 }
 
 /// Names of attributes: few, so that operations meet.

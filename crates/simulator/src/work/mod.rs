@@ -3,6 +3,7 @@
 mod draw;
 mod fast;
 mod past;
+mod pipelined;
 mod records;
 mod resources;
 mod transactions;
@@ -25,6 +26,7 @@ use store::{Call, Class, Deadline};
 pub(crate) use self::fast::{ATTRIBUTES, FastChange, FastFound, FastWork};
 pub(crate) use self::past::Past;
 use self::past::remember;
+pub(crate) use self::pipelined::{Answer, Pipelined};
 pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChange, RecordWork};
 use self::resources::{create, delete, list, post, read, update};
 pub(crate) use self::transactions::{Does, End, Transact};
@@ -61,6 +63,7 @@ pub(crate) enum Work {
     Follow { consumer: usize, from: Cursor, max: usize },
     Remember { object: Bytes, before: Vec<RevisionId> },
     Records(RecordWork),
+    Pipelined(Pipelined),
     Fast(FastWork),
     Transact(Transact),
 }
@@ -144,6 +147,8 @@ pub(crate) enum Seen {
     },
     /// What an operation on records began with.
     Records(Found),
+    /// The answers to changes of records that arrived together.
+    Pipelined(Vec<Answer>),
     /// What a read of a record in mode fast has shown.
     Fast(FastFound),
     /// An observation that must not occur.
@@ -208,7 +213,7 @@ impl Work {
             Self::Tend(tend) => self::tend(&library, tend).await,
             Self::Transact(work) => work.run(&library, &world).await,
             // It needs no library; `Run::ask` runs it.
-            Self::Records(_) | Self::Fast(_) => {
+            Self::Records(_) | Self::Pipelined(_) | Self::Fast(_) => {
                 Came::seen(Seen::Wrong("a server without records is asked for one".to_owned()))
             }
             Self::Remember { object, before } => remember(&library, object, &before).await,

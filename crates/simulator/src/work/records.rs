@@ -93,54 +93,63 @@ pub(crate) type Found = Vec<Option<Record>>;
 impl RecordWork {
     /// Runs it.
     pub(crate) async fn run(self, op: Op, records: &Records) -> Came {
-        let deadline = Deadline::within(self.within);
-        let found = match self.what {
-            RecordChange::Read => records.read(deadline, &self.ids[0]).await.map(|record| vec![record]),
-            RecordChange::Count { life } => {
-                let count = |drafts: &mut [Draft]| {
-                    let count_one = |draft: &mut Draft| {
-                        let before = draft.record().cloned();
-                        let expires_at = life.map(|life| draft.now.plus(life));
-                        let text = Counted::next(before.as_ref(), op).text();
-                        draft.put(Record { expires_at, ..Record::text(text) });
-                        before
-                    };
-                    drafts.iter_mut().map(count_one).collect()
-                };
-                records.change(deadline, &self.ids, count).await
-            }
-            RecordChange::Attribute { change, noted } => {
-                let change = |drafts: &mut [Draft]| {
-                    drafts.iter_mut().map(|draft| change_attribute(draft, op, change, noted)).collect()
-                };
-                records.change(deadline, &self.ids, change).await
-            }
-            RecordChange::Delete => {
-                let delete = |drafts: &mut [Draft]| {
-                    let delete_one = |draft: &mut Draft| {
-                        let before = draft.record().cloned();
-                        draft.delete();
-                        before
-                    };
-                    drafts.iter_mut().map(delete_one).collect()
-                };
-                records.change(deadline, &self.ids, delete).await
-            }
-        };
-        match found {
+        match self.attempt(op, Deadline::within(self.within), records).await {
             Ok(found) => Came::seen(Seen::Records(found)),
-            Err(RecordsError::Unknown(why)) => Came::replied(Reply::Unknown(why)),
-            Err(error) => Came::replied(Reply::Refused(error.to_string())),
+            Err(error) => Came::replied(reply_of(&error)),
         }
+    }
+
+    /// Runs it by a deadline.
+    pub(super) async fn attempt(&self, op: Op, deadline: Deadline, records: &Records) -> Result<Found, RecordsError> {
+        if matches!(self.what, RecordChange::Read) {
+            return Ok(vec![records.read(deadline, &self.ids[0]).await?]);
+        }
+        let change =
+            |drafts: &mut [Draft]| -> Found { drafts.iter_mut().map(|draft| self.what.make(op, draft)).collect() };
+        records.change(deadline, &self.ids, change).await
     }
 }
 
-/// Changes an attribute, and returns what was there.
-fn change_attribute(draft: &mut Draft, op: Op, change: AttributeChange, noted: Option<Duration>) -> Option<Record> {
-    let (before, now) = (draft.record().cloned(), draft.now);
-    let note = Counted::next(before.as_ref(), op).text();
-    let mut attributes = before.as_ref().and_then(|record| record.as_attributes().ok().cloned()).unwrap_or_default();
-    let mut expires_at = before.as_ref().and_then(|record| record.expires_at);
+impl RecordChange {
+    /// Makes the change of one record, and returns what was there.
+    pub(super) fn make(self, op: Op, draft: &mut Draft) -> Option<Record> {
+        let before = draft.record().cloned();
+        match self {
+            Self::Read => {}
+            Self::Count { life } => {
+                let expires_at = life.map(|life| draft.now.plus(life));
+                let text = Counted::next(before.as_ref(), op).text();
+                draft.put(Record { expires_at, ..Record::text(text) });
+            }
+            Self::Attribute { change, noted } => change_attribute(draft, before.as_ref(), op, change, noted),
+            Self::Delete => {
+                draft.delete();
+            }
+        }
+        before
+    }
+}
+
+/// What a client learns from an error.
+pub(super) fn reply_of(error: &RecordsError) -> Reply {
+    match error {
+        RecordsError::Unknown(why) => Reply::Unknown(why.clone()),
+        error => Reply::Refused(error.to_string()),
+    }
+}
+
+/// Changes an attribute of what was there.
+fn change_attribute(
+    draft: &mut Draft,
+    before: Option<&Record>,
+    op: Op,
+    change: AttributeChange,
+    noted: Option<Duration>,
+) {
+    let now = draft.now;
+    let note = Counted::next(before, op).text();
+    let mut attributes = before.and_then(|record| record.as_attributes().ok().cloned()).unwrap_or_default();
+    let mut expires_at = before.and_then(|record| record.expires_at);
     match change {
         AttributeChange::Set { name, life } => {
             let value = Attribute { value: Bytes::from(op.to_string()), expires_at: life.map(|life| now.plus(life)) };
@@ -160,5 +169,4 @@ fn change_attribute(draft: &mut Draft, op: Op, change: AttributeChange, noted: O
     let note = Attribute { value: note, expires_at: noted.map(|life| now.plus(life)) };
     attributes.set(Bytes::from_static(NOTE), note);
     draft.put(Record { expires_at, ..Record::attributes(attributes) });
-    before
 }
