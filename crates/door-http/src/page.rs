@@ -1,5 +1,5 @@
 //! Pages for people, with one look for every door. They need no script, load only from this server,
-//! and show what comes from outside as text.
+//! and show what comes from outside as text. The only script is [`ARROW_KEYS`].
 
 use http::HeaderValue;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -10,16 +10,28 @@ pub const STYLE: &str = include_str!("page.css");
 /// Where the server has [`STYLE`], from its root.
 pub const STYLE_PATH: &str = "assets/page.css";
 
+/// Where the server has the icon of all pages, from its root.
+pub const ICON_PATH: &str = "assets/icon.svg";
+
 /// The media type of [`STYLE`].
 pub const STYLE_TYPE: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 
 /// The media type of a page.
 pub const TYPE: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// A page loads its style, images, sounds and films from this server only, and runs nothing.
+/// The script of a page that leads to a page before (`rel="prev"`) and a page after (`rel="next"`):
+/// the arrow keys follow these links.
+pub const ARROW_KEYS: &str = "addEventListener('keydown', event => { \
+    const rel = { ArrowLeft: 'prev', ArrowRight: 'next' }[event.key]; \
+    if (!rel || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return; \
+    if (!event.target.matches('input, select, textarea')) document.querySelector(`a[rel=${rel}]`)?.click(); \
+    });";
+
+/// A page loads its style, images, sounds and films from this server only. It may run [`ARROW_KEYS`],
+/// whose SHA-256 this is, and nothing else.
 pub const SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; img-src 'self'; media-src 'self'; form-action 'self'; base-uri 'none'; \
-     frame-ancestors 'none'",
+    "default-src 'none'; script-src 'sha256-0yxzo5LAgGJnxsDPaGbvpzeBBSROCc9wnPkboo8dM9U='; style-src 'self'; \
+     img-src 'self'; media-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 );
 
 /// The way from the page at a path to the root of the server, as a relative address. So pages work
@@ -54,7 +66,7 @@ pub struct Page {
     pub title: String,
     /// The address of the style sheet.
     pub style: String,
-    /// The address of the first page of this server.
+    /// The address of the first page of this server, with a slash at the end.
     pub home: String,
     /// The places that every page of the door names.
     pub places: Vec<Place>,
@@ -76,6 +88,7 @@ impl Page {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (self.title) }
+                link rel="icon" href={ (self.home) (ICON_PATH) } type="image/svg+xml";
                 link rel="stylesheet" href=(self.style);
             }
             (PreEscaped("<body>"))

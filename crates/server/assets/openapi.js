@@ -23,7 +23,7 @@ const operation = (path, method, one) => h("details", {},
   h("ul", {}, ...Object.entries(one.responses).map(([status, answer]) =>
     h("li", {}, `${status}: ${answer.description} ${types(answer.content)}`))));
 
-const main = document.getElementById("main");
+const main = document.getElementById("routes");
 try {
   const answer = await fetch("openapi.json");
   if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
@@ -31,7 +31,7 @@ try {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, one]) => ({ path, method, one })));
   const tags = [...new Set(operations.map(({ one }) => one.tags[0]))];
-  main.append(h("h1", {}, `${info.title} ${info.version}`), h("p", {}, info.description),
+  main.append(h("p", {}, `${info.title} ${info.version}. ${info.description}`),
     ...tags.flatMap((tag) => [h("h2", {}, tag), ...operations.filter(({ one }) => one.tags[0] === tag)
       .map(({ path, method, one }) => operation(path, method, one))]));
 } catch (error) {

@@ -1,12 +1,13 @@
-// The page for people: three views (volumes, one volume, one page) over the JSON and text of the data door. What comes from the
-// server is shown as text only, never as markup.
+// What the first page can do with a script: a list of all volumes, to filter while typing, of which some are chosen and come as one
+// ZIP. What comes from the server is shown as text only, never as markup.
 
 const ROWS = 50; // volumes on one screen
 const DETAILS_AHEAD = 300; // up to this many volumes, all titles are read, so that searching finds them
 const ASKED_AT_ONCE = 6;
 const URL_CHARS_MAX = 4000; // a longer list goes through a selection
 
-const main = document.getElementById("main");
+const section = document.getElementById("choose");
+const title = document.getElementById("choose-title");
 const library = { ids: [], complete: false, failure: null, details: new Map(), chosen: new Set(), filter: "", first: 0, layout: "pages" };
 
 // ---- Small tools ----
@@ -24,9 +25,8 @@ function h(tag, props = {}, ...children) {
   return element;
 }
 
-const path = (id) => `volumes/${encodeURIComponent(id)}`;
-const volumeHash = (id) => `#/v/${encodeURIComponent(id)}`;
-const pageHash = (id, seq) => `${volumeHash(id)}/${seq}`;
+// The pages of volumes are in the repository. An id that looks like a cleaned one is named by its cleaned form, once that is known.
+const address = (id) => `${section.dataset.repository}volumes/${encodeURIComponent(library.details.get(id)?.cleaned_id ?? id)}`;
 const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 const say = (text) => (document.getElementById("status").textContent = text);
 
@@ -46,13 +46,6 @@ async function ask(url, options = {}) {
     detail = problem.detail || problem.title;
   }
   throw new Error(detail || `the server answered ${response.status}`);
-}
-
-const askJson = async (url) => (await ask(url, { headers: { accept: "application/json" } })).json();
-
-function show(title, ...content) {
-  document.title = title ? `${title} · Penates` : "Penates";
-  main.replaceChildren(...content.flat());
 }
 
 const failure = (error) => h("p", { class: "note", role: "alert" }, `This did not work: ${error.message}`);
@@ -93,11 +86,12 @@ async function readDetails(ids) {
   const worker = async () => {
     for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
       try {
-        library.details.set(id, await askJson(path(id)));
+        const response = await ask(`volumes/${encodeURIComponent(id)}`, { headers: { accept: "application/json" } });
+        library.details.set(id, await response.json());
       } catch {
         library.details.delete(id); // gone meanwhile, or out of reach: the id alone is shown
       }
-      document.querySelectorAll(`li[data-id="${CSS.escape(id)}"]`).forEach((row) => row.replaceWith(volumeRow(id)));
+      document.querySelectorAll(`li[data-id="${CSS.escape(id)}"]`).forEach(fillIn);
     }
   };
   await Promise.all(Array.from({ length: ASKED_AT_ONCE }, worker));
@@ -117,22 +111,31 @@ function matching() {
 const findsTitles = () => library.ids.length <= DETAILS_AHEAD;
 
 function volumeRow(id) {
-  const details = library.details.get(id);
   const choose = (event) => {
     if (event.target.checked) library.chosen.add(id);
     else library.chosen.delete(id);
     refreshTray();
   };
-  const title = details?.title || id;
-  return h("li", { "data-id": id },
-    h("input", { type: "checkbox", "aria-label": `Choose ${title}`, checked: library.chosen.has(id), onchange: choose }),
-    h("div", {}, h("a", { class: "title", href: volumeHash(id) }, title), h("code", {}, id)),
-    h("div", { class: "facts" }, details ? `${count(details.pages, "page")} · ${size(details.size_bytes)}` : ""));
+  const row = h("li", { "data-id": id },
+    h("input", { type: "checkbox", checked: library.chosen.has(id), onchange: choose }),
+    h("div", {}, h("a", { class: "title" }), h("code", {}, id)),
+    h("div", { class: "facts" }));
+  fillIn(row);
+  return row;
+}
+
+// Puts what is known of a volume into its row. What has the focus keeps it.
+function fillIn(row) {
+  const { id } = row.dataset;
+  const details = library.details.get(id);
+  const link = row.querySelector("a");
+  link.textContent = details?.title || id;
+  link.href = address(id);
+  row.querySelector("input").setAttribute("aria-label", `Choose ${link.textContent}`);
+  row.querySelector(".facts").textContent = details ? `${count(details.pages, "page")} · ${size(details.size_bytes)}` : "";
 }
 
 function refreshList() {
-  const holder = document.getElementById("volumes");
-  if (!holder) return;
   const found = matching();
   library.first = Math.min(library.first, Math.max(0, Math.floor((found.length - 1) / ROWS) * ROWS));
   const visible = found.slice(library.first, library.first + ROWS);
@@ -141,14 +144,14 @@ function refreshList() {
   const turn = (by) => () => {
     library.first += by;
     refreshList();
-    scrollTo(0, 0);
+    title.focus();
   };
   const last = library.first + visible.length;
-  holder.replaceChildren(...[
+  document.getElementById("volumes").replaceChildren(...[
     library.failure && failure(library.failure),
     visible.length > 0 && h("ul", { class: "list" }, visible.map(volumeRow)),
     visible.length === 0 && library.complete && !library.failure && h("p", { class: "note" },
-      library.filter ? `No volume matches.${findsTitles() ? "" : " In a library as large as this, titles are found only of volumes that were shown already: filter by id."}` : "No volume is stored yet. Import some with `penates import`."),
+      library.filter ? `No volume matches.${findsTitles() ? "" : " In a library as large as this, this list knows titles only of volumes that it has shown: find titles by the form above."}` : "No volume is stored yet. Import some with `penates import`."),
     found.length > ROWS && h("div", { class: "row pager" },
       h("button", { disabled: library.first === 0, onclick: turn(-ROWS) }, "← Before"),
       h("span", {}, `${library.first + 1} to ${last} of ${found.length.toLocaleString("en")}`),
@@ -157,7 +160,7 @@ function refreshList() {
   if (library.complete) readDetails(visible);
 }
 
-function listView() {
+function showList() {
   const filter = (event) => {
     library.filter = event.target.value;
     library.first = 0;
@@ -169,15 +172,13 @@ function listView() {
     refreshList();
     refreshTray();
   };
-  show("",
-    h("h1", {}, "The library"),
+  section.append(
     h("p", { class: "lead", id: "known" }, "…"),
     h("div", { class: "row find" },
-      h("input", { id: "filter", type: "search", placeholder: "Filter by title or id  ( / )", "aria-label": "Filter by title or id",
-        value: library.filter, oninput: filter }),
+      h("input", { id: "filter", type: "search", placeholder: "Filter by title or id  ( / )", "aria-label": "Filter by title or id", oninput: filter }),
       h("button", { onclick: chooseAll }, "Choose all of these")),
     h("div", { id: "volumes" }));
-  refreshList();
+  section.hidden = false;
 }
 
 // ---- Chosen volumes, as one ZIP ----
@@ -193,6 +194,7 @@ function refreshTray() {
     library.chosen.clear();
     refreshList();
     refreshTray();
+    title.focus();
   };
   const button = h("button", { class: "primary", onclick: () => download(button) }, "Download as one ZIP");
   document.body.append(h("aside", { id: "tray", class: "tray", "aria-label": "Chosen volumes" }, h("div", { class: "row" },
@@ -205,7 +207,7 @@ async function download(button) {
   try {
     location.href = await zipAddress([...library.chosen], library.layout);
   } catch (error) {
-    main.prepend(failure(error));
+    document.getElementById("volumes").prepend(failure(error));
   }
   button.disabled = false;
 }
@@ -219,113 +221,17 @@ async function zipAddress(ids, layout) {
   return response.headers.get("location");
 }
 
-// ---- One volume ----
-
-async function volumeView(id) {
-  const [details, pages] = await Promise.all([askJson(path(id)), readPages(id)]);
-  library.details.set(id, details);
-  const zip = (parameters) => `volumes?${new URLSearchParams({ volumeIDs: id, ...parameters })}`;
-  const facts = [["Id", h("code", {}, id)], ["Published", details.pub_date], ["Language", details.language],
-    ["Rights", details.rights && h("span", { class: "badge" }, details.rights)],
-    ["Access", details.access_profile], ["Pages", details.pages.toLocaleString("en")], ["Text", size(details.size_bytes)],
-    ["Imported", new Date(details.imported).toLocaleString()], ["Revision", h("code", {}, details.revision)],
-    ["Damaged", details.damaged ? count(details.damaged, "part") : null]];
-  show(details.title || id,
-    h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All volumes")),
-    h("h1", {}, details.title || id),
-    h("dl", { class: "about" }, facts.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
-    h("div", { class: "row" },
-      h("a", { class: "button primary", href: pageHash(id, pages[0]?.seq ?? 1) }, "Read"),
-      h("a", { class: "button", href: zip({ layout: "pages" }) }, "ZIP, a file a page"),
-      h("a", { class: "button", href: zip({ layout: "volumes" }) }, "ZIP, one text file"),
-      h("a", { class: "button", href: zip({ layout: "pages", mets: "true" }) }, "ZIP with METS"),
-      h("a", { class: "button plain", href: `${path(id)}/mets` }, "METS"),
-      details.record_bytes && h("a", { class: "button plain", href: `${path(id)}/record` }, "Record")),
-    h("h2", {}, "Pages"),
-    h("ol", { class: "grid" }, pages.map((page) => pageTile(id, page))));
-}
-
-const pageLists = new Map();
-
-async function readPages(id) {
-  if (!pageLists.has(id)) pageLists.set(id, await askJson(`${path(id)}/pages/`));
-  return pageLists.get(id);
-}
-
-const featureWords = (page, wanted = () => true) => page.features.filter(wanted).map((word) => word.replaceAll("_", " ").toLowerCase());
-
-function pageTile(id, page) {
-  const marks = featureWords(page, (feature) => feature !== "LEFT" && feature !== "RIGHT").join(" · ");
-  return h("li", {}, h("a", { href: pageHash(id, page.seq), class: page.size_bytes === 0 && "empty", title: marks },
-    h("span", { class: "seq" }, String(page.seq)),
-    page.label && h("span", { class: "label" }, `page ${page.label}`),
-    h("span", { class: "marks" }, marks)));
-}
-
-// ---- One page ----
-
-async function pageView(id, seq) {
-  const [pages, response] = await Promise.all([readPages(id), ask(`${path(id)}/pages/${seq}`)]);
-  const details = library.details.get(id) || (await askJson(path(id)));
-  library.details.set(id, details);
-  const text = await response.text();
-  const index = pages.findIndex((page) => page.seq === seq);
-  const page = pages[index];
-  const to = (other) => (other ? pageHash(id, other.seq) : null);
-  const step = (other, text, key) => h("a", { class: "button", href: to(other), rel: key, "aria-disabled": other ? null : "true" }, text);
-  const go = (event) => {
-    const wanted = pages.find((page) => page.seq === event.target.valueAsNumber);
-    if (wanted) location.hash = to(wanted);
-  };
-  show(`${seq} · ${details.title || id}`,
-    h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All volumes"), " / ",
-      h("a", { href: volumeHash(id) }, details.title || id)),
-    h("h1", { class: "visually-hidden" }, `Page ${seq} of ${details.title || id}`),
-    h("div", { class: "row reader" },
-      step(pages[index - 1], "← Previous", "prev"),
-      h("label", { class: "row" }, h("span", { class: "visually-hidden" }, "Go to page"),
-        h("input", { type: "number", min: "1", value: String(seq), onchange: go }),
-        `of ${pages.length}`),
-      step(pages[index + 1], "Next →", "next")),
-    h("article", { class: "leaf", "aria-label": `Page ${seq}` },
-      text.trim() ? h("pre", {}, text) : h("p", { class: "blank" }, "This page has no text.")),
-    h("div", { class: "row under" },
-      h("span", { class: "row" }, page?.label && `Page ${page.label}`,
-        page && featureWords(page).map((word) => h("span", { class: "badge" }, word))),
-      h("a", { href: `${path(id)}/pages/${seq}`, download: `${details.cleaned_id}-${seq}.txt` },
-        `Download as text, ${size(page?.size_bytes ?? text.length)}`)));
-}
-
-// ---- Which view ----
-
-async function route() {
-  const [, kind, id, seq] = location.hash.split("/");
-  scrollTo(0, 0);
-  try {
-    if (kind === "v" && seq) await pageView(decodeURIComponent(id), Number(seq));
-    else if (kind === "v") await volumeView(decodeURIComponent(id));
-    else listView();
-  } catch (error) {
-    show("", h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All volumes")), failure(error));
-  }
-  say(document.title);
-}
-
-addEventListener("hashchange", async () => {
-  const wasPaging = document.querySelector(".reader")?.contains(document.activeElement) && document.activeElement.rel;
-  await route();
-  (document.querySelector(`.reader [rel="${wasPaging}"]`) || main).focus({ preventScroll: true });
-});
-
 addEventListener("keydown", (event) => {
-  if (event.target.matches("input, select") || event.altKey || event.ctrlKey || event.metaKey) return;
-  const link = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
-  if (link) document.querySelector(`.reader a[rel="${link}"][href]`)?.click();
-  if (event.key === "/" && document.getElementById("filter")) {
-    event.preventDefault();
-    document.getElementById("filter").focus();
-  }
+  if (event.key !== "/" || event.target.matches("input, select") || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  document.getElementById("filter").focus();
 });
 
-route();
-readIds();
+// Earlier versions showed a volume, or one page of it, at `#/v/ID` or `#/v/ID/SEQ`.
+const [, kind, id, seq] = location.hash.split("/");
+if (kind === "v" && id) {
+  location.replace(`${address(decodeURIComponent(id))}${seq ? `/pages/${seq}` : ""}`);
+} else {
+  showList();
+  readIds();
+}

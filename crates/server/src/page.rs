@@ -1,14 +1,20 @@
-//! The page for people at `/`, and the routes as `/openapi.json`, with a page that shows them.
-//! Embedded, without a build step, and without requests to other servers.
+//! The first page, at `/`: a search for volumes, and what else is here. And the routes as
+//! `/openapi.json`, with a page that shows them.
+//!
+//! The first page needs no script and names nothing that is stored. A script adds a list of all
+//! volumes, of which people choose some and download them. All this is embedded, without a build
+//! step, and without requests to other servers.
 
 use axum::http::header;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use axum::{Extension, Router};
-use door_http::MayRead;
-use door_http::page::{STYLE, STYLE_PATH, search_box};
+use door_http::page::{ICON_PATH, STYLE, STYLE_PATH};
+use door_http::{MayRead, Page};
+use maud::{Markup, html};
 
 use crate::places::Places;
+use crate::sign_in;
 
 /// Allows only what this server serves, so that markup in a stored text can neither load nor run
 /// anything.
@@ -18,36 +24,139 @@ const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 
 /// The files change with the program, so a browser checks them at each visit; they are small.
 const CACHE: &str = "no-cache";
 
-/// What the page has in the place of the address of the repository.
-const REPOSITORY: &str = "REPOSITORY/";
+const HTML: &str = "text/html; charset=utf-8";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// What the page has in the place of the box by which people search the repository.
-const SEARCH_BOX: &str = "<!-- SEARCH -->";
+/// The way from these pages to the root of the server.
+const TO_ROOT: &str = "./";
+
+/// The list that searches and sorts volumes.
+const VOLUMES: &str = "volumes/?format=html";
+
+/// The parameters of the list by which the first page searches, with their names and a hint.
+const SEARCHED: [(&str, &str, &str); 5] = [
+    ("title", "Title", "salmon"),
+    ("author", "Author", "Frost"),
+    ("year", "Year", "1847 or 1800..1900"),
+    ("language", "Language", "eng"),
+    ("id", "Beginning of the id", "yale."),
+];
+
+/// The orders of the list. Without one it has any number of parts.
+const ORDERS: [(&str, &str); 5] =
+    [("", "as stored"), ("title", "by title"), ("author", "by author"), ("year", "by year"), ("-year", "newest first")];
 
 pub(crate) fn routes(places: Places) -> Router {
-    let index = |may_read: Option<&MayRead>| {
-        let search = places.search("./", may_read).map(|address| search_box(&address).into_string());
-        let index = include_str!("../assets/index.html").replace(REPOSITORY, places.repository.trim_start_matches('/'));
-        index.replace(SEARCH_BOX, &search.unwrap_or_default())
-    };
-    let (of_reader, of_stranger) = (index(Some(&MayRead)), index(None));
-    let index = async move |reader: Option<Extension<MayRead>>| {
-        asset("text/html; charset=utf-8", if reader.is_some() { of_reader } else { of_stranger })
-    };
     Router::new()
-        .route("/", get(index))
-        .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
-        .route(
-            "/assets/page.js",
-            get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))),
-        )
-        .route(
-            "/assets/openapi.js",
-            get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/openapi.js"))),
-        )
-        .route("/openapi", get(async || asset("text/html; charset=utf-8", include_str!("../assets/openapi.html"))))
+        .route("/", shown(|may_read| page(&places, may_read, "The library", &front(&places, may_read))))
+        .route("/openapi", shown(|may_read| page(&places, may_read, "Routes", &documentation())))
         .route("/openapi.json", get(async || asset("application/json", include_str!("../assets/openapi.json"))))
-        .route("/assets/icon.svg", get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
+        .route("/assets/page.js", get(async || asset(JAVASCRIPT, include_str!("../assets/page.js"))))
+        .route("/assets/openapi.js", get(async || asset(JAVASCRIPT, include_str!("../assets/openapi.js"))))
+        .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
+        .route(&format!("/{ICON_PATH}"), get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
+}
+
+/// A page for those who may read, and for others.
+fn shown(page: impl Fn(Option<&MayRead>) -> String) -> MethodRouter {
+    let (of_reader, of_stranger) = (page(Some(&MayRead)), page(None));
+    get(async move |reader: Option<Extension<MayRead>>| {
+        asset(HTML, if reader.is_some() { of_reader } else { of_stranger })
+    })
+}
+
+/// What surrounds the content of a page, as on all pages of this server.
+fn page(places: &Places, may_read: Option<&MayRead>, title: &str, content: &Markup) -> String {
+    let page = Page {
+        title: title.to_owned(),
+        style: STYLE_PATH.to_owned(),
+        home: TO_ROOT.to_owned(),
+        places: places.named(TO_ROOT, VOLUMES, Some(sign_in::PATH)),
+        search: places.search(TO_ROOT, may_read),
+        way: Vec::new(),
+    };
+    page.with(content)
+}
+
+fn front(places: &Places, may_read: Option<&MayRead>) -> Markup {
+    let repository = format!("{TO_ROOT}{}", places.repository.trim_start_matches('/'));
+    html! {
+        p.lead { "Volumes with their pages, and a repository of descriptions and files." }
+        @if may_read.is_some() {
+            h2 { "Find volumes" }
+            (find())
+        } @else {
+            p.note { "To read, " a href=(sign_in::PATH) { "sign in" } " with a token." }
+        }
+        h2 { "What is here" }
+        (contents(places, &repository))
+        @if may_read.is_some() { (choose(&repository)) }
+    }
+}
+
+/// The form that searches volumes.
+fn find() -> Markup {
+    html! {
+        form action="volumes/" role="search" aria-label="Find volumes" {
+            input type="hidden" name="format" value="html";
+            div.fields {
+                @for (name, label, hint) in SEARCHED { label { (label) input name=(name) placeholder=(hint); } }
+                label {
+                    "Order"
+                    select name="sort" { @for (name, words) in ORDERS { option value=(name) { (words) } } }
+                }
+            }
+            p.row { button.primary { "Find" } }
+        }
+    }
+}
+
+/// Links to all that the server shows. `repository` is the address of the repository.
+fn contents(places: &Places, repository: &str) -> Markup {
+    html! {
+        ul {
+            li {
+                a href={ (repository) "volumes" } { "All volumes" }
+                " with their titles: to read them, and to download several as one ZIP"
+            }
+            li {
+                "Volumes "
+                a href={ (VOLUMES) "&sort=title" } { "by title" } ", "
+                a href={ (VOLUMES) "&sort=author" } { "by author" } " and "
+                a href={ (VOLUMES) "&sort=year" } { "by year" }
+            }
+            li { a href="volumes/?format=text" { "Ids of all volumes" } ", one a line" }
+            li { a href=(repository) { "Repository" } ": containers, files and descriptions" }
+            @if places.has_search { li { a href={ (repository) "fcr:search" } { "Search in the repository" } } }
+            li { a href="openapi" { "Documentation of all routes" } ", also " a href="openapi.json" { "for programs" } }
+            li { "Health: whether the server " a href="healthz" { "runs" } " and " a href="readyz" { "is ready" } }
+        }
+    }
+}
+
+/// Where the script lists all volumes, of which people choose some. Without a script the page of all
+/// volumes has the same.
+fn choose(repository: &str) -> Markup {
+    html! {
+        section id="choose" hidden data-repository=(repository) aria-labelledby="choose-title" {
+            h2 id="choose-title" tabindex="-1" { "Choose and download" }
+            p.visually-hidden id="status" role="status" {}
+        }
+        script src="assets/page.js" type="module" {}
+    }
+}
+
+/// The routes, which a script shows.
+fn documentation() -> Markup {
+    html! {
+        noscript {
+            p.note {
+                "This page needs JavaScript. All that it shows is in " a href="openapi.json" { "openapi.json" } "."
+            }
+        }
+        div id="routes" {}
+        script src="assets/openapi.js" type="module" {}
+    }
 }
 
 fn asset(content_type: &'static str, text: impl IntoResponse) -> impl IntoResponse {

@@ -1,13 +1,16 @@
 //! The page of a member of a volume: of a page, with its text, the number that is printed on it and
-//! links to the pages beside it; or of the METS or the record, with its beginning.
+//! links to the pages beside it, which the arrow keys follow; or of the METS or the record, with its
+//! beginning.
 
 use ::volumes::{PageInfo, Volume};
+use door_http::page::ARROW_KEYS;
 use hathi::{Seq, VolumeId};
 use heads::ObjectsResult;
 use library::Library;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::preview::text_of;
+use super::volume::go_to_page;
 use super::{about_volumes, local, place, terms};
 use crate::address::Site;
 use crate::errors::LdpError;
@@ -34,7 +37,10 @@ pub async fn page_of_member(
 ) -> Result<String, LdpError> {
     let volume = library.volumes.volume(id).await?;
     let about_page = match part {
-        Part::Page(seq) => Near::of(library, &volume, seq).await?.shown(&site.volume_iri(id), seq),
+        Part::Page(seq) => {
+            let near = Near::of(library, &volume, seq).await?;
+            near.shown(local(&site.volume_iri(id)), seq, volume.page_count())
+        }
         Part::Mets | Part::Record => html! {},
     };
     let mut page = about_volumes(site, Some(id));
@@ -62,6 +68,7 @@ pub async fn page_of_member(
         (text)
         @if beginning.is_cut { p.lead { "The first " (SHOWN_BYTES >> 10) " KiB are shown." } }
         p.row { a.button href=(local(&whole)) { (format) @if beginning.is_cut { ", all of it" } } }
+        @if let Part::Page(_) = part { script { (PreEscaped(ARROW_KEYS)) } }
     }))
 }
 
@@ -85,9 +92,9 @@ impl Near {
         Ok(Self { before, page, after })
     }
 
-    /// `volume` is the address of the volume.
-    fn shown(&self, volume: &str, seq: Seq) -> Markup {
-        let at = |seq: Seq| format!("{}/pages/{seq}", local(volume));
+    /// `volume` is the local address of the volume, which has so many pages.
+    fn shown(&self, volume: &str, seq: Seq, count: u32) -> Markup {
+        let at = |seq: Seq| format!("{volume}/pages/{seq}");
         html! {
             dl.about {
                 dt { "Page" } dd { (seq.get()) }
@@ -102,6 +109,7 @@ impl Near {
                 @else { span {} }
                 @if let Some(after) = self.after { a.button rel="next" href=(at(after)) { "Next page" } }
             }
+            (go_to_page(volume, Some(seq), count))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The page of all volumes: a table with titles, a page at a time.
+//! The page of all volumes: a table with titles, a page at a time. Those that people choose come as
+//! one ZIP, from the data door.
 
 use ::volumes::Volume;
 use axum::response::Response;
@@ -13,6 +14,10 @@ use super::{about_volumes, local, terms};
 use crate::address::{Site, kept_volumes};
 use crate::errors::LdpError;
 use crate::paging::Page;
+
+/// The layouts of a ZIP, in words.
+const LAYOUTS: [(&str, &str); 3] =
+    [("pages", "a file a page"), ("volumes", "a file a volume"), ("wordseq", "one text file")];
 
 /// A volume, or why nothing is known of it.
 enum Row {
@@ -41,13 +46,18 @@ pub async fn page_of_volumes(
     if let Some(page) = &page {
         page.describe(&iri, listing.next.as_ref(), response.headers_mut());
     }
-    let find = format!("{}volumes/?format=html", local(&format!("{}/", site.server())));
+    let server = format!("{}/", site.server());
+    let archive = format!("{}volumes", local(&server));
+    let find = format!("{archive}/?format=html");
     let content = html! {
         p.lead { a href=(find) { "Find volumes" } " by title, author, year and language." }
         @if rows.is_empty() {
             p { @if after.is_none() && listing.next.is_none() { "There are no volumes." } @else { "There are none on this page." } }
         } @else {
-            (table(site, &rows, &find))
+            form method="post" action=(archive) {
+                (table(site, &rows, &find))
+                (download())
+            }
         }
         (pager("Pages of the volumes", local(&iri), volumes_max, after.is_none(), listing.next.as_ref()))
     };
@@ -65,6 +75,19 @@ async fn row(library: &Library, id: VolumeId) -> Result<Option<Row>, LdpError> {
     }
 }
 
+/// How the chosen volumes come.
+fn download() -> Markup {
+    html! {
+        p.row {
+            label {
+                "Chosen volumes as "
+                select name="layout" { @for (name, words) in LAYOUTS { option value=(name) { (words) } } }
+            }
+            button.primary { "Download as one ZIP" }
+        }
+    }
+}
+
 /// The volumes. `find` is the address of the list that searches and sorts all of them.
 fn table(site: &Site, rows: &[Row], find: &str) -> Markup {
     let sorted = |by: &str| format!("{find}&sort={by}");
@@ -73,6 +96,7 @@ fn table(site: &Site, rows: &[Row], find: &str) -> Markup {
             table {
                 thead {
                     tr {
+                        th scope="col" { "Choose" }
                         th scope="col" { a href=(sorted("title")) { "Title" } }
                         th scope="col" { a href=(sorted("year")) { "Date" } }
                         th scope="col" { "Language" }
@@ -91,14 +115,19 @@ fn shown(site: &Site, row: &Row) -> Markup {
     match row {
         Row::Damaged(id) => html! {
             tr {
+                td {}
                 th scope="row" { a href=(local(&site.volume_iri(id))) { (id.as_str()) } }
                 td { "damaged" } td {} td.number {} td.number {} td {}
             }
         },
         Row::Readable(volume) => {
             let Volume { id, revision, body } = &**volume;
+            let name = body.title.as_deref().map_or_else(|| id.to_string(), terms::title);
             html! {
                 tr {
+                    td {
+                        input type="checkbox" name="volumeIDs" value=(id.as_str()) aria-label={ "Choose " (name) };
+                    }
                     th scope="row" {
                         @let address = site.volume_iri(id);
                         @match &body.title {

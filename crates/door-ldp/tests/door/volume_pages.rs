@@ -9,9 +9,13 @@ use axum::Router;
 use axum::body::to_bytes;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use door_http::page::ARROW_KEYS;
 use door_ldp::{LdpDoor, LdpSettings, members};
 use hathi::VolumeId;
 use http::{HeaderMap, Method, StatusCode};
+use sha2::{Digest, Sha256};
 
 use crate::pages::{BROWSER, page};
 use crate::support::*;
@@ -76,11 +80,16 @@ async fn a_page_of_a_volume_has_its_text_its_printed_number_and_the_pages_beside
         "<a href=\"/rest/volumes\">Volumes</a>".to_owned(),
         format!("<a href=\"{AT}\">"),
         "<a class=\"brand\" href=\"/\">".to_owned(),
+        format!("<form class=\"row\" action=\"{AT}\"><label>Go to page "),
+        "<span>of 92</span>".to_owned(),
+        format!("<script>{ARROW_KEYS}</script>"),
         format!("href=\"/volumes/uc2.ark+=13960=t8ff3zh99/pages/{here}\">Plain text</a>"),
     ] {
         assert!(shown.text().contains(&part), "{part} is not in {}", shown.text());
     }
-    assert!(!shown.text().contains("<script"), "{}", shown.text());
+    assert_eq!(shown.text().matches("<script").count(), 1, "{}", shown.text());
+    let allowed = format!("script-src 'sha256-{}';", BASE64_STANDARD.encode(Sha256::digest(ARROW_KEYS)));
+    assert!(shown.header("content-security-policy").unwrap().contains(&allowed), "it is {allowed}");
     assert!(varies_by(&shown, "accept") && shown.header("etag").is_none(), "{:?}", shown.headers);
     assert!(shown.is("NonRDFSource") && shown.links("describedby") == [format!("{AT}/mets")]);
 

@@ -171,6 +171,9 @@ async fn the_page_of_all_volumes_has_titles_and_leads_from_page_to_page() {
         "href=\"/rest/volumes/uc2.ark+=13960=t8ff3zh99\"",
         "<td>1920</td><td>eng</td><td class=\"number\">92</td>",
         "href=\"/volumes/?format=html\">Find volumes</a>",
+        "<form method=\"post\" action=\"/volumes\">",
+        "name=\"volumeIDs\" value=\"uc2.ark:/13960/t8ff3zh99\" aria-label=\"Choose &lt;img src=x&gt; of analysis",
+        "<option value=\"wordseq\">",
         "href=\"/volumes/?format=html&amp;sort=title\">Title</a>",
         "href=\"/volumes/?format=html&amp;sort=year\">Date</a>",
     ] {
@@ -191,6 +194,13 @@ async fn the_page_of_all_volumes_has_titles_and_leads_from_page_to_page() {
     assert_eq!(pages.iter().filter(|page| page.contains("Salmon fry")).count(), 1, "each volume is there once");
     assert!(!pages[0].contains("First page") && pages[1].contains("First page"), "{}", pages[1]);
     assert!(page("/rest/volumes?last=true&limit=1").await.contains("scope=\"row\""));
+    // Those that people choose are one ZIP.
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let chosen = "volumeIDs=uc2.ark%3A%2F13960%2Ft8ff3zh99&volumeIDs=psia.ark%3A%2F13960%2Ft0ks80527&layout=volumes";
+    let zip = server.ask_with(http::Method::POST, "/volumes", &[form], chosen).await;
+    assert_eq!((zip.status, zip.header("content-type")), (StatusCode::OK, "application/zip"), "{}", zip.text());
+    let zip = zip.text();
+    assert!(zip.contains("uc2.ark+=13960=t8ff3zh99") && zip.contains("psia.ark+=13960=t0ks80527"));
     let head = server.ask(http::Method::HEAD, "/rest/volumes", &[("accept", "text/html")]).await;
     assert_eq!((head.status, head.text()), (StatusCode::OK, String::new()));
     server.end().await;
@@ -216,6 +226,11 @@ async fn the_page_of_a_volume_has_its_record_and_its_pages_with_printed_numbers(
         "<dt>Date</dt><dd>1920</dd><dt>Language</dt><dd>eng</dd>",
         "<dt>Pages</dt><dd>92</dd>",
         "href=\"/volumes?volumeIDs=uc2.ark",
+        "&amp;layout=volumes\">ZIP, one text file</a>",
+        "&amp;mets=true\">ZIP with METS</a>",
+        "href=\"/volumes/uc2.ark+=13960=t8ff3zh99/text\">Plain text</a>",
+        "<dt>Revision</dt>",
+        &format!("href=\"{address}/pages/1\">Read</a>"),
         &format!("href=\"{address}/mets\""),
         &format!("<th scope=\"row\"><a href=\"{address}/pages/40\">40</a></th>"),
     ] {
@@ -241,7 +256,10 @@ async fn the_page_of_a_volume_has_its_record_and_its_pages_with_printed_numbers(
     for to in ["rest/volumes/uc2.ark", "rest/\">Repository", "rest/fcr:search\">Search", "sign-in\">Account"] {
         assert!(found.contains(to), "{to}: {found}");
     }
-    for wrong in ["?after=x", "?limit=501", "?limit=0"] {
+    let there = server.ask(http::Method::GET, &format!("{address}?page=12"), &[("accept", "text/html")]).await;
+    let to_page = format!("{address}/pages/12");
+    assert_eq!((there.status, there.header("location")), (StatusCode::SEE_OTHER, to_page.as_str()));
+    for wrong in ["?after=x", "?limit=501", "?limit=0", "?page=0", "?page=x", "?page="] {
         let answer = server.ask(http::Method::GET, &format!("{address}{wrong}"), &[("accept", "text/html")]).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");
     }

@@ -106,6 +106,9 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
         "letter.txt",
         "Fixity of /Letters-from-b-Rome-b/letter.txt",
         "Search",
+        "The library",
+        "Page 2",
+        "Routes",
         "Volumes",
         "What this repository refuses",
         "seal.svg",
@@ -114,7 +117,6 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     ] {
         assert!(titles.contains(&title), "{title}: {titles:?}");
     }
-    assert!(titles.iter().any(|title| title.starts_with("Page 2 of ")), "{titles:?}");
     assert_eq!(server.get("/rest/Letters-from-b-Rome-b").await.status, StatusCode::GONE);
 
     // Each change is in the audit, as the person's, and as the request that it was.

@@ -149,15 +149,28 @@ await page.keyboard.type('let*');
 await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
 await look();
 if (page.url() !== `${origin}/rest/fcr:search?fedora_id=let*`) throw new Error(`the search led to ${page.url()}`);
-await page.goto(base);
+await go('');
 if (!(await page.$('.search input'))) throw new Error('the first page has no search without a script');
+await type('[name="title"]', 'salmon');
+await press('Find');
+await follow(await page.$eval('td a', (link) => link.textContent));
+await follow('Read');
+await type('[name="page"]', '2');
+await press('Go');
 await goWithScripts('', 'a.title');
-const view = await page.$eval('a.title', (link) => link.getAttribute('href'));
-await goWithScripts(view, 'dl.about');
-await goWithScripts(`${view}/2`, '.reader');
-await goWithScripts('openapi', 'h1');
+await page.setJavaScriptEnabled(true);
+await page.goto(`${origin}/rest/volumes/${volume}/pages/2`);
+for (const [key, seq] of [['ArrowRight', 3], ['ArrowLeft', 2]]) {
+  await Promise.all([page.waitForNavigation(), page.keyboard.press(key)]);
+  if (!page.url().endsWith(`/pages/${seq}`)) throw new Error(`${key} led to ${page.url()}`);
+}
+await goWithScripts('openapi', 'details');
 await go('volumes/?format=html');
 await go('rest/volumes');
+await page.click('input[name="volumeIDs"]');
+const zip = page.waitForResponse((response) => response.request().method() === 'POST');
+await page.click('main form button');
+if ((await zip).headers()['content-type'] !== 'application/zip') throw new Error('the chosen volumes are no ZIP');
 await follow('Title');                            // The list that sorts.
 await go(`rest/volumes/${volume}`);
 await go(`rest/volumes/${volume}?limit=10`);
