@@ -146,6 +146,10 @@ pub struct MonitorRecord {
     pub clock_error_us: u64,
     /// Its program.
     pub program: Program,
+    /// Processors that others used on its machine during the load, on average; `None` if the candidate may be
+    /// among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_during: Option<f64>,
 }
 
 /// A machine, as it describes itself.

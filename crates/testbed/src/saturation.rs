@@ -1,6 +1,7 @@
 //! What was saturated, and first: the question that follows each load that a candidate does not hold.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -27,20 +28,47 @@ pub struct Saturation {
     pub from_s: Option<f64>,
     /// What, in a few words.
     pub what: String,
+    /// The machine, if another one than the coordinator's was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+}
+
+impl Saturation {
+    /// What, and where.
+    fn shown(&self) -> String {
+        let of_machine = self.machine.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("{}{of_machine}", self.what)
+    }
 }
 
 /// What was saturated, as sentences.
 pub fn sentences(found: &[Saturation]) -> Vec<String> {
     let sentence = |(index, found): (usize, &Saturation)| match (index, found.from_s) {
-        (0, Some(from_s)) => format!("Saturated first: {}, from second {from_s:.0} on.", found.what),
-        (_, Some(from_s)) => format!("Then: {}, from second {from_s:.0} on.", found.what),
-        (_, None) => format!("Saturated, at a time that is not known: {}.", found.what),
+        (0, Some(from_s)) => format!("Saturated first: {}, from second {from_s:.0} on.", found.shown()),
+        (_, Some(from_s)) => format!("Then: {}, from second {from_s:.0} on.", found.shown()),
+        (_, None) => format!("Saturated, at a time that is not known: {}.", found.shown()),
     };
     found.iter().enumerate().map(sentence).collect()
 }
 
-/// The resources that were saturated, the first of them first.
-pub fn find(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
+/// The resources that were saturated on the machines that were watched, the first of them first. `is_named`
+/// says whether they have the names of their machines.
+pub fn find(watched: &[(&Samples, &Machine)], is_named: bool) -> Vec<Saturation> {
+    let mut found: Vec<Saturation> = Vec::new();
+    for (samples, machine) in watched {
+        let name = is_named.then(|| machine.name.clone());
+        let named = |found: Saturation| Saturation { machine: name.clone(), ..found };
+        found.extend(of(samples, machine).into_iter().map(named));
+    }
+    found.sort_by(|one, other| one.from_s.partial_cmp(&other.from_s).unwrap_or(Ordering::Equal));
+    // Several monitors may watch one machine.
+    let mut known = HashSet::new();
+    found.retain(|found| known.insert(found.shown()));
+    found
+}
+
+/// The resources of one machine that were saturated.
+fn of(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
     let processors = machine.processors as f64;
     let memory = machine.memory_bytes.map(|bytes| bytes as f64);
     let resources = [
@@ -53,13 +81,11 @@ pub fn find(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
         ("pressure_io", Some(WAITING), "the disk, for which work waited"),
         ("disk_used", Some(0.99), "the space of the disk"),
     ];
-    let of = |(column, limit, what): (&str, Option<f64>, &str)| {
+    let of_resource = |(column, limit, what): (&str, Option<f64>, &str)| {
         let from_s = first_above(samples, column, limit?)?;
-        Some(Saturation { from_s: Some(from_s), what: what.to_owned() })
+        Some(Saturation { from_s: Some(from_s), what: what.to_owned(), machine: None })
     };
-    let mut found: Vec<_> = resources.into_iter().filter_map(of).chain(single_threads(samples, processors)).collect();
-    found.sort_by(|one, other| one.from_s.partial_cmp(&other.from_s).unwrap_or(Ordering::Equal));
-    found
+    resources.into_iter().filter_map(of_resource).chain(single_threads(samples, processors)).collect()
 }
 
 /// The watched processes that use one processor and never more, while others are idle.
@@ -77,7 +103,7 @@ fn single_threads(samples: &Samples, processors: f64) -> impl Iterator<Item = Sa
         // A process that uses more at another time has several busy threads.
         let is_one = first_above(samples, &column, *ONE_PROCESSOR.end()).is_none();
         let what = format!("one processor's worth of the process {name}, while other processors were idle");
-        is_one.then_some(Saturation { from_s: Some(from_s), what })
+        is_one.then_some(Saturation { from_s: Some(from_s), what, machine: None })
     })
 }
 
@@ -114,11 +140,11 @@ mod tests {
     fn what_was_saturated_first_comes_first_and_a_single_peak_is_nothing() {
         let machine = Machine { processors: 2, ..Machine::default() };
         let samples = samples(&[0.1, 2.0, 2.0, 2.0, 2.0], &[1.0, 1.0, 1.0, 0.1, 0.1]);
-        let found = find(&samples, &machine);
+        let found = find(&[(&samples, &machine)], false);
         assert_eq!(found.iter().map(|found| found.from_s).collect::<Vec<_>>(), [Some(0.0), Some(1.0)]);
         assert_eq!(found[0].what, "the disk");
         let peak = self::samples(&[2.0, 0.1, 2.0, 2.0, 0.1], &[0.0; 5]);
-        assert_eq!(find(&peak, &machine), []);
+        assert_eq!(find(&[(&peak, &machine)], false), []);
     }
 
     #[test]
@@ -130,7 +156,7 @@ mod tests {
                 columns: ["cpu", "server.cpu", "server.threads"].map(str::to_owned).to_vec(),
                 rows: used.iter().enumerate().map(row).collect(),
             };
-            find(&samples, &Machine { processors: 4, ..Machine::default() })
+            find(&[(&samples, &Machine { processors: 4, ..Machine::default() })], false)
         };
         let one = found(0.4, &[0.5, 0.97, 1.02, 0.99, 1.0]);
         assert_eq!(one.len(), 1, "{one:?}");
@@ -142,9 +168,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_saturated_has_the_name_of_its_machine_and_comes_once_for_each() {
+        let machine = |name: &str| Machine { name: name.to_owned(), processors: 2, ..Machine::default() };
+        let (here, there) = (machine("here"), machine("node-2"));
+        let late = samples(&[0.1; 5], &[0.1, 0.1, 1.0, 1.0, 1.0]);
+        let early = samples(&[0.1; 5], &[0.1, 1.0, 1.0, 1.0, 1.0]);
+        // Two monitors watch the second machine.
+        let found = find(&[(&late, &here), (&late, &there), (&early, &there)], true);
+        let wanted =
+            ["Saturated first: the disk (node-2), from second 1 on.", "Then: the disk (here), from second 2 on."];
+        assert_eq!(sentences(&found), wanted);
+    }
+
+    #[test]
     fn sentences_say_what_came_first_and_what_then() {
         let machine = Machine { processors: 2, ..Machine::default() };
-        let found = find(&samples(&[0.1, 2.0, 2.0, 2.0, 2.0], &[1.0, 1.0, 1.0, 0.1, 0.1]), &machine);
+        let samples = samples(&[0.1, 2.0, 2.0, 2.0, 2.0], &[1.0, 1.0, 1.0, 0.1, 0.1]);
+        let found = find(&[(&samples, &machine)], false);
         let wanted = [
             "Saturated first: the disk, from second 0 on.",
             "Then: all processors, by the candidate alone, from second 1 on.",

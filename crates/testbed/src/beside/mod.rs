@@ -76,7 +76,9 @@ impl Beside {
         facts.extend(self.busy_during.map(|busy| ("processors that others used".to_owned(), format!("{busy:.2}"))));
         facts.extend(self.monitors.iter().map(|monitor| {
             let (offset_ms, error_ms) = (monitor.clock_offset_us as f64 / 1e3, monitor.clock_error_us as f64 / 1e3);
-            let fact = format!("{}; its clock is ahead by {offset_ms:.3} ms, ± {error_ms:.3} ms", monitor.machine);
+            let others = monitor.busy_during.map(|busy| format!("; others used {busy:.2} processors"));
+            let (machine, others) = (&monitor.machine, others.unwrap_or_default());
+            let fact = format!("{machine}; its clock is ahead by {offset_ms:.3} ms, ± {error_ms:.3} ms{others}");
             (format!("monitor {}", monitor.address), fact)
         }));
         facts.extend(self.events.iter().map(|event| {

@@ -11,6 +11,7 @@ use tokio::process::Child;
 use super::command::command;
 use super::{Candidate, CandidateError, Files, RunningCandidate};
 use crate::beside::{MarkSpec, PlannedEvent};
+use crate::monitor::Groups;
 use crate::plan::invalid;
 
 /// A command that runs. It is killed with this value, with everything that it has started.
@@ -18,6 +19,8 @@ pub(crate) struct RunningCommand {
     /// Its process.
     pub process: Child,
     group: Option<Pid>,
+    /// The groups of the candidate: its own is among them while it runs.
+    groups: Groups,
 }
 
 impl RunningCommand {
@@ -33,6 +36,9 @@ impl RunningCommand {
 impl Drop for RunningCommand {
     fn drop(&mut self) {
         self.kill();
+        if let Some(group) = self.group {
+            self.groups.remove(group);
+        }
     }
 }
 
@@ -100,13 +106,55 @@ impl RunningCandidate {
             .kill_on_drop(true)
             .spawn()?;
         let group = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        Ok(RunningCommand { process, group })
+        // From now on: what it starts is the candidate before it ends, too.
+        if let Some(group) = group {
+            self.groups.add(group);
+        }
+        Ok(RunningCommand { process, group, groups: self.groups.clone() })
     }
 
-    /// Lets what a command has left running end with the candidate.
+    /// Lets what a command has left running be a part of the candidate, and end with it.
     pub(crate) fn keep(&self, mut command: RunningCommand) {
+        let group = command.group.take();
         // Without processes the number of the group may be given to another one.
-        let left = command.group.take().filter(|group| test_kill_process_group(*group).is_ok());
-        self.groups.lock().extend(left);
+        if let Some(group) = group.filter(|group| test_kill_process_group(*group).is_err()) {
+            self.groups.remove(group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
+    use super::*;
+    use crate::monitor::test_server::{Reply, Server};
+
+    #[tokio::test]
+    async fn what_a_command_leaves_running_is_a_part_of_the_candidate() {
+        let (folder, server) = (tempfile::tempdir().unwrap(), Server::start(|_, _| Reply::page("")).await);
+        let spec = format!(
+            "name = \"x\"\nstart = [\"sleep\", \"600\"]\nready = \"{}\"\n[commands]\n\
+             leave = [\"sh\", \"-c\", \"sleep 600 &\"]\nend = [\"true\"]\n",
+            server.url
+        );
+        std::fs::write(folder.path().join("candidate.toml"), spec).unwrap();
+        let candidate = Candidate::read(folder.path()).unwrap();
+        let (data, program) = (folder.path().join("data"), Path::new("/bin/false"));
+        let running = RunningCandidate::start(&candidate, &data, folder.path(), program).await.unwrap();
+        let own = running.groups().all();
+        assert_eq!(own.len(), 1);
+        for (run, left) in [("leave", 1), ("end", 0)] {
+            let before = running.groups().all().len();
+            let out = File::create(folder.path().join("out")).unwrap();
+            let mut command = running.start_command(run, &[], out).unwrap();
+            assert_eq!(running.groups().all().len(), before + 1, "{run}");
+            command.process.wait().await.unwrap();
+            running.keep(command);
+            assert_eq!(running.groups().all().len(), before + left, "{run}");
+        }
+        assert_eq!(running.groups().all().len(), 2);
+        running.end().await;
     }
 }

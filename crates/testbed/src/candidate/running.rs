@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -15,6 +14,7 @@ use super::command::{self, Places, command, command_error, output};
 use super::look::{Seen, look};
 use super::{Candidate, CandidateError, CandidateSpec, FolderSpec, Versions};
 use crate::machine::sha256_of_file;
+use crate::monitor::Groups;
 use crate::plan::PlanError;
 use crate::reach::{self, Reach};
 use crate::record::{CandidateRecord, Program};
@@ -33,10 +33,9 @@ pub struct RunningCandidate {
     pub(super) spec: CandidateSpec,
     pub(super) places: Places,
     process: Child,
-    /// The group of its processes, which may outlive the one that was started.
-    group: Option<Pid>,
-    /// The groups of what events have left running.
-    pub(super) groups: Mutex<Vec<Pid>>,
+    /// The group of its processes, which may outlive the one that was started, and those of events that run
+    /// or have left something running.
+    pub(super) groups: Groups,
     log: PathBuf,
     reach: Reach,
 }
@@ -107,9 +106,11 @@ impl RunningCandidate {
             .kill_on_drop(true)
             .spawn();
         let process = started.map_err(|error| command_error(&spec.name, &words, &error.to_string()))?;
-        let group = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let (groups, reach) = (Mutex::default(), Reach::default());
-        let mut running = Self { spec, places, process, group, groups, log, reach };
+        let (groups, reach) = (Groups::default(), Reach::default());
+        if let Some(group) = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            groups.add(group);
+        }
+        let mut running = Self { spec, places, process, groups, log, reach };
         running.wait_until_ready().await?;
         Ok(running)
     }
@@ -200,6 +201,11 @@ impl RunningCandidate {
         self.process.id()
     }
 
+    /// The groups of its processes. Events change them.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
     /// Its log.
     pub fn log(&self) -> &Path {
         &self.log
@@ -281,7 +287,7 @@ impl RunningCandidate {
             // If that fails, the signal asks again.
             let _ = timeout(END_MAX, output(&self.spec, &self.places.words(stop))).await;
         }
-        for group in self.groups.get_mut().iter().copied().chain(self.group) {
+        for group in self.groups.all().into_iter().rev() {
             // It may have ended by itself.
             let _ = kill_process_group(group, Signal::TERM);
         }
@@ -293,7 +299,7 @@ impl RunningCandidate {
 impl Drop for RunningCandidate {
     /// Processes that it has started end with it.
     fn drop(&mut self) {
-        for group in self.groups.get_mut().iter().copied().chain(self.group) {
+        for group in self.groups.all().into_iter().rev() {
             // There may be none left.
             let _ = kill_process_group(group, Signal::KILL);
         }

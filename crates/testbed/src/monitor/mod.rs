@@ -58,6 +58,7 @@ use clock::Clock;
 pub(crate) use cpu::CpuTimes;
 pub(crate) use endpoint::Endpoint;
 pub use endpoint::FetchError;
+pub(crate) use processes::Groups;
 pub(crate) use remote::Watcher;
 pub use remote::{RemoteError, RemoteMonitor};
 use scrape::Scrape;
@@ -177,6 +178,17 @@ pub async fn run(
     out: impl Write + Send,
     until: impl Future<Output = ()>,
 ) -> Result<Totals, MonitorError> {
+    run_with(settings, &Groups::default(), start, out, until).await
+}
+
+/// The same. The processes of some groups belong to the first watched one.
+pub(crate) async fn run_with(
+    settings: &Settings,
+    of_first: &Groups,
+    start: Instant,
+    out: impl Write + Send,
+    until: impl Future<Output = ()>,
+) -> Result<Totals, MonitorError> {
     let mut clock = Clock::new(start, settings.interval)?;
     let mut until = pin!(until);
     let mut scrape = settings.metrics.as_ref().map(Scrape::new).transpose()?;
@@ -190,7 +202,7 @@ pub async fn run(
     let mut table = Table::new(out, &columns)?;
     let mut samples = 0;
     if !is_over {
-        let (mut sampler, mut before, _) = take(Sampler::new(settings), scrape.as_mut()).await?;
+        let (mut sampler, mut before, _) = take(Sampler::new(settings, of_first.clone()), scrape.as_mut()).await?;
         clock.begin(before.at);
         while !is_over_before(clock.due(), until.as_mut()).await {
             let (now, metrics);

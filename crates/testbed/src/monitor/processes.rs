@@ -2,11 +2,36 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
+use rustix::process::Pid;
 
 use super::usage::{CpuTicks, Usage};
+
+/// Groups of processes that belong to a watched one, whoever their parents are: a process whose parent has
+/// ended is adopted by a stranger. They may change while samples are taken.
+#[derive(Clone, Debug, Default)]
+pub struct Groups(Arc<Mutex<Vec<Pid>>>);
+
+impl Groups {
+    /// Adds a group.
+    pub fn add(&self, group: Pid) {
+        self.0.lock().push(group);
+    }
+
+    /// Takes a group away.
+    pub fn remove(&self, group: Pid) {
+        self.0.lock().retain(|known| *known != group);
+    }
+
+    /// The groups now, the first of them first.
+    pub fn all(&self) -> Vec<Pid> {
+        self.0.lock().clone()
+    }
+}
 
 /// A watched process. Its start time distinguishes it from a later one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,10 +48,10 @@ impl Root {
         Some(Self { pid, started })
     }
 
-    /// What the process and its descendants use; `None` if it ended.
-    pub fn usage(self, all: &[Stat]) -> Option<Usage> {
+    /// What the process, those of its groups and all their descendants use; `None` if it and its groups ended.
+    pub fn usage(self, groups: &[Pid], all: &[Stat]) -> Option<Usage> {
         let mut usage = Usage { bytes_io: Some((0, 0)), open_files: Some(0), ..Usage::default() };
-        for stat in self.tree(all)? {
+        for stat in self.tree(groups, all)? {
             usage.cpu.insert((stat.pid, stat.starttime), CpuTicks::from(stat));
             if has_ended(stat) {
                 continue;
@@ -41,21 +66,23 @@ impl Root {
 
     /// Only the processor time of the process and its descendants; `None` if it ended.
     pub fn cpu(self, all: &[Stat]) -> Option<Usage> {
-        let cpu = self.tree(all)?.into_iter().map(|stat| ((stat.pid, stat.starttime), CpuTicks::from(stat)));
+        let cpu = self.tree(&[], all)?.into_iter().map(|stat| ((stat.pid, stat.starttime), CpuTicks::from(stat)));
         Some(Usage { cpu: cpu.collect(), ..Usage::default() })
     }
 
-    /// The process and its descendants. Some may have ended and wait to be reaped.
-    fn tree(self, all: &[Stat]) -> Option<Vec<&Stat>> {
-        let root = all.iter().find(|it| it.pid == self.pid && it.starttime == self.started)?;
-        if has_ended(root) {
+    /// The process, those of its groups and all their descendants. Some may have ended and wait to be reaped.
+    fn tree<'a>(self, groups: &[Pid], all: &'a [Stat]) -> Option<Vec<&'a Stat>> {
+        let (mut tree, mut children): (Vec<&Stat>, HashMap<i32, Vec<&Stat>>) = Default::default();
+        for stat in all {
+            let is_root = stat.pid == self.pid && stat.starttime == self.started;
+            match is_root || groups.iter().any(|group| group.as_raw_pid() == stat.pgrp) {
+                true => tree.push(stat),
+                false => children.entry(stat.ppid).or_default().push(stat),
+            }
+        }
+        if tree.iter().all(|stat| has_ended(stat)) {
             return None;
         }
-        let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
-        for stat in all.iter().filter(|stat| stat.pid != root.pid) {
-            children.entry(stat.ppid).or_default().push(stat);
-        }
-        let mut tree = vec![root];
         let mut next = 0;
         while let Some(parent) = tree.get(next) {
             // Removed, so that ids that change while they are listed make no cycle.
@@ -146,7 +173,12 @@ mod tests {
     }
 
     fn pids(root: Root, all: &[Stat]) -> Option<Vec<i32>> {
-        Some(root.tree(all)?.iter().map(|stat| stat.pid).collect())
+        pids_with(root, &[], all)
+    }
+
+    fn pids_with(root: Root, groups: &[i32], all: &[Stat]) -> Option<Vec<i32>> {
+        let groups: Vec<_> = groups.iter().filter_map(|group| Pid::from_raw(*group)).collect();
+        Some(root.tree(&groups, all)?.iter().map(|stat| stat.pid).collect())
     }
 
     const ROOT: Root = Root { pid: 10, started: 500 };
@@ -168,6 +200,29 @@ mod tests {
             stat(20, "other", 'S', 1, 1, 300),
         ];
         assert_eq!(pids(ROOT, &all), Some(vec![10, 11, 12]));
+    }
+
+    #[test]
+    fn a_tree_has_the_processes_of_its_groups_whoever_their_parents_are() {
+        let of_group = |pid: i32, state: char, parent: i32| {
+            let mut stat = stat(pid, "left", state, parent, 1, 600);
+            stat.pgrp = 30;
+            stat
+        };
+        // The process that has started the group has ended: `init` has adopted what it has left.
+        let all = [
+            stat(1, "init", 'S', 0, 1, 1),
+            stat(10, "server", 'S', 1, 9, 500),
+            stat(20, "other", 'S', 1, 1, 300),
+            of_group(31, 'S', 1),
+            stat(32, "child in a group of its own", 'S', 31, 1, 601),
+        ];
+        assert_eq!(pids_with(ROOT, &[30], &all), Some(vec![10, 31, 32]));
+        assert_eq!(pids_with(ROOT, &[29], &all), Some(vec![10]));
+        // They run on without the process that was started first.
+        let later = [stat(1, "init", 'S', 0, 1, 1), stat(10, "server", 'Z', 1, 1, 500), of_group(31, 'S', 1)];
+        assert_eq!(pids_with(ROOT, &[30], &later), Some(vec![10, 31]));
+        assert_eq!(pids_with(ROOT, &[30], &[of_group(31, 'Z', 1)]), None);
     }
 
     #[test]
@@ -200,7 +255,7 @@ mod tests {
     #[test]
     fn this_process_uses_something_and_an_absent_one_has_no_root() {
         let all = Candidates::default().list();
-        let usage = Root::find(std::process::id()).unwrap().usage(&all).unwrap();
+        let usage = Root::find(std::process::id()).unwrap().usage(&[], &all).unwrap();
         assert!(usage.memory_bytes > 0 && usage.threads > 0 && usage.open_files.unwrap() > 0);
         assert_eq!(Root::find(u32::MAX), None);
         assert_eq!(Root::find(i32::MAX as u32), None);

@@ -167,9 +167,14 @@ impl Watcher {
                 return Err("it does not welcome us".to_owned());
             };
             let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
-            let name = machine.name.clone();
-            let record =
-                MonitorRecord { address: address.to_owned(), machine: name, clock_offset_us, clock_error_us, program };
+            let record = MonitorRecord {
+                address: address.to_owned(),
+                machine: machine.name.clone(),
+                clock_offset_us,
+                clock_error_us,
+                program,
+                busy_during: None,
+            };
             Ok(Self { wire, record, machine: *machine })
         };
         timeout(HELLO_TIMEOUT, connecting).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rustix::process::Pid;
 use tokio::time::Instant;
 
 use super::cgroup::{self, CgroupWatch};
@@ -10,7 +11,7 @@ use super::disk::{self, DiskState, Place};
 use super::memory::{self, Memory};
 use super::network::{self, Interfaces};
 use super::pressure::{self, Waits};
-use super::processes::{Candidates, Root};
+use super::processes::{Candidates, Groups, Root};
 use super::usage::{self, Usage};
 use super::{Settings, Watch};
 
@@ -40,6 +41,8 @@ const OTHERS: &str = "cpu_others";
 pub struct Sampler {
     place: Option<Place>,
     roots: Vec<Option<Root>>,
+    /// They belong to the first of these.
+    of_first: Groups,
     has_others: bool,
     /// This process.
     own: Option<Root>,
@@ -48,14 +51,14 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Finds the disk and the processes.
-    pub fn new(settings: &Settings) -> Self {
+    /// Finds the disk and the processes. What is in the groups belongs to the first watched process.
+    pub fn new(settings: &Settings, of_first: Groups) -> Self {
         let place = settings.data.as_deref().map(Place::new);
         let roots = settings.watches.iter().map(|watch| Root::find(watch.pid)).collect();
         let groups = settings.cgroups.iter().map(|group| group.folder.clone()).collect();
         let has_others = settings.others;
         let own = has_others.then(std::process::id).and_then(Root::find);
-        Self { place, roots, has_others, own, candidates: Candidates::default(), groups }
+        Self { place, roots, of_first, has_others, own, candidates: Candidates::default(), groups }
     }
 
     /// Takes a snapshot now. This reads files of the kernel and may block.
@@ -82,7 +85,12 @@ impl Sampler {
             return (Vec::new(), None);
         }
         let processes = self.candidates.list();
-        let watched: Vec<_> = self.roots.iter().map(|root| (*root)?.usage(&processes)).collect();
+        let of_first = self.of_first.all();
+        let usage = |(number, root): (usize, &Option<Root>)| {
+            let groups: &[Pid] = if number == 0 { &of_first } else { &[] };
+            (*root)?.usage(groups, &processes)
+        };
+        let watched: Vec<_> = self.roots.iter().enumerate().map(usage).collect();
         let mut known = self.own.and_then(|own| own.cpu(&processes));
         if let Some(known) = &mut known {
             // A process of several trees counts once.

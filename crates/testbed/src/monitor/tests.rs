@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::test_server::{Reply, Server};
 use super::*;
@@ -68,6 +70,26 @@ impl Drop for Process {
     }
 }
 
+/// What a process that has ended has left running in its group. It ends with the test.
+struct Left(Pid);
+
+impl Left {
+    fn by(script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        let mut first = command.spawn().unwrap();
+        let left = Self(Pid::from_child(&first));
+        first.wait().unwrap();
+        left
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        kill_process_group(self.0, Signal::KILL).unwrap();
+    }
+}
+
 fn settings(watches: Vec<Watch>) -> Settings {
     let interval = Duration::from_millis(50);
     Settings { data: None, watches, cgroups: Vec::new(), others: false, metrics: None, interval }
@@ -125,6 +147,17 @@ async fn children_count_also_if_they_end_at_once() {
     })
     .await;
     assert!(column(&samples, "parent.cpu").iter().flatten().all(|processors| *processors >= 0.0));
+}
+
+#[tokio::test]
+async fn what_another_process_has_left_running_belongs_to_the_watched_one_if_its_group_does() {
+    let (process, left) = (Process::start("read line"), Left::by("while :; do :; done &"));
+    let (settings, groups) = (settings(vec![process.watch("server")]), Groups::default());
+    groups.add(left.0);
+    let buffer = Buffer::default();
+    let until = buffer.wait_until(|samples| rises(samples, "server.cpu"));
+    run_with(&settings, &groups, Instant::now(), buffer.clone(), until).await.unwrap();
+    assert_eq!(column(&buffer.samples(), "server.threads").last(), Some(&Some(2.0)));
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ impl Runner<'_> {
         let times = export::times::log(record.started_at, &measured)?;
         measured.summary.worker_cpu_shares = collected.workers.iter().map(|worker| worker.load_share).collect();
         let mut judgement = judge(plan, &measured, void);
-        let (saturated, reasons) = self.saturated(judgement.verdict, sampled.as_ref(), &record);
+        let (saturated, reasons) = self.saturated(judgement.verdict, sampled.as_ref(), &elsewhere);
         judgement.reasons.extend(reasons);
         let first_error_us = measured.first_error_us.filter(|_| judgement.verdict != Verdict::Held);
         let excerpt = |(at_us, running): (i64, &RunningCandidate)| {
@@ -154,19 +154,23 @@ impl Runner<'_> {
         &self,
         verdict: Verdict,
         sampled: Option<&Sampled>,
-        record: &RunRecord,
+        elsewhere: &[Sampled],
     ) -> (Vec<Saturation>, Vec<String>) {
         if verdict == Verdict::Held {
             return (Vec::new(), Vec::new());
         }
         // What the machine of the coordinator does says nothing of a candidate elsewhere.
-        let watched = sampled.filter(|_| self.is_candidate_here()).zip(record.machines.first());
-        let found = watched.map(|(sampled, machine)| saturation::find(&sampled.samples, machine)).unwrap_or_default();
+        let watched = sampled.filter(|_| self.is_candidate_here()).into_iter().chain(elsewhere);
+        let watched: Vec<_> = watched.map(|sampled| (&sampled.samples, &sampled.machine)).collect();
+        let found = saturation::find(&watched, !elsewhere.is_empty());
         let mut reasons = saturation::sentences(&found);
         if found.is_empty() && verdict != Verdict::Void {
-            let why = match watched {
-                Some(_) => "Nothing was found saturated: no processors, no memory and no disk.",
-                None => "It is not known what was saturated: the candidate is not watched on this machine.",
+            let why = match watched.is_empty() {
+                false => "Nothing was found saturated: no processors, no memory and no disk.",
+                true => {
+                    "It is not known what was saturated: the candidate is watched neither on this machine nor by a \
+                     monitor on another one."
+                }
             };
             reasons.push(why.to_owned());
         }

@@ -197,7 +197,7 @@ impl Runner<'_> {
         known_void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let fill = self.count_fill(collected, work)?;
-        let Seen { sampled, elsewhere, watchers, events, marks, log_lengths } = seen;
+        let Seen { sampled, elsewhere: there, mut watchers, events, marks, log_lengths } = seen;
         let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
         void.extend(reasons_of_workers(collected));
         void.extend(events.iter().filter_map(EventRecord::void));
@@ -206,10 +206,22 @@ impl Runner<'_> {
         let busy = |sampled: &Sampled| used_by_others(&sampled.samples, &coordinating, collected);
         let busy_during = sampled.as_ref().and_then(busy);
         void.extend(busy_reason(busy_during, "during", coordinating.processors, self.may_be_busy));
-        let elsewhere = elsewhere.into_iter().zip(self.monitors).filter_map(|(sampled, address)| {
-            sampled.map_err(|why| void.push(format!("The monitor {address} was lost: {why}."))).ok()
-        });
-        let monitored = Monitored { elsewhere: elsewhere.collect(), sampled, marks, log_lengths };
+        let watched: Vec<_> = watchers.iter().map(|watcher| watcher.machine.clone()).collect();
+        let mut elsewhere = Vec::new();
+        for (sampled, watcher) in there.into_iter().zip(&mut watchers) {
+            match sampled {
+                Ok(sampled) => {
+                    let Sampled { samples, machine, .. } = &sampled;
+                    let busy = used_by_others_there(samples, machine, &coordinating, &watched, collected);
+                    let when = format!("on {} during", machine.name);
+                    void.extend(busy_reason(busy, &when, machine.processors, self.may_be_busy));
+                    watcher.record.busy_during = busy;
+                    elsewhere.push(sampled);
+                }
+                Err(why) => void.push(format!("The monitor {} was lost: {why}.", watcher.record.address)),
+            }
+        }
+        let monitored = Monitored { elsewhere, sampled, marks, log_lengths };
         let plan = &self.inputs.plan;
         let record = RunRecord {
             format: FORMAT,
@@ -276,22 +288,36 @@ impl Runner<'_> {
 }
 
 /// Why a run on a machine with so many processors says nothing, if others were at work there before or
-/// during it.
+/// during it. `when` says where, too, if that is not the coordinator's machine.
 fn busy_reason(busy: Option<f64>, when: &str, processors: usize, may_be_busy: bool) -> Option<String> {
     let busy = busy.unwrap_or_default();
     let is_void = busy > BUSY_MAX * processors as f64 && !may_be_busy;
     is_void.then(|| format!("Others used {busy:.2} of {processors} processors {when} the run."))
 }
 
-/// Processors that others used during the load, on average. Workers that somebody has started on this
-/// machine are no others.
-fn used_by_others(samples: &Samples, coordinating: &Machine, collected: &Collected) -> Option<f64> {
+/// Processors of a machine that others used during the load, on average. Workers that somebody has started
+/// there are no others.
+fn used_by_others(samples: &Samples, machine: &Machine, collected: &Collected) -> Option<f64> {
     let used = samples.mean("cpu_others")?;
     let (Some((first_s, _)), Some((last_s, _))) = (samples.rows.first(), samples.rows.last()) else { return None };
     let workers = collected.workers.iter().zip(&collected.machines);
-    let here = workers.filter(|(worker, machine)| worker.address.is_some() && machine.is_same(coordinating));
-    let of_workers = here.map(|(worker, _)| worker.cpu_s).sum::<f64>() / (last_s - first_s + 1.0);
+    let there = workers.filter(|(worker, of_worker)| worker.address.is_some() && of_worker.is_same(machine));
+    let of_workers = there.map(|(worker, _)| worker.cpu_s).sum::<f64>() / (last_s - first_s + 1.0);
     Some((used - of_workers).max(0.0))
+}
+
+/// The same on the machine of a monitor elsewhere, one of those that were watched. `None`: to this monitor
+/// the coordinator is among the others, or what a second monitor on the same machine watches.
+fn used_by_others_there(
+    samples: &Samples,
+    machine: &Machine,
+    coordinating: &Machine,
+    watched: &[Machine],
+    collected: &Collected,
+) -> Option<f64> {
+    let is_alone = watched.iter().filter(|other| other.is_same(machine)).count() == 1;
+    let is_elsewhere = !machine.is_same(coordinating);
+    (is_alone && is_elsewhere).then(|| used_by_others(samples, machine, collected)).flatten()
 }
 
 /// Why the workers' results say nothing.
@@ -401,18 +427,48 @@ mod tests {
         assert_eq!(busy_reason(None, "during", 8, false), None, "what is not known voids nothing");
     }
 
-    #[test]
-    fn a_worker_that_stalled_or_was_lost_voids_a_run() {
-        let collected = |stall_ms: f64, lost: Option<&str>| Collected {
+    fn collected(workers: Vec<WorkerRecord>, machines: Vec<Machine>, lost: Option<&str>) -> Collected {
+        Collected {
             started_at: Timestamp::UNIX_EPOCH,
             ended_at: Timestamp::UNIX_EPOCH,
-            workers: vec![worker(0, 3.0, Program::default()), worker(1, stall_ms, Program::default())],
-            machines: Vec::new(),
+            workers,
+            machines,
             events: Vec::new(),
             users: Vec::new(),
             fill: None,
             replay: None,
             lost: lost.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_others_use_elsewhere_is_known_if_one_monitor_watches_a_machine_that_is_not_the_coordinators() {
+        let machine = |name: &str| Machine { name: name.to_owned(), ..Machine::default() };
+        let (here, there) = (machine("here"), machine("node-2"));
+        let samples = |column: &str| Samples {
+            columns: vec![column.to_owned()],
+            rows: vec![(0.0, vec![Some(3.0)]), (1.0, vec![Some(1.0)])],
+            ..Samples::default()
+        };
+        let started =
+            WorkerRecord { address: Some("x:1".to_owned()), cpu_s: 1.0, ..worker(0, 0.0, Program::default()) };
+        let collected = collected(vec![started], vec![there.clone()], None);
+        let used = |column: &str, machine: &Machine, watched: &[Machine]| {
+            used_by_others_there(&samples(column), machine, &here, watched, &collected)
+        };
+        let both = [here.clone(), there.clone()];
+        // Two processors for two seconds, of which a worker used one for a second.
+        assert_eq!(used("cpu_others", &there, &both), Some(1.5));
+        assert_eq!(used("cpu", &there, &both), None, "this monitor does not tell others apart");
+        assert_eq!(used("cpu_others", &here, &both), None);
+        assert_eq!(used("cpu_others", &there, &[there.clone(), there.clone()]), None);
+    }
+
+    #[test]
+    fn a_worker_that_stalled_or_was_lost_voids_a_run() {
+        let collected = |stall_ms: f64, lost: Option<&str>| {
+            let workers = vec![worker(0, 3.0, Program::default()), worker(1, stall_ms, Program::default())];
+            collected(workers, Vec::new(), lost)
         };
         let reasons = |collected: &Collected| reasons_of_workers(collected).collect::<Vec<_>>();
         assert!(reasons(&collected(100.0, None)).is_empty());

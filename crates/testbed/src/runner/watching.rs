@@ -27,12 +27,14 @@ pub(super) struct Sampled {
     pub name: String,
     pub csv: PathBuf,
     pub samples: Samples,
+    /// The machine that was watched.
+    pub machine: Machine,
 }
 
 impl Sampled {
-    fn new(name: String, csv: PathBuf) -> Result<Self, MonitorError> {
+    fn new(name: String, csv: PathBuf, machine: Machine) -> Result<Self, MonitorError> {
         let file = File::open(&csv).map_err(csv::Error::from)?;
-        Ok(Self { samples: monitor::read(&name, file)?, name, csv })
+        Ok(Self { samples: monitor::read(&name, file)?, name, csv, machine })
     }
 }
 
@@ -89,6 +91,7 @@ impl Runner<'_> {
             objections: &objections,
         };
         let settings = self.monitor_settings(work);
+        let groups = work.running.as_ref().map(|running| running.groups().clone()).unwrap_or_default();
         let monitoring = async {
             let start = started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
             let name = CANDIDATE.to_owned();
@@ -97,8 +100,8 @@ impl Runner<'_> {
                 // If the sender has gone, it is over too.
                 let _ = ended.wait_for(|is_over| *is_over).await;
             };
-            monitor::run(&settings, start.unwrap_or_else(Instant::now), file, until).await?;
-            Sampled::new(name, csv)
+            monitor::run_with(&settings, &groups, start.unwrap_or_else(Instant::now), file, until).await?;
+            Sampled::new(name, csv, coordinating.clone())
         };
         let (also_start, is_over_there) = (started_there.clone(), ended_there.clone());
         let watching = watchers.iter_mut().enumerate().map(|(number, watcher)| {
@@ -108,7 +111,7 @@ impl Runner<'_> {
                 let name = format!("{number}-{}", plain(&watcher.machine.name));
                 let (file, csv) = samples_file(work.folder.path(), &name).map_err(|error| error.to_string())?;
                 watcher.watch(start.unwrap_or_else(Instant::now), is_over, file).await?;
-                Sampled::new(name, csv).map_err(|error| error.to_string())
+                Sampled::new(name, csv, watcher.machine.clone()).map_err(|error| error.to_string())
             }
         });
         let watching = join_all(watching);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{TOKEN, is_installed, ok, serve, worker};
+use crate::support::{TOKEN, is_installed, ok, runner_of, serve, worker};
 use testbed::candidate::{Candidate, Given};
 use testbed::inputs::Inputs;
 use testbed::monitor::{RemoteMonitor, Settings};
@@ -13,6 +13,7 @@ use testbed::plan::Plan;
 use testbed::record::{Machine, Program};
 use testbed::results::Verdict;
 use testbed::runner::{Filed, Measured, Runner, RunnerError};
+use testbed::saturation::Saturation;
 use testbed::wire::Progress;
 
 /// Makes a whole run of a plan for `get`, with further keys, on a candidate of Python whose file has
@@ -155,17 +156,22 @@ async fn a_fill_is_recorded_apart_and_one_that_fails_makes_the_run_void() {
 
 /// A monitor, and its address.
 async fn monitor(token: &str) -> (tokio::task::JoinHandle<()>, String) {
+    monitor_of(token, Machine::find(None), false).await
+}
+
+/// A monitor of a machine that is described so, and its address. `others`: it samples what others use.
+async fn monitor_of(token: &str, machine: Machine, others: bool) -> (tokio::task::JoinHandle<()>, String) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let monitor = RemoteMonitor {
         token: token.to_owned(),
         program: Program::default(),
-        machine: Machine { name: "node-2/../x".to_owned(), ..Machine::find(None) },
+        machine: Machine { name: "node-2/../x".to_owned(), ..machine },
         settings: Settings {
             data: None,
             watches: Vec::new(),
             cgroups: Vec::new(),
-            others: false,
+            others,
             metrics: None,
             interval: Duration::from_millis(100),
         },
@@ -201,6 +207,96 @@ async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_th
     let refused = run_with(folder.path(), "", "", &[stranger], &|_, _| {}).await;
     let Err(error) = refused else { panic!("a stranger is let in") };
     assert!(error.to_string().ends_with("the token is wrong"), "{error}");
+}
+
+/// Makes a run of a server that answers nothing but 404. Monitors watch it elsewhere.
+async fn run_elsewhere(folder: &Path, monitors: &[String]) -> Filed {
+    let address = serve(async |_| {
+        let mut answer = ok();
+        *answer.status_mut() = http::StatusCode::NOT_FOUND;
+        answer
+    })
+    .await;
+    let plan = "name = \"elsewhere\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 5, duration = \"1500ms\" }\n";
+    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder).unwrap();
+    let (archive, ignore) = (folder.join("archive"), |_: u32, _: Progress| {});
+    let runner = Runner { monitors, may_be_busy: false, ..runner_of(&inputs, address, &archive, &ignore) };
+    runner.run(vec![worker()]).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_saturated_on_the_machine_of_a_monitor_elsewhere_is_named_with_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let unknown = run_elsewhere(folder.path(), &[]).await;
+    let reasons = unknown.outcome.judgement.reasons.join("\n");
+    // A void run needs no such reason.
+    let is_void = unknown.outcome.judgement.verdict == Verdict::Void;
+    assert!(is_void || reasons.contains("It is not known what was saturated: "), "{reasons}");
+    assert_eq!(unknown.outcome.saturated, []);
+
+    // All of one byte is always in use.
+    let machine = Machine { memory_bytes: Some(1), ..Machine::find(None) };
+    let (_kept, address) = monitor_of(TOKEN, machine, false).await;
+    let filed = run_elsewhere(folder.path(), &[address]).await;
+    let found = &filed.outcome.saturated;
+    let is_memory = |found: &Saturation| found.what == "memory" && found.machine.as_deref() == Some("node-2/../x");
+    assert!(found.iter().any(is_memory), "{found:?}");
+    let reasons = filed.outcome.judgement.reasons.join("\n");
+    assert!(reasons.contains("memory (node-2/../x), from second "), "{reasons}");
+    assert_eq!(filed.record.beside.monitors[0].busy_during, None, "this monitor does not tell others apart");
+}
+
+/// A process that computes until this value goes, and is no descendant of this one.
+struct Stranger(String);
+
+impl Stranger {
+    fn start() -> Self {
+        let script = "while :; do :; done > /dev/null 2>&1 & echo $!";
+        let started = std::process::Command::new("sh").args(["-c", script]).output().unwrap();
+        Self(String::from_utf8(started.stdout).unwrap().trim().to_owned())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        std::process::Command::new("kill").args(["-KILL", &self.0]).status().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_elsewhere_that_tells_others_apart_makes_a_run_void_if_they_use_its_machine() {
+    let (folder, _stranger) = (tempfile::tempdir().unwrap(), Stranger::start());
+    // Of no processors all are more than a tenth.
+    let machine = Machine { processors: 0, ..Machine::find(None) };
+    let (_kept, address) = monitor_of(TOKEN, machine, true).await;
+    let filed = run_elsewhere(folder.path(), &[address]).await;
+    let busy = filed.record.beside.monitors[0].busy_during.unwrap();
+    assert_eq!(filed.outcome.judgement.verdict, Verdict::Void);
+    let reasons = filed.outcome.judgement.reasons.join("\n");
+    let wanted = format!("Others used {busy:.2} of 0 processors on node-2/../x during the run.");
+    assert!(reasons.contains(&wanted), "{reasons}");
+    let facts = filed.record.beside.facts();
+    assert!(facts.iter().any(|(_, fact)| fact.contains("; others used ")), "{facts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_event_has_left_running_is_watched_as_a_part_of_the_candidate() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The link lets the load last for seconds after the event.
+    let plan = "link = { round_trip_ms = 3000 }\n[[events]]\nat = \"0s\"\nrun = \"leave\"\n";
+    let script = "i=0; while [ $i -lt 50 ]; do sleep 600 & i=$((i + 1)); done";
+    let candidate = format!("[commands]\nleave = [\"sh\", \"-c\", \"{script}\"]\n");
+    let filed = run(folder.path(), plan, &candidate).await.unwrap();
+    let csv = fs::read(filed.folder.join("data/monitor/candidate.csv")).unwrap();
+    let samples = testbed::monitor::read("candidate", csv.as_slice()).unwrap();
+    let threads = samples.columns.iter().position(|column| column == "server.threads").unwrap();
+    let most = samples.rows.iter().filter_map(|(_, values)| values[threads]).fold(0.0, f64::max);
+    // The server itself has a few for a few requests.
+    assert!(most >= 50.0, "{most}");
 }
 
 /// Makes a run of a server of this process. `pid` is its id, if it is known.

@@ -23,7 +23,8 @@ pub struct MonitorArgs {
     /// A file with the token that coordinators must show. It is the same as that of workers.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// A process to watch, with all its descendants; may be repeated.
+    /// A process to watch, with all its descendants; may be repeated. All others are not the candidate then:
+    /// if they use much of the processors, the run is void.
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
     /// The folder of a control group (version 2), such as that of a container, to watch.
@@ -37,6 +38,26 @@ pub struct MonitorArgs {
     metrics: Option<String>,
 }
 
+impl MonitorArgs {
+    /// What is sampled.
+    fn settings(self) -> Settings {
+        let watch = |pid: &u32| match self.pid.as_slice() {
+            [_] => Watch { name: "server".to_owned(), pid: *pid },
+            _ => Watch { name: format!("process-{pid}"), pid: *pid },
+        };
+        Settings {
+            watches: self.pid.iter().map(watch).collect(),
+            cgroups: self.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
+            data: self.data,
+            // Without the candidate's processes their time would be that of others. The coordinator knows what
+            // workers on this machine use.
+            others: !self.pid.is_empty(),
+            metrics: self.metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
 /// Watches until it is killed.
 pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
     let token = std::fs::read_to_string(&args.token_file);
@@ -44,25 +65,38 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
     if token.is_empty() {
         return Err(CliError::Usage("the file of --token-file has no token".to_owned()).into());
     }
-    let watch = |pid: &u32| match args.pid.as_slice() {
-        [_] => Watch { name: "server".to_owned(), pid: *pid },
-        _ => Watch { name: format!("process-{pid}"), pid: *pid },
-    };
+    let listen = args.listen;
     let monitor = RemoteMonitor {
         token,
         program: super::measure::program()?,
         machine: Machine::find(args.data.as_deref()),
-        settings: Settings {
-            watches: args.pid.iter().map(watch).collect(),
-            cgroups: args.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
-            data: args.data,
-            // Workers may run here too, and nobody says so.
-            others: false,
-            metrics: args.metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
-            interval: Duration::from_secs(1),
-        },
+        settings: args.settings(),
     };
-    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
     println!("Listening on {}", listener.local_addr()?);
     match monitor.serve(listener, |error| note!("penates: {}", full_message(error))).await {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_samples_what_others_use_only_if_it_knows_the_processes_of_the_candidate() {
+        let settings = |pid: &[u32]| {
+            let args = MonitorArgs {
+                listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+                token_file: PathBuf::new(),
+                pid: pid.to_vec(),
+                cgroup: None,
+                data: None,
+                metrics: None,
+            };
+            args.settings()
+        };
+        assert!(!settings(&[]).others);
+        assert!(settings(&[7]).others);
+        let names: Vec<_> = settings(&[7, 8]).watches.into_iter().map(|watch| watch.name).collect();
+        assert_eq!(names, ["process-7", "process-8"]);
+    }
 }
