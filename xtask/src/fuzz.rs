@@ -18,6 +18,9 @@ const SEEDS: &str = "samples/pairtree/psia";
 const MEMORY_MB: u32 = 768;
 const INPUT_SECONDS: u32 = 10;
 
+/// Seconds for one seed: programs of tests are not optimized, and machines may be busy.
+const SEED_SECONDS: u32 = 300;
+
 /// The options of fuzzing.
 #[derive(Args)]
 pub struct Options {
@@ -60,7 +63,7 @@ pub fn replay_seeds() -> Result<()> {
         let seeds = [seeds_of(&target), root().join(SEEDS)].map(|folder| files(&folder)).concat();
         println!("fuzz target {target}: {} seeds", seeds.len());
         let mut replay = Command::new(program);
-        replay.args(limits()).args(seeds).current_dir(root());
+        replay.args(limits(SEED_SECONDS)).args(seeds).current_dir(root());
         // It reports each seed.
         let ended = replay.output().with_context(|| format!("cannot start {}", program.display()))?;
         if !ended.status.success() {
@@ -91,8 +94,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The limits of one input.
-fn limits() -> [String; 2] {
-    [format!("-timeout={INPUT_SECONDS}"), format!("-rss_limit_mb={MEMORY_MB}")]
+fn limits(seconds: u32) -> [String; 2] {
+    [format!("-timeout={seconds}"), format!("-rss_limit_mb={MEMORY_MB}")]
 }
 
 /// The names of the targets: the files in `fuzz/targets`.
@@ -120,7 +123,7 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
     if own_seeds.is_dir() {
         fuzz.arg(own_seeds);
     }
-    fuzz.arg("--").args(limits()).arg(format!("-max_total_time={seconds}"));
+    fuzz.arg("--").args(limits(INPUT_SECONDS)).arg(format!("-max_total_time={seconds}"));
     fuzz.args(["-verbosity=0", "-print_funcs=0"]);
     // Coverage instrumentation is an unstable flag of the compiler. RUSTC_BOOTSTRAP makes the
     // pinned stable one accept it. What makes the server fast takes long to build.
