@@ -12,7 +12,7 @@ use crate::{cargo, fuzz, in_ci, proofs, tools};
 #[derive(Args)]
 pub struct Options {
     /// Rounds of each crash test (kill -9 at random moments)
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 10)]
     crash_rounds: u32,
     /// Minutes after which a test program is killed, so that one that hangs does not hide the
     /// results of all others

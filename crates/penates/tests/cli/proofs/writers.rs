@@ -172,7 +172,12 @@ impl Consumer {
             } else if line.is_empty() {
                 self.cursor = Some(id.clone());
                 let Some(event) = event.take() else { continue };
-                self.seen.push(serde_json::from_str(&event).unwrap());
+                let event: Value = serde_json::from_str(&event).unwrap();
+                // The first server that starts makes the root, which nobody asked for.
+                if event["object"]["id"] == format!("{ORIGIN}/rest/") {
+                    continue;
+                }
+                self.seen.push(event);
                 if until.is_some_and(|until| self.seen.last().is_some_and(|event| program(event) == until)) {
                     return;
                 }
