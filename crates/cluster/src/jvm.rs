@@ -47,17 +47,22 @@ const OPENS: [&str; 14] = [
 
 /// Options that make a node start fast and small. Cassandra's delays are for clusters whose nodes
 /// do not all know their tokens.
-const QUICK: [&str; 9] = [
+const QUICK: [&str; 8] = [
     "-XX:+UseSerialGC",
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:+PerfDisableSharedMem",
     "-Xss256k",
     "-Djdk.attach.allowAttachSelf=true",
     "-Dio.netty.tryReflectionSetAccessible=true",
-    "-Dcassandra.ring_delay_ms=1000",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
 ];
+
+/// How long a node waits for the others when it joins. A seed finds nobody. Any other node ends if no
+/// seed answers within this time, and seeds of a busy machine answer late.
+const RING_DELAY_OF_SEEDS_MS: u32 = 1_000;
+/// See [`RING_DELAY_OF_SEEDS_MS`].
+const RING_DELAY_MS: u32 = 6_000;
 
 /// What the node's own address replaces in options of Java, which all nodes share.
 pub(crate) const ADDRESS: &str = "{address}";
@@ -66,7 +71,9 @@ pub(crate) const ADDRESS: &str = "{address}";
 pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &Jars) -> Vec<String> {
     let mut arguments = modules();
     arguments.extend(QUICK.map(str::to_owned));
+    let ring_delay_ms = if plan.is_seed() { RING_DELAY_OF_SEEDS_MS } else { RING_DELAY_MS };
     arguments.extend([
+        format!("-Dcassandra.ring_delay_ms={ring_delay_ms}"),
         format!("-Xms{heap_mib}m"),
         format!("-Xmx{heap_mib}m"),
         format!("-javaagent:{}", jars.jamm.display()),
