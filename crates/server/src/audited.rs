@@ -185,7 +185,7 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
         return response;
     }
     let event = asked.event(kind, &response);
-    // An administrator who repairs something must not have to wait for what is broken. What is staged
+    // An administrator must not wait for what is broken, in order to repair it. What is staged
     // is no change yet: the record of the commit is written behind it and is waited for.
     let is_awaited = mode != AuditMode::Queued && event.kind != EventKind::Staged;
     if !is_awaited || !event.result.is_ok() || lag.is_err() {

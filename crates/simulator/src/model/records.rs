@@ -177,7 +177,7 @@ fn is_by(then: Option<&Record>, op: Op) -> bool {
     then.and_then(Counted::of).is_some_and(|is| is.by == op)
 }
 
-/// Whether a change can begin with a state: it counts on from there, or anew if that may have expired.
+/// Whether a change can begin with a state: it counts on from there, or from 1 if that may have expired.
 fn follows(then: Option<&Record>, before: Option<&Record>) -> bool {
     let Some(Counted { changes, .. }) = then.and_then(Counted::of) else { return true };
     let counts_on = before.and_then(Counted::of).is_some_and(|before| before.changes + 1 == changes);

@@ -11,7 +11,7 @@ use rustix::process::Pid;
 
 use super::usage::{CpuTicks, Usage};
 
-/// Groups of processes that belong to a watched one, whoever their parents are: a process whose parent has
+/// Groups of processes that belong to a watched one, with any parents: a process whose parent has
 /// ended is adopted by a stranger. They may change while samples are taken.
 #[derive(Clone, Debug, Default)]
 pub struct Groups(Arc<Mutex<Vec<Pid>>>);

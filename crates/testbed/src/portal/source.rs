@@ -22,8 +22,8 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 const ROW: &str = "run.json";
 /// The data for comparisons.
 pub(super) const DATA: &str = "data.js";
-/// The report. It is made anew: that of the run is a page of whoever made the run, and its scripts would do
-/// what those of the portal may do.
+/// The report, which the portal makes from the run's data. Scripts of a page that the run has brought along
+/// would do what those of the portal may do.
 pub(super) const REPORT: &str = "report.html";
 /// What is copied from a run.
 pub(super) const COPIED: [&str; 5] = ["summary.json", "record.json", "seconds.csv", "latencies.hlog", "plan.toml"];
