@@ -1,12 +1,16 @@
 //! Runs all tests, and lists those that did not run.
 
+use std::collections::BTreeSet;
+use std::io::{self, Seek as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cargo_metadata::MetadataCommand;
 use clap::Args;
 
-use crate::{cargo, fuzz, in_ci, proofs, tools};
+use crate::{cargo, fuzz, in_ci, proofs, root, tools};
 
 /// The options of the tests.
 #[derive(Args)]
@@ -24,18 +28,28 @@ pub struct Options {
 /// not run.
 const NOT_RUN_VARIABLE: &str = "PENATES_NOT_RUN";
 
+/// Test programs that mostly wait for nodes of Cassandra. They run beside all others, which
+/// compute.
+const WAITING: [&str; 4] = ["node", "node_away", "nodes", "on_cassandra"];
+
 /// Runs all tests.
 pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    crate::run(
-        cargo()
-            // One run reports everything that fails.
-            .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-            .args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))])
-            .env(NOT_RUN_VARIABLE, not_run_file.path())
-            .env("PENATES_CRASH_ROUNDS", options.crash_rounds.to_string()),
-    )?;
+    let (waiting, others): (Vec<_>, Vec<_>) =
+        test_programs()?.into_iter().partition(|program| WAITING.contains(&program.as_str()));
+    let tests = || {
+        let mut tests = cargo();
+        // One run reports everything that fails.
+        tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+        tests.args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))]);
+        tests.env(NOT_RUN_VARIABLE, not_run_file.path());
+        tests.env("PENATES_CRASH_ROUNDS", options.crash_rounds.to_string());
+        tests
+    };
+    crate::run(tests().arg("--no-run"))?;
+    run_beside(tests().args(named(&waiting)), tests().args(["--lib", "--bins"]).args(named(&others)))?;
+    crate::run(tests().arg("--doc"))?;
 
     let mut not_run = read_lines(not_run_file.path())?;
     not_run.extend(
@@ -43,6 +57,35 @@ pub fn run(options: &Options) -> Result<()> {
     );
     fuzz::replay_seeds()?;
     report(&not_run, &proofs::names())
+}
+
+/// The names of all test programs in `tests` folders of the workspace.
+fn test_programs() -> Result<BTreeSet<String>> {
+    let metadata = MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec();
+    let packages = metadata.context("cargo metadata")?.packages;
+    let targets = packages.into_iter().flat_map(|package| package.targets);
+    Ok(targets.filter(|target| target.is_test()).map(|target| target.name).collect())
+}
+
+/// The arguments that make Cargo run these test programs.
+fn named(programs: &[String]) -> impl Iterator<Item = &str> {
+    programs.iter().flat_map(|program| ["--test", program])
+}
+
+/// Runs two commands at the same time. Prints what the first one printed after the second one has
+/// ended, so that lines of both do not mix. Fails if one of them fails.
+fn run_beside(first: &mut Command, second: &mut Command) -> Result<()> {
+    let mut printed = tempfile::tempfile().context("cannot make a temporary file")?;
+    let output = || printed.try_clone().context("cannot write a temporary file");
+    let child = first.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn();
+    let mut child = child.with_context(|| format!("cannot start {:?}", first.get_program()))?;
+    let second_ended = crate::run(second);
+    let status = child.wait().with_context(|| format!("cannot wait for {:?}", first.get_program()))?;
+    printed.rewind().and_then(|()| io::copy(&mut printed, &mut io::stdout())).context("cannot show the tests")?;
+    if !status.success() {
+        bail!("{first:?} ended with {status}");
+    }
+    second_ended
 }
 
 /// The setting that makes Cargo run each test program under a time limit. `timeout` names the
@@ -104,6 +147,37 @@ mod tests {
         assert!(!ended.status.success(), "{reported}");
         assert!(reported.contains("timeout: sending signal TERM to command"), "{reported}");
         assert!(reported.contains("/deps/hanging-"), "{reported}");
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
+    #[test]
+    fn two_runs_are_at_the_same_time_and_either_failure_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        // Each waits for the other one, for 20 s at most.
+        let meets = |own: &str, other: &str| {
+            let folder = folder.path().display();
+            shell(&format!(
+                "touch {folder}/{own}; for i in $(seq 200); do test -e {folder}/{other} && exit 0; sleep 0.1; done; exit 1"
+            ))
+        };
+        run_beside(&mut meets("first", "second"), &mut meets("second", "first")).unwrap();
+
+        for (first, second) in [("exit 3", "true"), ("true", "exit 3")] {
+            let error = run_beside(&mut shell(first), &mut shell(second)).unwrap_err().to_string();
+            assert!(error.contains("exit 3") && error.contains('3'), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_program_that_waits_is_one_of_the_workspace() {
+        let programs = test_programs().unwrap();
+        assert!(WAITING.iter().all(|waiting| programs.contains(*waiting)), "{programs:?}");
+        assert!(programs.contains("all") && programs.contains("cli"), "{programs:?}");
     }
 
     #[test]
