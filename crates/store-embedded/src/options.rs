@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use store::{FormatLevel, Lane};
 
+/// The least bytes of the journals of a lane. fjall begins a new journal at about this size, and
+/// takes no less.
+pub(crate) const JOURNALS_BYTES_MIN: u64 = 64 << 20;
+
 /// Sizes and bounds of the embedded engine. The defaults suit a small server that holds thousands
 /// of volumes.
 #[derive(Clone, Debug)]
@@ -11,10 +15,20 @@ pub struct EmbeddedOptions {
     /// Bytes of the caches of data blocks of all lanes together. The operating system's cache comes
     /// on top.
     pub cache_bytes: u64,
-    /// Bytes that a table of the text lane gathers in memory before they are written to a file; a
-    /// table of another lane gathers at most a quarter of it. A database keeps the value with which
-    /// it was made; a later one has no effect.
+    /// Bytes that a table of the text lane or of records gathers in memory before they are written
+    /// to a file; a table of the service lane gathers a quarter of it. A database keeps the value
+    /// with which it was made; a later one has no effect.
     pub memtable_bytes: u64,
+    /// Memtables of the text lane, and of records, are written to files early once the lane's
+    /// journals have this number of bytes, and those of the service lane once its journals have
+    /// half of it. At least 64 MiB: less counts as that.
+    pub journals_bytes: u64,
+    /// Bytes of a block of rows, 1 KiB to 1 MiB. Packs have blocks of their own size. A database
+    /// keeps the value with which it was made.
+    pub row_block_bytes: u32,
+    /// So many files of a table that were memtables are merged into larger ones, 2 to 16: with
+    /// twenty of them, fjall delays writes. A database keeps the value with which it was made.
+    pub merge_files: u8,
     /// Free bytes on the disk below which writes are refused, so that neither the journal nor a
     /// compaction ever meets a full disk (that would poison the engine). Small writes (heads,
     /// marks) are accepted down to half of it, removals down to a quarter, and the audit to the
@@ -52,6 +66,9 @@ impl Default for EmbeddedOptions {
         Self {
             cache_bytes: 32 << 20,
             memtable_bytes: 8 << 20,
+            journals_bytes: 128 << 20,
+            row_block_bytes: 4 << 10,
+            merge_files: 4,
             headroom_bytes: 512 << 20,
             max_queue_age: Duration::from_secs(2),
             max_queued_bytes: 32 << 20,
@@ -70,9 +87,10 @@ impl Default for EmbeddedOptions {
 pub(crate) struct LaneOptions {
     pub(crate) cache_bytes: u64,
     pub(crate) memtable_bytes: u64,
-    /// Memtables are flushed early once the journals have this number of bytes. fjall's minimum is
-    /// 64 MiB.
+    /// Memtables are flushed early once the journals have this number of bytes.
     pub(crate) journals_bytes: u64,
+    pub(crate) row_block_bytes: u32,
+    pub(crate) merge_files: u8,
     /// Files that are kept open.
     pub(crate) open_files: usize,
     pub(crate) worker_threads: usize,
@@ -84,28 +102,55 @@ impl EmbeddedOptions {
     pub(crate) fn of_lane(&self, lane: Lane) -> LaneOptions {
         let service_cache_bytes = self.cache_bytes / 16;
         let records_cache_bytes = self.cache_bytes / 4;
+        let journals_bytes = self.journals_bytes.max(JOURNALS_BYTES_MIN);
+        let of_text = LaneOptions {
+            cache_bytes: self.cache_bytes - service_cache_bytes - records_cache_bytes,
+            memtable_bytes: self.memtable_bytes,
+            journals_bytes,
+            row_block_bytes: self.row_block_bytes,
+            merge_files: self.merge_files,
+            open_files: 256,
+            worker_threads: self.worker_threads,
+        };
         match lane {
-            Lane::Text => LaneOptions {
-                cache_bytes: self.cache_bytes - service_cache_bytes - records_cache_bytes,
-                memtable_bytes: self.memtable_bytes,
-                journals_bytes: 128 << 20,
-                open_files: 256,
-                worker_threads: self.worker_threads,
-            },
+            Lane::Text => of_text,
             Lane::Service => LaneOptions {
                 cache_bytes: service_cache_bytes,
                 memtable_bytes: self.memtable_bytes / 4,
-                journals_bytes: 64 << 20,
+                journals_bytes: (journals_bytes / 2).max(JOURNALS_BYTES_MIN),
                 open_files: 64,
-                worker_threads: self.worker_threads,
+                ..of_text
             },
-            Lane::Records => LaneOptions {
-                cache_bytes: records_cache_bytes,
-                memtable_bytes: self.memtable_bytes,
-                journals_bytes: 128 << 20,
-                open_files: 256,
-                worker_threads: self.worker_threads,
-            },
+            Lane::Records => LaneOptions { cache_bytes: records_cache_bytes, ..of_text },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_share_what_the_options_give_and_none_has_fewer_journals_than_the_engine_takes() {
+        let options = EmbeddedOptions {
+            memtable_bytes: 64 << 20,
+            journals_bytes: 1 << 30,
+            row_block_bytes: 16 << 10,
+            merge_files: 8,
+            ..EmbeddedOptions::default()
+        };
+        let of = |lane| {
+            let lane = options.of_lane(lane);
+            (lane.memtable_bytes >> 20, lane.journals_bytes >> 20, lane.row_block_bytes, lane.merge_files)
+        };
+        assert_eq!(of(Lane::Text), (64, 1 << 10, 16 << 10, 8));
+        assert_eq!(of(Lane::Records), of(Lane::Text));
+        assert_eq!(of(Lane::Service), (16, 512, 16 << 10, 8));
+        let cached: u64 = Lane::ALL.iter().map(|lane| options.of_lane(*lane).cache_bytes).sum();
+        assert_eq!(cached, options.cache_bytes);
+        for journals_bytes in [0, 64 << 20, 128 << 20] {
+            let options = EmbeddedOptions { journals_bytes, ..EmbeddedOptions::default() };
+            assert_eq!(options.of_lane(Lane::Service).journals_bytes, JOURNALS_BYTES_MIN, "{journals_bytes}");
         }
     }
 }

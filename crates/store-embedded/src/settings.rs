@@ -1,11 +1,13 @@
 //! The settings of the engine, as a program reads them from a configuration.
 
+use std::ops::RangeInclusive;
+
 use bytesize::ByteSize;
 use documented::DocumentedFields;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sysinfo::{MemoryRefreshKind, System};
 
-use crate::options::EmbeddedOptions;
+use crate::options::{EmbeddedOptions, JOURNALS_BYTES_MIN};
 
 const AUTO: &str = "auto";
 
@@ -15,20 +17,136 @@ const ONE_OF: u64 = 8;
 /// The least that `auto` takes, bytes.
 const LEAST_BYTES: u64 = 16 << 20;
 
+/// What `store.memtable` may be. A table has up to five memtables, so more would take much of a
+/// machine.
+const MEMTABLE_BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
+
+/// What `store.journals` may be. A start after a crash reads all of them.
+const JOURNALS_BYTES: RangeInclusive<u64> = JOURNALS_BYTES_MIN..=16 << 30;
+
+/// What `store.block` may be.
+const BLOCK_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 20;
+
+/// What `store.merge_files` may be. With twenty files fjall delays writes.
+const MERGE_FILES: RangeInclusive<u8> = 2..=16;
+
+/// What `store.workers` may be. One thread could not flush while it compacts.
+const WORKERS: RangeInclusive<u8> = 2..=64;
+
+/// What the journals and the memtables may come to on a disk that is nearly full: the engine leaves
+/// so many times as much free.
+const JOURNALS_IN_HEADROOM: u64 = 4;
+const MEMTABLES_IN_HEADROOM: u64 = 8;
+
 /// The engine's part of the section `[store]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EmbeddedSettings {
     /// Memory for the cache of a store in a folder; `auto`: an eighth of the memory (of the
     /// machine, or of its control group), at least 16 MiB and at most `limits.memory`.
     pub cache: CacheSize,
+    /// What a table of a store in a folder gathers in memory before it is written to a file, 1 MiB
+    /// to 256 MiB; tables of the service lane gather a quarter of it. More memory makes fewer files
+    /// to merge. Up to five times as much is in memory for each table that is written fast, and
+    /// eight times as much of the disk is left free. A store keeps the value with which it was
+    /// made.
+    #[serde(serialize_with = "write_size", deserialize_with = "memtable")]
+    pub memtable: u64,
+    /// The size of the journals of a store in a folder above which tables are written to files
+    /// early, 64 MiB to 16 GiB, in each lane but the service lane, which has half of it. More makes
+    /// fewer and larger files, and a longer start after a crash. Four times as much of the disk is
+    /// left free.
+    #[serde(serialize_with = "write_size", deserialize_with = "journals")]
+    pub journals: u64,
+    /// The size of a block of rows in the files of a store in a folder, 1 KiB to 1 MiB; blocks of
+    /// page text have 32 KiB. Larger ones suit rows that are read in sequence. A store keeps the
+    /// value with which it was made.
+    #[serde(serialize_with = "write_size", deserialize_with = "block")]
+    pub block: u64,
+    /// So many new files of a table of a store in a folder are merged into larger ones, 2 to 16.
+    /// With more, less is written, and reads look into more files. A store keeps the value with
+    /// which it was made.
+    #[serde(deserialize_with = "merge_files")]
+    pub merge_files: u8,
+    /// Threads of each lane of a store in a folder that write tables to files and merge these, 2 to
+    /// 64.
+    #[serde(deserialize_with = "workers")]
+    pub workers: u8,
+}
+
+impl Default for EmbeddedSettings {
+    fn default() -> Self {
+        let options = EmbeddedOptions::default();
+        Self {
+            cache: CacheSize::Auto,
+            memtable: options.memtable_bytes,
+            journals: options.journals_bytes,
+            block: u64::from(options.row_block_bytes),
+            merge_files: options.merge_files,
+            // There are few.
+            workers: u8::try_from(options.worker_threads).unwrap_or(u8::MAX),
+        }
+    }
 }
 
 impl EmbeddedSettings {
     /// The options of a store in a server that has `limits_memory` for its clients.
     pub fn options(&self, limits_memory: u64) -> EmbeddedOptions {
-        EmbeddedOptions { cache_bytes: self.cache.bytes(limits_memory), ..EmbeddedOptions::default() }
+        let usual = EmbeddedOptions::default();
+        let in_headroom = (JOURNALS_IN_HEADROOM * self.journals).max(MEMTABLES_IN_HEADROOM * self.memtable);
+        EmbeddedOptions {
+            cache_bytes: self.cache.bytes(limits_memory),
+            memtable_bytes: self.memtable,
+            journals_bytes: self.journals,
+            // It was checked when it was read.
+            row_block_bytes: u32::try_from(self.block).unwrap_or(usual.row_block_bytes),
+            merge_files: self.merge_files,
+            headroom_bytes: usual.headroom_bytes.max(in_headroom),
+            worker_threads: usize::from(self.workers),
+            ..usual
+        }
     }
+}
+
+fn memtable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    size_within(deserializer, &MEMTABLE_BYTES)
+}
+
+fn journals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    size_within(deserializer, &JOURNALS_BYTES)
+}
+
+fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    size_within(deserializer, &BLOCK_BYTES)
+}
+
+fn merge_files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    number_within(deserializer, &MERGE_FILES)
+}
+
+fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    number_within(deserializer, &WORKERS)
+}
+
+fn size_within<'de, D: Deserializer<'de>>(deserializer: D, bounds: &RangeInclusive<u64>) -> Result<u64, D::Error> {
+    let bytes = ByteSize::deserialize(deserializer)?.0;
+    if bounds.contains(&bytes) {
+        return Ok(bytes);
+    }
+    let [bytes, least, most] = [bytes, *bounds.start(), *bounds.end()].map(written);
+    Err(Error::custom(format!("{bytes} is not from {least} to {most}")))
+}
+
+fn number_within<'de, D: Deserializer<'de>>(deserializer: D, bounds: &RangeInclusive<u8>) -> Result<u8, D::Error> {
+    let number = u8::deserialize(deserializer)?;
+    if bounds.contains(&number) {
+        return Ok(number);
+    }
+    Err(Error::custom(format!("{number} is not from {} to {}", bounds.start(), bounds.end())))
+}
+
+fn write_size<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&written(*bytes))
 }
 
 /// Memory for the engine's cache: a size, or `auto`.
@@ -111,6 +229,44 @@ mod tests {
         assert_eq!(share(2 << 30, limits_memory), 256 << 20);
         assert_eq!(share(64 << 20, limits_memory), LEAST_BYTES);
         assert_eq!(share(1 << 40, limits_memory), limits_memory);
+    }
+
+    #[test]
+    fn settings_by_default_are_the_options_by_default() {
+        let of = |options: EmbeddedOptions| EmbeddedOptions { cache_bytes: 0, ..options };
+        let (read, usual) = (EmbeddedSettings::default().options(512 << 20), EmbeddedOptions::default());
+        assert_eq!(format!("{:?}", of(read)), format!("{:?}", of(usual)));
+    }
+
+    #[test]
+    fn settings_of_the_engine_are_read_as_they_are_written_and_within_bounds() {
+        let read = |json: &str| serde_json::from_str::<EmbeddedSettings>(json);
+        let usual = EmbeddedSettings::default();
+        let text = serde_json::to_string(&usual).unwrap();
+        assert!(text.contains(r#""memtable":"8MiB","journals":"128MiB","block":"4KiB","merge_files":4"#), "{text}");
+        assert_eq!(read(&text).unwrap(), usual);
+        let other = read(r#"{"memtable": "64MiB", "journals": 1073741824, "workers": 6}"#).unwrap();
+        assert_eq!(other, EmbeddedSettings { memtable: 64 << 20, journals: 1 << 30, workers: 6, ..usual });
+        for (wrong, why) in [
+            (r#"{"memtable": "512KiB"}"#, "512KiB is not from 1MiB to 256MiB"),
+            (r#"{"journals": "63MiB"}"#, "63MiB is not from 64MiB to 16GiB"),
+            (r#"{"block": "2MiB"}"#, "2MiB is not from 1KiB to 1MiB"),
+            (r#"{"merge_files": 1}"#, "1 is not from 2 to 16"),
+            (r#"{"workers": 1}"#, "1 is not from 2 to 64"),
+        ] {
+            let refused = read(wrong).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_disk_keeps_room_for_larger_journals_and_memtables() {
+        let headroom = |journals, memtable| {
+            EmbeddedSettings { journals, memtable, ..EmbeddedSettings::default() }.options(512 << 20).headroom_bytes
+        };
+        assert_eq!(headroom(1 << 30, 8 << 20), 4 << 30);
+        assert_eq!(headroom(128 << 20, 256 << 20), 2 << 30);
+        assert_eq!(headroom(64 << 20, 1 << 20), 512 << 20);
     }
 
     #[test]

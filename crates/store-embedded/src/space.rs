@@ -5,10 +5,6 @@ use store::{Class, Lane, Table};
 /// Packs are read in sequence: larger blocks cost a third less CPU when a volume is scanned.
 const RUN_BLOCK_BYTES: u32 = 32 << 10;
 
-/// All other tables are read row by row: thousands of heads are in as many blocks, and small blocks
-/// keep each read short.
-const ROW_BLOCK_BYTES: u32 = 4 << 10;
-
 /// A keyspace: a table's rows, or one of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Space {
@@ -42,11 +38,12 @@ impl Space {
         }
     }
 
-    /// Bytes of its blocks.
-    pub(crate) fn block_bytes(self) -> u32 {
+    /// Bytes of its blocks; `of_rows` are those of all tables that are read row by row. Thousands
+    /// of heads are in as many blocks, so small blocks keep each read short.
+    pub(crate) fn block_bytes(self, of_rows: u32) -> u32 {
         match self {
             Self::Rows(table) if table.class() == Class::Content => RUN_BLOCK_BYTES,
-            _ => ROW_BLOCK_BYTES,
+            _ => of_rows,
         }
     }
 }

@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::AbstractTree;
+use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
@@ -429,7 +431,7 @@ fn open_keyspaces(
         .worker_threads_unchecked(worker_threads)
         .open()?;
     let open = |space: Space| {
-        let keyspace = database.keyspace(space.name(), || keyspace_options(options, space.block_bytes()))?;
+        let keyspace = database.keyspace(space.name(), || keyspace_options(options, space))?;
         Ok((space, keyspace))
     };
     let keyspaces = Space::all(lane).map(open).collect::<fjall::Result<_>>()?;
@@ -487,9 +489,10 @@ fn last_group(folder: &Path, marks: &Keyspace, record: &Record, found: &Found) -
 /// Filters and indexes of all but the youngest levels are kept in parts of some KiB. Whole ones
 /// have hundreds of KiB and do not stay in a small cache. They would be read and checked for nearly
 /// each lookup among a million rows.
-fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOptions {
+fn keyspace_options(options: &LaneOptions, space: Space) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        .data_block_size_policy(BlockSizePolicy::all(block_bytes))
+        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(options.merge_files)))
+        .data_block_size_policy(BlockSizePolicy::all(space.block_bytes(options.row_block_bytes)))
         .data_block_compression_policy(CompressionPolicy::disabled())
         .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
         .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
