@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use store::{Deadline, NewRow, Outcome, PlainValue, Removal, Step, StoreError, Table};
@@ -47,7 +48,7 @@ impl Records {
             // decides earlier, if a change between them left what was there before.
             let step = follow(id, before, then.clone());
             let link = turn.begin(id, then);
-            match self.give(deadline, turn, link, step).await? {
+            match self.give(deadline, turn, link, step, self.sync_delay()).await? {
                 Outcome::Applied => return Ok(answer),
                 Outcome::Refused { .. } => {}
                 Outcome::Unknown { reason } => return Err(RecordsError::Unknown(reason)),
@@ -65,8 +66,15 @@ impl Records {
 
     /// Gives a write to the store, then the turn to the next change, and waits for the outcome. If the
     /// caller goes away, the write goes on without it.
-    async fn give(&self, deadline: Deadline, turn: Turn, link: Link, step: Step) -> Result<Outcome, RecordsError> {
-        let (store, sync_delay, key) = (self.store.clone(), self.sync_delay(), step.partition().clone());
+    pub(crate) async fn give(
+        &self,
+        deadline: Deadline,
+        turn: Turn,
+        link: Link,
+        step: Step,
+        sync_delay: Duration,
+    ) -> Result<Outcome, RecordsError> {
+        let (store, key) = (self.store.clone(), step.partition().clone());
         let mut write = Unbroken::new(async move {
             let outcome = store.run(call(deadline).having_read().synced_within(sync_delay), vec![step]).await;
             match &outcome {

@@ -12,6 +12,8 @@
 //!   for most;
 //! - `turns.rs`: one change of a record after the other; `following.rs`: changes that share a sync;
 //!   `unbroken.rs`: writes whose caller goes away;
+//! - `expired.rs`: deletes expired attributes of records that nobody changes;
+//! - `verify.rs`: reads all records, and names those that are damaged;
 //! - `fast.rs`: records in mode fast, of several rows; `overwrite.rs`: what is written there unread;
 //! - `record.rs`: the [`Record`];
 //! - `attributes.rs`: its named values;
@@ -22,6 +24,7 @@
 mod attributes;
 mod draft;
 mod error;
+mod expired;
 mod expiry;
 mod fast;
 mod following;
@@ -33,10 +36,12 @@ mod record;
 mod records;
 mod turns;
 mod unbroken;
+mod verify;
 
 pub use attributes::{Attribute, Attributes};
 pub use draft::Draft;
 pub use error::{RecordError, RecordResult};
+pub use expired::Dropped;
 pub use expiry::{ExpiryChange, ExpiryRule, Order};
 pub use fast::NAME_BYTES_MAX;
 pub use mode::Mode;
@@ -45,3 +50,4 @@ pub use overwrite::Overwrite;
 pub use record::{Content, Record};
 pub use records::{ID_BYTES_MAX, IdPage, RecordPage, Records, RecordsError};
 pub use turns::Turns;
+pub use verify::VerifiedRecords;

@@ -375,9 +375,7 @@ impl Records {
         is_wanted: impl Fn(&Bytes) -> bool,
     ) -> Result<RecordPage, RecordsError> {
         if !self.lists_in_one_pass() {
-            // As many as certainly fit: nobody knows before they are read how large they are.
-            let fit = max_bytes / self.store.limits().value_bytes.max(1);
-            let IdPage { mut ids, next } = self.ids(deadline, from, max.min(fit.max(1))).await?;
+            let IdPage { mut ids, next } = self.ids(deadline, from, max.min(self.fit_in(max_bytes))).await?;
             let count = ids.len();
             ids.retain(&is_wanted);
             let found = self.read_listed(deadline, &ids).await?;
@@ -392,6 +390,11 @@ impl Records {
             records.extend(self.live(Some(row))?.map(|record| (id.clone(), record)));
         }
         Ok(RecordPage { records, ids: page.rows.len(), next: page.next })
+    }
+
+    /// So many records certainly fit: nobody knows before they are read how large they are.
+    pub(crate) fn fit_in(&self, max_bytes: usize) -> usize {
+        (max_bytes / self.store.limits().value_bytes.max(1)).max(1)
     }
 
     fn live(&self, row: Option<&Row>) -> Result<Option<Record>, RecordsError> {

@@ -47,27 +47,44 @@ pub(super) fn set_if_absent(draft: &mut Draft, mut words: Words<'_>) -> CommandR
     })
 }
 
-/// Takes the options of a command that sets expiries of attributes.
-fn expiry_option(words: &mut Words<'_>, now: UnixMillis, other: (&str, ExpiryOption)) -> CommandResult<ExpiryOption> {
-    if words.takes(other.0) {
-        return Ok(other.1);
+/// An option about an expiry that has no time.
+type Timeless = (&'static str, ExpiryOption);
+
+const KEEP: Timeless = ("KEEPTTL", ExpiryOption::Keep);
+const DROP: Timeless = ("PERSIST", ExpiryOption::Drop);
+
+/// Takes an option about an expiry: a time, or one of those without.
+fn expiry_option(words: &mut Words<'_>, now: UnixMillis, timeless: &[Timeless]) -> CommandResult<ExpiryOption> {
+    if let Some((_, option)) = timeless.iter().find(|(word, _)| words.takes(word)) {
+        return Ok(*option);
     }
     Ok(words.expiry(now)?.map_or(ExpiryOption::Unsaid, ExpiryOption::At))
 }
 
-/// What `HSETEX` sets, and on which conditions.
+/// What `HSETEX` or `PENATES.HSET` sets, and on which conditions.
 pub(super) struct SetAndExpire<'a> {
     /// Whether there has to be a record, or none.
     pub(super) is_there: Option<bool>,
     /// No attribute is there, or all are.
     pub(super) only_absent: bool,
     pub(super) only_present: bool,
+    /// That of each attribute, or of the record.
     pub(super) expiry: ExpiryOption,
     pub(super) pairs: &'a [[Bytes; 2]],
 }
 
 impl<'a> SetAndExpire<'a> {
-    pub(super) fn take(mut words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
+    /// The words of `HSETEX`, with the expiry of attributes.
+    pub(super) fn of_attributes(words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
+        Self::take(words, now, &[KEEP])
+    }
+
+    /// The words of `PENATES.HSET`, with the expiry of the record.
+    pub(super) fn of_record(words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
+        Self::take(words, now, &[KEEP, DROP])
+    }
+
+    fn take(mut words: Words<'a>, now: UnixMillis, timeless: &[Timeless]) -> CommandResult<Self> {
         let (mut is_there, mut only_absent, mut only_present) = (None, false, false);
         let mut expiry = ExpiryOption::Unsaid;
         loop {
@@ -80,7 +97,7 @@ impl<'a> SetAndExpire<'a> {
             } else if !only_absent && words.takes("FXX") {
                 only_present = true;
             } else if expiry == ExpiryOption::Unsaid {
-                expiry = expiry_option(&mut words, now, ("KEEPTTL", ExpiryOption::Keep))?;
+                expiry = expiry_option(&mut words, now, timeless)?;
                 if expiry == ExpiryOption::Unsaid {
                     break;
                 }
@@ -91,18 +108,24 @@ impl<'a> SetAndExpire<'a> {
         let (pairs, _) = words.fields(2)?.as_chunks::<2>();
         Ok(Self { is_there, only_absent, only_present, expiry, pairs })
     }
+
+    /// Whether a condition does not hold for the attributes of a record; `None`: there is no record.
+    fn fails_on(&self, found: Option<&Attributes>) -> bool {
+        let has = |[name, _]: &[Bytes; 2]| found.is_some_and(|found| found.get(name).is_some());
+        let is_other = self.is_there.is_some_and(|is_there| is_there != found.is_some());
+        let is_taken = self.only_absent && self.pairs.iter().any(has);
+        is_other || is_taken || (self.only_present && !self.pairs.iter().all(has))
+    }
 }
 
 pub(super) fn set_and_expire(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    let SetAndExpire { is_there, only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, draft.now)?;
-    let is_other = is_there.is_some_and(|is_there| is_there != draft.record().is_some());
+    let sent = SetAndExpire::of_attributes(words, draft.now)?;
+    if sent.fails_on(draft.attributes()?) {
+        return Ok(Reply::Integer(0));
+    }
     draft.change_attributes(|found| {
-        let has = |[name, _]: &[Bytes; 2]| found.get(name).is_some();
-        if is_other || (only_absent && pairs.iter().any(has)) || (only_present && !pairs.iter().all(has)) {
-            return Ok(Reply::Integer(0));
-        }
-        for [name, value] in pairs {
-            let expires_at = match expiry {
+        for [name, value] in sent.pairs {
+            let expires_at = match sent.expiry {
                 ExpiryOption::At(at) => Some(at),
                 ExpiryOption::Keep => found.get(name).and_then(|attribute| attribute.expires_at),
                 ExpiryOption::Unsaid | ExpiryOption::Drop => None,
@@ -111,6 +134,25 @@ pub(super) fn set_and_expire(draft: &mut Draft, words: Words<'_>) -> CommandResu
         }
         Ok(Reply::Integer(1))
     })
+}
+
+/// `PENATES.HSET`: as `HSET`, with the expiry of the record. Nothing is set, and the answer is nothing,
+/// unless the conditions hold.
+pub(super) fn set_in_expiring_record(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
+    let sent = SetAndExpire::of_record(words, draft.now)?;
+    if sent.fails_on(draft.attributes()?) {
+        return Ok(Reply::Nothing);
+    }
+    let added = draft.change_attributes(|found| {
+        let is_new = |[name, value]: &&[Bytes; 2]| found.set(name.clone(), Attribute::lasting(value.clone()));
+        Ok::<_, Refusal>(sent.pairs.iter().filter(is_new).count())
+    })?;
+    match sent.expiry {
+        ExpiryOption::At(at) => drop(draft.change_record(|record| record.expires_at = Some(at))),
+        ExpiryOption::Drop => drop(draft.change_record(|record| record.expires_at = None)),
+        ExpiryOption::Unsaid | ExpiryOption::Keep => {}
+    }
+    Ok(Reply::count(added))
 }
 
 pub(super) fn get(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
@@ -146,7 +188,7 @@ fn list_of(draft: &Draft, words: &Words<'_>, part: impl Fn((&Bytes, &Attribute))
 }
 
 pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
-    let expiry = expiry_option(&mut words, draft.now, ("PERSIST", ExpiryOption::Drop))?;
+    let expiry = expiry_option(&mut words, draft.now, &[DROP])?;
     let names = words.fields(1)?;
     let now = draft.now;
     draft.change_attributes(|found| {

@@ -175,6 +175,7 @@ pub const COMMANDS: &[RecordCommand] = &[
     writes("hmset", 3, ANY, attributes::set_many).overwrites(overwrites::set_many),
     writes("hsetnx", 3, 3, attributes::set_if_absent),
     writes("hsetex", 5, ANY, attributes::set_and_expire).overwrites(overwrites::set_and_expire),
+    writes("penates.hset", 5, ANY, attributes::set_in_expiring_record).overwrites(overwrites::set_in_expiring_record),
     reads("hget", 2, 2, attributes::get),
     writes("hgetex", 4, ANY, attributes::get_and_expire).refreshes().says(Says::Values),
     writes("hgetdel", 4, ANY, attributes::get_and_delete).says(Says::Values),
@@ -252,10 +253,10 @@ mod tests {
     fn names_in(row: &str) -> Vec<String> {
         const DOCS: &str = include_str!("../../../../docs/records.md");
         let line = DOCS.lines().find(|line| line.starts_with(&format!("| {row} |"))).unwrap();
-        let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
         let mut names: Vec<String> = words
             .filter(|word| RecordCommand::find(word.as_bytes()).is_some())
-            .filter(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+            .filter(|word| word.chars().all(|c| c.is_ascii_uppercase() || c == '.'))
             .map(str::to_lowercase)
             .collect();
         names.sort();

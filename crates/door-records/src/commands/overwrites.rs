@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use records::{Attribute, Overwrite, Record};
+use store::UnixMillis;
 
 use super::attributes::{SetAndExpire, pairs};
 use super::texts::{SetText, expiring};
@@ -30,19 +31,35 @@ pub(super) fn set_many(change: &mut Overwrite, words: Words<'_>) -> CommandResul
     set(change, words).map(|_| Reply::OK)
 }
 
+/// The expiry of what is set. An option that depends on what is stored is refused.
+fn unread_expiry(sent: &SetAndExpire<'_>, command: &str) -> CommandResult<Option<UnixMillis>> {
+    match sent.expiry {
+        _ if sent.is_there.is_some() || sent.only_absent || sent.only_present => Err(Refusal::option_not_fast(command)),
+        ExpiryOption::Keep => Err(Refusal::option_not_fast(command)),
+        ExpiryOption::At(at) => Ok(Some(at)),
+        ExpiryOption::Unsaid | ExpiryOption::Drop => Ok(None),
+    }
+}
+
 pub(super) fn set_and_expire(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
     let command = words.command;
-    let SetAndExpire { is_there, only_absent, only_present, expiry, pairs } = SetAndExpire::take(words, change.now)?;
-    let expires_at = match expiry {
-        _ if is_there.is_some() || only_absent || only_present => return Err(Refusal::option_not_fast(command)),
-        ExpiryOption::Keep => return Err(Refusal::option_not_fast(command)),
-        ExpiryOption::At(at) => Some(at),
-        ExpiryOption::Unsaid | ExpiryOption::Drop => None,
-    };
-    for [name, value] in pairs {
+    let sent = SetAndExpire::of_attributes(words, change.now)?;
+    let expires_at = unread_expiry(&sent, command)?;
+    for [name, value] in sent.pairs {
         change.set(name.clone(), Attribute { value: value.clone(), expires_at }, None);
     }
     Ok(Reply::Integer(1))
+}
+
+/// The expiry is that of the record, in the attributes that are set. Others keep theirs, unread.
+pub(super) fn set_in_expiring_record(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
+    let command = words.command;
+    let sent = SetAndExpire::of_record(words, change.now)?;
+    let of_record = unread_expiry(&sent, command)?;
+    for [name, value] in sent.pairs {
+        change.set(name.clone(), Attribute::lasting(value.clone()), of_record);
+    }
+    Ok(count(sent.pairs.iter().map(|[name, _]| name)))
 }
 
 pub(super) fn delete_attributes(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {

@@ -41,6 +41,7 @@ async fn every_command_on_records_is_counted_once_by_kind_and_outcome() {
         (&["SCAN 0", "DBSIZE", "WATCH a", "UNWATCH"], &[("read answered", 3)]),
         (&["SCAN x", "WATCH", "HGET a f"], &[("read refused", 3)]),
         (&["SET a", "GET", "INCR"], &[("read refused", 1), ("write refused", 2)]),
+        (&["PENATES.HSET h EX 60 FIELDS 1 f 1", "PENATES.HSET h"], &[("write answered", 1), ("write refused", 1)]),
         // `EXEC` and its three commands.
         (&transaction, &[("read answered", 1), ("write answered", 2), ("write refused", 1)]),
         // What is wrong is refused at once, and then the transaction with what it has.
@@ -110,7 +111,8 @@ async fn what_a_client_may_not_do_is_counted_too() {
     let subject = Subject::guarded(Box::new(Guarded(has_exceeded.clone()))).await;
     let mut connection = subject.connect();
     ask(&mut connection, &["SET a 1", "GET a", "SCAN 0", "DBSIZE", "WATCH a", "CLIENT LIST"]).await;
-    assert_eq!(counts.take(), counted(&[("read refused", 4), ("write refused", 1)]));
+    ask(&mut connection, &["PENATES.HSET a EX 60 FIELDS 1 f 1"]).await;
+    assert_eq!(counts.take(), counted(&[("read refused", 4), ("write refused", 2)]));
     ask(&mut connection, &["AUTH reader", "GET a", "SET a 1"]).await;
     assert_eq!(counts.take(), counted(&[("read answered", 1), ("write refused", 1)]));
     ask(&mut connection, &["MULTI", "GET a"]).await;

@@ -195,6 +195,7 @@ async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
     tokio::time::pause();
     for command in [
         "HSET h f 1",
+        "PENATES.HSET h EX 5 FIELDS 1 f 1",
         "HGET h f",
         "HDEL h f",
         "HINCRBY h f 1",

@@ -10,6 +10,7 @@ mod expiring;
 mod fast;
 mod hostile;
 mod hot;
+mod reclaiming;
 mod records_http;
 mod several_servers;
 mod side_by_side;

@@ -47,6 +47,7 @@ pub struct App {
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
     records: Arc<Door>,
+    stored_records: Arc<::records::Records>,
     warming: Arc<Warming>,
     records_time: Arc<RecordsTime>,
     tokens: Arc<Tokens>,
@@ -112,6 +113,7 @@ impl App {
             let reloading = Reloading::new(&config, live.clone());
             let records_time = RecordsTime::restored(records.clone(), folder.as_deref());
             let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
+            let stored_records = records.clone();
             let access = RecordsAccess {
                 policy,
                 live: live.clone(),
@@ -129,6 +131,7 @@ impl App {
                 data: Arc::new(data),
                 ldp: Arc::new(ldp),
                 records,
+                stored_records,
                 warming,
                 records_time,
                 tokens,
@@ -150,6 +153,11 @@ impl App {
     /// The library.
     pub fn library(&self) -> &Library {
         &self.library
+    }
+
+    /// The records, without their door.
+    pub(crate) fn stored_records(&self) -> &Arc<::records::Records> {
+        &self.stored_records
     }
 
     /// The warming of records.

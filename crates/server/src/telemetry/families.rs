@@ -57,6 +57,7 @@ pub(super) const UNKNOWN: &str = "penates_store_unknown_contents";
 pub(super) const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
 pub(super) const RECLAIM_LAG: &str = "penates_records_reclaim_lag_seconds";
 pub(super) const EXPIRING: &str = "penates_records_expiring";
+pub(crate) const ATTRIBUTES_RECLAIMED: &str = "penates_records_attributes_reclaimed_bytes_total";
 
 pub(crate) const FIXITY_ERRORS: &str = "penates_fixity_errors_total";
 pub(super) const FIXITY_OLDEST: &str = "penates_fixity_oldest_check_seconds";
@@ -116,7 +117,7 @@ const fn family(name: &'static str, kind: Kind, series: Series, help: &'static s
 
 const KINDS: (&str, &[&str]) = ("kind", &["read", "write"]);
 const OUTCOMES: (&str, &[&str]) = ("outcome", &["answered", "refused", "deadline", "overloaded", "unknown"]);
-const OBJECTS: (&str, &[&str]) = ("kind", &["volume", "resource"]);
+const OBJECTS: (&str, &[&str]) = ("kind", &["volume", "resource", "record"]);
 
 const ENDS: (&str, &[&str]) = ("outcome", &["committed", "rolled_back", "expired"]);
 
@@ -166,11 +167,12 @@ const FAMILIES: &[Family] = &[
     family(REPLICATION_LAG, Gauge, Scraped, "Greatest age of what is visible here of another data center"),
     family(RECLAIM_LAG, Gauge, Scraped, "How long ago the records had expired that the last sweep deleted, at most"),
     family(EXPIRING, Gauge, Scraped, "Records that expire in this hour of the clock (0) and in each after it"),
+    family(ATTRIBUTES_RECLAIMED, Counter, Scraped, "Bytes of expired attributes that a walk over all records deleted"),
     family(RECORDS.commands, Counter, Each(&[KINDS, OUTCOMES]), "Commands on records, by kind and outcome"),
     family(RECORDS.duration, Histogram, Each(&[KINDS]), "Seconds of commands on records"),
     family(FIXITY_ERRORS, Counter, One, "How often a fixity pass was interrupted by a failure"),
     family(FIXITY_OLDEST, Gauge, Scraped, "Everything stored so long ago was checked since; infinite before that"),
-    family(FIXITY_OBJECTS, Counter, Each(&[OBJECTS]), "Volumes and resources that this server's auditor has read"),
+    family(FIXITY_OBJECTS, Counter, Each(&[OBJECTS]), "What this server's fixity auditor has read"),
     family(FIXITY_BYTES, Counter, One, "Bytes that this server's fixity auditor has read"),
     family(FIXITY_DAMAGED, Counter, One, "Damaged objects that this server's fixity auditor has found"),
     family(FIXITY_FAILED, Counter, One, "Objects that this server's fixity auditor could not read"),

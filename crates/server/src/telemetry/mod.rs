@@ -28,9 +28,9 @@ use crate::health::Readiness;
 use crate::logging;
 
 pub(crate) use families::{
-    AUDIT_OLDEST, FIXITY_ERRORS, OF_BRIDGES, OF_WEBHOOKS, OTLP_FAILED, ReceiverMetrics, SEARCH_CHANGES,
-    SEARCH_COMPLETE, SEARCH_FAILURES, SEARCH_LAG, SEARCH_REBUILDING, SEARCH_RESOURCES, SEARCH_WRITING, TASK_FAILURES,
-    TASK_SUCCESS, TASKS,
+    ATTRIBUTES_RECLAIMED, AUDIT_OLDEST, FIXITY_ERRORS, OF_BRIDGES, OF_WEBHOOKS, OTLP_FAILED, ReceiverMetrics,
+    SEARCH_CHANGES, SEARCH_COMPLETE, SEARCH_FAILURES, SEARCH_LAG, SEARCH_REBUILDING, SEARCH_RESOURCES, SEARCH_WRITING,
+    TASK_FAILURES, TASK_SUCCESS, TASKS,
 };
 pub(crate) use request::{OpenConnection, observe};
 
@@ -173,6 +173,7 @@ async fn record_fixity(auditor: &Auditor) {
     let read = auditor.read_here();
     counter!(FIXITY_OBJECTS, "kind" => "volume").absolute(read.volumes);
     counter!(FIXITY_OBJECTS, "kind" => "resource").absolute(read.resources);
+    counter!(FIXITY_OBJECTS, "kind" => "record").absolute(auditor.records_read_here());
     counter!(FIXITY_BYTES).absolute(read.bytes);
     counter!(FIXITY_DAMAGED).absolute(read.damaged);
     counter!(FIXITY_FAILED).absolute(read.failed);
@@ -215,7 +216,8 @@ fn record_library(library: &Library) {
     }
 }
 
-/// Sets the gauges of a store. A store in a folder expires records itself.
+/// Sets the gauges of a store. A store in a folder expires records itself, and has all metrics of
+/// that from the first scrape on.
 fn record_health(health: &Health, has_folder: bool) {
     for lane in Lane::ALL {
         let refuses = health.refusing_writes.contains_key(&lane);
@@ -227,6 +229,7 @@ fn record_health(health: &Health, has_folder: bool) {
     gauge!(UNKNOWN).set(health.unknown_contents as f64);
     if has_folder {
         gauge!(RECLAIM_LAG).set(health.reclaim_lag.unwrap_or_default().as_secs_f64());
+        counter!(ATTRIBUTES_RECLAIMED).increment(0);
         for hour in 0..HOURS {
             let count = health.expiring.get(hour).copied().unwrap_or_default();
             gauge!(EXPIRING, "hour" => hour.to_string()).set(count as f64);

@@ -83,6 +83,8 @@ pub fn settings() -> Settings {
 
 /// The door, over a data folder of its own or over a keyspace.
 pub struct Subject {
+    /// What it is a door to.
+    pub records: Arc<Records>,
     door: Arc<Door>,
     stop: CancellationToken,
     _folder: Option<TempDir>,
@@ -128,9 +130,9 @@ impl Subject {
     pub async fn guarded(access: Box<dyn Access>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        let records = Records::new(within_limits(engine), Arc::new(SystemClock));
-        let door = Door::new(Arc::new(records), access, Memory::new(64 << 20), settings());
-        Self { door, stop: CancellationToken::new(), _folder: Some(folder) }
+        let records = Arc::new(Records::new(within_limits(engine), Arc::new(SystemClock)));
+        let door = Door::new(records.clone(), access, Memory::new(64 << 20), settings());
+        Self { records, door, stop: CancellationToken::new(), _folder: Some(folder) }
     }
 
     /// Starts it over a store that meets faults, and that several processes seem to share.
@@ -160,8 +162,9 @@ impl Subject {
     }
 
     fn over(records: Records, folder: Option<TempDir>, memory: Memory, settings: Settings) -> Self {
-        let door = Door::new(Arc::new(records), Box::new(Open), memory, settings);
-        Self { door, stop: CancellationToken::new(), _folder: folder }
+        let records = Arc::new(records);
+        let door = Door::new(records.clone(), Box::new(Open), memory, settings);
+        Self { records, door, stop: CancellationToken::new(), _folder: folder }
     }
 
     /// The address of a listener for programs. Each call makes one.
