@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use hathi::VolumeId;
 use heads::announce::{Announcement, Change, ObjectKind};
 use heads::{ObjectsError, ResourcePath, RevisionId, keys};
@@ -69,6 +70,17 @@ pub struct Event {
     pub actor: Option<String>,
     /// With which program, as it names itself (`User-Agent`), if that was to be known.
     pub agent: Option<String>,
+}
+
+/// A version that was removed. It is no event: only a copy of the store has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedVersion {
+    /// Its position, as the cursor of a reader that has read it.
+    pub cursor: Cursor,
+    /// The partition of its object.
+    pub object: Bytes,
+    /// The revision that it began with.
+    pub revision: RevisionId,
 }
 
 impl Event {

@@ -3,7 +3,8 @@
 //! `heads/src/announce.rs` writes the feed: a switch of a head announces itself before it is made,
 //! or with it. This crate reads it. An [`Event`] is an announcement whose change was made. Its
 //! position is the *cursor* of a reader that has read it. Events come in the order of positions,
-//! which is the order of changes for each object.
+//! which is the order of changes for each object. Beside them a page has the versions that were
+//! removed, for copies of the store.
 //!
 //! Files in reading order: `event.rs` has events and cursors; `reader.rs` reads pages, forward and
 //! back; `buckets.rs` finds the buckets of time that have any; `keep.rs` drops old ones;
@@ -16,7 +17,7 @@ mod keep;
 mod live;
 mod reader;
 
-pub use event::{Cursor, Event, FeedError, Subject};
+pub use event::{Cursor, Event, FeedError, RemovedVersion, Subject};
 pub use follow::{Consumer, Events};
 pub use heads::announce::{Change, ObjectKind};
 pub use reader::{Feed, Page};

@@ -14,7 +14,7 @@ use heads::{Heads, ObjectsError, RevisionId, head, keys};
 use store::{Class, Direction, FormatLevel, Scan, Table, UnixMillis};
 
 use crate::buckets::next_listed;
-use crate::event::{Cursor, Event, FeedError};
+use crate::event::{Cursor, Event, FeedError, RemovedVersion};
 use crate::live::Live;
 
 /// The most events of a page.
@@ -29,6 +29,9 @@ const SHARD_BYTES: Range<usize> = (2 << 10)..(64 << 10);
 /// Rounds of one page. A page ends early if it reads only announcements of changes that were not
 /// made.
 const ROUNDS_MAX: usize = 64;
+
+/// Removed versions of a page after which it ends early.
+const PAGE_REMOVED_MAX: usize = 1_000;
 
 /// Announcements that are looked up at the same time.
 const LOOKED_UP_AT_ONCE: usize = 16;
@@ -45,6 +48,9 @@ pub struct Feed {
 pub struct Page {
     /// The events.
     pub events: Vec<Event>,
+    /// The versions that were removed in the same part of the feed, oldest first. A page that was
+    /// read back has none.
+    pub removed: Vec<RemovedVersion>,
     /// Where to read on. A page that was read forward: behind it; back: before it.
     pub end: Option<Cursor>,
     /// Whether nothing is left for now in the direction of reading.
@@ -55,6 +61,12 @@ pub struct Page {
 struct Span {
     positions: Range<RevisionId>,
     direction: Direction,
+}
+
+/// What an announcement has to say.
+enum Entry {
+    Event(Event),
+    Removed(RemovedVersion),
 }
 
 impl Feed {
@@ -153,7 +165,8 @@ impl Feed {
         Ok(page)
     }
 
-    /// Reads a page. Its end is the last event that was read, or how far it came without one.
+    /// Reads a page. Its end is the last event or removal that was read, or how far it came without
+    /// one.
     async fn page(&self, span: &Span, max: usize) -> Result<Page, FeedError> {
         let max = max.clamp(1, PAGE_EVENTS_MAX);
         let mut page = Page::default();
@@ -169,11 +182,8 @@ impl Feed {
                 page.is_last = true;
                 break;
             };
-            let wanted = max - page.events.len();
-            let (events, read_to) = self.round(bucket, &left, span.direction, wanted).await?;
-            page.events.extend(events);
+            let read_to = self.round(bucket, &left, span.direction, max, &mut page).await?;
             if page.events.len() >= max {
-                page.events.truncate(max);
                 page.end = page.events.last().map(|event| event.cursor);
                 return Ok(page);
             }
@@ -181,8 +191,12 @@ impl Feed {
                 Direction::Forward => left.start = left.start.max(read_to),
                 Direction::Backward => left.end = left.end.min(read_to),
             }
+            if page.removed.len() >= PAGE_REMOVED_MAX {
+                break;
+            }
         }
-        let last = page.events.last().map(|event| event.cursor);
+        let last_removed = page.removed.last().map(|removed| removed.cursor);
+        let last = page.events.last().map(|event| event.cursor).max(last_removed);
         page.end = match (page.is_last, span.direction) {
             (true, _) => last,
             // Everything up to here was read, and some of it was no event.
@@ -192,16 +206,17 @@ impl Feed {
         Ok(page)
     }
 
-    /// Reads some of a bucket. Returns the events, and the position that the next round begins with
-    /// (forward) or ends before (back).
+    /// Reads some of a bucket, until a page has `max` events. Returns the position that the next
+    /// round begins with (forward) or ends before (back).
     async fn round(
         &self,
         bucket: u32,
         left: &Range<RevisionId>,
         direction: Direction,
-        wanted: usize,
-    ) -> Result<(Vec<Event>, RevisionId), FeedError> {
-        let shards = usize::from(FEED_SHARDS);
+        max: usize,
+        page: &mut Page,
+    ) -> Result<RevisionId, FeedError> {
+        let (shards, wanted) = (usize::from(FEED_SHARDS), max - page.events.len());
         // Somewhat more than an even share, so that most pages take one round.
         let share = (2 * wanted * ANNOUNCEMENT_BYTES / shards).clamp(SHARD_BYTES.start, SHARD_BYTES.end);
         let key = |position: RevisionId| Bytes::copy_from_slice(&position.0);
@@ -217,15 +232,15 @@ impl Feed {
             Direction::Forward => first_position_of(bucket.saturating_add(1)),
             Direction::Backward => first_position_of(bucket),
         };
-        for page in pages {
-            let last = page.rows.last().map(|row| position_of(&row.sort)).transpose()?;
-            if let (Some(_), Some(last)) = (&page.next, last) {
+        for rows in pages {
+            let last = rows.rows.last().map(|row| position_of(&row.sort)).transpose()?;
+            if let (Some(_), Some(last)) = (&rows.next, last) {
                 known = match direction {
                     Direction::Forward => known.min(last.successor()),
                     Direction::Backward => known.max(last),
                 };
             }
-            for row in page.rows {
+            for row in rows.rows {
                 found.push((position_of(&row.sort)?, row.value));
             }
         }
@@ -237,20 +252,32 @@ impl Feed {
         if direction == Direction::Backward {
             found.reverse();
         }
-        let happened = |(position, value)| self.event(position, value);
+        let entry = |(position, value)| self.entry(position, value);
         // In order, and no more than are wanted: looking one up may write.
-        let events = stream::iter(found).map(happened).buffered(LOOKED_UP_AT_ONCE);
-        let events = events.try_filter_map(|event| async { Ok(event) }).take(wanted).try_collect().await?;
-        Ok((events, known))
+        let mut all = std::pin::pin!(stream::iter(found).map(entry).buffered(LOOKED_UP_AT_ONCE));
+        while page.events.len() < max
+            && let Some(entry) = all.try_next().await?
+        {
+            match entry {
+                Some(Entry::Event(event)) => page.events.push(event),
+                Some(Entry::Removed(removed)) if direction == Direction::Forward => page.removed.push(removed),
+                Some(Entry::Removed(_)) | None => {}
+            }
+        }
+        Ok(known)
     }
 
-    /// The event of an announcement; `None` if its change was not made.
-    async fn event(&self, position: RevisionId, value: Bytes) -> Result<Option<Event>, FeedError> {
+    /// What an announcement has to say; `None` if its change was not made.
+    async fn entry(&self, position: RevisionId, value: Bytes) -> Result<Option<Entry>, FeedError> {
         let announced: Announcement = head::open(Table::Work, &value).map_err(|error| damaged(position, error))?;
+        if announced.is_removal {
+            let Announcement { object, revision, .. } = announced;
+            return Ok(Some(Entry::Removed(RemovedVersion { cursor: Cursor(position), object, revision })));
+        }
         if !self.heads.has_happened(position, &announced).await? {
             return Ok(None);
         }
-        Ok(Event::of(position, announced))
+        Ok(Event::of(position, announced).map(Entry::Event))
     }
 }
 

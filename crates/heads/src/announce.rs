@@ -20,13 +20,18 @@
 //!
 //! Announcements are in partitions of a *bucket* of time and a shard of objects, so no partition
 //! grows without bound. A list of the buckets that have any spares readers the empty ones.
+//!
+//! That a version is removed changes no head, and is no event. It is announced all the same, for
+//! copies that follow the store. Nothing fences it: if its writer stalls or dies between the
+//! announcement and the mark, followers may pass it without the mark, and the whole pass of a copy
+//! brings that.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::envelope::EnvelopeError;
 use store::stored::{self, StoredError};
 use store::{
-    Call, Direction, FormatLevel, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind,
+    Call, Class, Direction, FormatLevel, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind,
     envelope,
 };
 
@@ -38,6 +43,7 @@ use crate::keys;
 use crate::positions::{Announcing, Open};
 use crate::queue::bucket_of;
 use crate::resource_body::{Kind, Membership};
+use crate::retries::Tries;
 use crate::revision::RevisionId;
 
 /// The partitions of one bucket.
@@ -113,26 +119,35 @@ pub struct Announcement {
     pub actor: Option<String>,
     /// The program with which it was made, if that is to be known.
     pub agent: Option<String>,
+    /// Whether it says something else: that the version which began with the revision was to be
+    /// removed.
+    #[serde(skip)]
+    pub is_removal: bool,
 }
 
-/// One that names a program is written in version 4. Of the others only that of an archival group
-/// is written in version 3, which has more kinds of objects. An announcement that names nobody is
-/// written in version 1, which ends before the actor. So each version is only in stores whose level
-/// allows it.
+/// That a version was removed is written in version 5, which has the fields of version 4: stores
+/// whose level allows no marks on versions have none. Of the others, one that names a program is
+/// written in version 4. Of the rest only that of an archival group is written in version 3, which
+/// has more kinds of objects. An announcement that names nobody is written in version 1, which ends
+/// before the actor. So each version is only in stores whose level allows it.
 impl Stored for Announcement {
     const KIND: ValueKind = ValueKind::Announcement;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 
     fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
         match version {
             1 => Ok(stored::decode::<version_1::Announcement>(payload)?.into()),
             2 | 3 => Ok(stored::decode::<version_3::Announcement>(payload)?.into()),
             4 => stored::decode(payload),
+            5 => Ok(Self { is_removal: true, ..stored::decode(payload)? }),
             version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
         }
     }
 
     fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        if self.is_removal {
+            return Ok((5, stored::encode(self)?));
+        }
         if self.agent.is_some() && level >= FormatLevel::AGENTS {
             return Ok((4, stored::encode(self)?));
         }
@@ -171,7 +186,7 @@ mod version_1 {
     impl From<Announcement> for super::Announcement {
         fn from(announced: Announcement) -> Self {
             let Announcement { change, kind, object, revision, at, is_certain } = announced;
-            Self { change, kind, object, revision, at, is_certain, actor: None, agent: None }
+            Self { change, kind, object, revision, at, is_certain, actor: None, agent: None, is_removal: false }
         }
     }
 }
@@ -194,7 +209,7 @@ mod version_3 {
     impl From<Announcement> for super::Announcement {
         fn from(announced: Announcement) -> Self {
             let Announcement { change, kind, object, revision, at, is_certain, actor } = announced;
-            Self { change, kind, object, revision, at, is_certain, actor, agent: None }
+            Self { change, kind, object, revision, at, is_certain, actor, agent: None, is_removal: false }
         }
     }
 }
@@ -252,18 +267,74 @@ impl Heads {
         let (Some(change), Some(kind), true) = (change_of(base, head), kind_of(seen), self.announces()) else {
             return Ok(None);
         };
-        let positions = &self.inner.positions;
-        let is_certain = self.inner.store.capabilities().has_atomic_lists;
-        positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
+        self.catch_up_once().await?;
         let floor = base.map_or(RevisionId::ZERO, |base| base.announced.max(base.revision));
-        // Before the position is minted, so that readers from this time on get the event.
-        let at = self.now();
+        let (actor, agent) = (actor::current(), actor::agent().map(|agent| agent.to_string()));
+        let (object, revision) = (object.clone(), head.revision);
+        let (at, is_certain) = (self.now(), self.inner.store.capabilities().has_atomic_lists);
+        let announcement =
+            Announcement { change, kind, object, revision, at, is_certain, actor, agent, is_removal: false };
+        self.begin_to_announce(&announcement, floor).map(Some)
+    }
+
+    /// Puts steps that remove a version, one of an object's heads before the `current` one, and
+    /// announces it: before the steps or, on a store that applies lists of steps as one, with them.
+    pub async fn put_removal(
+        &self,
+        object: &Bytes,
+        removed: &Head,
+        current: &Head,
+        mut steps: Vec<Step>,
+    ) -> ObjectsResult<()> {
+        // Before the position is minted, as for a switch.
+        let until = self.now().plus(self.inner.options.switch_within);
+        let (Some(kind), true) = (kind_of(removed), self.announces()) else {
+            return self.put_acknowledged(Class::Description, steps).await;
+        };
+        self.catch_up_once().await?;
+        let (at, is_certain) = (self.now(), self.inner.store.capabilities().has_atomic_lists);
+        let announcement = Announcement {
+            change: Change::Updated,
+            kind,
+            object: object.clone(),
+            revision: removed.revision,
+            at,
+            is_certain,
+            // The audit names who did it. No reader of the feed sees this.
+            actor: None,
+            agent: None,
+            is_removal: true,
+        };
+        let mut announcing = self.begin_to_announce(&announcement, current.announced.max(current.revision))?;
+        let mut tries = Tries::default();
+        while let Err(error) = self.announce_first(&mut announcing, self.call(Class::Description), until).await {
+            if !error.is_passing() || !tries.again().await || self.now() >= until {
+                // Nothing of the removal is on its way.
+                announcing.ended(true);
+                return Err(error);
+            }
+        }
+        steps.splice(0..0, announcing.steps.iter().cloned());
+        let put = self.put_acknowledged(Class::Description, steps).await;
+        if put.is_ok() {
+            announcing.acknowledged();
+        }
+        announcing.ended(put.is_ok());
+        put
+    }
+
+    /// Begins to announce at a position above `floor`. Positions must be above those of earlier
+    /// processes by now ([`Heads::catch_up_once`]).
+    fn begin_to_announce(&self, announcement: &Announcement, floor: RevisionId) -> ObjectsResult<Announcing<'_>> {
+        let positions = &self.inner.positions;
+        let Announcement { object, revision, .. } = announcement;
+        let value = head::seal_for(self.inner.store.level(), announcement)?;
         // Readers of a shared store wait for the horizon.
-        let alone = || Open { object: object.clone(), revision: head.revision, is_left: false };
+        let alone = || Open { object: object.clone(), revision: *revision, is_left: false };
         let alone = (!self.is_shared()).then(alone);
         let (position, listed) = positions.begin(alone, self.horizon(), || self.inner.feed_clock.mint_above(floor));
         let bucket = feed_bucket_of(position);
-        let mut announcing = Announcing { positions, position, bucket, steps: Vec::new(), is_settled: true };
+        let mut announcing = Announcing { positions, position, bucket, steps: Vec::new(), is_settled: false };
         if listed < bucket {
             let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());
             let sort = keys::feed_bucket(bucket);
@@ -272,15 +343,10 @@ impl Heads {
                 announcing.steps.push(put(keys::feed_ends(), keys::feed_newest(), value));
             }
         }
-        let (object, revision) = (object.clone(), head.revision);
-        let shard = crc32fast::hash(&object) % u32::from(FEED_SHARDS);
-        let (actor, agent) = (actor::current(), actor::agent().map(|agent| agent.to_string()));
-        let announcement = Announcement { change, kind, object, revision, at, is_certain, actor, agent };
-        let value = head::seal_for(self.inner.store.level(), &announcement)?;
+        let shard = crc32fast::hash(object) % u32::from(FEED_SHARDS);
         let partition = keys::feed(bucket, u8::try_from(shard).unwrap_or(0));
         announcing.steps.push(put(partition, Bytes::copy_from_slice(&position.0), value));
-        announcing.is_settled = false;
-        Ok(Some(announcing))
+        Ok(announcing)
     }
 
     /// Announces a switch before it is tried, on a store that does not apply lists of steps as one.
@@ -317,6 +383,11 @@ impl Heads {
 
     fn is_shared(&self) -> bool {
         self.inner.store.capabilities().is_shared
+    }
+
+    /// Makes sure, once in the life of a process, that positions are above those of earlier ones.
+    async fn catch_up_once(&self) -> ObjectsResult<()> {
+        self.inner.positions.caught_up.get_or_try_init(|| self.catch_up()).await.map(|_| ())
     }
 
     /// Makes sure that positions are above those of earlier processes, even if the clock was set
@@ -360,7 +431,7 @@ impl Heads {
     /// A position above those of all changes until now, as far as this process knows them; on a
     /// store of one process, also of those that earlier processes made.
     pub async fn present_position(&self) -> ObjectsResult<RevisionId> {
-        self.inner.positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
+        self.catch_up_once().await?;
         Ok(self.inner.feed_clock.mint())
     }
 
@@ -370,8 +441,8 @@ impl Heads {
         if self.is_shared() {
             return Ok(RevisionId::first_at(self.horizon()));
         }
+        self.catch_up_once().await?;
         let positions = &self.inner.positions;
-        positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
         let left: Vec<(RevisionId, Open)> = {
             let open = positions.open.lock();
             let left = open.iter().filter(|(_, open)| open.is_left).take(SETTLED_AT_ONCE);

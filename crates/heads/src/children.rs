@@ -19,7 +19,7 @@ const SCAN_BYTES: usize = 64 << 10;
 pub struct Name {
     /// The name.
     pub name: String,
-    /// Each incarnation with its marks.
+    /// Each incarnation with its marks, the oldest first.
     pub incarnations: Vec<Marked>,
 }
 
@@ -120,22 +120,24 @@ impl Read {
 impl Children {
     /// The children of these partitions, from a key on.
     pub fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes, strength: Strength) -> Self {
-        Self::in_direction(partitions, from, strength, Direction::Forward)
+        Self::between(partitions, from, None, Direction::Forward, strength)
     }
 
-    /// The children of these partitions, from the last name to the first.
-    pub fn backward(partitions: impl Iterator<Item = Bytes>) -> Self {
-        Self::in_direction(partitions, Bytes::new(), Strength::Usual, Direction::Backward)
+    /// The children of these partitions, from the last name before a key to the first; `None`: from
+    /// the last of all.
+    pub fn backward(partitions: impl Iterator<Item = Bytes>, to: Option<Bytes>) -> Self {
+        Self::between(partitions, Bytes::new(), to, Direction::Backward, Strength::Usual)
     }
 
-    fn in_direction(
+    fn between(
         partitions: impl Iterator<Item = Bytes>,
         from: Bytes,
-        strength: Strength,
+        to: Option<Bytes>,
         direction: Direction,
+        strength: Strength,
     ) -> Self {
         // The rows before the first name record when the shard changed.
-        let scan = Scan { from: from.max(keys::first_child()), to: None, direction, max_bytes: Scan::FEW_BYTES };
+        let scan = Scan { from: from.max(keys::first_child()), to, direction, max_bytes: Scan::FEW_BYTES };
         let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
         Self { epochs: partitions.map(epoch).collect(), strength, direction, ahead: None }
     }
@@ -156,7 +158,10 @@ impl Children {
             }
             let is_full = names.len() >= max;
             match names.last_mut().filter(|last| last.name == child.name) {
-                Some(last) => last.incarnations.push(child.marked),
+                Some(last) => match self.direction {
+                    Direction::Forward => last.incarnations.push(child.marked),
+                    Direction::Backward => last.incarnations.insert(0, child.marked),
+                },
                 None if is_full => {
                     self.ahead = Some(child);
                     return Ok(names);

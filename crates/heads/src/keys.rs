@@ -172,6 +172,12 @@ pub fn log_page(object: &[u8], page: u64) -> Bytes {
     Bytes::from([object, &b"\0l"[..], &page.to_be_bytes()].concat())
 }
 
+/// The page of a head log that is in such a partition; `None` if it is another kind of partition.
+pub fn log_page_of(partition: &[u8]) -> Option<u64> {
+    let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..])?;
+    Some(u64::from_be_bytes(beside.strip_prefix(b"l")?.try_into().ok()?))
+}
+
 /// A mark on a version. It is in the page of the version's entry in the head log, or of the entry
 /// that its head will have.
 pub fn version_mark(revision: RevisionId, mark: VersionMark) -> Bytes {

@@ -1,5 +1,6 @@
-//! Lists the children of a container in pages: shard by shard, each in the order of names. A child
-//! whose marks settle nothing is looked up, and the finding is recorded as a mark.
+//! Lists the children of a container in pages: shard by shard, each in the order of names. The way
+//! back goes through the shards and the names in the opposite order. A child whose marks settle
+//! nothing is looked up, and the finding is recorded as a mark.
 
 use std::fmt;
 use std::str::FromStr;
@@ -84,10 +85,7 @@ impl Heads {
     ) -> ObjectsResult<(Vec<Found>, Option<ListToken>)> {
         let mut live = Vec::new();
         let first = after.map_or(0, |token| token.shard);
-        let shards = after.map_or(parent.shards(), |token| token.shards);
-        if shards == 0 || !parent.shards().is_multiple_of(shards) {
-            return Err(ObjectsError::Invalid("it is no place in this listing".to_owned()));
-        }
+        let shards = shards_listed(parent, after)?;
         for shard in first..shards {
             let from = match after {
                 Some(token) if token.shard == shard => keys::after_child(&token.name),
@@ -108,12 +106,49 @@ impl Heads {
         Ok((live, None))
     }
 
+    /// A page of at most `max` children of a container that ends where another page begins. The
+    /// children are in the order of the listing. The second value is where they begin; `None` means
+    /// at the first child.
+    pub async fn children_before(
+        &self,
+        parent: &Parent,
+        before: &ListToken,
+        max: usize,
+    ) -> ObjectsResult<(Vec<Found>, Option<ListToken>)> {
+        let mut live: Vec<Found> = Vec::new();
+        let shards = shards_listed(parent, Some(before))?;
+        for shard in (0..=before.shard.min(shards - 1)).rev() {
+            let to = match shard == before.shard {
+                // The place is where the shard begins.
+                true if before.name.is_empty() => continue,
+                true => Some(keys::after_child(&before.name)),
+                false => None,
+            };
+            let mut children = Children::backward(parent.partitions_of(shard, shards), to);
+            // The page begins after the first child that does not fit.
+            while live.len() <= max {
+                let names = children.take(self, (max - live.len()).saturating_add(1)).await?;
+                if names.is_empty() {
+                    break;
+                }
+                live.extend(self.live_of(parent, names).await?);
+            }
+            if live.len() > max {
+                let begins = live.pop().map(|child| ListToken { shards, shard, name: child.name });
+                live.reverse();
+                return Ok((live, begins));
+            }
+        }
+        live.reverse();
+        Ok((live, None))
+    }
+
     /// Where the last page of at most `max` children of a container begins; `None` means at the
     /// first child.
     pub async fn last_children(&self, parent: &Parent, max: usize) -> ObjectsResult<Option<ListToken>> {
         let shards = parent.shards();
         for shard in (0..shards).rev() {
-            let mut children = Children::backward(parent.partitions(shard));
+            let mut children = Children::backward(parent.partitions(shard), None);
             let mut names = children.take(self, max.saturating_add(1)).await?;
             if names.len() > max {
                 // The page begins after the first name that does not fit.
@@ -226,6 +261,15 @@ impl Heads {
 
     async fn put_mark(&self, mark: Step) -> ObjectsResult<()> {
         self.put_acknowledged(Class::Description, vec![mark]).await
+    }
+}
+
+/// The number of shards, at least 1, of a listing that continues at a place.
+fn shards_listed(parent: &Parent, place: Option<&ListToken>) -> ObjectsResult<u16> {
+    let shards = place.map_or(parent.shards(), |token| token.shards);
+    match shards > 0 && parent.shards().is_multiple_of(shards) {
+        true => Ok(shards),
+        false => Err(ObjectsError::Invalid("it is no place in this listing".to_owned())),
     }
 }
 

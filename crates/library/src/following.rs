@@ -5,6 +5,10 @@
 //! head log, the marks in the container, and the head last. So a head of the copy names only what
 //! the copy has. Nothing is removed; a whole pass of the [`Copier`] does that.
 //!
+//! For a version that was removed the feed names the object and that version. Its mark is copied,
+//! so that nobody reads it there. The record by which its parts are deleted is not:
+//! [`Library::agree`](crate::Library::agree) makes one again.
+//!
 //! Marks move to other partitions without an event: a shard is rewritten, a container grows, past
 //! members are moved apart. So if a container has other shards than in the copy, all its marks are
 //! copied. If it was deleted, the head log says where its marks are.
@@ -13,6 +17,9 @@
 //! its source, [`Library::agree`](crate::Library::agree) makes containers agree with heads.
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -27,7 +34,10 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use repository::backlinks::BUCKETS;
 use store::copying::{Copier, CopyError};
-use store::{Row, Scan, Stamp, StoreError, Table, ValueKind, envelope};
+use store::{
+    Call, ContentHeader, ContentId, ContentStream, Outcome, Row, Rows, Scan, Stamp, Step, Store, StoreError,
+    StoreResult, Table, ValueKind, WalkPage, Wrapper, envelope,
+};
 
 /// Bytes of a page of rows that are read to learn what else to copy.
 const PAGE_BYTES: usize = 256 << 10;
@@ -46,7 +56,7 @@ const KEPT: &str = "penates:/";
 pub struct Changed {
     /// The partition of its head.
     pub object: Bytes,
-    /// The first revision that is to be copied.
+    /// The first revision that is to be copied, or the first version that was removed.
     pub since: RevisionId,
 }
 
@@ -91,25 +101,104 @@ pub async fn lineage(copier: &Copier) -> Result<Option<RevisionId>, CopyError> {
     Ok(row.as_ref().map(HeadRow::open).transpose().map_err(of_objects)?.map(|row| row.head.incarnation))
 }
 
-fn of_objects(error: ObjectsError) -> CopyError {
+fn of_objects(error: ObjectsError) -> StoreError {
     match error {
-        ObjectsError::Store(error) => error.into(),
-        error => StoreError::Invalid(error.to_string()).into(),
+        ObjectsError::Store(error) => error,
+        error => StoreError::Invalid(error.to_string()),
     }
 }
 
-/// An error of the copy. Damage in it is no reason to leave an object out, and ends the follower.
-fn of_standby(error: CopyError) -> CopyError {
-    match error {
-        CopyError::Store(StoreError::Corrupt { table, detail }) => {
-            let location = "the target of the copy".to_owned();
-            let detail = format!(
+/// A store into which a follower copies. A copier reads it and the source, and its errors do not
+/// say which of the two they are of. So the damage of this one is [`StoreError::Unreadable`], which
+/// is no reason to leave an object out, and ends the follower. Give it to [`Copier::begin`].
+pub fn standby(target: Arc<dyn Store>) -> Arc<dyn Store> {
+    Arc::new(Target { store: target, role: Role::Standby })
+}
+
+/// The same for a store into which everything is copied once: its damage is
+/// [`StoreError::Unreadable`] too, with a text for somebody who copies.
+pub fn target_of_copy(target: Arc<dyn Store>) -> Arc<dyn Store> {
+    Arc::new(Target { store: target, role: Role::Once })
+}
+
+/// What a target is for.
+#[derive(Clone, Copy)]
+enum Role {
+    /// A follower keeps it up to date.
+    Standby,
+    /// It gets a copy once.
+    Once,
+}
+
+/// See [`standby`] and [`target_of_copy`]. It has those reads and changes that copiers make.
+struct Target {
+    store: Arc<dyn Store>,
+    role: Role,
+}
+
+impl Role {
+    /// The error of a target, which names it if it is damaged.
+    fn blamed(self, error: StoreError) -> StoreError {
+        let StoreError::Corrupt { table, detail } = error else { return error };
+        let detail = match self {
+            Self::Standby => format!(
                 "the standby is damaged, and not its source (table {table}: {detail}). Follow into an empty target, \
                  and keep this one until that is complete"
-            );
-            StoreError::Unreadable { location, detail }.into()
-        }
-        error => error,
+            ),
+            Self::Once => format!(
+                "the target is damaged, and not the source (table {table}: {detail}). Copy into an empty target"
+            ),
+        };
+        StoreError::Unreadable { location: "the target of the copy".to_owned(), detail }
+    }
+}
+
+impl Wrapper for Target {
+    fn inner(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.store.get(call, table, partition, sort).await.map_err(|error| self.role.blamed(error))
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.store.scan(call, table, partition, scan).await.map_err(|error| self.role.blamed(error))
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        self.store.run(call, steps).await.map_err(|error| self.role.blamed(error))
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        self.store.walk(call, table, from, max).await.map_err(|error| self.role.blamed(error))
+    }
+
+    /// An upload fails with the error of what it reads, which is of the source.
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
+        let is_of_source = Arc::new(AtomicBool::new(false));
+        let seen = is_of_source.clone();
+        let content = content.inspect_err(move |_| seen.store(true, Ordering::Relaxed)).boxed();
+        let put = self.store.put_content_as(call, id, owner, content).await;
+        if is_of_source.load(Ordering::Relaxed) { put } else { put.map_err(|error| self.role.blamed(error)) }
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        self.store.content_header(call, id).await.map_err(|error| self.role.blamed(error))
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        let role = self.role;
+        let content = self.store.read_content(call, id, range).await.map_err(|error| self.role.blamed(error))?;
+        Ok(content.map(|content| content.map_err(move |error| role.blamed(error)).boxed()))
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.store.condemn_content(call, id).await.map_err(|error| self.role.blamed(error))
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.store.delete_content(call, id).await.map_err(|error| self.role.blamed(error))
     }
 }
 
@@ -117,7 +206,7 @@ impl Following {
     /// Copies some changed objects. Returns those that are damaged in the source, with the reason:
     /// they stay in the copy as they were.
     ///
-    /// Errors: [`StoreError::Unreadable`] if the copy is damaged.
+    /// Errors: [`StoreError::Unreadable`] if the copy is damaged, which is a [`standby`].
     pub async fn copy_changed(&self, copier: &Copier, changed: &[Changed]) -> Result<Vec<(Bytes, String)>, CopyError> {
         let copied = stream::iter(changed).map(async |changed| match self.copy_object(copier, changed).await {
             Err(CopyError::Store(StoreError::Corrupt { detail, .. })) => Ok(Some((changed.object.clone(), detail))),
@@ -137,6 +226,12 @@ impl Following {
                 copy_generations(copier, object, from, head.revision).await?;
             }
             copy_history(copier, object, path.as_ref(), &head, from).await?;
+        }
+        if path.is_some() && copied.is_some_and(|copied| *since <= copied) {
+            // Versions that were copied before may have been removed since.
+            for page in first_page(copier, object, &head, *since).await?..=head.log_page() {
+                copy_version_marks(copier, &keys::log_page(object, page)).await?;
+            }
         }
         if let Some(path) = path {
             if let Some(parent) = path.parent() {
@@ -169,8 +264,7 @@ impl Following {
             copy_rows(copier, Table::Children, &marks, prefix, Some(keys::after_child(name))).await?;
             // The newest changes come first.
             let changes = Scan::prefix(keys::change_prefix(), 1);
-            let newest = copier.copied_rows(Table::Children, &marks, changes.clone()).await;
-            let newest = newest.map_err(|error| of_standby(error.into()))?;
+            let newest = copier.copied_rows(Table::Children, &marks, changes.clone()).await?;
             let known = newest.rows.first().map(|row| row.sort.clone()).or(changes.to);
             copy_rows(copier, Table::Children, &marks, keys::change_prefix(), known).await?;
         }
@@ -248,13 +342,18 @@ async fn copy_history(
         }
         // With the entry of the head before `from`, which was logged when that replaced it.
         copy_rows(copier, Table::Objects, &partition, keys::log_prefix(), Some(to.clone())).await?;
-        let marks = Scan::prefix(keys::version_mark_prefix(), PAGE_BYTES);
-        copy_rows(copier, Table::Objects, &partition, marks.from, marks.to).await?;
+        copy_version_marks(copier, &partition).await?;
     }
     match path {
         Some(path) => copy_named_by(copier, object, path, head).await,
         None => Ok(()),
     }
+}
+
+/// Copies the marks on the versions of a page of a head log.
+async fn copy_version_marks(copier: &Copier, page: &Bytes) -> Result<(), CopyError> {
+    let marks = Scan::prefix(keys::version_mark_prefix(), PAGE_BYTES);
+    copy_rows(copier, Table::Objects, page, marks.from, marks.to).await
 }
 
 /// The page of a head log from which on the copy may lack entries: the last one that has the entry of
@@ -427,21 +526,18 @@ async fn copy_past(
 
 /// The head of an object in the copy.
 async fn copied_head(copier: &Copier, partition: &Bytes) -> Result<Option<Head>, CopyError> {
-    let row = copier.copied_row(Table::Objects, partition, &keys::head()).await;
-    let row = row.map_err(|error| of_standby(error.into()))?;
+    let row = copier.copied_row(Table::Objects, partition, &keys::head()).await?;
     let row = row.as_ref().map(HeadRow::open).transpose();
-    Ok(row.map_err(|error| of_standby(of_objects(error)))?.map(|row| row.head))
+    Ok(row.map_err(|error| Role::Standby.blamed(of_objects(error)))?.map(|row| row.head))
 }
 
+/// Copies a head that was read from the source.
 async fn copy_head(copier: &Copier, partition: &Bytes, row: &Row) -> Result<(), CopyError> {
-    // The row was read from the source before.
-    copier.copy_head(Table::Objects, partition, row).await.map(|_| ()).map_err(of_standby)
+    copier.copy_head(Table::Objects, partition, row).await.map(|_| ())
 }
 
 async fn copy_named(copier: &Copier, table: Table, partition: &Bytes) -> Result<(), CopyError> {
-    let copied = copier.copy_named(table, partition).await;
-    // Packs are copied with the rows of objects beside them.
-    blamed(copier, &[table, Table::Packs], partition, copied).await
+    copier.copy_named(table, partition).await.map(|_| ())
 }
 
 async fn copy_rows(
@@ -451,34 +547,54 @@ async fn copy_rows(
     from: Bytes,
     to: Option<Bytes>,
 ) -> Result<(), CopyError> {
-    let copied = copier.copy_rows(table, partition, from, to).await;
-    blamed(copier, &[table], partition, copied).await
-}
-
-/// If damage was met, says whether it is damage of the copy. A copier reads both stores, and does not
-/// say which of them could not be read.
-async fn blamed(
-    copier: &Copier,
-    tables: &[Table],
-    partition: &Bytes,
-    copied: Result<bool, CopyError>,
-) -> Result<(), CopyError> {
-    if matches!(&copied, Err(CopyError::Store(StoreError::Corrupt { .. }))) {
-        for table in tables {
-            let mut rest = Some(Scan::prefix(Bytes::new(), PAGE_BYTES));
-            while let Some(scan) = rest {
-                let page = copier.copied_rows(*table, partition, scan.clone()).await;
-                rest = scan.resumed(page.map_err(|error| of_standby(error.into()))?.next);
-            }
-        }
-    }
-    copied.map(|_| ())
+    copier.copy_rows(table, partition, from, to).await.map(|_| ())
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use store::null::NullStore;
+    use store::{Class, Deadline};
+
     use super::*;
+
+    /// A store that takes no content, because it is damaged.
+    struct Damaged(NullStore);
+
+    fn damage() -> StoreError {
+        StoreError::Corrupt { table: Table::Contents, detail: "a bit".to_owned() }
+    }
+
+    impl Wrapper for Damaged {
+        fn inner(&self) -> &dyn Store {
+            &self.0
+        }
+
+        async fn put_content_as(&self, _: Call, _: ContentId, _: Bytes, mut content: ContentStream) -> StoreResult<()> {
+            while let Some(piece) = content.next().await {
+                piece?;
+            }
+            Err(damage())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_fails_with_the_damage_of_what_it_reads_does_not_blame_the_standby() {
+        let standby = standby(Arc::new(Damaged(NullStore::new())));
+        let blamed = async |pieces: Vec<StoreResult<Bytes>>| {
+            let call = Call::new(Class::Content, Deadline::within(Duration::from_secs(30)));
+            let content = stream::iter(pieces).boxed();
+            match standby.put_content_as(call, ContentId([1; 16]), Bytes::new(), content).await.unwrap_err() {
+                StoreError::Corrupt { .. } => "the source",
+                StoreError::Unreadable { .. } => "the standby",
+                error => panic!("{error}"),
+            }
+        };
+        assert_eq!(blamed(vec![Ok(Bytes::from_static(b"a")), Err(damage())]).await, "the source");
+        assert_eq!(blamed(vec![Ok(Bytes::from_static(b"a"))]).await, "the standby");
+    }
 
     #[test]
     fn what_a_description_names_is_found_whatever_its_characters() {

@@ -18,7 +18,7 @@ use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::mark::{Mark, Settled};
 use heads::path::ResourcePath;
-use store::{Class, Step, Strength, Table, ValueKind, envelope};
+use store::{Class, Scan, Step, Strength, Table, ValueKind, envelope};
 use volumes::Verified;
 use volumes::generations::listing;
 
@@ -138,6 +138,7 @@ impl Library {
             self.list_generations().await?;
             let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
             self.remove_the_headless(&mut found).await?;
+            self.record_removals().await?;
             for id in &headless {
                 let leftover = self
                     .volumes
@@ -278,6 +279,32 @@ impl Library {
             }
         }
         Ok(missing)
+    }
+
+    /// Records again that versions were removed: a copy that lost its source may have their marks
+    /// without the records by which their parts are deleted.
+    async fn record_removals(&self) -> ObjectsResult<()> {
+        let mut next: Option<Bytes> = None;
+        loop {
+            let (mut pages, rest) = self.some_partitions(Table::Objects, next).await?;
+            pages.retain(|partition| keys::log_page_of(partition).is_some());
+            let read = || async {
+                let first = |page: &Bytes| (Table::Objects, page.clone(), Scan::prefix(keys::version_mark_prefix(), 1));
+                let call = self.heads.call(Class::Description).strong();
+                Ok(self.heads.store().scan_many(call, pages.iter().map(first).collect()).await?)
+            };
+            let marks = self.heads.retry_transient(read).await?;
+            for (partition, marks) in pages.iter().zip(marks) {
+                let path = keys::resource_of_partition(&keys::object_of(partition));
+                if let (Some(path), Some(page), false) = (path, keys::log_page_of(partition), marks.rows.is_empty()) {
+                    self.repository.record_removals(&path, page).await?;
+                }
+            }
+            next = rest;
+            if next.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Marks as removed what is listed as live without such a head. Adds those without any live

@@ -80,6 +80,20 @@ impl Repository {
     /// [`ResourceError::Exists`] if there is a resource, [`ResourceError::Gone`] if one was deleted
     /// there.
     pub async fn create(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
+        self.create_at(path, new, Over::Nothing).await
+    }
+
+    /// The same, also in place of a tombstone at the path: one write ends the tombstone and creates
+    /// the resource, so a creation that is refused leaves the tombstone. Fails with
+    /// [`ResourceError::Moved`] if what was there is still being deleted, and in a transaction.
+    pub async fn create_over(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
+        if self.transaction.is_some() {
+            return Err(ResourceError::NotInTransaction("tombstones are not removed"));
+        }
+        self.create_at(path, new, Over::Tombstone).await
+    }
+
+    async fn create_at(&self, path: &ResourcePath, new: &NewResource, over: Over) -> ResourceResult<Written> {
         if path.is_root() {
             return Err(ResourceError::Exists(path.clone()));
         }
@@ -92,6 +106,12 @@ impl Repository {
             let at = chain.get(live.len()).unwrap_or(path);
             match end {
                 End::There => return Err(ResourceError::Exists(path.clone())),
+                End::Gone if over == Over::Tombstone && at == path => {
+                    // A container that is still being deleted has no tombstone yet.
+                    if at_end.as_ref().is_none_or(|row| row.head.state != ObjectState::Deleted) {
+                        return Err(ResourceError::Moved(path.clone()));
+                    }
+                }
                 End::Gone => return Err(ResourceError::Gone { tombstone: at.clone() }),
                 End::Vacant => {}
             }
@@ -287,6 +307,14 @@ impl Repository {
             Switched::Required { .. } | Switched::Moved | Switched::Fenced => Made::Not,
         })
     }
+}
+
+/// What a new resource may take the place of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Nothing,
+    /// The tombstone at its path.
+    Tombstone,
 }
 
 /// The container of a new resource.

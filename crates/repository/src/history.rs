@@ -107,9 +107,11 @@ impl Repository {
 
     /// Removes an earlier version for good: it is not listed any more, and a grace later the parts
     /// that no other version names are deleted. Fails with [`ResourceError::NoVersion`] if there is
-    /// no such version, and with [`ResourceError::CurrentVersion`] if it is the current state.
+    /// no such version, and with [`ResourceError::CurrentVersion`] if it is the current state. Away
+    /// from the home of heads it fails as any change does: the version would still be read at home.
     pub async fn remove_version(&self, path: &ResourcePath, revision: RevisionId) -> ResourceResult<()> {
         self.heads.check_version_marks()?;
+        self.heads.store().check_home().map_err(ObjectsError::from)?;
         let object = keys::resource_partition(path);
         let timeline = self.heads.timeline(&object, self.heads.options().kept_at(path)).await?;
         let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
@@ -118,16 +120,33 @@ impl Repository {
         if timeline.current().head.revision == revision {
             return Err(ResourceError::CurrentVersion(path.clone()));
         }
-        let due = self.heads.now().plus(self.heads.options().grace);
-        // Its own revision keeps it apart from the record of the writer, which may be due earlier.
         let current = &timeline.current().head;
-        let noted_as = self.heads.revisions().mint_above(current.revision.max(current.floor));
-        let sort = keys::superseded(noted_as, path);
-        let record = self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort);
         // The record is first, so that whatever is marked is also deleted.
-        let noted = record.put(envelope::seal(ValueKind::SupersededWork, &revision.0));
+        let noted = self.removing(path, revision, current.revision.max(current.floor));
         let marked = head.mark_step(&object, VersionMark::Removed);
-        Ok(self.heads.put_acknowledged(Class::Description, vec![noted, marked]).await?)
+        Ok(self.heads.put_removal(&object, &head, current, vec![noted, marked]).await?)
+    }
+
+    /// The record that a version was removed, under a revision above `floor`: that keeps it apart
+    /// from the record of the version's writer, which may be due earlier.
+    fn removing(&self, path: &ResourcePath, removed: RevisionId, floor: RevisionId) -> Step {
+        let due = self.heads.now().plus(self.heads.options().grace);
+        let sort = keys::superseded(self.heads.revisions().mint_above(floor), path);
+        let record = self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort);
+        record.put(envelope::seal(ValueKind::SupersededWork, &removed.0))
+    }
+
+    /// Records again that versions were removed whose marks are in a page of a head log, for a
+    /// store whose records may be lost.
+    pub async fn record_removals(&self, path: &ResourcePath, page: u64) -> ObjectsResult<()> {
+        let object = keys::resource_partition(path);
+        let marks = self.heads.retry_transient(|| self.heads.version_marks(&object, page)).await?;
+        let removed = marks.into_iter().filter(|(_, marked)| marked.removed());
+        let noted: Vec<_> = removed.map(|(revision, _)| self.removing(path, revision, revision)).collect();
+        for noted in noted.chunks(REMOVED_AT_ONCE) {
+            self.heads.put_acknowledged(Class::Description, noted.to_vec()).await?;
+        }
+        Ok(())
     }
 
     /// Makes one pass over the resources with superseded versions. Returns for how many of them

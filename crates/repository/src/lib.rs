@@ -60,4 +60,4 @@ pub use transactions::{REMEMBERED, TransactionCounts};
 pub use update::Update;
 pub use upload::{DigestAlgorithm, UploadError, Uploaded};
 pub use verify::{DamagedPart, ResourcePage, VerifiedResource, VerifiedVersions};
-pub use versions::{Change, Moment, PastMembers, Versions};
+pub use versions::{Change, Fingerprint, Moment, PastMembers, Versions};

@@ -41,6 +41,8 @@ pub struct Child {
 pub struct ChildPage {
     /// In a stable order, which is not alphabetical.
     pub children: Vec<Child>,
+    /// Where the page begins; `None`: at the first child.
+    pub begins: Option<ListToken>,
     /// Where the listing continues; `None` on the last page.
     pub next: Option<ListToken>,
 }
@@ -218,23 +220,54 @@ impl Repository {
         after: Option<&ListToken>,
         max: usize,
     ) -> ObjectsResult<ChildPage> {
-        let container = Container::At(resource.path.clone());
-        // Shards may have been rewritten since the resource was read, so each page reads the
-        // container again.
-        let (found, next) = match self.heads.parent(&container).await {
-            Ok(parent) if parent.incarnation() == resource.incarnation() => {
-                self.heads.list_children(&parent, after, max).await?
-            }
-            // The transaction creates it, so it has no other children.
-            Ok(_) | Err(ObjectsError::Gone(_)) if self.own_claim(resource.head()).is_some() => (Vec::new(), None),
-            Ok(_) => return Err(ObjectsError::Gone(container.name())),
-            Err(error) => return Err(error),
+        let (found, next) = match self.listed(resource).await? {
+            Some(parent) => self.heads.list_children(&parent, after, max).await?,
+            None => (Vec::new(), None),
         };
+        self.child_page(resource, found, after.cloned(), next).await
+    }
+
+    /// A page of at most `max` children of a container that ends where another page begins
+    /// ([`ChildPage::begins`]). What a transaction creates is on the last page of its listing, and
+    /// so on none of these.
+    pub async fn children_before(
+        &self,
+        resource: &Resource,
+        before: &ListToken,
+        max: usize,
+    ) -> ObjectsResult<ChildPage> {
+        let (found, begins) = match self.listed(resource).await? {
+            Some(parent) => self.heads.children_before(&parent, before, max).await?,
+            None => (Vec::new(), None),
+        };
+        self.child_page(resource, found, begins, Some(before.clone())).await
+    }
+
+    /// The container whose children a page lists. Shards may have been rewritten since the resource
+    /// was read, so each page reads the container again. `None`: the transaction creates it, so it
+    /// has no other children.
+    async fn listed(&self, resource: &Resource) -> ObjectsResult<Option<Parent>> {
+        let container = Container::At(resource.path.clone());
+        match self.heads.parent(&container).await {
+            Ok(parent) if parent.incarnation() == resource.incarnation() => Ok(Some(parent)),
+            Ok(_) | Err(ObjectsError::Gone(_)) if self.own_claim(resource.head()).is_some() => Ok(None),
+            Ok(_) => Err(ObjectsError::Gone(container.name())),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn child_page(
+        &self,
+        resource: &Resource,
+        found: Vec<Found>,
+        begins: Option<ListToken>,
+        next: Option<ListToken>,
+    ) -> ObjectsResult<ChildPage> {
         let mut children = found.into_iter().map(Child::of).collect();
         if self.transaction.is_some() {
             Self::with_staged(&self.staged_children(resource).await?, &mut children, next.is_none());
         }
-        Ok(ChildPage { children, next })
+        Ok(ChildPage { children, begins, next })
     }
 
     /// Where the last page of at most `max` children begins; `None` means at the first child.

@@ -7,10 +7,12 @@ use heads::containment::Container;
 use heads::head::ObjectState;
 use heads::keys;
 use heads::path::ResourcePath;
+use heads::resource_body::Kind;
 use heads::revision::RevisionId;
 use heads::timeline::{Shown, Timeline, Version};
 use heads::{Head, Keep};
-use store::Strength;
+use sha2::{Digest, Sha256};
+use store::{Strength, stored};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -65,6 +67,26 @@ impl Change {
     }
 }
 
+/// What a version says: two versions with the same fingerprint have the same description and the
+/// same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// That of the version which begins with a head. A container has none: its head does not say
+    /// what is in it.
+    fn of(head: &Head) -> Option<Self> {
+        let resource = head.live_resource()?;
+        let bytes = match &resource.kind {
+            Kind::Container { .. } => return None,
+            Kind::RdfSource => None,
+            Kind::Binary(binary) => Some((binary.sha256, &binary.media_type, &binary.disposition, binary.elsewhere())),
+        };
+        let all = stored::encode(&(resource.description.sha256, bytes)).ok()?;
+        Some(Self(Sha256::digest(all).into()))
+    }
+}
+
 /// A moment in the history of a resource: a version begins, or there is none any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -74,13 +96,15 @@ pub struct Moment {
     pub change: Change,
     /// The length of the bytes that are stored here from then on.
     pub len_bytes: Option<u64>,
+    /// What the version says; `None` of [`Change::Deleted`], and of a container.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 impl Moment {
     fn of(head: &Head) -> Self {
         let binary = head.live_resource().and_then(|resource| resource.binary());
         let len_bytes = binary.filter(|binary| binary.elsewhere().is_none()).map(|binary| binary.len_bytes);
-        Self { version: Version::of(head), change: Change::of(head), len_bytes }
+        Self { version: Version::of(head), change: Change::of(head), len_bytes, fingerprint: Fingerprint::of(head) }
     }
 }
 

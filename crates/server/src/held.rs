@@ -76,8 +76,8 @@ struct After {
     after: Option<String>,
 }
 
-/// `GET /admin/store/changes`: what changed behind a cursor; without one, the present cursor. 410 if
-/// the feed does not have it any more.
+/// `GET /admin/store/changes`: what changed behind a cursor, with objects of which a version was
+/// removed; without one, the present cursor. 410 if the feed does not have it any more.
 async fn changes(
     State(library): State<Library>,
     Query(After { after }): Query<After>,
@@ -91,12 +91,20 @@ async fn changes(
     let malformed = || feed::Refused(Reason::MALFORMED_PARAMETER, "`after` is a cursor".to_owned());
     let cursor = Cursor::parse(&after).ok_or_else(malformed)?;
     let page = library.feed.after(cursor, CHANGES).await?;
-    let objects = page.events.iter().map(|event| {
+    let events = page.events.iter().map(|event| {
         let object = match &event.subject {
             Subject::Volume(id) => keys::volume_partition(id),
             Subject::Resource(path) => keys::resource_partition(path),
         };
-        ChangedObject { object: String::from_utf8_lossy(&object).into_owned(), revision: event.revision.to_string() }
+        (event.cursor, object, event.revision)
+    });
+    // A follower copies the mark of a removed version, wherever it has copied the version before.
+    let removed = page.removed.iter().map(|removed| (removed.cursor, removed.object.clone(), removed.revision));
+    let mut changed: Vec<_> = events.chain(removed).collect();
+    changed.sort_unstable_by_key(|(cursor, ..)| *cursor);
+    let objects = changed.into_iter().map(|(_, object, revision)| ChangedObject {
+        object: String::from_utf8_lossy(&object).into_owned(),
+        revision: revision.to_string(),
     });
     let end = page.end.unwrap_or(cursor).max(cursor);
     let until = if page.is_last { until } else { end.time() };

@@ -278,9 +278,9 @@ impl World {
     }
 }
 
-/// Whether a head of a resource names a row of its own revision.
-fn is_named(head: &Head, revision: RevisionId, sort: &Bytes) -> bool {
-    let Some(resource) = head.live_resource() else { return false };
+/// Whether a head of a resource names a row of a revision.
+pub(crate) fn is_named(head: &Head, revision: RevisionId, sort: &Bytes) -> bool {
+    let Some(resource) = head.body.resource() else { return false };
     let is_description = sort.starts_with(&keys::description_prefix());
     let of_description = resource.description.revision == revision && resource.description.pieces > 0;
     let of_bytes =

@@ -12,12 +12,13 @@
 //! Files in reading order: `run.rs` gives the turns; `work/` has the operations of clients and
 //! servers (`draw.rs` draws the next one); `setup.rs` makes a world from a seed, and `directed.rs`
 //! makes directed worlds; `store/` is the store (replicas that lag, registers that decide heads);
-//! `model.rs` and `checks.rs` check the results.
+//! `model.rs`, `checks.rs` and `kept.rs` check the results.
 
 mod chance;
 mod checks;
 mod clock;
 mod directed;
+mod kept;
 mod model;
 mod run;
 mod setup;

@@ -56,6 +56,10 @@ struct Cli {
     /// Let clients make transactions, also in archival groups: another world of each seed
     #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "pipelined", "transactions"])]
     groups: bool,
+    /// Let clients ask for versions and remove some, in a tree where only those are kept and
+    /// elsewhere: another world of each seed
+    #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "pipelined", "transactions", "groups"])]
+    versions: bool,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -77,7 +81,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         let seed = from + nth * cli.every;
         let Cli { stop_at, leave_out: left_out, feed, records, attributes, fast, transactions, groups, .. } = cli;
-        let Cli { pipelined, careless, .. } = cli;
+        let Cli { versions, pipelined, careless, .. } = cli;
         let options = Options {
             seed,
             stop_at,
@@ -85,6 +89,7 @@ fn main() -> anyhow::Result<ExitCode> {
             feed,
             transactions,
             groups,
+            versions,
             records,
             attributes,
             fast,
@@ -111,9 +116,10 @@ fn main() -> anyhow::Result<ExitCode> {
                 (cli.pipelined, " --pipelined"),
             ];
             let world = worlds.into_iter().find_map(|(is_it, name)| is_it.then_some(name)).unwrap_or_default();
-            let clients = match (cli.transactions, cli.groups) {
-                (true, _) => " --transactions",
-                (_, true) => " --groups",
+            let clients = match (cli.transactions, cli.groups, cli.versions) {
+                (true, ..) => " --transactions",
+                (_, true, _) => " --groups",
+                (.., true) => " --versions",
                 _ => "",
             };
             let world = format!("{world}{clients}");

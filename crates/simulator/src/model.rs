@@ -6,6 +6,7 @@ mod groups;
 mod past;
 mod records;
 mod transactions;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +15,10 @@ use heads::{Head, ObjectState, ResourcePath, RevisionId, head, keys};
 use store::{ContentId, NewRow, PlainRows, Table};
 
 pub(crate) use self::fast::{FastPast, RanFast};
+pub(crate) use self::past::kept_of;
 pub(crate) use self::records::{Ran, RecordsPast};
 pub(crate) use self::transactions::{Mark, Must};
+pub(crate) use self::versions::Standing;
 use crate::store::world::{Key, Proposal};
 use crate::trace::Op;
 
@@ -61,6 +64,8 @@ pub(crate) struct Operation {
     pub(crate) began: u64,
     /// The versions that it made of its target: partition and revision.
     switched: Vec<(Bytes, RevisionId)>,
+    /// Whether it asks for a version.
+    asks_for_version: bool,
 }
 
 /// A promise of a selection.
@@ -90,6 +95,7 @@ pub(crate) struct Model {
     pub(crate) fast: FastPast,
     transacted: Vec<transactions::Transacted>,
     changed_in_groups: Vec<groups::GroupChange>,
+    of_versions: versions::VersionsPast,
     /// The first violation.
     pub(crate) violation: Option<String>,
 }
@@ -107,6 +113,7 @@ impl Model {
             fast: FastPast::default(),
             transacted: Vec::new(),
             changed_in_groups: Vec::new(),
+            of_versions: versions::VersionsPast::default(),
             violation: None,
         }
     }
@@ -178,6 +185,9 @@ impl Model {
             return;
         }
         operation.switched.push((partition.clone(), revision));
+        if operation.asks_for_version {
+            self.of_versions.asked.insert((partition.clone(), revision));
+        }
         let operation = operation.clone();
         self.changed_in_group(partition, step, &operation);
         let Operation { what, reply, switched, .. } = operation;
@@ -197,7 +207,9 @@ impl Model {
 
     /// Notes an operation that begins.
     pub(crate) fn begins(&mut self, op: Op, target: Subject, what: String, step: u64) {
-        self.operations.insert(op, Operation { target, what, reply: None, began: step, switched: Vec::new() });
+        let (reply, switched) = (None, Vec::new());
+        let operation = Operation { target, what, reply, began: step, switched, asks_for_version: false };
+        self.operations.insert(op, operation);
     }
 
     /// Notes the result that a client got.
@@ -205,6 +217,7 @@ impl Model {
         let Some(operation) = self.operations.get_mut(&op) else { return };
         operation.reply = Some(reply.clone());
         let (what, switched) = (operation.what.clone(), operation.switched.clone());
+        let asks_for_version = operation.asks_for_version;
         match reply {
             Reply::Done(Some((partition, revision))) => {
                 let is_known =
@@ -212,6 +225,9 @@ impl Model {
                 if !self.versions.get(&partition).is_some_and(is_known) {
                     let at = partition.escape_ascii();
                     self.wrong(format!("{what} was acknowledged with {revision} at {at}, and was never applied"));
+                }
+                if asks_for_version {
+                    self.of_versions.acknowledged.insert((partition, revision));
                 }
             }
             Reply::Refused(why) => {

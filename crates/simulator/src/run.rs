@@ -56,6 +56,8 @@ pub struct Options {
     /// Whether clients make transactions, also in archival groups. It makes another world of the same
     /// seed.
     pub groups: bool,
+    /// Whether clients ask for versions, and remove some. It makes another world of the same seed.
+    pub versions: bool,
     /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
     pub records: bool,
     /// Whether clients keep records, most of them of attributes that expire by themselves. It makes
@@ -155,6 +157,9 @@ impl Run {
             setup.make_transactions();
         }
         setup.has_groups = options.groups;
+        if options.versions {
+            setup.ask_for_versions();
+        }
         if options.records || options.attributes {
             setup.keep_records();
         }
@@ -381,6 +386,9 @@ impl Run {
         let mut world = self.world.lock();
         let began = world.step;
         world.model.begins(op, work.target(), format!("op {op} ({work:?})"), began);
+        if matches!(work, Work::AskForVersion { .. }) {
+            world.model.asks_for_version(op);
+        }
         drop(world);
         let task = match (&work, &self.servers[server].records) {
             (Work::Records(work), Some(records)) => {
@@ -560,9 +568,15 @@ impl Run {
                     world.model.wrong(format!("op {op} lists /{container}: {wrong}"));
                 }
             }
-            Seen::Past { object, before, past } => {
-                if let Some(wrong) = world.model.wrong_past(&object, &before, &past) {
-                    world.model.wrong(format!("op {op}, the past of {}: {wrong}", object.escape_ascii()));
+            Seen::Past { question, past } => {
+                if let Some(wrong) = world.model.wrong_past(&question, &past, &self.setup.options) {
+                    world.model.wrong(format!("op {op}, the past of {}: {wrong}", question.object.escape_ascii()));
+                }
+            }
+            Seen::Versions(found) if is_home => {
+                let keep = self.setup.options.kept_at(&found.path);
+                if let Some(wrong) = world.model.wrong_versions(&found, keep, *began, ended) {
+                    world.model.wrong(format!("op {op} reads the versions of /{}: {wrong}", found.path));
                 }
             }
             Seen::Volumes(names) if is_home && sees_all => {

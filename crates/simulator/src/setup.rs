@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
-use heads::{History, Keep, LibraryOptions, RevisionId, Rule};
+use heads::{History, HistoryTrees, Keep, LibraryOptions, ResourcePath, RevisionId, Rule};
 use store::{Call, Class, Limits, Strength};
 
 use crate::chance::{Chance, Purpose};
 
 /// Replicas of each data center.
 pub(crate) const REPLICAS: usize = 3;
+
+/// The tree in which only those versions are kept that clients ask for, if they do.
+pub(crate) const EXPLICIT: &str = "a";
 
 /// How many replicas have to respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +184,8 @@ pub(crate) struct Setup {
     pub(crate) has_transactions: bool,
     /// Whether there are archival groups.
     pub(crate) has_groups: bool,
+    /// Whether clients ask for versions, and remove some.
+    pub(crate) has_versions: bool,
     /// Bytes of a step. With a small number, an import puts its rows in several steps.
     pub(crate) step_bytes: usize,
 }
@@ -263,6 +268,7 @@ impl Setup {
             pipelines: false,
             has_transactions: false,
             has_groups: false,
+            has_versions: false,
             step_bytes: Limits::default().step_bytes,
         }
     }
@@ -279,6 +285,16 @@ impl Setup {
     pub(crate) fn make_transactions(&mut self) {
         self.has_transactions = true;
         self.options.transaction_timeout = Duration::from_secs(5);
+    }
+
+    /// Lets clients ask for versions, and remove some. In one tree no others are kept.
+    pub(crate) fn ask_for_versions(&mut self) {
+        self.has_versions = true;
+        if self.options.history.resources == Keep::None {
+            self.options.history.resources = Keep::All;
+        }
+        let tree = ResourcePath::parse(EXPLICIT).unwrap_or_default();
+        self.options.history_trees = HistoryTrees::new(vec![(tree, Keep::Explicit)]);
     }
 
     /// Clients keep records. A data folder belongs to one server.

@@ -22,6 +22,7 @@ fn announcements_have_these_bytes_and_are_read_from_them() {
             is_certain,
             actor: None,
             agent: None,
+            is_removal: false,
         };
         let numbers = [u8::try_from(change).unwrap(), u8::try_from(kind).unwrap()];
         let payload = [&numbers[..], b"\x03r/a", &[7; 16], &[0xe8, 7], &[u8::from(is_certain)]].concat();
@@ -54,6 +55,7 @@ fn announcements_of_groups_have_these_bytes_and_are_read_from_them() {
             is_certain: true,
             actor,
             agent: None,
+            is_removal: false,
         };
         let sealed = head::seal_for(FormatLevel::GROUPS, &announcement).unwrap();
         assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 3, &payload));
@@ -74,6 +76,7 @@ fn announcements_that_name_a_program_have_these_bytes_and_are_read_from_them() {
             is_certain: true,
             actor: Some("importer".to_owned()),
             agent: Some("curl/8".to_owned()),
+            is_removal: false,
         };
         let names = b"\x01\x08importer\x01\x06curl/8";
         let payload = [&[1, number][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1], names].concat();
@@ -82,8 +85,29 @@ fn announcements_that_name_a_program_have_these_bytes_and_are_read_from_them() {
         assert_eq!(Announcement::decode(4, &payload).unwrap(), announcement);
         assert!(Announcement::decode(4, &[&payload[..], &[0]].concat()).is_err());
         assert!(Announcement::decode(3, &payload).is_err(), "it ends before the program");
-        assert!(Announcement::decode(5, &payload).is_err());
     }
+}
+
+#[test]
+fn announcements_of_removed_versions_have_these_bytes_and_are_read_as_nothing_else() {
+    let announcement = Announcement {
+        change: Change::Updated,
+        kind: ObjectKind::Binary,
+        object: Bytes::from_static(b"r/a"),
+        revision: RevisionId([7; 16]),
+        at: UnixMillis(1_000),
+        is_certain: true,
+        actor: None,
+        agent: None,
+        is_removal: true,
+    };
+    let payload = [&[1, 5][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1, 0, 0]].concat();
+    let sealed = head::seal_for(FormatLevel::VERSION_MARKS, &announcement).unwrap();
+    assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 5, &payload));
+    assert_eq!(Announcement::decode(5, &payload).unwrap(), announcement);
+    assert!(!Announcement::decode(4, &payload).unwrap().is_removal);
+    assert!(Announcement::decode(5, &[&payload[..], &[0]].concat()).is_err());
+    assert!(Announcement::decode(6, &payload).is_err());
 }
 
 #[test]

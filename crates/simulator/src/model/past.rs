@@ -1,12 +1,18 @@
 //! What the past of an object must be, by the heads that were decided.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use heads::{Head, ObjectState, RevisionId, keys};
+use heads::{Head, Keep, LibraryOptions, ObjectState, RevisionId, keys};
 
 use super::Model;
-use crate::work::Past;
+use super::versions::Standing;
+use crate::work::{Archived, Past, Question};
+
+/// Which versions of an object are kept. It says nothing of volumes, of which none is removed.
+pub(crate) fn kept_of(object: &Bytes, options: &LibraryOptions) -> Keep {
+    keys::resource_of_partition(object).map_or(Keep::All, |path| options.kept_at(&path))
+}
 
 impl Model {
     /// The revisions at which something about an object changed: its own, and those of its
@@ -18,14 +24,24 @@ impl Model {
     }
 
     /// What is wrong with a past that was read when everything was at rest, if anything.
-    pub(crate) fn wrong_past(&self, object: &Bytes, before: &[RevisionId], past: &Past) -> Option<String> {
+    pub(crate) fn wrong_past(&self, question: &Question, past: &Past, options: &LibraryOptions) -> Option<String> {
+        let Question { object, before, archived, removed: _ } = question;
+        let keep = kept_of(object, options);
+        let is_listed = |head: &&Head| match self.standing(object, head, keep) {
+            Standing::Listed => true,
+            Standing::Removed | Standing::NotKept => false,
+            Standing::Open => past.versions.contains(&head.revision),
+        };
         let live = self.switches(object).into_iter().filter(|head| head.state == ObjectState::Live);
-        let versions: Vec<RevisionId> = live.map(|head| head.revision).collect();
+        let versions: Vec<RevisionId> = live.filter(is_listed).map(|head| head.revision).collect();
         if versions != past.versions {
             return Some(format!("its versions are {versions:?}, and {:?} are listed", past.versions));
         }
+        if !past.served.is_empty() {
+            return Some(format!("its versions {:?} were removed, and are found", past.served));
+        }
         for (below, (found, members)) in before.iter().zip(past.in_force.iter().zip(&past.members)) {
-            let head = self.in_force(object, *below);
+            let head = self.in_force(object, *below).filter(is_listed);
             if head.map(|head| head.revision) != *found {
                 return Some(format!("before {below} {head:?} was in force, and {found:?} is found"));
             }
@@ -40,7 +56,39 @@ impl Model {
                 return Some(format!("before {below} it had {expected:?}, and {members:?} are listed"));
             }
         }
-        None
+        let mut archives = archived.iter().zip(&past.archives);
+        archives.find_map(|(below, found)| self.wrong_archive(object, *below, found.as_ref()?, options))
+    }
+
+    /// What is wrong with what an archive as of a time has in it, if anything.
+    fn wrong_archive(
+        &self,
+        top: &Bytes,
+        below: RevisionId,
+        found: &BTreeMap<String, Archived>,
+        options: &LibraryOptions,
+    ) -> Option<String> {
+        let (mut expected, mut folders) = (BTreeMap::new(), vec![top.clone()]);
+        while let Some(folder) = folders.pop() {
+            let Some(container) = self.in_force(&folder, below) else { continue };
+            for (child, _) in self.children(&folder) {
+                let Some(path) = keys::resource_of_partition(&child) else { continue };
+                let is_in_it = |head: &&Head| folder.len() == 2 || head.parent_incarnation == container.incarnation;
+                let Some(head) = self.in_force(&child, below).filter(is_in_it) else { continue };
+                let (keep, path) = (options.kept_at(&path), path.to_string());
+                let then = match self.standing(&child, head, keep) {
+                    Standing::Removed => Archived::Removed,
+                    Standing::NotKept => Archived::NotKept,
+                    Standing::Open if found.get(&path) == Some(&Archived::Removed) => Archived::Removed,
+                    Standing::Listed | Standing::Open => Archived::Version(head.revision),
+                };
+                expected.insert(path, then);
+                if keep == Keep::All && matches!(then, Archived::Version(_)) {
+                    folders.push(child);
+                }
+            }
+        }
+        (*found != expected).then(|| format!("an archive before {below} had {expected:?}, and has {found:?}"))
     }
 
     /// The heads with which its versions and deletions began, in order.

@@ -1,7 +1,8 @@
 //! Consumers of the change feed: they follow it on any server, stop, and resume at their cursors.
-//! At the end each has seen what happened to each object, all of it, once and in order.
+//! At the end each has seen what happened to each object, all of it, once and in order, and each
+//! version that was surely removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ::feed::{Change, Cursor, Event, Page, Subject};
@@ -25,11 +26,13 @@ const FOLLOWING: u64 = 200;
 pub(super) struct Consumer {
     cursor: Cursor,
     seen: Vec<Event>,
+    /// The removed versions of which it has learned.
+    removed: BTreeSet<(Bytes, RevisionId)>,
 }
 
 /// The consumers of a world.
 pub(super) fn consumers(setup: &Setup) -> Vec<Consumer> {
-    let consumer = |_| Consumer { cursor: Cursor::BEGINNING, seen: Vec::new() };
+    let consumer = |_| Consumer { cursor: Cursor::BEGINNING, seen: Vec::new(), removed: BTreeSet::new() };
     (0..CONSUMERS).filter(|_| setup.announces()).map(consumer).collect()
 }
 
@@ -38,6 +41,7 @@ impl Consumer {
     pub(super) fn takes(&mut self, from: Cursor, page: Page) {
         if self.cursor == from {
             self.seen.extend(page.events);
+            self.removed.extend(page.removed.into_iter().map(|removed| (removed.object, removed.revision)));
             self.cursor = page.end.unwrap_or(from);
         }
     }
@@ -127,7 +131,11 @@ impl Run {
                         )
                     })
                 };
-                objects.filter_map(differs).collect::<Vec<_>>()
+                let unknown = world.model.removals().filter(|version| !consumer.removed.contains(*version));
+                let unknown = unknown.map(|(object, revision)| {
+                    format!("consumer {number} has not learned that {revision} of {} is removed", object.escape_ascii())
+                });
+                objects.filter_map(differs).chain(unknown).collect::<Vec<_>>()
             };
             self.consumers.iter().enumerate().flat_map(compared).collect()
         };

@@ -1,14 +1,17 @@
 //! The end of a run: the past of every object is what it was.
 
 use bytes::Bytes;
-use heads::RevisionId;
+use heads::{ResourcePath, RevisionId, keys};
 use store::Clock;
 
 use super::Run;
-use crate::work::Work;
+use crate::work::{Question, Work};
 
 /// Revisions before which the past of an object is read, at most. They are spread over its life.
 const READ_MAX: usize = 12;
+
+/// Of these, one in so many is the time of an archive of everything, if clients ask for versions.
+const ARCHIVED_ONE_OF: usize = 4;
 
 impl Run {
     /// Reads the past of every object, and compares it with what happened.
@@ -18,11 +21,19 @@ impl Run {
             let objects = world.model.versions.keys();
             objects.filter(|object| object.starts_with(b"r/") || object.starts_with(b"v/")).cloned().collect()
         };
+        let root = keys::resource_partition(&ResourcePath::root());
         for object in objects {
-            let changes: Vec<RevisionId> = self.world.lock().model.changes_around(&object).into_iter().collect();
+            let (changes, removed) = {
+                let world = self.world.lock();
+                (world.model.changes_around(&object), world.model.removed_versions(&object))
+            };
             let step = changes.len().div_ceil(READ_MAX).max(1);
-            let before = changes.into_iter().rev().step_by(step).chain([RevisionId::LAST]).collect();
-            self.ask(0, Work::Remember { object, before });
+            let before: Vec<RevisionId> = changes.into_iter().rev().step_by(step).chain([RevisionId::LAST]).collect();
+            let archived: Vec<RevisionId> = match self.setup.has_versions && object == root {
+                true => before.iter().step_by(ARCHIVED_ONE_OF).copied().collect(),
+                false => Vec::new(),
+            };
+            self.ask(0, Work::Remember(Question { object, before, archived, removed }));
             self.until_idle().await;
             let now = self.servers[0].clock.now();
             self.world.lock().heal(now);

@@ -81,6 +81,9 @@ impl Run {
                 wrong.push(format!("content {id}, which nothing ever named, is still there"));
             }
         }
+        if self.setup.has_versions {
+            wrong.extend(world.kept_too_long(now));
+        }
         wrong.extend(world.model.wrong_transactions());
         wrong.extend(world.model.wrong_holdings());
         wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));

@@ -8,10 +8,14 @@ use heads::ResourcePath;
 
 use super::{CONTAINERS, Does, End, GROUPS, Tend, Transact, VOLUMES, What, Work, parsed, volume_id};
 use crate::chance::Chance;
-use crate::setup::{Setup, Theme};
+use crate::setup::{EXPLICIT, Setup, Theme};
 
 /// Names in the root that transactions change. Some of them others change too.
 const TRANSACTED: [&str; 5] = ["n0", "n1", "x0", "x1", "x2"];
+
+/// Resources of which clients ask for versions, and remove some: those of a tree with explicit
+/// versions, and others.
+const VERSIONED: [&str; 4] = [EXPLICIT, "a/n0", "a/n1", "n0"];
 
 /// Names in archival groups.
 const PARTS: [&str; 2] = ["p0", "p1"];
@@ -27,6 +31,9 @@ impl Work {
         }
         if setup.has_transactions && chance.permille(400) {
             return Self::about_transactions(chance, number);
+        }
+        if setup.has_versions && chance.permille(350) {
+            return Self::about_versions(chance, number);
         }
         match setup.theme {
             Theme::Mixed => Self::any(chance, number),
@@ -172,6 +179,27 @@ impl Work {
             78..=79 => Self::ListVolumes { page: 2 },
             80..=90 => Self::Tend(Tend::Grow),
             _ => Self::Tend(Tend::Collect),
+        }
+    }
+
+    /// An operation on versions, or on a resource that has some: in a tree where only those are
+    /// kept that were asked for, and elsewhere.
+    fn about_versions(chance: &mut Chance, number: u64) -> Self {
+        let path = parsed(chance.one_of::<&str>(&VERSIONED));
+        let token = format!("t{number}");
+        let what = if chance.permille(300) { What::Bytes(token) } else { What::Statements(token) };
+        match chance.below(20) {
+            0..=4 => Self::AskForVersion { path },
+            5..=7 => Self::RemoveVersion { path, nth: chance.place(8) },
+            8..=10 => Self::ReadVersions { path },
+            11..=13 => Self::Update { path, what },
+            14..=15 if path.as_str() == EXPLICIT => Self::Create { path, what: What::Container },
+            14..=15 => Self::Create { path, what },
+            16 if path.as_str() == EXPLICIT => Self::CreateOver { path, what: What::Container },
+            16 => Self::CreateOver { path, what },
+            17 => Self::Delete { path },
+            18 => Self::RemoveTombstone { path },
+            _ => Self::Tend(Tend::CollectVersions),
         }
     }
 

@@ -7,6 +7,7 @@ mod pipelined;
 mod records;
 mod resources;
 mod transactions;
+mod versions;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use ::feed::{Cursor, FeedError, Page};
 use ::volumes::CollectLimits;
-use bytes::Bytes;
 use hathi::VolumeId;
 use heads::{ObjectsError, ResourcePath, RevisionId, keys};
 use library::Library;
@@ -24,12 +24,14 @@ use repository::ResourceError;
 use store::{Call, Class, Deadline};
 
 pub(crate) use self::fast::{ATTRIBUTES, FastChange, FastFound, FastWork};
-pub(crate) use self::past::Past;
 use self::past::remember;
+pub(crate) use self::past::{Archived, Past, Question};
 pub(crate) use self::pipelined::{Answer, Pipelined};
 pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChange, RecordWork};
 use self::resources::{create, delete, list, post, read, update};
 pub(crate) use self::transactions::{Does, End, Transact};
+pub(crate) use self::versions::FoundVersions;
+use self::versions::{ask_for_version, read_versions, remove_version};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
 use crate::store::world::World;
@@ -47,6 +49,7 @@ pub(crate) const GROUPS: [&str; 2] = ["g", "h"];
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Create { path: ResourcePath, what: What },
+    CreateOver { path: ResourcePath, what: What },
     Post { container: ResourcePath, wish: Option<String>, what: What },
     Update { path: ResourcePath, what: What },
     Delete { path: ResourcePath },
@@ -61,7 +64,10 @@ pub(crate) enum Work {
     ReadSelection { nth: usize, pause: Duration },
     Tend(Tend),
     Follow { consumer: usize, from: Cursor, max: usize },
-    Remember { object: Bytes, before: Vec<RevisionId> },
+    Remember(Question),
+    AskForVersion { path: ResourcePath },
+    RemoveVersion { path: ResourcePath, nth: usize },
+    ReadVersions { path: ResourcePath },
     Records(RecordWork),
     Pipelined(Pipelined),
     Fast(FastWork),
@@ -139,12 +145,13 @@ pub(crate) enum Seen {
         from: Cursor,
         page: Page,
     },
-    /// The past of an object, before these revisions.
+    /// The past of an object.
     Past {
-        object: Bytes,
-        before: Vec<RevisionId>,
+        question: Question,
         past: Past,
     },
+    /// The versions of a resource.
+    Versions(FoundVersions),
     /// What an operation on records began with.
     Records(Found),
     /// The answers to changes of records that arrived together.
@@ -177,9 +184,11 @@ impl Work {
     /// What the operation changes.
     pub(crate) fn target(&self) -> Subject {
         match self {
-            Self::Create { path, .. } | Self::Update { path, .. } | Self::Delete { path } => {
-                Subject::Object(keys::resource_partition(path))
-            }
+            Self::Create { path, .. }
+            | Self::CreateOver { path, .. }
+            | Self::Update { path, .. }
+            | Self::AskForVersion { path }
+            | Self::Delete { path } => Subject::Object(keys::resource_partition(path)),
             Self::Post { .. } => Subject::Fresh,
             Self::Import { volume, .. } | Self::DeleteVolume { volume } => {
                 Subject::Object(keys::volume_partition(volume))
@@ -191,7 +200,8 @@ impl Work {
     /// Runs the operation.
     pub(crate) async fn run(self, library: Library, world: Arc<Mutex<World>>) -> Came {
         match self {
-            Self::Create { path, what } => create(&library, &path, &what).await,
+            Self::Create { path, what } => create(&library, &path, &what, false).await,
+            Self::CreateOver { path, what } => create(&library, &path, &what, true).await,
             Self::Post { container, wish, what } => post(&library, &container, wish.as_deref(), &what).await,
             Self::Update { path, what } => update(&library, &path, &what).await,
             Self::Delete { path } => delete(&library, &path).await,
@@ -216,7 +226,10 @@ impl Work {
             Self::Records(_) | Self::Pipelined(_) | Self::Fast(_) => {
                 Came::seen(Seen::Wrong("a server without records is asked for one".to_owned()))
             }
-            Self::Remember { object, before } => remember(&library, object, &before).await,
+            Self::Remember(question) => remember(&library, question).await,
+            Self::AskForVersion { path } => ask_for_version(&library, &path).await,
+            Self::RemoveVersion { path, nth } => remove_version(&library, &path, nth, &world).await,
+            Self::ReadVersions { path } => read_versions(&library, path).await,
             Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {
                 Ok(page) => Came::seen(Seen::Events { consumer, from, page }),
                 Err(FeedError::Dropped { .. }) => Came::seen(Seen::Wrong("the feed has dropped changes".to_owned())),

@@ -11,7 +11,7 @@ use repository::{DigestAlgorithm, Kind, Membership, NewKind, NewResource, Resour
 use super::{Came, Seen, What, damage, refused, refused_object};
 use crate::model::Reply;
 
-fn written(path: &ResourcePath, revision: RevisionId) -> Came {
+pub(super) fn written(path: &ResourcePath, revision: RevisionId) -> Came {
     Came::replied(Reply::Done(Some((keys::resource_partition(path), revision))))
 }
 
@@ -51,12 +51,17 @@ async fn give_back(library: &Library, uploaded: Option<Uploaded>, error: Resourc
     Came::replied(refused(&error))
 }
 
-pub(super) async fn create(library: &Library, path: &ResourcePath, what: &What) -> Came {
+/// Creates a resource, also in place of a tombstone if `over` says so.
+pub(super) async fn create(library: &Library, path: &ResourcePath, what: &What, over: bool) -> Came {
     let (new, uploaded) = match made(library, path, what).await {
         Ok(made) => made,
         Err(came) => return came,
     };
-    match library.repository.create(path, &new).await {
+    let created = match over {
+        true => library.repository.create_over(path, &new).await,
+        false => library.repository.create(path, &new).await,
+    };
+    match created {
         Ok(Written { path, revision }) => written(&path, revision),
         Err(error) => {
             let gone = match &error {
@@ -130,10 +135,7 @@ pub(super) async fn read(library: &Library, path: &ResourcePath) -> Came {
         }
         Err(error) => return Came::replied(refused(&error)),
     };
-    let revision = match resource.kind() {
-        Kind::Binary(binary) => resource.description_revision().max(binary.revision),
-        _ => resource.description_revision(),
-    };
+    let revision = resource.revision();
     match wrong_with(library, &resource).await {
         Some(wrong) if library.clock().now().since(began) <= life => {
             Came::seen(Seen::Wrong(format!("/{path}: {wrong}")))

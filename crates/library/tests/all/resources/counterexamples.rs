@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::tree::{assert_sound, children, container, create, delete, path, said, update};
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, START, faulty};
+use crate::support::{Faulty, START, faulty, steps};
 
 const PARENT: &str = "p";
 const CHILD: &str = "p/child";
@@ -309,7 +309,7 @@ async fn ackintent_an_intent_that_was_lost_is_put_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobfirst_and_jobfinish_a_deletion_that_died_after_any_step_is_ended_by_another_server() {
-    for step in 0.. {
+    for step in steps() {
         let faulty = with_parent().await;
         create(&faulty.library, CHILD, "").await.unwrap();
         faulty.store.arm(Fault::Crash, move |number, _| number == step);

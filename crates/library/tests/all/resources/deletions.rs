@@ -6,7 +6,7 @@ use heads::{Head, History, Keep, LibraryOptions, Mark, ObjectState, head, keys};
 use repository::ResourceError;
 use store::{Step, Table};
 
-use super::tree::{assert_sound, container, create, delete, path, reachable, said};
+use super::tree::{assert_sound, container, create, delete, path, reachable, said, source};
 use crate::support::memory::{Fault, Gate};
 use crate::support::{faulty, faulty_with};
 
@@ -60,9 +60,35 @@ async fn a_container_that_is_being_deleted_takes_nothing_new_and_its_tombstone_s
     assert!(matches!(create(&library, "t", "").await, Err(ResourceError::Gone { .. })));
     let early = library.repository.remove_tombstone(&path("t")).await;
     assert!(matches!(early, Err(ResourceError::Moved(_))), "{early:?}");
+    let over = library.repository.create_over(&path("t"), &container()).await;
+    assert!(matches!(over, Err(ResourceError::Moved(_))), "{over:?}");
     assert!(reachable(&library).await.is_empty());
     assert_eq!(library.repository.resume_deletions(Duration::ZERO).await.unwrap(), 1);
     library.repository.remove_tombstone(&path("t")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_created_over_a_tombstone_leaves_its_versions_and_ends_no_other_tombstone() {
+    let faulty = faulty().await;
+    let library = &faulty.library;
+    create(library, "c/a", "one").await.unwrap();
+    let first = library.repository.resource(&path("c/a")).await.unwrap().revision();
+    delete(library, "c/a").await.unwrap();
+    library.repository.create_over(&path("c/a"), &source("two")).await.unwrap();
+    assert_eq!(said(library, "c/a").await.as_deref(), Some("two"));
+    let versions = library.repository.versions(&path("c/a")).await.unwrap();
+    let old = versions.at(first).await.unwrap().unwrap();
+    assert_eq!(library.repository.description(&old).await.unwrap().to_vec(), b"one");
+    let again = library.repository.create_over(&path("c/a"), &source("three")).await;
+    assert!(matches!(again, Err(ResourceError::Exists(_))), "{again:?}");
+    library.repository.create_over(&path("b"), &source("")).await.unwrap();
+
+    delete(library, "c").await.unwrap();
+    let below = library.repository.create_over(&path("c/a"), &source("")).await;
+    assert!(matches!(&below, Err(ResourceError::Gone { tombstone }) if *tombstone == path("c")), "{below:?}");
+    library.repository.create_over(&path("c"), &container()).await.unwrap();
+    assert_eq!(reachable(library).await, ["b", "c"]);
+    assert_sound(library, &faulty.clock, &["b", "c", "c/a"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use feed::{Change, Cursor, ObjectKind, Subject};
 use heads::claim::Holder;
 use heads::queue::BUCKET;
 use heads::switch::{Switch, Switched};
-use heads::{LibraryOptions, keys};
+use heads::{LibraryOptions, RevisionId, keys};
 use library::Library;
 use repository::{NewKind, NewResource};
 use store::faults::{Faults, Rates};
@@ -117,6 +117,65 @@ async fn a_reader_resumes_anywhere_on_any_server_forward_and_back() {
         let cursor = Cursor::parse(&event.cursor.to_string()).unwrap();
         assert_eq!(other.feed.after(cursor, 100).await.unwrap().events, all[read + 1..]);
     }
+}
+
+/// The versions of a resource that are listed.
+async fn versions_of(library: &Library, at: &str) -> Vec<RevisionId> {
+    let versions = library.repository.versions(&path(at)).await.unwrap();
+    let listed = versions.page(RevisionId::ZERO, RevisionId::LAST, 100).await.unwrap();
+    listed.into_iter().map(|version| version.revision).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_version_is_no_event_and_who_copies_the_store_learns_of_it_once() {
+    let faulty = faulty().await;
+    let library = &faulty.library;
+    create(library, "a", "0").await.unwrap();
+    for text in ["1", "2"] {
+        update(library, "a", text).await.unwrap();
+    }
+    let versions = versions_of(library, "a").await;
+    library.repository.remove_version(&path("a"), versions[1]).await.unwrap();
+    create(library, "b", "").await.unwrap();
+    library.repository.remove_version(&path("a"), versions[0]).await.unwrap();
+    beyond_the_horizon(library, &faulty.clock);
+    let seen = |change, name: &str| (change, ObjectKind::RdfSource, name.to_owned());
+    let (created, updated) = (seen(Change::Created, "/a"), seen(Change::Updated, "/a"));
+    let expected = [created, updated.clone(), updated, seen(Change::Created, "/b")];
+    for max in [1, 2, 3, 100] {
+        assert_eq!(reported(&events(library, max).await)[1..], expected, "pages of {max}");
+        let (mut removed, mut cursor) = (Vec::new(), Cursor::BEGINNING);
+        loop {
+            let page = library.feed.after(cursor, max).await.unwrap();
+            removed.extend(page.removed.into_iter().map(|removed| (removed.object, removed.revision)));
+            cursor = page.end.unwrap();
+            if page.is_last {
+                break;
+            }
+        }
+        let object = keys::resource_partition(&path("a"));
+        assert_eq!(removed, [(object.clone(), versions[1]), (object, versions[0])], "pages of {max}");
+        assert_eq!(library.feed.after(cursor, max).await.unwrap().removed, [], "pages of {max}");
+    }
+    let back = library.feed.before(None, 100).await.unwrap();
+    assert_eq!((reported(&back.events)[1..].to_vec(), back.removed), (expected.to_vec(), vec![]));
+}
+
+/// Followers that pass the announcement copy the marks that are there by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_is_announced_before_its_mark_is_put() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "0").await.unwrap();
+    update(&faulty.library, "a", "1").await.unwrap();
+    let version = versions_of(&faulty.library, "a").await[0];
+    let page = keys::log_page(&keys::resource_partition(&path("a")), 0);
+    faulty.store.arm(Fault::Crash, move |_, step| *step.partition() == page);
+    faulty.library.repository.remove_version(&path("a"), version).await.unwrap_err();
+    let library = faulty.reopened().await;
+    beyond_the_horizon(&library, &faulty.clock);
+    let removed = library.feed.after(Cursor::BEGINNING, 100).await.unwrap().removed;
+    assert_eq!(removed.iter().map(|removed| removed.revision).collect::<Vec<_>>(), [version]);
+    assert_eq!(versions_of(&library, "a").await.len(), 2, "a repeated request is needed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

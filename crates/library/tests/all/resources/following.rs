@@ -1,19 +1,20 @@
 //! A copy that follows a library by its change feed: what it has when it takes the place of its
-//! source, how much is read for that, and whose damage ends it. Both stores are in memory.
+//! source, and what not, how much is read for that, and whose damage ends it. Both stores are in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use feed::{Cursor, Event, Subject};
+use feed::{Cursor, Page, Subject};
 use heads::containment::Container;
 use heads::{History, Keep, LibraryOptions, ResourcePath, RevisionId, keys};
 use library::Library;
-use library::following::{Changed, Following};
+use library::following::{self, Changed, Following};
 use repository::Update;
-use store::copying::{self, Copier, Patience};
-use store::{Clock, Table};
+use store::copying::{self, Copier, CopyError, Patience};
+use store::{Clock, StoreError, Table};
 
 use super::tree::{beyond_the_horizon, container, create, delete, path, update};
 use crate::support::memory::Memory;
@@ -32,16 +33,17 @@ struct Standby {
     cursor: Cursor,
 }
 
-/// Each object that events name, with the first of its revisions.
-fn changed_in(events: &[Event]) -> Vec<Changed> {
+/// Each object that a page of the feed names, with the first of its revisions.
+fn changed_in(page: &Page) -> Vec<Changed> {
+    let events = page.events.iter().map(|event| match &event.subject {
+        Subject::Volume(id) => (keys::volume_partition(id), event.revision),
+        Subject::Resource(path) => (keys::resource_partition(path), event.revision),
+    });
+    let removed = page.removed.iter().map(|removed| (removed.object.clone(), removed.revision));
     let mut first: BTreeMap<Bytes, RevisionId> = BTreeMap::new();
-    for event in events {
-        let object = match &event.subject {
-            Subject::Volume(id) => keys::volume_partition(id),
-            Subject::Resource(path) => keys::resource_partition(path),
-        };
-        let since = first.entry(object).or_insert(event.revision);
-        *since = event.revision.min(*since);
+    for (object, revision) in events.chain(removed) {
+        let since = first.entry(object).or_insert(revision);
+        *since = revision.min(*since);
     }
     first.into_iter().map(|(object, since)| Changed { object, since }).collect()
 }
@@ -52,7 +54,8 @@ impl Standby {
         beyond_the_horizon(&source.library, &source.clock);
         let cursor = source.library.feed.now().await.unwrap();
         let store = Arc::new(Memory::default());
-        let copier = Copier::begin(source.store.clone(), store.clone(), ORIGIN, Patience::default()).await.unwrap();
+        let target = following::standby(store.clone());
+        let copier = Copier::begin(source.store.clone(), target, ORIGIN, Patience::default()).await.unwrap();
         copier.pass().await.unwrap();
         Self { copier, store, following: Following::default(), cursor }
     }
@@ -62,7 +65,7 @@ impl Standby {
         beyond_the_horizon(&source.library, &source.clock);
         loop {
             let page = source.library.feed.after(self.cursor, max).await.unwrap();
-            let damaged = self.following.copy_changed(&self.copier, &changed_in(&page.events)).await.unwrap();
+            let damaged = self.following.copy_changed(&self.copier, &changed_in(&page)).await.unwrap();
             assert!(damaged.is_empty(), "{damaged:?}");
             self.cursor = page.end.unwrap_or(self.cursor).max(self.cursor);
             if page.is_last {
@@ -284,6 +287,54 @@ async fn the_mark_of_the_current_version_is_copied_although_its_page_of_the_log_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_was_removed_is_not_in_a_standby_that_takes_over_before_its_next_whole_pass() {
+    // The removed versions are in different pages of the log if the follower has copied the object
+    // itself; otherwise the pass over everything has.
+    for changes in [keys::LOG_PAGE_ENTRIES as usize + 4, 4] {
+        let is_followed = changes > 4;
+        let source = faulty_with(keeping(Keep::All)).await;
+        create(&source.library, "a", "0").await.unwrap();
+        let begun = if is_followed { Some(Standby::of(&source).await) } else { None };
+        for n in 1..=changes {
+            update(&source.library, "a", &n.to_string()).await.unwrap();
+        }
+        let mut standby = match begun {
+            Some(standby) => standby,
+            None => Standby::of(&source).await,
+        };
+        if is_followed {
+            standby.follow(&source, 1_000).await;
+        }
+        let repository = &source.library.repository;
+        let versions = repository.versions(&path("a")).await.unwrap();
+        let all = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await.unwrap();
+        let mut left: Vec<_> = all.iter().map(|version| version.revision).collect();
+        let removed = [left.remove(changes - 1), left.remove(1)];
+        for revision in removed {
+            repository.remove_version(&path("a"), revision).await.unwrap();
+        }
+        standby.follow(&source, 1_000).await;
+
+        let store = standby.store.clone();
+        let promoted = standby.promoted(&source).await;
+        let versions = promoted.repository.versions(&path("a")).await.unwrap();
+        let listed = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await.unwrap();
+        assert_eq!(listed.iter().map(|version| version.revision).collect::<Vec<_>>(), left, "{changes}");
+        let rows_of = |revision| {
+            let partition = keys::version(&keys::resource_partition(&path("a")), revision);
+            store.sorts(Table::Objects, &partition).len()
+        };
+        assert_eq!(removed.map(rows_of), [1, 1], "who began to read may be reading");
+        for _ in 0..3 {
+            source.clock.advance(promoted.options().grace + Duration::from_secs(60));
+            promoted.repository.collect_versions().await.unwrap();
+        }
+        assert_eq!(removed.map(rows_of), [0, 0]);
+        assert_eq!(rows_of(left[0]), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn damage_of_the_source_leaves_an_object_out_and_damage_of_the_standby_ends_the_follower() {
     for place in 0..4 {
         for is_of_standby in [false, true] {
@@ -292,7 +343,7 @@ async fn damage_of_the_source_leaves_an_object_out_and_damage_of_the_standby_end
             let standby = Standby::of(&source).await;
             update(&source.library, "a", "two").await.unwrap();
             beyond_the_horizon(&source.library, &source.clock);
-            let changed = changed_in(&source.library.feed.after(standby.cursor, 10).await.unwrap().events);
+            let changed = changed_in(&source.library.feed.after(standby.cursor, 10).await.unwrap());
 
             let (object, root) = (keys::resource_partition(&path("a")), Container::At(ResourcePath::root()));
             let marks = source.library.heads.parent(&root).await.unwrap().target("a");
@@ -314,5 +365,21 @@ async fn damage_of_the_source_leaves_an_object_out_and_damage_of_the_standby_end
                 assert_eq!(left_out, [object], "{place}");
             }
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_over_everything_says_whether_the_source_or_the_standby_is_damaged() {
+    for is_of_standby in [false, true] {
+        let source = faulty_with(keeping(Keep::All)).await;
+        create(&source.library, "a", "one").await.unwrap();
+        let standby = Standby::of(&source).await;
+        let damaged = if is_of_standby { &standby.store } else { &source.store };
+        damaged.break_pages(Table::Objects, keys::resource_partition(&path("a")));
+        let error = standby.copier.pass().await.unwrap_err();
+        let is_blamed = error.to_string().contains("the standby is damaged, and not its source");
+        assert_eq!(is_blamed, is_of_standby, "{error}");
+        let is_damage = matches!(error, CopyError::Store(StoreError::Corrupt { .. }));
+        assert_eq!(is_damage, !is_of_standby, "a follower goes on if the source is damaged: {error}");
     }
 }

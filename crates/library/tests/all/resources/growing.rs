@@ -14,9 +14,10 @@ use store::faults::{Faults, Rates};
 use store::{ManualClock, Step, Table};
 use tokio::sync::RwLock;
 
+use super::pages_back::{back, forward};
 use super::tree::{children, container, create, delete, path, said};
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, faulty_with, fixture_with, sample};
+use crate::support::{Faulty, faulty_with, fixture_with, sample, steps};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -173,6 +174,16 @@ async fn a_listing_that_began_before_the_container_grew_lists_each_child_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_way_back_in_a_listing_that_began_before_the_container_grew_has_the_same_pages() {
+    let faulty = grown_large().await;
+    let (there, last) = forward(&faulty.library, "c", 3).await;
+    assert_eq!(faulty.library.heads.grow_containers().await.unwrap(), 1);
+    assert_eq!(back(&faulty.library, "c", last.clone(), 3).await, there, "old partitions are there");
+    dropped(&faulty.library, &faulty.clock).await;
+    assert_eq!(back(&faulty.library, "c", last, 3).await, there, "old partitions are dropped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_place_in_a_listing_of_shards_that_there_never_were_is_refused() {
     let faulty = grown_large().await;
     faulty.library.heads.grow_containers().await.unwrap();
@@ -183,6 +194,8 @@ async fn a_place_in_a_listing_of_shards_that_there_never_were_is_refused() {
     faulty.library.repository.create(&path("c"), &container()).await.unwrap();
     let resource = faulty.library.repository.resource(&path("c")).await.unwrap();
     let refused = faulty.library.repository.children(&resource, Some(&of_eight), 1).await;
+    assert!(matches!(refused, Err(ObjectsError::Invalid(_))), "{refused:?}");
+    let refused = faulty.library.repository.children_before(&resource, &of_eight, 1).await;
     assert!(matches!(refused, Err(ObjectsError::Invalid(_))), "{refused:?}");
 }
 
@@ -198,7 +211,7 @@ async fn growing_that_fails_at_any_step_is_ended_by_another_server() {
         Fault::Full,
     ];
     for fault in sample(faults) {
-        for at in 0.. {
+        for at in steps() {
             let faulty = grown_large().await;
             faulty.store.arm(fault.clone(), move |number, _| number == at);
             let grown = faulty.library.heads.grow_containers().await;

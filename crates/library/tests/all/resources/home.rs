@@ -15,7 +15,7 @@ use repository::Update;
 use store::{Call, Class, Deadline, NewRow, Step, Store, StoreError, Table};
 use volumes::{BulkRequest, OnDamage, SelectionInfo, SelectionTerms, Wanted};
 
-use super::tree::{children, container, create, delete, path, said, source};
+use super::tree::{children, container, create, delete, path, said, source, update};
 use super::work::{all_passes, with_work};
 use crate::support::memory::{Fault, Memory};
 use crate::support::{Faulty, faulty, id, import, volume};
@@ -85,7 +85,9 @@ async fn no_pass_in_the_background_changes_anything_away_from_home() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_away_from_home_is_refused_before_anything_is_written() {
     let faulty = faulty().await;
-    create(&faulty.library, "p/child", "").await.unwrap();
+    create(&faulty.library, "p/child", "first").await.unwrap();
+    let first = faulty.library.repository.resource(&path("p/child")).await.unwrap().revision();
+    update(&faulty.library, "p/child", "").await.unwrap();
     import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
     let (away, there) = away(&faulty).await;
     let is_refused = |error: ResourceError| {
@@ -94,6 +96,7 @@ async fn a_change_away_from_home_is_refused_before_anything_is_written() {
     is_refused(there.repository.create(&path("p/new"), &source("")).await.unwrap_err());
     let resource = there.repository.resource(&path("p/child")).await.unwrap();
     is_refused(there.repository.delete(&resource).await.unwrap_err());
+    is_refused(there.repository.remove_version(&path("p/child"), first).await.unwrap_err());
     let new = Update::Description {
         description: "new".into(),
         membership: repository::Membership::Basic,

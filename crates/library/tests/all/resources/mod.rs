@@ -20,6 +20,7 @@ mod in_turns;
 mod interleavings;
 mod long_history;
 mod moments;
+mod pages_back;
 mod passes;
 mod past;
 mod races;

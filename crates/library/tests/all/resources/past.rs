@@ -12,7 +12,7 @@ use store::{NewRow, Step, Store, Table, ValueKind, envelope};
 
 use super::tree::{children, container, create, delete, path};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, faulty_with, sample};
+use crate::support::{Faulty, faulty_with, sample, steps};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -221,7 +221,7 @@ async fn a_container_that_is_given_other_shards_keeps_its_past_members_apart_fro
 #[tokio::test(flavor = "multi_thread")]
 async fn rewriting_that_fails_at_any_step_loses_no_past_member() {
     for fault in sample([Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(2)]) {
-        for at in 0.. {
+        for at in steps() {
             let faulty = faulty_with(options(Keep::All)).await;
             let past = Past::lived(&faulty, 6).await;
             faulty.store.arm(fault.clone(), move |number, _| number == at);

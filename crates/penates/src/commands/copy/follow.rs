@@ -146,6 +146,7 @@ async fn follow(
     report: &mut Report,
 ) -> anyhow::Result<Infallible> {
     super::refuse_fast_records(source.store.as_ref(), target.as_ref()).await?;
+    let target = following::standby(target);
     let copier = Copier::begin(source.store.clone(), target, &source.name, Patience::default()).await;
     let copier = copier.map_err(super::of_copy)?;
     let followed = place_of(&copier, &source.client).await?;

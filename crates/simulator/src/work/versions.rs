@@ -1,0 +1,93 @@
+//! Versions that clients ask for, remove and read.
+
+use std::sync::Arc;
+
+use heads::{ResourcePath, RevisionId, keys};
+use library::Library;
+use parking_lot::Mutex;
+use repository::{ResourceError, ResourceResult, Update, Versions, Written};
+
+use super::resources::{written, wrong_with};
+use super::{Came, Seen, damage, refused, refused_object};
+use crate::model::Reply;
+use crate::store::world::World;
+
+/// Versions that a client reads whole, at most. They are spread over those that are listed.
+const READ_MAX: usize = 3;
+
+/// The versions of a resource, as a client found them.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundVersions {
+    pub(crate) path: ResourcePath,
+    /// Those that are listed, oldest first.
+    pub(crate) listed: Vec<RevisionId>,
+    /// Those of them that could not be read, each with what is wrong.
+    pub(crate) broken: Vec<(RevisionId, String)>,
+}
+
+pub(super) async fn ask_for_version(library: &Library, path: &ResourcePath) -> Came {
+    let resource = match library.repository.resource(path).await {
+        Ok(resource) => resource,
+        Err(error) => return Came::replied(refused(&error)),
+    };
+    match library.repository.update(&resource, &Update::Snapshot).await {
+        Ok(Written { path, revision }) => written(&path, revision),
+        Err(error) => Came::replied(refused(&error)),
+    }
+}
+
+/// Removes one of the listed versions. That it may be removed is noted before, so that it is known
+/// whenever the server dies.
+pub(super) async fn remove_version(
+    library: &Library,
+    path: &ResourcePath,
+    nth: usize,
+    world: &Arc<Mutex<World>>,
+) -> Came {
+    let listed = match versions_of(library, path).await {
+        Ok((_, listed)) if listed.is_empty() => return Came::replied(Reply::Refused("none is listed".to_owned())),
+        Ok((_, listed)) => listed,
+        Err(error) => return Came::replied(refused(&error)),
+    };
+    let (object, revision) = (keys::resource_partition(path), listed[nth % listed.len()]);
+    world.lock().model.removes_version(&object, revision);
+    let reply = match library.repository.remove_version(path, revision).await {
+        Ok(()) => Reply::Done(None),
+        Err(error) => refused(&error),
+    };
+    let world = &mut *world.lock();
+    world.model.removed_version(&object, revision, &reply, world.step);
+    Came::replied(reply)
+}
+
+/// Lists the versions of a resource, and reads some of them whole.
+pub(super) async fn read_versions(library: &Library, path: ResourcePath) -> Came {
+    let mut found = FoundVersions { path, listed: Vec::new(), broken: Vec::new() };
+    match find(library, &mut found).await {
+        // There never was a resource.
+        Ok(()) | Err(ResourceError::Absent(_)) => Came::seen(Seen::Versions(found)),
+        Err(ResourceError::Objects(error)) => damage(&error).unwrap_or_else(|| Came::replied(refused_object(&error))),
+        Err(error) => Came::replied(refused(&error)),
+    }
+}
+
+async fn find(library: &Library, found: &mut FoundVersions) -> ResourceResult<()> {
+    let (versions, listed) = versions_of(library, &found.path).await?;
+    let step = listed.len().div_ceil(READ_MAX).max(1);
+    for revision in listed.iter().rev().step_by(step).filter(|revision| **revision >= versions.from()) {
+        let wrong = match versions.at(*revision).await? {
+            Some(version) => wrong_with(library, &version).await,
+            None => Some("it is listed, and not found".to_owned()),
+        };
+        found.broken.extend(wrong.map(|wrong| (*revision, wrong)));
+    }
+    found.listed = listed;
+    Ok(())
+}
+
+/// The versions at a path, and the revisions of those that are listed.
+async fn versions_of(library: &Library, path: &ResourcePath) -> ResourceResult<(Versions, Vec<RevisionId>)> {
+    let versions = library.repository.versions(path).await?;
+    let page = versions.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await?;
+    Ok((versions, page.iter().map(|version| version.revision).collect()))
+}
