@@ -72,6 +72,8 @@ pub struct Auditor {
     reported: AtomicU32,
     /// What this server has read since it started.
     pub(crate) read: Mutex<Tally>,
+    /// The same of records, which are its `resources`.
+    pub(crate) of_records: Mutex<Tally>,
     /// When the last complete pass began, as this server last knew.
     pub(crate) complete_since: Mutex<Option<UnixMillis>>,
 }
@@ -89,13 +91,21 @@ impl Auditor {
             put_off: Mutex::default(),
             reported: AtomicU32::new(0),
             read: Mutex::default(),
+            of_records: Mutex::default(),
             complete_since: Mutex::default(),
         })
     }
 
-    /// What this server has read since it started.
+    /// What this server has read since it started, records included, but for their number.
     pub fn read_here(&self) -> Tally {
-        *self.read.lock()
+        let mut read = *self.read.lock();
+        read.add(&Tally { resources: 0, ..*self.of_records.lock() });
+        read
+    }
+
+    /// How many records this server has read since it started.
+    pub fn records_read_here(&self) -> u64 {
+        self.of_records.lock().resources
     }
 
     /// Why nothing can be read or recorded.
@@ -118,7 +128,7 @@ impl Auditor {
             return Ok(Step::Prevented(why));
         }
         let now = self.heads().now();
-        let Shared { pass, places } = shared::read(self.heads()).await?;
+        let Shared { pass, places, records } = shared::read(self.heads()).await?;
         if pass.is_damaged() || places.iter().any(|place| place.known.is_damaged()) {
             return self.replace_damaged(&pass, &places).await;
         }
@@ -127,7 +137,7 @@ impl Auditor {
             return Ok(Step::Moved);
         };
         if pass.ended.is_some() {
-            return self.rest_or_begin(&pass, expect).await;
+            return self.rest_or_begin(&pass, records.value.as_ref(), expect).await;
         }
         let is_free = |place: &&Place| place.is_free(|reader| self.may_take(reader, now));
         if let Some(place) = places.iter().filter(is_free).find(|place| place.pending(pass.number).is_some()) {
@@ -139,7 +149,13 @@ impl Auditor {
                 None => Ok(Step::OthersRead),
             },
             Next::End if places.iter().any(|place| place.pending(pass.number).is_some()) => Ok(Step::OthersRead),
-            Next::End => self.end(pass, expect, &places).await,
+            Next::End => match self.read_records(pass.number, records.clone()).await? {
+                Some(step) => Ok(step),
+                None => {
+                    let found = shared::found(pass.number, &places, &records);
+                    self.end(pass, expect, found).await
+                }
+            },
         }
     }
 
@@ -149,7 +165,7 @@ impl Auditor {
 
     /// Whether this server may use a reader: it has it, or the server that has it is dead. Where
     /// only one process has the store, every other one is.
-    fn may_take(&self, reader: &Reader, now: UnixMillis) -> bool {
+    pub(crate) fn may_take(&self, reader: &Reader, now: UnixMillis) -> bool {
         let skew = self.library.options().clock_skew_max;
         reader.server == self.server
             || !self.library.store().capabilities().is_shared
@@ -195,10 +211,10 @@ impl Auditor {
     }
 
     /// After a pass has ended: writes its report, and begins the next one when it is due.
-    async fn rest_or_begin(&self, pass: &Pass, expect: Expect) -> ObjectsResult<Step> {
+    async fn rest_or_begin(&self, pass: &Pass, records: Option<&Reader>, expect: Expect) -> ObjectsResult<Step> {
         // The server that has ended the pass may have died before it wrote the report.
         if self.reported.load(Ordering::Relaxed) != pass.number {
-            shared::put_report(self.heads(), pass, pass.number.checked_sub(REPORTS_KEPT)).await?;
+            shared::put_report(self.heads(), pass, records, pass.number.checked_sub(REPORTS_KEPT)).await?;
             self.reported.store(pass.number, Ordering::Relaxed);
         }
         let until = pass.begun.plus(self.options.every);
@@ -209,9 +225,8 @@ impl Auditor {
         Ok(Step::Moved)
     }
 
-    /// Ends a pass that all readers have finished.
-    async fn end(&self, mut pass: Pass, expect: Expect, places: &[Place]) -> ObjectsResult<Step> {
-        let found = shared::found(pass.number, places);
+    /// Ends a pass in which everything was read.
+    async fn end(&self, mut pass: Pass, expect: Expect, found: Tally) -> ObjectsResult<Step> {
         pass.ended = Some((self.heads().now(), found));
         if shared::write_pass(self.heads(), &pass, expect).await?.is_some() {
             let Tally { volumes, resources, bytes, damaged, failed } = found;

@@ -163,7 +163,7 @@ impl Checked {
     }
 }
 
-fn finding(library: &Library, is_damaged: bool, mut parts: Vec<(String, String)>) -> Finding {
+pub(crate) fn finding(library: &Library, is_damaged: bool, mut parts: Vec<(String, String)>) -> Finding {
     let more = u32::try_from(parts.len().saturating_sub(PARTS_MAX)).unwrap_or(u32::MAX);
     parts.truncate(PARTS_MAX);
     for (_, detail) in &mut parts {

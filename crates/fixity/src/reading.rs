@@ -13,7 +13,7 @@ use crate::shared;
 use crate::state::{Finding, Reader, Tally};
 
 /// How often a server saves its progress, which extends its lease.
-const SAVE_EVERY: Duration = Duration::from_secs(15);
+pub(crate) const SAVE_EVERY: Duration = Duration::from_secs(15);
 
 /// A step ends after so many consecutive objects could not be read, because the store may fail, and
 /// not an object. The next step goes on with others.

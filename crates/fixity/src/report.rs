@@ -7,7 +7,7 @@ use store::UnixMillis;
 
 use crate::auditor::Auditor;
 use crate::shared::{self, Place, Readable, Shared};
-use crate::state::{Finding, Next, Pass, Tally};
+use crate::state::{Finding, Next, Pass, Reader, Tally};
 
 /// The most findings that a report lists.
 const LISTED_MAX: usize = 10_000;
@@ -23,8 +23,10 @@ pub struct PassReport {
     pub ended: Option<UnixMillis>,
     /// Whether all objects were taken by readers.
     pub is_walked: bool,
-    /// What was read and found, until now.
+    /// What was read and found, until now, in objects and records.
     pub found: Tally,
+    /// Records that were read.
+    pub records: u64,
 }
 
 /// The state of the auditor in this store.
@@ -50,9 +52,10 @@ pub struct Reports {
 /// What is wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedFinding {
-    /// `volume` or `resource`.
+    /// `volume`, `resource`, `record`, or `records` for the list of all records.
     pub kind: &'static str,
-    /// The volume's id, or the resource's path from the root.
+    /// The volume's id, the resource's path from the root, the id of the record, escaped where it is
+    /// not ASCII, or a name of the list.
     pub name: String,
     /// When it was found.
     pub at: UnixMillis,
@@ -73,13 +76,14 @@ impl Status {
 }
 
 impl PassReport {
-    fn of(pass: &Pass, found: Tally) -> Self {
+    fn of(pass: &Pass, found: Tally, records: u64) -> Self {
         Self {
             number: pass.number,
             begun: pass.begun,
             ended: pass.ended.map(|(at, _)| at),
             is_walked: pass.next == Next::End,
             found: pass.ended.map_or(found, |(_, found)| found),
+            records,
         }
     }
 
@@ -92,15 +96,20 @@ impl PassReport {
 impl Auditor {
     /// The state of the auditor.
     pub async fn status(&self) -> ObjectsResult<Status> {
-        let Shared { pass, places } = shared::read(self.heads()).await?;
+        let Shared { pass, places, records } = shared::read(self.heads()).await?;
         let number = pass.value.as_ref().map(|pass| pass.number);
-        let present = pass.value.map(|pass| PassReport::of(&pass, shared::found(pass.number, &places)));
+        let present = pass.value.map(|pass| {
+            let found = shared::found(pass.number, &places, &records);
+            PassReport::of(&pass, found, shared::records_read(pass.number, &records))
+        });
         let complete = match &present {
             Some(present) if present.is_complete() => Some(present.clone()),
             _ => self.reports().await?.passes.into_iter().rfind(PassReport::is_complete),
         };
         let is_reading = |place: &&Place| number.is_some_and(|number| place.pending(number).is_some());
-        Ok(Status { present, complete, readers: places.iter().filter(is_reading).count() })
+        let is_reading_records = |reader: &&Reader| Some(reader.pass) == number && !reader.pending.is_empty();
+        let of_records = records.value.iter().filter(is_reading_records).count();
+        Ok(Status { present, complete, readers: places.iter().filter(is_reading).count() + of_records })
     }
 
     /// The age of the oldest check for a client that waits for it `at_most` so long. If the state
@@ -118,8 +127,12 @@ impl Auditor {
     /// The passes that have ended.
     pub async fn reports(&self) -> ObjectsResult<Reports> {
         let Readable { values, unreadable } = shared::reports(self.heads()).await?;
+        let records = shared::records_of_reports(self.heads()).await?;
         let ended = values.iter().filter(|pass| pass.ended.is_some());
-        Ok(Reports { passes: ended.map(|pass| PassReport::of(pass, Tally::default())).collect(), unreadable })
+        let report = |pass: &Pass| {
+            PassReport::of(pass, Tally::default(), records.get(&pass.number).copied().unwrap_or_default())
+        };
+        Ok(Reports { passes: ended.map(report).collect(), unreadable })
     }
 
     /// The report on a pass with its findings: on the present one, or on an earlier one. Damaged
@@ -144,7 +157,11 @@ impl ReportedFinding {
         let (kind, name) = match (keys::volume_of_partition(object), keys::resource_of_partition(object)) {
             (Some(id), _) => ("volume", id.to_string()),
             (None, Some(path)) => ("resource", format!("/{path}")),
-            (None, None) => ("object", object.escape_ascii().to_string()),
+            (None, None) => match shared::record_of(object) {
+                Some(id) if id.is_empty() => ("records", "the list of records".to_owned()),
+                Some(id) => ("record", id.escape_ascii().to_string()),
+                None => ("object", object.escape_ascii().to_string()),
+            },
         };
         Self { kind, name, at, is_damaged, parts, more }
     }

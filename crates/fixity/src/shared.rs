@@ -1,5 +1,6 @@
 //! What servers share: the present pass and its readers, changed by compare-and-write.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,14 @@ pub(crate) const READERS: u8 = 32;
 /// Bytes of one page of a scan over reports or findings.
 const SCAN_BYTES: usize = 256 << 10;
 
+/// The sort key of the row that says how far the records of the present pass were read, and the
+/// start of the keys of those on earlier passes. Programs that do not know these rows ignore them.
+const RECORDS: Bytes = Bytes::from_static(b"records");
+const RECORDS_PREFIX: &[u8] = b"records/";
+
+/// The start of the keys of findings of records. It begins the key of no object.
+const RECORD_PREFIX: &[u8] = b"i/";
+
 /// A reader as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -30,6 +39,8 @@ pub(crate) struct Place {
 pub(crate) struct Shared {
     pub(crate) pass: Known<Pass>,
     pub(crate) places: Vec<Place>,
+    /// How far the records of a pass were read: see `row_records.rs`.
+    pub(crate) records: Known<Reader>,
 }
 
 /// What could be read of some rows.
@@ -43,11 +54,16 @@ pub(crate) struct Readable<T> {
 /// the pass on writes its reader before. So the readers show everything that was taken until the
 /// pass was read. (An engine may read the rows of one call at different times.)
 pub(crate) async fn read(heads: &Heads) -> ObjectsResult<Shared> {
-    let pass = guarded(heads, vec![keys::fixity_pass()]).await?.pop().unwrap_or_default();
+    let mut rows = guarded(heads, vec![keys::fixity_pass(), RECORDS]).await?.into_iter();
+    let (pass, records) = (rows.next().flatten(), rows.next().flatten());
     let readers = guarded(heads, (0..READERS).map(keys::fixity_reader).collect()).await?;
     let places =
         (0..READERS).zip(readers).map(|(number, row)| Ok(Place { number, known: Known::of(Table::Work, row)? }));
-    Ok(Shared { pass: Known::of(Table::Work, pass)?, places: places.collect::<ObjectsResult<_>>()? })
+    Ok(Shared {
+        pass: Known::of(Table::Work, pass)?,
+        places: places.collect::<ObjectsResult<_>>()?,
+        records: Known::of(Table::Work, records)?,
+    })
 }
 
 async fn guarded(heads: &Heads, sorts: Vec<Bytes>) -> ObjectsResult<Vec<Option<Row>>> {
@@ -69,6 +85,21 @@ pub(crate) async fn write_reader(
     write(heads, keys::fixity_reader(number), reader, expect).await
 }
 
+/// Writes how far the records of a pass were read; `None`: another server has changed it.
+pub(crate) async fn write_records(heads: &Heads, reader: &Reader, expect: Expect) -> ObjectsResult<Option<Expect>> {
+    write(heads, RECORDS, reader, expect).await
+}
+
+/// The sort key of a finding of a record; without an id: of the list of all.
+pub(crate) fn record_key(id: &Bytes) -> Bytes {
+    Bytes::from([RECORD_PREFIX, &id[..]].concat())
+}
+
+/// The record of such a key.
+pub(crate) fn record_of(object: &Bytes) -> Option<Bytes> {
+    object.strip_prefix(RECORD_PREFIX).map(Bytes::copy_from_slice)
+}
+
 async fn write<T: Stored>(heads: &Heads, sort: Bytes, value: &T, expect: Expect) -> ObjectsResult<Option<Expect>> {
     heads.write_guarded(Table::Work, keys::fixity_state(), sort, value, expect).await
 }
@@ -80,15 +111,24 @@ pub(crate) async fn put_finding(heads: &Heads, pass: u32, object: &Bytes, found:
     heads.put_acknowledged(Class::Description, vec![step]).await
 }
 
-/// Stores the report on a pass, and drops that of an old one with its findings.
-pub(crate) async fn put_report(heads: &Heads, pass: &Pass, drop: Option<u32>) -> ObjectsResult<()> {
+/// Stores the report on a pass, with what was found in its records, and drops that of an old one with
+/// its findings.
+pub(crate) async fn put_report(
+    heads: &Heads,
+    pass: &Pass,
+    records: Option<&Reader>,
+    drop: Option<u32>,
+) -> ObjectsResult<()> {
     let (table, partition) = (Table::Work, keys::fixity_state());
-    let rows = vec![NewRow::new(keys::fixity_report(pass.number), seal(pass)?)];
+    let mut rows = vec![NewRow::new(keys::fixity_report(pass.number), seal(pass)?)];
+    if let Some(records) = records.filter(|records| records.pass == pass.number) {
+        rows.push(NewRow::new(records_report(pass.number), seal(records)?));
+    }
     let mut steps = vec![Step::Put { table, partition: partition.clone(), rows }];
     if let Some(old) = drop {
         let findings = Removal::Range(Bytes::new(), None);
         steps.push(Step::Remove { table, partition: keys::fixity_findings(old), rows: findings });
-        let report = Removal::Rows(vec![keys::fixity_report(old)]);
+        let report = Removal::Rows(vec![keys::fixity_report(old), records_report(old)]);
         steps.push(Step::Remove { table, partition, rows: report });
     }
     heads.put_acknowledged(Class::Description, steps).await
@@ -98,6 +138,17 @@ pub(crate) async fn put_report(heads: &Heads, pass: &Pass, drop: Option<u32>) ->
 pub(crate) async fn reports(heads: &Heads) -> ObjectsResult<Readable<Pass>> {
     let rows = rows(heads, keys::fixity_state(), keys::fixity_report_prefix(), usize::MAX).await?;
     Ok(rows.opened(|row| open(Table::Work, &row.value)))
+}
+
+/// How many records were read in earlier passes, with the numbers of these.
+pub(crate) async fn records_of_reports(heads: &Heads) -> ObjectsResult<HashMap<u32, u64>> {
+    let rows = rows(heads, keys::fixity_state(), Bytes::from_static(RECORDS_PREFIX), usize::MAX).await?;
+    let readers: Readable<Reader> = rows.opened(|row| open(Table::Work, &row.value));
+    Ok(readers.values.into_iter().map(|reader| (reader.pass, reader.found.resources)).collect())
+}
+
+fn records_report(pass: u32) -> Bytes {
+    Bytes::from([RECORDS_PREFIX, &pass.to_be_bytes()].concat())
 }
 
 /// The findings of a pass, at most `max`.
@@ -139,12 +190,21 @@ impl Readable<Row> {
     }
 }
 
-/// What all readers have found in a pass.
-pub(crate) fn found(pass: u32, places: &[Place]) -> Tally {
+/// What all readers have found in a pass, and in its records.
+pub(crate) fn found(pass: u32, places: &[Place], records: &Known<Reader>) -> Tally {
     let mut found = Tally::default();
     let readers = places.iter().filter_map(|place| place.known.value.as_ref());
     readers.filter(|reader| reader.pass == pass).for_each(|reader| found.add(&reader.found));
+    if let Some(records) = records.value.as_ref().filter(|records| records.pass == pass) {
+        // There, `resources` are the records.
+        found.add(&Tally { resources: 0, ..records.found });
+    }
     found
+}
+
+/// How many records were read in a pass.
+pub(crate) fn records_read(pass: u32, records: &Known<Reader>) -> u64 {
+    records.value.as_ref().filter(|records| records.pass == pass).map_or(0, |records| records.found.resources)
 }
 
 impl Place {

@@ -9,7 +9,7 @@ use store::{Stored, UnixMillis, ValueKind};
 pub struct Tally {
     /// Volumes that were checked.
     pub volumes: u64,
-    /// Resources of the repository that were checked.
+    /// Resources of the repository that were checked. In the row about records: records.
     pub resources: u64,
     /// Bytes of texts, descriptions and contents that were read.
     pub bytes: u64,
@@ -65,7 +65,8 @@ pub struct Reader {
     pub leased_until: UnixMillis,
     /// The number of the pass.
     pub pass: u32,
-    /// The objects that are still to be read, by their partitions; the last one is the next.
+    /// The objects that are still to be read, by their partitions; the last one is the next. In the
+    /// row about records: where their walk continues; empty: at the first.
     pub pending: Vec<Bytes>,
     /// What was read and found in this pass by all servers that had this reader.
     pub found: Tally,

@@ -163,7 +163,9 @@ impl Partition {
                 Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT])),
                 Key::BacklinkBuckets => (Self::BacklinkBuckets, keys::bucket_of(sort).is_some()),
                 Key::Backlinks => (Self::Backlinks, keys::backlink_of(sort).is_some()),
-                Key::Keepers => (Self::Keepers, matches!(Key::of(sort), Some(Key::Object(_)))),
+                Key::Keepers => {
+                    (Self::Keepers, matches!(Key::of(sort), Some(Key::Object(_))) || sort.starts_with(b"i/"))
+                }
             },
             Table::Packs => {
                 let is_part = matches!(Key::of(partition)?, Key::Part(_));
@@ -202,7 +204,7 @@ impl Partition {
                 _ if partition.starts_with(b"feed\0b") => (Self::FeedBuckets, sort.len() == 4),
                 _ if *partition == keys::fixity_state() => (Self::Fixity, true),
                 _ if keys::fixity_pass_of(partition).is_some() => {
-                    (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))))
+                    (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))) || sort.starts_with(b"i/"))
                 }
                 _ if keys::is_transaction(partition) => {
                     (Self::Transaction, sort.first().is_some_and(|kind| *kind <= 4))
@@ -321,14 +323,16 @@ impl Partition {
                 Largest::Bytes(marks.sum())
             }
             Self::Fixity => {
-                let readers = FIXITY_READERS * row_bytes(&keys::fixity_reader(0), value);
-                let report = row_bytes(&keys::fixity_report(0), FIXITY_REPORT_BYTES);
+                let reader = row_bytes(&keys::fixity_reader(0), value);
+                // Each earlier pass has another one about its records.
+                let report = 2 * row_bytes(&keys::fixity_report(0), FIXITY_REPORT_BYTES);
                 let pass = row_bytes(&keys::fixity_pass(), PATH_BYTES_MAX + FIXITY_REPORT_BYTES);
-                Largest::Bytes(pass + readers + FIXITY_REPORTS * report)
+                Largest::Bytes(pass + (FIXITY_READERS + 1) * reader + FIXITY_REPORTS * report)
             }
             Self::Findings => {
                 let finding = row_bytes(&keys::resource_partition(&root), FIXITY_FINDING_BYTES) + PATH_BYTES_MAX as u64;
-                Largest::Bytes(FIXITY_READERS * (FIXITY_FINDINGS + 1) * finding)
+                let of_objects = FIXITY_READERS * (FIXITY_FINDINGS + 1);
+                Largest::Bytes((of_objects + FIXITY_RECORD_FINDINGS) * finding)
             }
             Self::Webhooks => {
                 let row = row_bytes(&Bytes::new(), WEBHOOK_NAME_BYTES + WEBHOOK_BYTES);
@@ -386,11 +390,13 @@ impl Key {
     }
 }
 
-/// The most servers that check at the same time, the reports that are kept, and the findings that
-/// each of those servers stores in a pass. They are those of the crate `fixity`, which is above.
+/// The most servers that check at the same time, the reports that are kept, the findings that each of
+/// those servers stores in a pass, and those of records in a pass. They are those of the crate
+/// `fixity`, which is above.
 const FIXITY_READERS: u64 = 32;
 const FIXITY_REPORTS: u64 = 41;
 const FIXITY_FINDINGS: u64 = 500;
+const FIXITY_RECORD_FINDINGS: u64 = 201;
 
 /// The most bytes of a report without its place.
 const FIXITY_REPORT_BYTES: usize = 128;

@@ -33,6 +33,7 @@ struct ShownPass {
     ended: Option<String>,
     volumes: u64,
     resources: u64,
+    records: u64,
     size_bytes: u64,
     /// Objects with damage.
     damaged: u64,
@@ -72,7 +73,7 @@ struct Report {
 /// What is wrong with an object.
 #[derive(Serialize)]
 struct ShownFinding {
-    /// `volume` or `resource`.
+    /// `volume`, `resource`, `record` or `records`.
     kind: &'static str,
     name: String,
     at: String,
@@ -100,6 +101,7 @@ impl From<&PassReport> for ShownPass {
             ended: report.ended.map(shown),
             volumes: found.volumes,
             resources: found.resources,
+            records: report.records,
             size_bytes: found.bytes,
             damaged: found.damaged,
             failed: found.failed,
@@ -188,7 +190,7 @@ fn shown_page(title: &str, to_root: &str, content: &Markup) -> Response {
     sent((headers, page.with(content)))
 }
 
-const HEADINGS: [&str; 8] = ["Pass", "Begun", "Ended", "Volumes", "Resources", "Bytes", "Damaged", "Failed"];
+const HEADINGS: [&str; 9] = ["Pass", "Begun", "Ended", "Volumes", "Resources", "Records", "Bytes", "Damaged", "Failed"];
 
 fn overview_page(overview: &Overview) -> Markup {
     let running = overview.present.iter().filter(|pass| pass.ended.is_none());
@@ -217,15 +219,18 @@ fn passes<'a>(passes: impl IntoIterator<Item = &'a ShownPass>, below: &str) -> M
                             td { a href={ (below) (pass.pass) } { (pass.pass) } }
                             td { (pass.begun) }
                             td { (pass.ended.as_deref().unwrap_or("running")) }
-                            @for number in [pass.volumes, pass.resources, pass.size_bytes, pass.damaged, pass.failed] {
-                                td.number { (number) }
-                            }
+                            @for number in numbers(pass) { td.number { (number) } }
                         }
                     }
                 }
             }
         }
     }
+}
+
+/// What a pass has read and found, in the order of [`HEADINGS`].
+fn numbers(pass: &ShownPass) -> [u64; 6] {
+    [pass.volumes, pass.resources, pass.records, pass.size_bytes, pass.damaged, pass.failed]
 }
 
 fn report_page(report: &Report) -> Markup {
@@ -243,7 +248,8 @@ fn report_page(report: &Report) -> Markup {
 
 fn findings(findings: &[ShownFinding]) -> Markup {
     html! {
-        div.wide {
+        // It has no links, by which a keyboard would scroll it.
+        div.wide tabindex="0" role="region" aria-label="Findings" {
             table {
                 thead {
                     tr { @for heading in ["Kind", "Name", "Found", "What", "Details"] { th scope="col" { (heading) } } }
@@ -290,6 +296,7 @@ mod tests {
             more: 2,
         };
         let table = findings(&[finding]).into_string();
+        assert!(table.starts_with("<div class=\"wide\" tabindex=\"0\" role=\"region\""), "{table}");
         assert!(table.contains("<td>/&lt;b&gt;&amp;&quot;'</td>"), "{table}");
         assert!(table.contains("<td>bytes: &lt;script&gt;; and 2 more parts</td>"), "{table}");
     }

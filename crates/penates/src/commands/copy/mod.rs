@@ -14,10 +14,11 @@ use bytesize::ByteSize;
 use clap::Args;
 use futures::future::{Either, select};
 use indicatif::ProgressBar;
+use library::following;
 use records::Mode;
 use serde_json::json;
 use store::copying::{Copier, CopyError, Patience, Progress, Verified};
-use store::{Call, Class, ContentId, Deadline, Store};
+use store::{Call, Class, ContentId, Deadline, Store, StoreError};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
@@ -150,12 +151,10 @@ pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
 
 async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
     refuse_fast_records(source.store.as_ref(), target.as_ref()).await?;
-    let to = target.clone();
-    let copier = Copier::begin(source.store.clone(), target, &source.name, Patience::default());
     // A refusal here has changed nothing: the source stays read-only or writable, as it was.
-    let copier = copier.await.map_err(of_copy)?;
+    let copier = begin(source.store.clone(), target.clone(), &source.name).await?;
     let stop = interrupt::stop_token()?;
-    let copying = std::pin::pin!(copy(args, source, to.as_ref(), copier));
+    let copying = std::pin::pin!(copy(args, source, target.as_ref(), copier));
     let copied = match select(copying, std::pin::pin!(stop.cancelled())).await {
         Either::Left((copied, _)) => copied,
         Either::Right(_) => Err(CliError::Interrupted.into()),
@@ -164,6 +163,13 @@ async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>
         source.leave_as_found().await?;
     }
     copied
+}
+
+/// Begins or continues a copy. If it fails because of damage, the error says which of the two stores
+/// is damaged.
+async fn begin(source: Arc<dyn Store>, target: Arc<dyn Store>, name: &str) -> anyhow::Result<Copier> {
+    let target = following::target_of_copy(target);
+    Copier::begin(source, target, name, Patience::default()).await.map_err(of_copy)
 }
 
 /// The reason why the source is read-only while the last changes are copied, and afterwards.
@@ -241,6 +247,15 @@ async fn refuse_fast_records(source: &dyn Store, target: &dyn Store) -> anyhow::
 fn of_copy(error: CopyError) -> anyhow::Error {
     match error {
         CopyError::NotVacant { .. } | CopyError::Finished { .. } => CliError::Usage(error.to_string()).into(),
+        // The target's damage, which the same command meets again.
+        CopyError::Store(StoreError::Unreadable { .. }) => {
+            anyhow::Error::new(error).context("the copy is incomplete and cannot continue")
+        }
+        CopyError::Store(StoreError::Corrupt { .. }) => {
+            let which = "the source is damaged, and not the target";
+            let hint = "the copy is incomplete; `penates salvage` copies what can be read";
+            anyhow::Error::new(error).context(which).context(hint)
+        }
         error => anyhow::Error::new(error).context("the copy is incomplete; give the same command again to continue"),
     }
 }
@@ -325,4 +340,50 @@ fn print(args: &CopyArgs, Copied { passes, verified, damaged }: &Copied) -> anyh
     ))?;
     output.finish()?;
     Err(CliError::Incomplete.into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::Bytes;
+    use store::{StoreResult, SystemClock, Table, WalkPage, Wrapper};
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+
+    use super::*;
+
+    /// A store whose list of objects cannot be read.
+    struct Damaged(Arc<dyn Store>);
+
+    impl Wrapper for Damaged {
+        fn inner(&self) -> &dyn Store {
+            self.0.as_ref()
+        }
+
+        async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+            match table {
+                Table::Objects => Err(StoreError::Corrupt { table, detail: "a broken block".to_owned() }),
+                _ => self.0.walk(call, table, from, max).await,
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_that_fails_because_of_damage_says_which_of_the_stores_is_damaged() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let opened = |folder: &std::path::Path| -> Arc<dyn Store> {
+            EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
+        };
+        let (source, target) = (opened(here.path()), opened(there.path()));
+        let failure = async |source: Arc<dyn Store>, target: Arc<dyn Store>| {
+            let copying = async {
+                begin(source, target, "the source").await?.pass().await.map_err(of_copy)?;
+                anyhow::Ok(())
+            };
+            format!("{:#}", copying.await.unwrap_err())
+        };
+        let of_target = failure(source.clone(), Arc::new(Damaged(target.clone()))).await;
+        assert!(of_target.contains("the target is damaged, and not the source"), "{of_target}");
+        let of_source = failure(Arc::new(Damaged(source)), target).await;
+        assert!(of_source.contains("the source is damaged, and not the target"), "{of_source}");
+    }
 }

@@ -114,6 +114,9 @@ struct Pass {
     ended: Option<String>,
     volumes: u64,
     resources: u64,
+    /// An earlier server reads none.
+    #[serde(default)]
+    records: u64,
     size_bytes: u64,
     damaged: u64,
     failed: u64,
@@ -226,15 +229,15 @@ async fn report(args: &ReportArgs, client: &Client) -> anyhow::Result<()> {
 
 impl Pass {
     fn summary(&self) -> String {
-        let Self { pass, begun, volumes, resources, damaged, failed, .. } = self;
+        let Self { pass, begun, volumes, resources, records, damaged, failed, .. } = self;
         let size = human_bytes(self.size_bytes);
         let when = match &self.ended {
             Some(ended) => format!("from {begun} to {ended}"),
             None => format!("running since {begun}"),
         };
         format!(
-            "pass {pass}, {when}: {volumes} volumes and {resources} resources read ({size}), {damaged} damaged, \
-             {failed} failed"
+            "pass {pass}, {when}: {volumes} volumes, {resources} resources and {records} records read ({size}), \
+             {damaged} damaged, {failed} failed"
         )
     }
 }
