@@ -80,6 +80,11 @@ pub struct Page {
 impl Page {
     /// Everything before the content, with the title as the heading. [`Page::END`] must follow.
     pub fn begin(&self) -> String {
+        self.begin_titled_in(None)
+    }
+
+    /// The same, with the language of the title (a tag of BCP 47); `None`: nothing says it.
+    fn begin_titled_in(&self, language: Option<&str>) -> String {
         let page = html! {
             (DOCTYPE)
             (PreEscaped("<html lang=\"en\">"))
@@ -87,7 +92,7 @@ impl Page {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (self.title) }
+                title lang=[language] { (self.title) }
                 link rel="icon" href={ (self.home) (ICON_PATH) } type="image/svg+xml";
                 link rel="stylesheet" href=(self.style);
             }
@@ -108,7 +113,7 @@ impl Page {
                     @for place in &self.way { a href=(place.address) { (place.name) } span aria-hidden="true" { " / " } }
                 }
             }
-            h1 { (self.title) }
+            h1 lang=[language] { (self.title) }
         };
         page.into_string()
     }
@@ -118,7 +123,13 @@ impl Page {
 
     /// The page with its content.
     pub fn with(&self, content: &Markup) -> String {
-        format!("{}{}{}", self.begin(), content.0, Self::END)
+        self.titled_in(None, content)
+    }
+
+    /// The page with its content and the language of its title (a tag of BCP 47); `None`: nothing
+    /// says it.
+    pub fn titled_in(&self, language: Option<&str>, content: &Markup) -> String {
+        format!("{}{}{}", self.begin_titled_in(language), content.0, Self::END)
     }
 }
 
@@ -160,6 +171,16 @@ mod tests {
         assert!(page.contains("<title>&lt;script&gt;&quot;&amp;'</title>"), "{page}");
         assert!(page.contains("href=\"&lt;script&gt;&quot;&amp;'\""), "{page}");
         assert!(page.contains("action=\"&lt;script&gt;&quot;&amp;'\""), "{page}");
+    }
+
+    #[test]
+    fn a_title_has_its_language_if_that_is_known() {
+        let page = Page { title: "Briefe".to_owned(), ..Page::default() };
+        let titled = page.titled_in(Some("de"), &html! {});
+        for part in ["<html lang=\"en\">", "<title lang=\"de\">Briefe</title>", "<h1 lang=\"de\">Briefe</h1>"] {
+            assert!(titled.contains(part), "{part} is not in {titled}");
+        }
+        assert!(page.with(&html! {}).contains("<h1>Briefe</h1>"));
     }
 
     #[test]

@@ -323,7 +323,8 @@ pub fn kept_volume(id: &VolumeId) -> String {
 /// The resource that a stored IRI names, or names a part of; `None` if it is not of this
 /// repository.
 pub fn path_of_kept(iri: &str) -> Option<ResourcePath> {
-    let rest = iri.strip_prefix(KEPT)?;
+    // An address with two slashes there is refused, and names no resource either.
+    let rest = iri.strip_prefix(KEPT).filter(|rest| !rest.starts_with('/'))?;
     let end = rest.find(['#', '?']).unwrap_or(rest.len());
     let target = Target::parse(&rest[..end]).ok()?;
     (target.facet == Facet::Itself && target.at == At::Present).then_some(target.path)
@@ -442,6 +443,8 @@ mod tests {
         }
         assert_eq!(path_of_kept("penates:/a/b#c"), Some("a/b".parse().unwrap()));
         assert_eq!(path_of_kept("http://example.org/a"), None);
+        let with_two_slashes = site.kept("http://example.org:81/rest//example.com/a").unwrap();
+        assert_eq!(path_of_kept(&with_two_slashes), None);
     }
 
     proptest! {

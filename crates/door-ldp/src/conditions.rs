@@ -19,6 +19,17 @@ use crate::links::values;
 /// Fedora's condition on the state of a resource.
 const IF_STATE_TOKEN: HeaderName = HeaderName::from_static("x-if-state-token");
 
+/// Headers of a request that are about one representation of its target (RFC 9110, sections 13.1
+/// and 14.2).
+const OF_ONE_REPRESENTATION: [HeaderName; 6] = [
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::IF_RANGE,
+    header::RANGE,
+];
+
 /// The validators of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validators {
@@ -147,6 +158,14 @@ fn refuse_state_token(headers: &HeaderMap) -> Result<(), LdpError> {
 /// cannot distinguish two changes within a second (section 8.8.2.2).
 pub fn is_conditional(headers: &HeaderMap) -> bool {
     headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH)
+}
+
+/// Removes the conditions and the range of a request, which are not about what is sent instead: the
+/// representation after a change, or a page that shows the bytes.
+pub fn remove(headers: &mut HeaderMap) {
+    for name in OF_ONE_REPRESENTATION {
+        headers.remove(name);
+    }
 }
 
 fn system_time(time: UnixMillis) -> SystemTime {

@@ -7,7 +7,6 @@ use axum::response::Response;
 use door_http::ranges::{self, Extent};
 use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
-use heads::ListToken;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
@@ -126,12 +125,11 @@ impl LdpRequest {
         }
         let writer = format.writer(|| pages::about(&self.site, resource.path(), format!("/{}", resource.path())));
         let statements = |described| Statements::new(self.library().clone(), self.site.clone(), writer, described);
-        if let Some(mut page) = page.filter(|_| is_container(resource)) {
-            if page.is_last {
-                page.after = self.library().repository.last_page(resource, page.members_max).await?;
-            }
-            let (described, next) = self.statements_on_page(resource, &page, &preferences).await?;
-            page.describe(&self.site.iri(self.path()), next.as_ref(), response.headers_mut());
+        if let Some(page) = page.filter(|_| is_container(resource)) {
+            let (described, ChildPage { begins, next, .. }) =
+                self.statements_on_page(resource, &page, &preferences).await?;
+            let iri = self.site.iri(self.path());
+            page.describe(&iri, begins.as_ref(), next.as_ref(), response.headers_mut());
             *response.body_mut() = statements(described).write().await?.into();
             return Ok(response);
         }
@@ -164,23 +162,23 @@ impl LdpRequest {
         Ok(described)
     }
 
-    /// The statements on a page, and where the next one begins. The first page describes the
-    /// container itself. Each page has some children, with the membership statements that follow
-    /// from them.
+    /// The statements on a page, and the children on it. The first page describes the container
+    /// itself. Each page has some children, with the membership statements that follow from them.
     async fn statements_on_page(
         &self,
         resource: &Resource,
         page: &Page,
         preferences: &Preferences,
-    ) -> Result<(Arranged, Option<ListToken>), LdpError> {
-        let mut triples = match page.after {
-            None => self.own_statements(resource, preferences).await?,
-            Some(_) => Graph::new(),
-        };
+    ) -> Result<(Arranged, ChildPage), LdpError> {
         let listings = listings(resource, preferences);
         let described = match listings.is_empty() && !preferences.contained_descriptions {
-            true => ChildPage::default(),
-            false => self.library().repository.children(resource, page.after.as_ref(), page.members_max).await?,
+            // Without children there is only one page.
+            true => ChildPage { begins: page.place.begins().cloned(), ..ChildPage::default() },
+            false => page.place.members(self.library(), resource, page.members_max).await?,
+        };
+        let mut triples = match described.begins {
+            None => self.own_statements(resource, preferences).await?,
+            Some(_) => Graph::new(),
         };
         for (membership, container) in listings {
             let statement = |child| membership::statement(&membership, container.path(), child);
@@ -190,10 +188,10 @@ impl LdpRequest {
         if preferences.contained_descriptions {
             arranged.sections.push_back(Section::Descriptions(paths_of(resource, &described.children), None));
         }
-        if preferences.inbound_references && page.after.is_none() {
+        if preferences.inbound_references && described.begins.is_none() {
             arranged.sections.push_back(self.inbound_references(resource));
         }
-        Ok((arranged, described.next))
+        Ok((arranged, described))
     }
 
     fn inbound_references(&self, resource: &Resource) -> Section {
@@ -307,7 +305,7 @@ impl LdpRequest {
 }
 
 /// Part of the tags of pages. It changes with what they show.
-const PAGE_VERSION: u32 = 2;
+const PAGE_VERSION: u32 = 3;
 
 /// Whether a representation depends on descriptions of other resources: the page of a container has
 /// the titles of its members.

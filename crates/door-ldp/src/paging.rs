@@ -1,10 +1,13 @@
 //! Pages of a container's members (W3C LDP Paging 1.0): which page a query requests, and the links
 //! to the others.
 
+use ::volumes::Listing;
 use axum::response::Response;
-use heads::{ListToken, ObjectsError};
+use heads::{ListToken, ObjectsResult};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use library::Library;
 use rdf::vocab::ldp;
+use repository::{ChildPage, Resource};
 
 use crate::errors::LdpError;
 use crate::links;
@@ -15,12 +18,59 @@ const PAGE_MEMBERS_MAX: usize = 10_000;
 
 /// One page of a container.
 pub struct Page {
-    /// Where it begins; `None` for the first member.
-    pub after: Option<ListToken>,
+    /// Where it is in the listing.
+    pub place: Place,
     /// Most members on it.
     pub members_max: usize,
-    /// Whether it is the last one, wherever that begins.
-    pub is_last: bool,
+}
+
+/// Where a page is in a listing.
+pub enum Place {
+    /// It begins at the first member.
+    First,
+    /// It begins here.
+    After(ListToken),
+    /// It ends here.
+    Before(ListToken),
+    /// It is the last one, wherever that begins.
+    Last,
+}
+
+impl Place {
+    /// At most `members_max` members of a container.
+    pub async fn members(
+        &self,
+        library: &Library,
+        container: &Resource,
+        members_max: usize,
+    ) -> ObjectsResult<ChildPage> {
+        let repository = &library.repository;
+        let last = match self {
+            Self::First | Self::After(_) => None,
+            Self::Before(before) => return repository.children_before(container, before, members_max).await,
+            Self::Last => repository.last_page(container, members_max).await?,
+        };
+        repository.children(container, self.begins().or(last.as_ref()), members_max).await
+    }
+
+    /// At most `volumes_max` volumes.
+    pub async fn volumes(&self, library: &Library, volumes_max: usize) -> ObjectsResult<Listing> {
+        let volumes = &library.volumes;
+        let last = match self {
+            Self::First | Self::After(_) => None,
+            Self::Before(before) => return volumes.list_before(before, volumes_max).await,
+            Self::Last => volumes.last_page_of_volumes(volumes_max).await?,
+        };
+        volumes.list(self.begins().or(last.as_ref()), volumes_max).await
+    }
+
+    /// Where it begins, if the client says that.
+    pub fn begins(&self) -> Option<&ListToken> {
+        match self {
+            Self::After(after) => Some(after),
+            Self::First | Self::Before(_) | Self::Last => None,
+        }
+    }
 }
 
 impl Page {
@@ -28,27 +78,35 @@ impl Page {
     pub fn of(query: Option<&str>) -> Result<Option<Self>, LdpError> {
         let asked = Parameters::among(query, &query::OF_RESOURCES)?;
         let members_max = asked.number("limit", PAGE_MEMBERS_MAX)?;
-        let after = asked.read_as("after", |value| value.parse().map_err(|error: ObjectsError| error.to_string()))?;
+        let token = |value: &str| value.parse::<ListToken>().map_err(|error| error.to_string());
+        let (after, before) = (asked.read_as("after", token)?, asked.read_as("before", token)?);
         let is_last = asked.truth("last")?.unwrap_or(false);
-        match (members_max, after) {
-            (None, None) if !is_last => Ok(None),
-            (members_max, after) => {
-                Ok(Some(Self { after, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX), is_last }))
-            }
-        }
+        let place = match (after, before) {
+            (Some(_), Some(_)) => return Err(LdpError::parameter("before", "`after` is given too")),
+            _ if is_last => Place::Last,
+            (Some(after), None) => Place::After(after),
+            (None, Some(before)) => Place::Before(before),
+            (None, None) if members_max.is_none() => return Ok(None),
+            (None, None) => Place::First,
+        };
+        Ok(Some(Self { place, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX) }))
     }
 
-    /// Marks a response as this page of the container `iri`, with links to the others.
-    pub fn describe(&self, iri: &str, next: Option<&ListToken>, headers: &mut HeaderMap) {
+    /// Marks a response as this page of the container `iri`, with links to the others. This one
+    /// begins at `begins`, and the next one at `next`; `None`: there is none before it or after it.
+    pub fn describe(&self, iri: &str, begins: Option<&ListToken>, next: Option<&ListToken>, headers: &mut HeaderMap) {
         // The tag is that of the container. A page has none.
         headers.remove(header::ETAG);
         links::append(headers, ldp::PAGE.as_str(), "type");
         links::append(headers, iri, "canonical");
-        let first = address(iri, self.members_max, None);
-        links::append(headers, &first, "first");
-        links::append(headers, &format!("{first}&last=true"), "last");
+        let mut link = |place: Place, rel: &str| links::append(headers, &address(iri, self.members_max, &place), rel);
+        link(Place::First, "first");
+        link(Place::Last, "last");
+        if let Some(begins) = begins {
+            link(Place::Before(begins.clone()), "prev");
+        }
         if let Some(next) = next {
-            links::append(headers, &address(iri, self.members_max, Some(next)), "next");
+            link(Place::After(next.clone()), "next");
         }
     }
 }
@@ -56,7 +114,7 @@ impl Page {
 /// Section 6.2: a client that prefers pages of some size is redirected to the first one.
 pub fn to_first(iri: &str, members_max: usize, mut response: Response) -> Result<Response, LdpError> {
     *response.status_mut() = StatusCode::SEE_OTHER;
-    let location = HeaderValue::try_from(address(iri, members_max.min(PAGE_MEMBERS_MAX), None));
+    let location = HeaderValue::try_from(address(iri, members_max.min(PAGE_MEMBERS_MAX), &Place::First));
     let location = location.map_err(|error| LdpError::Internal(error.to_string()))?;
     response.headers_mut().insert(header::LOCATION, location);
     response.headers_mut().remove(header::ETAG);
@@ -64,7 +122,12 @@ pub fn to_first(iri: &str, members_max: usize, mut response: Response) -> Result
 }
 
 /// The address of a page.
-pub fn address(iri: &str, members_max: usize, after: Option<&ListToken>) -> String {
-    let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
-    format!("{iri}?limit={members_max}{after}")
+pub fn address(iri: &str, members_max: usize, place: &Place) -> String {
+    let place = match place {
+        Place::First => String::new(),
+        Place::After(after) => format!("&after={after}"),
+        Place::Before(before) => format!("&before={before}"),
+        Place::Last => "&last=true".to_owned(),
+    };
+    format!("{iri}?limit={members_max}{place}")
 }

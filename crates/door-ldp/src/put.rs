@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use heads::actor;
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use rdf::ContentType;
 use repository::ResourceError;
-use repository::{Kind, NewKind, NewResource, Resource, Update, Written};
+use repository::{Kind, Resource, Update, Written};
 
 use crate::address::Facet;
 use crate::body::{GraphBody, content_type, refuse_codings};
@@ -17,18 +17,23 @@ use crate::errors::LdpError;
 use crate::incoming::Incoming;
 use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, graphs_accepted};
 
-/// Fedora's header that deletes the tombstone at the address.
+/// Fedora's header that deletes the tombstone at the address. Its value is `true`, in capital or
+/// small letters, as for Fedora.
 const OVERWRITE_TOMBSTONE: HeaderName = HeaderName::from_static("overwrite-tombstone");
 
 /// What exists at the address.
 enum Found {
     /// A resource to replace.
     Resource(Box<Resource>),
-    /// A tombstone to remove. It stays until nothing else refuses the new resource, because nothing
-    /// brings a tombstone back.
+    /// A tombstone to create something in place of.
     Tombstone,
     /// Nothing.
     Nothing,
+}
+
+/// Whether a request overwrites a tombstone.
+fn asks_to_overwrite(headers: &HeaderMap) -> bool {
+    headers.get(OVERWRITE_TOMBSTONE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
 impl LdpRequest {
@@ -70,15 +75,19 @@ impl LdpRequest {
                 Found::Tombstone | Found::Nothing => {
                     let above = self.above().await?;
                     let new = self.new_resource(incoming, self.path(), above.as_ref())?;
-                    if let Found::Tombstone = found {
-                        self.overwrite_tombstone(&new).await?;
-                    }
-                    self.library().repository.create(self.path(), &new).await.map_err(LdpError::from)
+                    let repository = &self.library().repository;
+                    let created = match found {
+                        Found::Tombstone => repository.create_over(self.path(), &new).await,
+                        _ => repository.create(self.path(), &new).await,
+                    };
+                    created.map_err(LdpError::from)
                 }
             };
             match (written, &found) {
                 (Ok(written), Found::Resource(_)) => return Ok(self.replaced(&written, incoming).await),
                 (Ok(written), _) => return self.created(&written, incoming).await,
+                // What was there is still being deleted.
+                (Err(error @ LdpError::Resource(ResourceError::Moved(_))), Found::Tombstone) => return Err(error),
                 // Another writer was faster: the new state is checked again, with the conditions.
                 (Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))), _) => {}
                 (Err(error), _) => return Err(error),
@@ -99,31 +108,11 @@ impl LdpRequest {
                 conditions::creating(&self.headers)?;
                 Ok(Found::Nothing)
             }
-            Err(ResourceError::Gone { tombstone })
-                if tombstone == *self.path()
-                    && self.headers.get(OVERWRITE_TOMBSTONE).is_some_and(|value| value == "true") =>
-            {
+            Err(ResourceError::Gone { tombstone }) if tombstone == *self.path() && asks_to_overwrite(&self.headers) => {
                 conditions::creating(&self.headers)?;
                 self.refuse_in_transaction("tombstones are not removed")?;
                 Ok(Found::Tombstone)
             }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Removes the tombstone at the address, once nothing else refuses the new resource.
-    async fn overwrite_tombstone(&self, new: &NewResource) -> Result<(), LdpError> {
-        // The creation would refuse an archival group in another one too late.
-        let mut next = self.path().parent().filter(|_| matches!(new.kind, NewKind::Group(_)));
-        while let Some(above) = next {
-            if self.library().repository.resource(&above).await?.is_group() {
-                return Err(ResourceError::InGroup { path: self.path().clone(), group: above }.into());
-            }
-            next = above.parent();
-        }
-        match self.library().repository.remove_tombstone(self.path()).await {
-            // Another client has removed it.
-            Ok(()) | Err(ResourceError::Absent(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -9,7 +9,7 @@ use door_http::parameters;
 use crate::errors::LdpError;
 
 /// The parameters of a request for a resource: for a page of its members, and for its archive.
-pub const OF_RESOURCES: [&str; 4] = ["limit", "after", "last", "depth"];
+pub const OF_RESOURCES: [&str; 5] = ["limit", "after", "before", "last", "depth"];
 
 /// Refuses a request about a graph of another name than `own` (SPARQL 1.1 Graph Store Protocol,
 /// section 4.2). It means another resource, and if this were ignored, a client that deletes that

@@ -315,11 +315,7 @@ impl LdpRequest {
             members_for,
             refers_to: references(&graph, path).into_iter().collect(),
         };
-        let done = match repository.remove_tombstone(path).await {
-            Ok(()) | Err(ResourceError::Absent(_)) => repository.create(path, &new).await,
-            Err(error) => Err(error),
-        };
-        let done = done.map_err(LdpError::from);
+        let done = repository.create_over(path, &new).await.map_err(LdpError::from);
         self.unless_done(bytes.as_ref(), done).await
     }
 

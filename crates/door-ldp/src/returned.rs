@@ -3,26 +3,16 @@
 
 use axum::response::Response;
 use heads::ResourcePath;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use repository::Written;
 
 use crate::address::{At, Facet, Target};
-use crate::conditions::Validators;
+use crate::conditions::{self, Validators};
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
 use crate::links;
 use crate::prefer::{Preferences, ReturnPreference};
 use crate::request::{LdpRequest, empty};
-
-/// Headers of a request that apply to the change, and not to the representation in its response.
-const ABOUT_THE_CHANGE: [HeaderName; 6] = [
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_UNMODIFIED_SINCE,
-    header::IF_RANGE,
-    header::RANGE,
-];
 
 impl LdpRequest {
     /// The response to a creation.
@@ -83,9 +73,7 @@ impl LdpRequest {
     /// A request to read what this one changed.
     fn reading(&self, path: &ResourcePath) -> Self {
         let mut headers = self.headers.clone();
-        for name in ABOUT_THE_CHANGE {
-            headers.remove(name);
-        }
+        conditions::remove(&mut headers);
         let target = Target { path: path.clone(), facet: self.target.facet, at: At::Present };
         self.request_like(Method::GET, target, headers)
     }

@@ -15,12 +15,12 @@ use door_http::body::with_share;
 use futures::StreamExt;
 use hathi::{Seq, VolumeId};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use rdf::vocab::ldp;
 
 use crate::address::Site;
-use crate::conditions::is_conditional;
+use crate::conditions::{self, is_conditional};
 use crate::errors::LdpError;
 use crate::format::Format;
 use crate::model::Model;
@@ -42,17 +42,6 @@ const REFUSED_BODIES: [StatusCode; 6] = [
     StatusCode::UNSUPPORTED_MEDIA_TYPE,
     StatusCode::UNPROCESSABLE_ENTITY,
     StatusCode::PRECONDITION_REQUIRED,
-];
-
-/// Headers of a request that are about the bytes of a member, and not about a page that shows them.
-const ABOUT_THE_BYTES: [HeaderName; 7] = [
-    header::ACCEPT_ENCODING,
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_UNMODIFIED_SINCE,
-    header::IF_RANGE,
-    header::RANGE,
 ];
 
 /// Memory that a page takes: a text, and the page with its signs written out.
@@ -155,9 +144,8 @@ async fn page(
     let site = Site::of(&door.settings, request.uri(), request.headers(), request.extensions())?;
     let is_head = request.method() == Method::HEAD;
     let headers = request.headers_mut();
-    for name in ABOUT_THE_BYTES {
-        headers.remove(name);
-    }
+    conditions::remove(headers);
+    headers.remove(header::ACCEPT_ENCODING);
     headers.insert(header::ACCEPT, HeaderValue::from_static(part.media_type()));
     let share = door.library.memory.reserve(&party, PAGE_BYTES).await?;
     let _turn = door.readings.turn(&party).await?;

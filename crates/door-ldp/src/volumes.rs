@@ -72,22 +72,19 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     let types = types(&[]).into_iter().filter(|_| preferences.managed);
     let mut triples: Vec<_> = types.map(|class| typed(&subject, class)).collect();
     let writer = Writer::new(syntax, PREFIXES);
-    let Some(mut page) = page else {
+    let Some(page) = page else {
         let mut sections = vec![Section::Triples(triples)];
         sections.extend(preferences.containment.then_some(Section::Volumes));
         return asked.send(door, response, writer, sections).await;
     };
-    if page.is_last {
-        page.after = door.library.volumes.last_page_of_volumes(page.members_max).await?;
-    }
     let reported = match preferences.containment {
-        true => door.library.volumes.list(page.after.as_ref(), page.members_max).await?,
+        true => page.place.volumes(&door.library, page.members_max).await?,
         false => Listing::default(),
     };
     triples.extend(reported.volumes.iter().map(volume_contained));
     let sections = vec![Section::Triples(triples)];
     let statements = Statements::new(door.library.clone(), asked.site.clone(), writer, sections);
-    page.describe(&iri, reported.next.as_ref(), response.headers_mut());
+    page.describe(&iri, reported.begins.as_ref(), reported.next.as_ref(), response.headers_mut());
     *response.body_mut() = statements.write().await?.into();
     Ok(response)
 }

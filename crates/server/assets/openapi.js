@@ -1,39 +1,26 @@
-// The routes for people: shows /openapi.json, and asks no other server.
+// A field that filters the routes while somebody types. Without it the page has all of them.
 
-const h = (name, attributes, ...children) => {
-  const element = document.createElement(name);
-  Object.entries(attributes ?? {}).forEach(([key, value]) => element.setAttribute(key, value));
-  element.append(...children.filter((child) => child !== undefined));
-  return element;
-};
+const list = document.getElementById("routes");
+const routes = [...list.querySelectorAll("details")].map((route) => ({ route, text: route.textContent.toLowerCase() }));
 
-const values = (schema) => schema.enum ? schema.enum.join(", ") : schema.type ?? "";
+const label = document.createElement("label");
+label.htmlFor = "filter-routes";
+label.textContent = "Filter";
+const field = document.createElement("input");
+field.id = "filter-routes";
+field.type = "search";
+field.placeholder = "volumes zip";
+const found = document.createElement("span");
+found.setAttribute("role", "status");
+const row = document.createElement("div");
+row.className = "row find";
+row.append(label, field, found);
+list.before(row);
 
-const parameters = (list) => list?.length ? h("table", {},
-  h("tbody", {}, ...list.map((one) =>
-    h("tr", {}, h("td", {}, h("code", {}, one.name)), h("td", {}, one.in), h("td", {}, values(one.schema)), h("td", {}, one.description))))) : undefined;
-
-const types = (content) => Object.keys(content ?? {}).join(", ");
-
-const operation = (path, method, one) => h("details", {},
-  h("summary", {}, h("code", {}, `${method.toUpperCase()} ${path}`), ` ${one.summary}`),
-  one.security ? h("p", {}, "It needs a token with the right to write.") : undefined,
-  parameters(one.parameters),
-  one.requestBody ? h("p", {}, `Body: ${types(one.requestBody.content)}`) : undefined,
-  h("ul", {}, ...Object.entries(one.responses).map(([status, answer]) =>
-    h("li", {}, `${status}: ${answer.description} ${types(answer.content)}`))));
-
-const main = document.getElementById("routes");
-try {
-  const answer = await fetch("openapi.json");
-  if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
-  const { info, paths } = await answer.json();
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, one]) => ({ path, method, one })));
-  const tags = [...new Set(operations.map(({ one }) => one.tags[0]))];
-  main.append(h("p", {}, `${info.title} ${info.version}. ${info.description}`),
-    ...tags.flatMap((tag) => [h("h2", {}, tag), ...operations.filter(({ one }) => one.tags[0] === tag)
-      .map(({ path, method, one }) => operation(path, method, one))]));
-} catch (error) {
-  main.append(h("p", { class: "note" }, `The routes cannot be shown: ${error.message}`));
-}
+field.addEventListener("input", () => {
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const { route, text } of routes) route.hidden = !words.every((word) => text.includes(word));
+  for (const section of list.querySelectorAll("section")) section.hidden = !section.querySelector("details:not([hidden])");
+  const count = routes.filter(({ route }) => !route.hidden).length;
+  found.textContent = words.length ? `${count} of ${routes.length} routes` : "";
+});

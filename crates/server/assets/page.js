@@ -175,7 +175,7 @@ function showList() {
   section.append(
     h("p", { class: "lead", id: "known" }, "…"),
     h("div", { class: "row find" },
-      h("input", { id: "filter", type: "search", placeholder: "Filter by title or id  ( / )", "aria-label": "Filter by title or id", oninput: filter }),
+      h("input", { id: "filter", type: "search", placeholder: "Filter by title or id", "aria-label": "Filter by title or id", oninput: filter }),
       h("button", { onclick: chooseAll }, "Choose all of these")),
     h("div", { id: "volumes" }));
   section.hidden = false;
@@ -220,12 +220,6 @@ async function zipAddress(ids, layout) {
   const response = await ask("selections", { method: "POST", body: query, headers: { accept: "application/json" } });
   return response.headers.get("location");
 }
-
-addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.matches("input, select") || event.altKey || event.ctrlKey || event.metaKey) return;
-  event.preventDefault();
-  document.getElementById("filter").focus();
-});
 
 // Earlier versions showed a volume, or one page of it, at `#/v/ID` or `#/v/ID/SEQ`.
 const [, kind, id, seq] = location.hash.split("/");

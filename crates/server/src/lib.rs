@@ -13,9 +13,9 @@
 //!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes
 //!   (`records_access.rs`: over the Redis protocol). `observed_body.rs` shows them what is sent. `base_path.rs` puts routes below a path. `hosts.rs` and `cors.rs` keep
 //!   other sites' pages out. `health.rs`, `stat.rs`, `fixity_pages.rs`, `problem_page.rs`,
-//!   `admin.rs` and `page.rs` are the server's own routes (`places.rs`: where their links lead); so
-//!   is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks (`webhooks/`) and, over
-//!   bridges, to brokers of messages (`bridges/`).
+//!   `admin.rs` and `page.rs` (with `openapi.rs`) are the server's own routes (`places.rs`: where
+//!   their links lead); so is `feed/`, the change feed over HTTP. `delivery/` sends it to webhooks
+//!   (`webhooks/`) and, over bridges, to brokers of messages (`bridges/`).
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
 //!   has the certificate (`certificate.rs` reads it), `live.rs` has what may change while the
 //!   server runs, `reload.rs` changes it, `check.rs` looks at what a configuration names, `peer.rs`
@@ -53,6 +53,7 @@ mod local_user;
 mod logging;
 mod network;
 mod observed_body;
+mod openapi;
 mod otlp;
 mod pace;
 mod page;

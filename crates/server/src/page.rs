@@ -1,9 +1,9 @@
 //! The first page, at `/`: a search for volumes, and what else is here. And the routes as
-//! `/openapi.json`, with a page that shows them.
+//! `/openapi.json`, with a page that shows them (`openapi.rs`).
 //!
-//! The first page needs no script and names nothing that is stored. A script adds a list of all
-//! volumes, of which people choose some and download them. All this is embedded, without a build
-//! step, and without requests to other servers.
+//! These pages need no script and name nothing that is stored. On the first page a script adds a
+//! list of all volumes, of which people choose some and download them. All this is embedded,
+//! without a build step, and without requests to other servers.
 
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -14,7 +14,7 @@ use door_http::{MayRead, Page};
 use maud::{Markup, html};
 
 use crate::places::Places;
-use crate::sign_in;
+use crate::{openapi, sign_in};
 
 /// Allows only what this server serves, so that markup in a stored text can neither load nor run
 /// anything.
@@ -49,8 +49,8 @@ const ORDERS: [(&str, &str); 5] =
 pub(crate) fn routes(places: Places) -> Router {
     Router::new()
         .route("/", shown(|may_read| page(&places, may_read, "The library", &front(&places, may_read))))
-        .route("/openapi", shown(|may_read| page(&places, may_read, "Routes", &documentation())))
-        .route("/openapi.json", get(async || asset("application/json", include_str!("../assets/openapi.json"))))
+        .route("/openapi", shown(|may_read| page(&places, may_read, "Routes", &openapi::shown())))
+        .route("/openapi.json", get(async || asset("application/json", openapi::JSON)))
         .route("/assets/page.js", get(async || asset(JAVASCRIPT, include_str!("../assets/page.js"))))
         .route("/assets/openapi.js", get(async || asset(JAVASCRIPT, include_str!("../assets/openapi.js"))))
         .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
@@ -143,19 +143,6 @@ fn choose(repository: &str) -> Markup {
             p.visually-hidden id="status" role="status" {}
         }
         script src="assets/page.js" type="module" {}
-    }
-}
-
-/// The routes, which a script shows.
-fn documentation() -> Markup {
-    html! {
-        noscript {
-            p.note {
-                "This page needs JavaScript. All that it shows is in " a href="openapi.json" { "openapi.json" } "."
-            }
-        }
-        div id="routes" {}
-        script src="assets/openapi.js" type="module" {}
     }
 }
 

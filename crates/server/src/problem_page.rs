@@ -27,6 +27,13 @@ const FETCH_MODE: &str = "sec-fetch-mode";
 /// Most containers above a path that a page names. Each address has the whole path.
 const ABOVE_MAX: usize = 8;
 
+/// Most slashes in a path about which there is a page. No resource is deeper, and each link of a
+/// page goes all the way up: a page about a very long path would be far larger than its address.
+const SLASHES_MAX: usize = 128;
+
+/// The end of the address of a tombstone.
+const TOMBSTONE: &str = "/fcr:tombstone";
+
 /// Most bytes of a problem. Its message is cut long before.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
 
@@ -55,9 +62,11 @@ pub(crate) fn preferred(request: &Request, places: &Places) -> Option<Visit> {
     let accepted = headers.get(header::ACCEPT)?.to_str().ok()?;
     let is_browser = accepted.contains(XHTML) || headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
     let offers = [Offer::new(PROBLEM, false), Offer::new("application/json", false), Offer::new("text/html", true)];
-    let is_preferred = is_browser && accept::media_type(headers, &offers).copied().unwrap_or(false);
+    let path = request.uri().path();
+    let has_page = is_browser && path.matches('/').count() <= SLASHES_MAX;
+    let is_preferred = has_page && accept::media_type(headers, &offers).copied().unwrap_or(false);
     is_preferred.then(|| Visit {
-        to_root: page::to_root(request.uri().path()),
+        to_root: page::to_root(path),
         address: request.uri().path_and_query().map_or("", PathAndQuery::as_str).trim_start_matches('/').to_owned(),
         places: places.clone(),
         is_reading: request.method().is_safe(),
@@ -87,11 +96,33 @@ pub(crate) async fn of(response: Response, visit: &Visit) -> Response {
     for challenge in others {
         head.headers.append(header::WWW_AUTHENTICATE, challenge);
     }
-    let links = head.headers.get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
-    let has_tombstone = links.into_iter().any(|link| link.contains("rel=\"hasTombstone\""));
+    let mut links = head.headers.get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
+    let tombstone = links.find(|link| link.contains("rel=\"hasTombstone\""));
+    let deleted = tombstone.and_then(|link| deleted(visit.path(), link));
     let may_read = head.extensions.get::<MayRead>();
-    let page = shown(status, &problem, visit, has_tombstone, may_read);
+    let page = shown(status, &problem, visit, deleted, may_read);
     Response::from_parts(head, Body::from(page))
+}
+
+impl Visit {
+    /// The path from the root, without the slash at its beginning.
+    fn path(&self) -> &str {
+        self.address.split('?').next().unwrap_or_default()
+    }
+}
+
+/// What was deleted, from the link to its tombstone: the path of the request or one above it. The
+/// link has the address that clients know, of which a proxy may have removed the beginning.
+fn deleted<'a>(path: &'a str, link: &str) -> Option<&'a str> {
+    let tombstone = link.trim_start_matches('<').split('>').next()?;
+    let deleted = decoded(tombstone.strip_suffix(TOMBSTONE)?);
+    let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+    let mut above = ends.rev().map(|end| &path[..end]);
+    above.find(|above| deleted.ends_with(&format!("/{}", decoded(above))))
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// The containers above a path, if it is one of the repository.
@@ -102,7 +133,7 @@ fn way(to_root: &str, path: &str, repository: &str) -> Vec<Place> {
     let Some((_, above)) = names.split_last() else { return Vec::new() };
     let mut way = vec![Place::new("Repository", format!("{to_root}{repository}"))];
     for count in above.len().saturating_sub(ABOVE_MAX) + 1..=above.len() {
-        let name = percent_decode_str(above[count - 1]).decode_utf8_lossy();
+        let name = decoded(above[count - 1]);
         way.push(Place::new(name, format!("{to_root}{repository}{}", above[..count].join("/"))));
     }
     way
@@ -112,16 +143,16 @@ fn shown(
     status: StatusCode,
     problem: &Problem,
     visit: &Visit,
-    has_tombstone: bool,
+    deleted: Option<&str>,
     may_read: Option<&MayRead>,
 ) -> String {
     let Visit { to_root, address, places, is_reading } = visit;
+    let path = visit.path();
     let mut sign_in = format!("{to_root}{}", sign_in::PATH);
     if *is_reading {
         let to = form_urlencoded::Serializer::new(String::new()).append_pair(sign_in::TO, address).finish();
         sign_in = format!("{sign_in}?{to}");
     }
-    let path = address.split('?').next().unwrap_or_default();
     let page = Page {
         title: problem.title.clone(),
         style: format!("{to_root}{STYLE_PATH}"),
@@ -137,9 +168,37 @@ fn shown(
             p { "Programs send the token in the field " code { "Authorization" } "." }
         }
         @if status == StatusCode::FORBIDDEN { p { a.button href=(sign_in) { "Sign in with another token" } } }
-        @if status == StatusCode::GONE && has_tombstone {
-            p { a.button href=(format!("{to_root}{}/fcr:forms", path.trim_end_matches('/'))) { "Bring it back" } }
+        @if let Some(deleted) = deleted.filter(|_| status == StatusCode::GONE) {
+            @let is_above = path.len() > deleted.len() + 1;
+            p {
+                a.button href=(format!("{to_root}{deleted}/fcr:forms")) {
+                    @if is_above { "Bring back what it belonged to" } @else { "Bring it back" }
+                }
+            }
         }
         p.lead { "Status " (status.as_u16()) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_deleted_is_found_from_the_link_to_its_tombstone() {
+        let link = |deleted: &str| format!("<https://a.example/b/rest/{deleted}/fcr:tombstone>; rel=\"hasTombstone\"");
+        for (path, tombstone, found) in [
+            ("rest/c", "c", Some("rest/c")),
+            ("rest/c/", "c", Some("rest/c")),
+            ("rest/c/d/fcr:versions", "c", Some("rest/c")),
+            ("rest/c%2Cd/e", "c,d", Some("rest/c%2Cd")),
+            ("rest/%c3%a4", "%C3%A4", Some("rest/%c3%a4")),
+            ("rest/c/rest/c", "c", Some("rest/c")),
+            ("rest/c/rest/c", "c/rest/c", Some("rest/c/rest/c")),
+            ("rest/c", "other", None),
+        ] {
+            assert_eq!(deleted(path, &link(tombstone)), found, "{path} {tombstone}");
+        }
+        assert_eq!(deleted("rest/c", "<rest/c>; rel=\"hasTombstone\""), None);
+    }
 }

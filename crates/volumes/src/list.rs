@@ -1,7 +1,7 @@
 //! Lists volumes.
 
 use hathi::VolumeId;
-use heads::containment::Container;
+use heads::containment::{Container, Parent};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::list::{Found, ListToken};
 use heads::revision::RevisionId;
@@ -14,6 +14,8 @@ use crate::handle::Volumes;
 pub struct Listing {
     /// Volumes, each once. The order is stable, but not alphabetical.
     pub volumes: Vec<VolumeId>,
+    /// Where the page begins; `None`: at the first volume.
+    pub begins: Option<ListToken>,
     /// Where the listing continues; `None` on the last page.
     pub next: Option<ListToken>,
     /// A place in the same listing; `None` in an empty one.
@@ -21,6 +23,14 @@ pub struct Listing {
 }
 
 impl Listing {
+    fn of(parent: &Parent, found: &[Found], begins: Option<ListToken>, next: Option<ListToken>) -> ObjectsResult<Self> {
+        let of_first = || found.first().map(|found| ListToken::of_first(parent, &found.name));
+        let place = begins.clone().or_else(|| next.clone()).or_else(of_first);
+        let volumes = found.iter().map(|found| VolumeId::parse(&found.name)).collect::<Result<_, _>>();
+        let volumes = volumes.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?;
+        Ok(Self { volumes, begins, next, place })
+    }
+
     /// Where the listing continues after one of these volumes.
     pub fn after(&self, id: &VolumeId) -> Option<ListToken> {
         self.place.as_ref().map(|place| place.moved_to(id.as_str()))
@@ -33,14 +43,14 @@ impl Volumes {
     pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         let (found, next) = self.heads.list_children(&parent, after, max).await?;
-        let place = after.cloned().or_else(|| found.first().map(|found| ListToken::of_first(&parent, &found.name)));
-        let id = |found: Found| VolumeId::parse(&found.name);
-        let volumes = found.into_iter().map(id).collect::<Result<_, _>>();
-        Ok(Listing {
-            volumes: volumes.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?,
-            next,
-            place,
-        })
+        Listing::of(&parent, &found, after.cloned(), next)
+    }
+
+    /// A page of at most `max` volumes that ends where another page begins ([`Listing::begins`]).
+    pub async fn list_before(&self, before: &ListToken, max: usize) -> ObjectsResult<Listing> {
+        let parent = self.heads.parent(&Container::Volumes).await?;
+        let (found, begins) = self.heads.children_before(&parent, before, max).await?;
+        Listing::of(&parent, &found, begins, Some(before.clone()))
     }
 
     /// When the listing of volumes changed last; `None` if there never was a volume.

@@ -21,7 +21,7 @@ pub fn begin(asked: &Asked) -> String {
         asked.kept.iter().rev().find(named).map(|(_, value)| value.as_str())
     };
     let form = html! {
-        form.row action="" {
+        form.row {
             input type="hidden" name="format" value="html";
             @for (field, hint) in SEARCHED {
                 label { (field.name()) " " input name=(field.name()) value=[given(field)] placeholder=(hint); }

@@ -52,7 +52,7 @@ pub fn group_box(typed: Option<&str>) -> Markup {
     }
 }
 
-/// A text field with its label.
+/// A text field with its label. It takes text in any direction.
 pub fn field(id: &str, name: &str, label: &str, typed: Option<&str>) -> Markup {
-    html! { p { label for=(id) { (label) } input id=(id) name=(name) value=(typed.unwrap_or_default()); } }
+    html! { p { label for=(id) { (label) } input id=(id) name=(name) dir="auto" value=(typed.unwrap_or_default()); } }
 }

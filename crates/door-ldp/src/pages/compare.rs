@@ -102,9 +102,11 @@ fn bytes_changed(older: &Resource, newer: &Resource) -> Markup {
         return html! {};
     }
     let column = |resource: &Resource| {
-        let digest = bytes_of(resource).map(|(sha256, ..)| hex::encode(sha256)).unwrap_or_default();
+        let digest = bytes_of(resource).map(|(sha256, ..)| hex::encode(sha256));
         let size = members::len_bytes(resource).map(terms::size).unwrap_or_default();
-        [members::kind(resource).to_owned(), size, digest]
+        // A digest is one long word, which breaks as code.
+        let digest = html! { @if let Some(digest) = digest { code { (digest) } } };
+        [html! { (members::kind(resource)) }, html! { (size) }, digest]
     };
     let rows = ["Type", "Size", "SHA-256"].into_iter().zip(column(older)).zip(column(newer));
     html! {

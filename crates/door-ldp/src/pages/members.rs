@@ -6,11 +6,12 @@ use library::Library;
 use maud::{Markup, html};
 use repository::{Kind, Resource, ResourceError};
 
+use super::terms::Title;
 use super::{local, name_of, terms};
 use crate::address::{At, Facet, Site, Target};
 use crate::disposition;
 use crate::errors::LdpError;
-use crate::paging;
+use crate::paging::{self, Place};
 use crate::statements::paths_of;
 use crate::stored::kept_description;
 
@@ -27,10 +28,10 @@ const TITLE_ROWS_MAX: u32 = 1;
 /// Some members of a container.
 pub struct Members {
     rows: Vec<Row>,
+    /// Where the page begins; `None`: at the first member.
+    pub begins: Option<ListToken>,
     /// Where the next page begins.
     pub next: Option<ListToken>,
-    /// Whether there may be some before.
-    is_first: bool,
     /// Most members on a page.
     members_max: usize,
 }
@@ -39,7 +40,7 @@ pub struct Members {
 enum Row {
     Readable {
         resource: Box<Resource>,
-        title: Option<String>,
+        title: Option<Title>,
     },
     /// Its head is damaged.
     Damaged(ResourcePath),
@@ -50,18 +51,19 @@ impl Members {
     pub async fn read(
         library: &Library,
         container: &Resource,
-        after: Option<&ListToken>,
+        place: &Place,
         members_max: usize,
     ) -> Result<Self, LdpError> {
-        let page = library.repository.children(container, after, members_max).await?;
+        let page = place.members(library, container, members_max).await?;
         let rows = stream::iter(paths_of(container, &page.children)).map(|path| row(library, path));
         let rows = rows.buffered(READ_AT_ONCE).try_filter_map(async |row| Ok(row)).try_collect().await?;
-        Ok(Self { rows, next: page.next, is_first: after.is_none(), members_max })
+        Ok(Self { rows, begins: page.begins, next: page.next, members_max })
     }
 
     /// As a table, with links to other pages.
     pub fn table(&self, site: &Site, container: &Resource) -> Markup {
-        let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && self.is_first);
+        let is_first = self.begins.is_none();
+        let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && is_first);
         let iri = site.iri(container.path());
         let is_empty = self.rows.is_empty() && volumes.is_none();
         html! {
@@ -69,7 +71,7 @@ impl Members {
             @if is_empty && self.next.is_some() {
                 p { "All of this page was deleted meanwhile." }
             } @else if is_empty {
-                p { @if self.is_first { "This container is empty." } @else { "There are no more." } }
+                p { @if is_first { "This container is empty." } @else { "There are no more." } }
             } @else {
                 div.wide {
                     table {
@@ -93,19 +95,33 @@ impl Members {
                     }
                 }
             }
-            (pager("Pages of the contents", local(&iri), self.members_max, self.is_first, self.next.as_ref()))
+            (pager("Pages of the contents", local(&iri), self.members_max, self.begins.as_ref(), self.next.as_ref()))
         }
     }
 }
 
-/// Links from a page of a container to other pages.
-pub fn pager(label: &str, address: &str, members_max: usize, is_first: bool, next: Option<&ListToken>) -> Markup {
-    let pages = |after| paging::address(address, members_max, after);
+/// Links from a page of a container to other pages. `begins` and `next` are where it and the next
+/// one begin; `None`: there is none before it, or after it.
+pub fn pager(
+    label: &str,
+    address: &str,
+    members_max: usize,
+    begins: Option<&ListToken>,
+    next: Option<&ListToken>,
+) -> Markup {
+    let page = |place: Place| paging::address(address, members_max, &place);
     html! {
-        @if !is_first || next.is_some() {
+        @if begins.is_some() || next.is_some() {
             nav.row.pager aria-label=(label) {
-                @if is_first { span {} } @else { a.button href=(pages(None)) { "First page" } }
-                @if let Some(next) = next { a.button rel="next" href=(pages(Some(next))) { "Next page" } }
+                span.row {
+                    @if let Some(begins) = begins {
+                        a.button rel="prev" href=(page(Place::Before(begins.clone()))) { "Previous page" }
+                        a href=(page(Place::First)) { "First page" }
+                    }
+                }
+                @if let Some(next) = next {
+                    a.button rel="next" href=(page(Place::After(next.clone()))) { "Next page" }
+                }
             }
         }
     }
@@ -129,14 +145,14 @@ async fn row(library: &Library, path: ResourcePath) -> Result<Option<Row>, LdpEr
 }
 
 /// What people call the resource at a path; `None` if it is gone, or says nothing.
-pub async fn title_at(library: &Library, path: ResourcePath) -> Result<Option<String>, LdpError> {
+pub async fn title_at(library: &Library, path: ResourcePath) -> Result<Option<Title>, LdpError> {
     match row(library, path).await? {
         Some(Row::Readable { title, .. }) => Ok(title),
         Some(Row::Damaged(_)) | None => Ok(None),
     }
 }
 
-async fn title_of(library: &Library, resource: &Resource) -> Result<Option<String>, LdpError> {
+async fn title_of(library: &Library, resource: &Resource) -> Result<Option<Title>, LdpError> {
     if !(1..=TITLE_ROWS_MAX).contains(&resource.body().description.pieces) {
         return Ok(None);
     }
@@ -157,12 +173,12 @@ impl Row {
             }
         };
         let name = name_of(resource.path());
-        let title = title.as_deref().filter(|title| *title != name);
+        let title = title.as_ref().filter(|title| title.text != name);
         html! {
             tr {
                 th scope="row" {
                     a href=(local(&page_of(site, resource))) { (name) }
-                    @if let Some(title) = title { br; span.title { (title) } }
+                    @if let Some(title) = title { br; (title.shown()) }
                 }
                 td { (kind(resource)) }
                 td.number { @if let Some(len_bytes) = len_bytes(resource) { (terms::size(len_bytes)) } }
@@ -184,14 +200,14 @@ fn page_of(site: &Site, resource: &Resource) -> String {
 }
 
 /// What a resource is, for people.
-pub fn kind(resource: &Resource) -> &str {
-    match resource.kind() {
+pub fn kind(resource: &Resource) -> String {
+    terms::title(match resource.kind() {
         Kind::Container { .. } if resource.is_group() => "Archival Group",
         Kind::Container { .. } => "Container",
         Kind::RdfSource => "Description",
         Kind::Binary(binary) if binary.media_type.is_empty() => "File",
         Kind::Binary(binary) => &binary.media_type,
-    }
+    })
 }
 
 /// The size of the bytes that are stored here.
@@ -200,7 +216,8 @@ pub fn len_bytes(resource: &Resource) -> Option<u64> {
     binary.elsewhere().is_none().then_some(binary.len_bytes)
 }
 
-/// The file name that was given with bytes.
-pub fn filename(resource: &Resource) -> Option<String> {
-    disposition::filename(resource.body().binary()?.disposition.as_deref()?)
+/// The file name that was given with bytes, as a title.
+pub fn filename(resource: &Resource) -> Option<Title> {
+    let name = disposition::filename(resource.body().binary()?.disposition.as_deref()?)?;
+    Some(Title::new(terms::title(&name)))
 }

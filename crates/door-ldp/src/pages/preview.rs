@@ -77,8 +77,10 @@ impl LdpRequest {
                 match listed {
                     Some(listed) => mets::shown(&listed),
                     None => html! {
-                        h2 { "Beginning" }
-                        pre.text tabindex="0" { (text_of(&begin, binary.len_bytes > TEXT_BYTES)) }
+                        h2 id="beginning" { "Beginning" }
+                        pre.text tabindex="0" role="region" aria-labelledby="beginning" {
+                            (text_of(&begin, binary.len_bytes > TEXT_BYTES))
+                        }
                         @if binary.len_bytes > TEXT_BYTES { p.lead { "The first 4 KiB are shown." } }
                     },
                 }

@@ -8,13 +8,15 @@ use rdf::Graph;
 use repository::{Kind, Membership, Resource};
 
 use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
+use super::terms::Title;
 use super::{about, about_part, described, local, name_of, terms};
 use crate::address::{At, FORMS, Facet, Target, kept_iri};
 use crate::errors::LdpError;
-use crate::managed;
-use crate::paging::Page;
+use crate::paging::{Page, Place};
 use crate::request::{LdpRequest, unsent};
+use crate::statements::is_container;
 use crate::stored::kept_description;
+use crate::{deleted, managed};
 
 impl LdpRequest {
     /// The page of a resource, or of the description of bytes. A container's page has some members.
@@ -26,31 +28,28 @@ impl LdpRequest {
         mut response: Response,
     ) -> Result<Response, LdpError> {
         let members_max = page.as_ref().map_or(MEMBERS, |page| page.members_max.min(MEMBERS_MAX));
-        let after = match &page {
-            Some(page) if page.is_last => self.library().repository.last_page(resource, members_max).await?,
-            Some(page) => page.after.clone(),
-            None => None,
-        };
+        let place = page.as_ref().map_or(&Place::First, |page| &page.place);
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
         let (share, _turn) = self.turn_to_read().await?;
         let description = kept_description(self.library(), resource).await?;
         let title = terms::title_in(&description, resource.path()).or_else(|| members::filename(resource));
-        let title = title.unwrap_or_else(|| name_of(resource.path()).to_owned());
-        let is_later = after.is_some();
+        let title = title.unwrap_or_else(|| Title::new(name_of(resource.path())));
         let members = match resource.kind() {
-            Kind::Container { .. } => Some(Members::read(self.library(), resource, after.as_ref(), members_max).await?),
+            Kind::Container { .. } => Some(Members::read(self.library(), resource, place, members_max).await?),
             Kind::RdfSource | Kind::Binary(_) => None,
         };
         if let (Some(page), Some(members)) = (&page, &members) {
-            page.describe(&self.site.iri(self.path()), members.next.as_ref(), response.headers_mut());
+            let iri = self.site.iri(self.path());
+            page.describe(&iri, members.begins.as_ref(), members.next.as_ref(), response.headers_mut());
         }
+        let is_later = members.as_ref().is_some_and(|members| members.begins.is_some());
         let content = html! {
             @if !is_later {
                 (self.facts(resource))
                 (self.places(resource))
-                @if let Kind::Binary(binary) = resource.kind() { (self.preview(resource, binary, &title).await?) }
+                @if let Kind::Binary(binary) = resource.kind() { (self.preview(resource, binary, &title.text).await?) }
                 (self.statements(resource, description))
                 @for (_, container) in giving.iter().filter(|(_, container)| container.path() != resource.path()) {
                     p { "Its members are in " (terms::iri(&self.site, &kept_iri(container.path()))) "." }
@@ -58,7 +57,7 @@ impl LdpRequest {
             }
             @if let Some(members) = members { (members.table(&self.site, resource)) }
         };
-        let page = about(&self.site, resource.path(), title).with(&content);
+        let page = about(&self.site, resource.path(), title.text).titled_in(title.language.as_deref(), &content);
         *response.body_mut() = with_share(page, share)?.into();
         Ok(response)
     }
@@ -107,6 +106,7 @@ impl LdpRequest {
     /// Where its bytes and its versions are.
     fn places(&self, resource: &Resource) -> Markup {
         let is_binary = matches!(resource.kind(), Kind::Binary(_));
+        let lists_deleted = is_container(resource) && self.settings().deleted_versions;
         let facet =
             if is_binary && self.target.facet == Facet::Itself { Facet::Description } else { self.target.facet };
         let versions = self.site.iri_of_target(&Target { path: resource.path().clone(), facet, at: At::All });
@@ -115,6 +115,9 @@ impl LdpRequest {
                 @if is_binary { a.button.primary href=(local(&self.site.iri(resource.path()))) { "Open the file" } }
                 @if self.library().repository.keeps_versions(resource.path()) {
                     a.button href=(local(&versions)) { "Versions" }
+                    @if lists_deleted {
+                        a.button href={ (local(&versions)) "?" (deleted::QUERY) } { "What was deleted" }
+                    }
                 }
                 @if self.target.at == At::Present && members::len_bytes(resource).is_some() {
                     a.button rel="nofollow" href=(local(&self.site.iri_of(resource.path(), "fixity"))) { "Check the bytes" }

@@ -8,6 +8,7 @@ use heads::ResourcePath;
 use maud::{Markup, html};
 use search::{Facet, Hit};
 
+use super::terms::Title;
 use super::{about, local, members, name_of, place, terms};
 use crate::errors::LdpError;
 use crate::request::LdpRequest;
@@ -82,7 +83,7 @@ impl LdpRequest {
         Ok(response)
     }
 
-    fn results(&self, asked: &Asked, Searched { found, next, .. }: &Searched, titles: Vec<Option<String>>) -> Markup {
+    fn results(&self, asked: &Asked, Searched { found, next, .. }: &Searched, titles: Vec<Option<Title>>) -> Markup {
         html! {
             h2 { "Results" }
             @if let Some(wider) = wider(asked) { (wider) }
@@ -114,22 +115,22 @@ impl LdpRequest {
         }
     }
 
-    fn result(&self, hit: &Hit, title: Option<String>) -> Markup {
+    fn result(&self, hit: &Hit, title: Option<Title>) -> Markup {
         let Hit { path, facet, document } = hit;
         let is_description = *facet == Facet::Description;
         // The page of bytes is that of their description.
         let is_binary = document.media_type(Facet::Itself).is_some() || document.len_bytes(Facet::Itself).is_some();
         let of_page = Hit { facet: if is_binary { Facet::Description } else { *facet }, ..hit.clone() };
-        let title = title.filter(|title| title != name_of(path));
+        let title = title.filter(|title| title.text != name_of(path));
         html! {
             tr {
                 th scope="row" {
                     a href=(local(&address(&self.site, &of_page))) { "/" (path) }
                     @if is_description { " " small.badge { "description" } }
-                    @if let Some(title) = title { br; span.title { (title) } }
+                    @if let Some(title) = title { br; (title.shown()) }
                 }
                 td {
-                    (document.media_type(*facet).unwrap_or(kind(hit)))
+                    (terms::title(document.media_type(*facet).unwrap_or(kind(hit))))
                     @for iri in own_types(hit).take(TYPES_SHOWN) { br; small { (terms::iri(&self.site, iri)) } }
                 }
                 td.number { @if let Some(len_bytes) = document.len_bytes(*facet) { (terms::size(len_bytes)) } }
@@ -176,7 +177,8 @@ fn form(query: &str) -> Markup {
     let given: Vec<_> = parse(query.as_bytes()).filter(|(_, value)| !value.is_empty()).collect();
     let value = |name: &str| given.iter().find(|(known, _)| known == name).map_or("", |(_, value)| &**value);
     html! {
-        form action="" role="search" aria-label="Search by all fields" {
+        // Without an address a form leads to the page itself.
+        form role="search" aria-label="Search by all fields" {
             div.fields {
                 @for (name, label, kind, example) in FIELDS {
                     label {

@@ -32,21 +32,48 @@ const TEXT_CHARS_MAX: usize = 4_000;
 /// Most bytes of an address to which a page links.
 const ADDRESS_BYTES_MAX: usize = 8 << 10;
 
+/// What people call a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Title {
+    /// Its text.
+    pub text: String,
+    /// Its language, a tag of BCP 47; `None` if nothing says it.
+    pub language: Option<String>,
+}
+
+impl Title {
+    /// A title of which nothing says the language.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), language: None }
+    }
+
+    /// As it is beside a name.
+    pub fn shown(&self) -> Markup {
+        html! { span.title lang=[self.language.as_deref()] { (self.text) } }
+    }
+}
+
 /// What a resource is called in its own description (with stored IRIs).
-pub fn title_in(description: &Graph, path: &ResourcePath) -> Option<String> {
+pub fn title_in(description: &Graph, path: &ResourcePath) -> Option<Title> {
     let own = kept_iri(path);
-    let named = |title: &str| {
+    let named = |property: &str| {
         description.iter().find_map(|triple| match (&triple.subject, &triple.object) {
             (NamedOrBlankNode::NamedNode(subject), Term::Literal(literal))
-                if subject.as_str() == own && triple.predicate.as_str() == title =>
+                if subject.as_str() == own && triple.predicate.as_str() == property =>
             {
-                Some(literal.value().trim()).filter(|text| !text.is_empty())
+                Some(literal).filter(|literal| !literal.value().trim().is_empty())
             }
             _ => None,
         })
     };
-    let title = TITLES.iter().find_map(|title| named(title))?;
-    Some(self::title(title))
+    let literal = TITLES.iter().find_map(|property| named(property))?;
+    Some(Title { text: title(literal.value().trim()), language: language(literal).map(str::to_owned) })
+}
+
+/// The language of a literal for the attribute `lang`. A stored tag may be malformed (RFC 5646), and
+/// such a one says nothing.
+fn language(literal: &Literal) -> Option<&str> {
+    literal.language().filter(|tag| Literal::new_language_tagged_literal("", *tag).is_ok())
 }
 
 /// A title of a length that people read.
@@ -93,7 +120,7 @@ pub fn literal(literal: &Literal) -> Markup {
         None => Some(prefixed(literal.datatype().as_str()).unwrap_or_else(|| literal.datatype().as_str().to_owned())),
     };
     html! {
-        span lang=[literal.language()] { (shortened(literal.value(), TEXT_CHARS_MAX)) }
+        span lang=[language(literal)] { (shortened(literal.value(), TEXT_CHARS_MAX)) }
         @if let Some(note) = note { " " small.badge { (note) } }
     }
 }
@@ -126,6 +153,15 @@ pub fn clock(time: UnixMillis) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_well_formed_tag_is_a_language() {
+        for (tag, is_language) in [("de", true), ("sr-latn-rs", true), ("toolonglangtag", false), ("d-e", false)] {
+            let literal = Literal::new_language_tagged_literal_unchecked("text", tag);
+            assert_eq!(language(&literal), Some(tag).filter(|_| is_language), "{tag}");
+        }
+        assert_eq!(language(&Literal::from("text")), None);
+    }
 
     #[test]
     fn a_long_title_is_cut_between_characters() {

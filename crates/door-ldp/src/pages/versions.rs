@@ -42,6 +42,8 @@ struct History {
     current: Option<RevisionId>,
     /// The version that is to be compared with another one.
     chosen: Option<Named>,
+    /// Whether only versions that a client asked for are kept.
+    are_explicit: bool,
 }
 
 impl History {
@@ -58,6 +60,15 @@ impl History {
         let name = |name: Option<VersionName>| name.map(|name| name.to_string()).unwrap_or_default();
         let newest = name(self.newest.map(|(name, _)| name));
         format!("{shown:x}.{}.{}.{newest}", name(self.newer), name(self.older))
+    }
+
+    /// The newest earlier version of the page that is the same as the one of a moment, unless
+    /// nothing happened between them.
+    fn same_as(&self, moment: &Moment) -> Option<VersionName> {
+        let fingerprint = moment.fingerprint?;
+        let mut earlier = self.moments.iter().filter(|(earlier, _)| earlier.version.revision < moment.version.revision);
+        let (same, name) = earlier.find(|(earlier, _)| earlier.fingerprint == Some(fingerprint))?;
+        name.filter(|_| !moment.version.follows(&same.version))
     }
 
     /// The versions that the form proposes to compare, the older one first: the two newest of the
@@ -146,7 +157,8 @@ impl LdpRequest {
         let newer = versions.oldest_from(above).await?.map(bound);
         let older = versions.newest_below(below).await?.map(bound);
         let current = versions.is_live().then(|| versions.newest());
-        Ok(History { moments, newer, older, newest, current, chosen })
+        let are_explicit = self.library().repository.are_versions_explicit(self.path());
+        Ok(History { moments, newer, older, newest, current, chosen, are_explicit })
     }
 
     /// The query of the page of newer versions.
@@ -175,7 +187,8 @@ impl LdpRequest {
                 }
             }
             @if history.moments.is_empty() { p { "There are no versions here." } }
-            form action="" {
+            // Without an address a form leads to the page itself.
+            form {
                 @if let Some((name, _)) = history.chosen { input type="hidden" name=(COMPARED[0]) value=(name); }
                 @if history.has_two() {
                     div.row.find {
@@ -218,9 +231,10 @@ impl LdpRequest {
     /// An entry of the list.
     fn moment(&self, query: &Query, history: &History, moment: &Moment, name: Option<VersionName>) -> Markup {
         let revision = moment.version.revision;
+        let what = what(moment.change, history.are_explicit);
         let Some(name) = name else {
             return html! {
-                li { span.choice {} div { (terms::clock(revision.time())) " " span.what { (what(moment.change)) } } span {} }
+                li { span.choice {} div { (terms::clock(revision.time())) " " span.what { (what) } } span {} }
             };
         };
         let is_chosen = history.chosen.is_some_and(|(_, chosen)| chosen == revision);
@@ -229,12 +243,16 @@ impl LdpRequest {
                 span.choice { @if history.has_two() && !is_chosen { (choice(history, name, revision)) } }
                 div {
                     a href=(local(&self.iri_at(At::Version(name)))) { (terms::clock(revision.time())) }
-                    " " span.what { (what(moment.change)) }
+                    " " span.what { (what) }
                     @if history.current == Some(revision) { " " span.badge { "current" } }
                     @if is_chosen { " " span.badge { "chosen" } }
                     br;
                     code { (name) }
                     @if let Some(len_bytes) = moment.len_bytes { " · " (terms::size(len_bytes)) }
+                    @if let Some(same) = history.same_as(moment) {
+                        br;
+                        "The same as version " a href=(local(&self.iri_at(At::Version(same)))) { (same) }
+                    }
                 }
                 span.row.facts { (self.actions(query, history, name, revision)) }
             }
@@ -246,10 +264,14 @@ impl LdpRequest {
         let newest = history.newest.filter(|(_, newest)| *newest != revision).map(|(newest, _)| newest);
         let with_newest = Query { compared: [Some(name), newest], ..Query::default() };
         let chosen = Query { compared: [Some(name), None], ..*query };
+        // Read out of their place, links need to say which version they are about.
+        let link = |address: String, text: &str| {
+            html! { a href=(address) aria-label={ (text) ": version " (name) } { (text) } }
+        };
         html! {
-            @if newest.is_some() { a href=(self.address(&with_newest)) { "Compare with the newest" } }
-            @if history.has_two() && history.chosen.is_none() { a href=(self.address(&chosen)) { "Choose" } }
-            @if !self.reads_only && history.current != Some(revision) { a href=(self.restoring(name)) { "Restore" } }
+            @if newest.is_some() { (link(self.address(&with_newest), "Compare with the newest")) }
+            @if history.has_two() && history.chosen.is_none() { (link(self.address(&chosen), "Choose")) }
+            @if !self.reads_only && history.current != Some(revision) { (link(self.restoring(name), "Restore")) }
         }
     }
 
@@ -279,9 +301,11 @@ fn day(moment: &Moment) -> String {
     terms::day(moment.version.revision.time())
 }
 
-/// What happened, for people.
-fn what(change: Change) -> &'static str {
+/// What happened, for people. Where versions are explicit, a change alone makes no version, and
+/// restoring makes one: so a version that begins with a change was restored.
+fn what(change: Change, are_explicit: bool) -> &'static str {
     match change {
+        Change::Description | Change::Bytes | Change::DescriptionAndBytes if are_explicit => "Restored",
         Change::Created => "Created",
         Change::CreatedAgain => "Created or brought back",
         Change::Description => "Description changed",

@@ -55,7 +55,7 @@ pub async fn page_of_member(
     let text = match part {
         Part::Page(_) if text.is_empty() => html! { p { "There is no text on this page." } },
         Part::Page(_) => html! { div.leaf { pre { (text) } } },
-        Part::Mets | Part::Record => html! { pre.text tabindex="0" { (text) } },
+        Part::Mets | Part::Record => html! { pre.text tabindex="0" role="region" aria-label=(page.title) { (text) } },
     };
     let whole = format!("{}/{}", site.data_iri(id), part.path());
     let format = match part {

@@ -1,7 +1,7 @@
 //! The page of all volumes: a table with titles, a page at a time. Those that people choose come as
 //! one ZIP, from the data door.
 
-use ::volumes::Volume;
+use ::volumes::{Listing, Volume};
 use axum::response::Response;
 use futures::{StreamExt, TryStreamExt, stream};
 use hathi::VolumeId;
@@ -13,7 +13,7 @@ use super::members::{MEMBERS, MEMBERS_MAX, READ_AT_ONCE, pager};
 use super::{about_volumes, local, terms};
 use crate::address::{Site, kept_volumes};
 use crate::errors::LdpError;
-use crate::paging::Page;
+use crate::paging::{Page, Place};
 
 /// The layouts of a ZIP, in words.
 const LAYOUTS: [(&str, &str); 3] =
@@ -34,17 +34,13 @@ pub async fn page_of_volumes(
     mut response: Response,
 ) -> Result<Response, LdpError> {
     let volumes_max = page.as_ref().map_or(MEMBERS, |page| page.members_max.min(MEMBERS_MAX));
-    let after = match &page {
-        Some(page) if page.is_last => library.volumes.last_page_of_volumes(volumes_max).await?,
-        Some(page) => page.after.clone(),
-        None => None,
-    };
-    let listing = library.volumes.list(after.as_ref(), volumes_max).await?;
-    let rows = stream::iter(listing.volumes).map(|id| row(library, id)).buffered(READ_AT_ONCE);
+    let place = page.as_ref().map_or(&Place::First, |page| &page.place);
+    let Listing { volumes, begins, next, .. } = place.volumes(library, volumes_max).await?;
+    let rows = stream::iter(volumes).map(|id| row(library, id)).buffered(READ_AT_ONCE);
     let rows: Vec<_> = rows.try_filter_map(async |row| Ok(row)).try_collect().await?;
     let iri = site.shown(&kept_volumes()).unwrap_or_default();
     if let Some(page) = &page {
-        page.describe(&iri, listing.next.as_ref(), response.headers_mut());
+        page.describe(&iri, begins.as_ref(), next.as_ref(), response.headers_mut());
     }
     let server = format!("{}/", site.server());
     let archive = format!("{}volumes", local(&server));
@@ -52,14 +48,14 @@ pub async fn page_of_volumes(
     let content = html! {
         p.lead { a href=(find) { "Find volumes" } " by title, author, year and language." }
         @if rows.is_empty() {
-            p { @if after.is_none() && listing.next.is_none() { "There are no volumes." } @else { "There are none on this page." } }
+            p { @if begins.is_none() && next.is_none() { "There are no volumes." } @else { "There are none on this page." } }
         } @else {
             form method="post" action=(archive) {
                 (table(site, &rows, &find))
                 (download())
             }
         }
-        (pager("Pages of the volumes", local(&iri), volumes_max, after.is_none(), listing.next.as_ref()))
+        (pager("Pages of the volumes", local(&iri), volumes_max, begins.as_ref(), next.as_ref()))
     };
     *response.body_mut() = about_volumes(site, None).with(&content).into();
     Ok(response)

@@ -285,7 +285,7 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     assert_eq!(first.status, StatusCode::SEE_OTHER);
     let mut address = Some(first.header("location").unwrap().to_owned());
     let (mut children, mut sizes) = (Vec::new(), Vec::new());
-    let mut last_address = None;
+    let (mut last_address, mut before) = (None, None);
     while let Some(page) = address {
         let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
         assert!(page.is("Page"));
@@ -293,10 +293,22 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
         let reported = page.objects(&format!("{ROOT}big"), "contains");
         sizes.push(reported.len());
         last_address = page.links("last").pop();
+        before = page.links("prev").pop();
         assert_eq!(page.links("first").len(), 1);
         children.extend(reported);
         address = page.links("next").pop();
     }
+    // The way back has the same pages. Only the first one describes the container.
+    let (mut way_back, mut describe) = (Vec::new(), Vec::new());
+    while let Some(page) = before {
+        let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
+        way_back.push(page.objects(&format!("{ROOT}big"), "contains"));
+        describe.push(page.text().contains("BasicContainer"));
+        assert_eq!(page.links("next").len(), 1);
+        before = page.links("prev").pop();
+    }
+    way_back.reverse();
+    assert_eq!((way_back.concat(), describe), (children[..2_000].to_vec(), vec![false, true]));
     let last = fixture.get(last_address.unwrap().strip_prefix("http://test").unwrap()).await;
     let reported = last.objects(&format!("{ROOT}big"), "contains");
     assert!(last.links("next").is_empty() && !reported.is_empty() && reported.len() <= 1_000, "{}", reported.len());

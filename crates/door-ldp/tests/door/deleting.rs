@@ -39,9 +39,16 @@ async fn a_tombstone_can_be_overwritten() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "").answer().await;
     delete(&fixture, "/rest/a").await;
-    let put = fixture.put("/rest/a", "").header("overwrite-tombstone", "true").answer().await;
-    assert_eq!(put.status, StatusCode::CREATED);
-    assert_eq!(fixture.get("/rest/a").await.status, StatusCode::OK);
+    for value in ["false", "1", ""] {
+        let refused = fixture.put("/rest/a", "").header("overwrite-tombstone", value).answer().await;
+        assert_eq!(refused.status, StatusCode::GONE, "{value}");
+    }
+    for value in ["true", "True"] {
+        let put = fixture.put("/rest/a", "").header("overwrite-tombstone", value).answer().await;
+        assert_eq!(put.status, StatusCode::CREATED, "{value}");
+        assert_eq!(fixture.get("/rest/a").await.status, StatusCode::OK);
+        delete(&fixture, "/rest/a").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

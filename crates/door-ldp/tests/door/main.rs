@@ -17,6 +17,7 @@ mod instants;
 mod leaving;
 mod members;
 mod members_then;
+mod page_of_deleted;
 mod page_of_versions;
 mod pages;
 mod reading;

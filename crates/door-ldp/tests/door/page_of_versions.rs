@@ -71,6 +71,10 @@ async fn what_happened_is_listed_newest_first_and_by_day() {
     assert_eq!(page.text().matches(">current<").count(), 1);
     assert_eq!(page.text().matches(">Restore</a>").count(), 4, "all but the current one: {}", page.text());
     assert_eq!(page.text().matches(">Compare with the newest</a>").count(), 4);
+    for text in ["Compare with the newest", "Choose", "Restore"] {
+        let label = format!("aria-label=\"{text}: version 20250615150640\"");
+        assert_eq!(page.text().matches(&label).count(), 1, "{label}: {}", page.text());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,6 +207,57 @@ async fn the_page_lists_explicit_versions_only_where_versions_are_explicit() {
     let one = page(&fixture, "/rest/x/fcr:versions").await;
     assert_eq!(names(&one), ["20250615150645"]);
     assert!(one.text().contains(">Restore</a>") && !one.text().contains(">current<"), "{}", one.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_versions_are_explicit_the_page_says_that_one_was_restored() {
+    let history = History { resources: Keep::Explicit, ..History::default() };
+    let fixture = fixture_keeping(LibraryOptions { history, ..LibraryOptions::default() }).await;
+    put_bytes(&fixture, "/rest/b", "text/plain", "one").await;
+    let make = async |path: &str| {
+        fixture.clock.advance(Duration::from_secs(5));
+        let made = fixture.ask(Method::POST, path).answer().await;
+        assert_eq!(made.status, StatusCode::CREATED, "{path}: {}", made.text());
+    };
+    make("/rest/b/fcr:versions").await;
+    put_text(&fixture, "/rest/b", "two").await;
+    make("/rest/b/fcr:versions").await;
+    make("/rest/b/fcr:versions?restore=20250615150645").await;
+    assert_eq!(fixture.get("/rest/b").await.text(), "one");
+    let page = page(&fixture, "/rest/b/fcr:versions").await;
+    assert_eq!(
+        between(page.text(), "class=\"what\">", "</span>"),
+        ["Restored", "Version made", "Version made"],
+        "{}",
+        page.text()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_says_which_earlier_version_is_the_same_unless_it_is_the_one_just_before() {
+    let fixture = fixture().await;
+    put_bytes(&fixture, "/rest/b", "text/plain", "one").await;
+    for text in ["two", "one", "three"] {
+        fixture.clock.advance(Duration::from_secs(5));
+        put_text(&fixture, "/rest/b", text).await;
+    }
+    fixture.clock.advance(Duration::from_secs(5));
+    assert_eq!(fixture.ask(Method::POST, "/rest/b/fcr:versions").answer().await.status, StatusCode::CREATED);
+    let of_bytes = page(&fixture, "/rest/b/fcr:versions").await;
+    let same = between(of_bytes.text(), "The same as version ", "</li>");
+    assert_eq!(same.len(), 1, "{}", of_bytes.text());
+    assert!(same[0].contains(">20250615150640</a>"), "{}", same[0]);
+
+    // What is in a container may differ.
+    fixture.make("/rest/c", "BasicContainer", "<> <http://a/p> 1 .").await;
+    for number in [2, 1] {
+        fixture.clock.advance(Duration::from_secs(5));
+        let put = fixture.put("/rest/c", &format!("<> <http://a/p> {number} .")).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT, "{}", put.text());
+    }
+    let of_container = page(&fixture, "/rest/c/fcr:versions").await;
+    assert_eq!(names(&of_container).len(), 3);
+    assert!(!of_container.text().contains("The same as"), "{}", of_container.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

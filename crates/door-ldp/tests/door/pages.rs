@@ -74,11 +74,36 @@ async fn members_are_listed_with_titles_kinds_and_sizes_a_page_at_a_time() {
     let second = page(&fixture, &next).await;
     assert_eq!(second.text().matches("<tr>").count(), 6, "{}", second.text());
     assert!(second.text().contains("First page") && !second.text().contains("rel=\"next\""));
+    let before = second.text().split("rel=\"prev\" href=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let again = page(&fixture, &before.replace("&amp;", "&")).await;
+    let contents = |page: &Reply| page.text().split("<h2>Contents</h2>").nth(1).unwrap().to_owned();
+    assert_eq!(contents(&again).split("</table>").next(), contents(&first).split("</table>").next());
+    assert!(again.text().contains("<dt>Kind</dt>") && !again.text().contains("rel=\"prev\""), "it is the first one");
+    assert!(again.text().contains(&format!("href=\"{}\"", next.replace('&', "&amp;"))), "{}", again.text());
     let many = page(&fixture, "/rest/c?limit=10000").await;
     assert_eq!(many.text().matches("<tr>").count(), 56);
     let last = page(&fixture, "/rest/c?last=true").await;
     assert!(last.text().contains("<h2>Contents</h2>") && !last.text().contains("rel=\"next\""), "{}", last.text());
     assert_eq!(fixture.get("/rest/c?last=true").await.links("first").len(), last.links("first").len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heading_and_the_titles_of_a_list_have_the_languages_of_their_literals() {
+    let fixture = fixture().await;
+    let titled = |title: &str| format!("<> <http://purl.org/dc/terms/title> {title} .");
+    fixture.make("/rest/c", "BasicContainer", &titled("\"Briefe\"@de")).await;
+    fixture.make("/rest/c/1", "RDFSource", &titled("\"Lettres\"@fr")).await;
+    fixture.make("/rest/c/2", "RDFSource", &titled("\"Plain\"")).await;
+    let page = page(&fixture, "/rest/c").await;
+    for part in [
+        "<html lang=\"en\">",
+        "<title lang=\"de\">Briefe</title>",
+        "<h1 lang=\"de\">Briefe</h1>",
+        "<span class=\"title\" lang=\"fr\">Lettres</span>",
+        "<span class=\"title\">Plain</span>",
+    ] {
+        assert!(page.text().contains(part), "{part} is not in {}", page.text());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,6 +256,7 @@ async fn two_versions_are_compared_by_statements_and_bytes() {
     assert!(described.text().contains("two and more"), "{}", described.text());
     let changed = page(&fixture, "/rest/b/fcr:versions?older=20250615150645&newer=20250615150650").await;
     assert!(changed.text().contains("<td>3 B</td><td>12 B</td>"), "{}", changed.text());
+    assert_eq!(changed.text().matches("<td><code>").count(), 2, "digests break as code: {}", changed.text());
 
     // The page of a version shows the bytes that it had, and leads to them.
     let then = page(&fixture, "/rest/b/fcr:metadata/fcr:versions/20250615150645").await;
@@ -282,6 +308,7 @@ async fn a_page_holds_its_share_of_the_memory_until_it_is_sent() {
         "/rest/x/fcr:versions",
         "/rest/x/fcr:versions?older=20250615150640&newer=20250615150645",
         "/rest/x/fcr:versions/20250615150640",
+        "/rest/fcr:versions?members=deleted",
     ] {
         let response = fixture.ask(Method::GET, path).header("accept", BROWSER).response().await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -317,6 +344,23 @@ async fn texts_from_outside_are_no_markup_wherever_they_are_shown() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_cuts_long_names_and_types_of_files() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    let put = fixture.ask(Method::PUT, "/rest/c/file").of_class("NonRDFSource");
+    let put = put.header("content-type", &format!("text/plain; x={}", "t".repeat(5_000)));
+    let put = put.header("content-disposition", &format!("attachment; filename=\"{}\"", "n".repeat(5_000)));
+    assert_eq!(put.body("bytes").answer().await.status, StatusCode::CREATED);
+    let of_container = page(&fixture, "/rest/c").await;
+    for letter in ["t", "n"] {
+        assert!(of_container.text().contains(&letter.repeat(150)), "{}", of_container.text());
+        assert!(!of_container.text().contains(&letter.repeat(201)), "{}", of_container.text());
+    }
+    let of_file = page(&fixture, "/rest/c/file/fcr:metadata").await;
+    assert!(of_file.text().contains(&format!("<h1>{}…</h1>", "n".repeat(200))), "{}", of_file.text());
+}
+
 /// An address of each kind of page.
 async fn of_each_kind(fixture: &Fixture) -> Vec<&'static str> {
     fixture.make("/rest/c", "BasicContainer", "").await;
@@ -331,6 +375,7 @@ async fn of_each_kind(fixture: &Fixture) -> Vec<&'static str> {
         "/rest/c/fcr:versions",
         "/rest/c/fcr:versions?older=20250615150640&newer=20250615150645",
         "/rest/c/fcr:versions/20250615150640",
+        "/rest/c/fcr:versions?members=deleted",
         "/rest/c/fcr:forms",
         "/rest/volumes",
         "/rest/fcr:search",
@@ -354,6 +399,15 @@ async fn each_page_has_a_box_that_searches_for_a_path_if_there_is_a_search() {
             assert_eq!(header.matches("name=\"fedora_id\"").count(), usize::from(has_search), "{path}: {header}");
             assert_eq!(header.contains(">Search</a>"), has_search, "{path}: {header}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_form_has_an_empty_address() {
+    let fixture = fixture().await;
+    for path in of_each_kind(&fixture).await {
+        let page = fixture.ask(Method::GET, path).header("accept", BROWSER).answer().await;
+        assert!(page.text().contains("<form") && !page.text().contains("action=\"\""), "{path}: {}", page.text());
     }
 }
 

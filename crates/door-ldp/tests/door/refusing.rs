@@ -45,6 +45,8 @@ async fn a_malformed_parameter_of_a_query_is_named_as_one() {
         ("/rest/c?limit=", &[], "limit"),
         ("/rest/c?limit=1&limit=2", &[], "limit"),
         ("/rest/c?after=x", &[], "after"),
+        ("/rest/c?before=x", &[], "before"),
+        ("/rest/c?after=AAEAAA&before=AAEAAA", &[], "before"),
         ("/rest/c?limit=5&last=yes", &[], "last"),
         ("/rest/volumes?limit=0", &[], "limit"),
         ("/rest/c/fcr:versions?from=x", &[], "from"),

@@ -27,7 +27,7 @@ async fn filled() -> Fixture {
         .make(
             "/rest/c",
             "BasicContainer",
-            "<> a <urn:t>, <http://test/rest/types#own> ; <http://purl.org/dc/terms/title> \"A <b>title</b>\" .",
+            "<> a <urn:t>, <http://test/rest/types#own> ; <http://purl.org/dc/terms/title> \"A <b>title</b>\"@de .",
         )
         .await;
     let put = fixture.ask(Method::PUT, "/rest/c/b%20%C3%BC").header("content-type", "text/plain").body("four");
@@ -209,7 +209,8 @@ async fn people_get_a_form_and_a_table_and_nothing_in_it_is_markup_of_others() {
     assert!(form.text().contains("<form") && !form.text().contains("<table"), "{}", form.text());
     let results = page("?fedora_id=c*&mime_type=").await;
     assert!(
-        results.text().contains("href=\"/rest/c\"") && results.text().contains("A &lt;b&gt;title&lt;/b&gt;"),
+        results.text().contains("href=\"/rest/c\"")
+            && results.text().contains("<span class=\"title\" lang=\"de\">A &lt;b&gt;title&lt;/b&gt;</span>"),
         "{}",
         results.text()
     );

@@ -129,6 +129,7 @@ async fn mets_and_record_are_pages_that_lead_to_their_bytes() {
         let shown = page(&fixture, &format!("{AT}/{member}")).await;
         for part in [
             format!("<h1>{title}</h1>"),
+            format!("<pre class=\"text\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">"),
             "&lt;mets&gt;&quot;text&quot;&lt;/mets&gt;</pre>".to_owned(),
             format!("<a href=\"{AT}\">"),
             format!("href=\"/volumes/uc2.ark+=13960=t8ff3zh99/{member}\">{format}</a>"),

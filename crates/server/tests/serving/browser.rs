@@ -93,6 +93,15 @@ async fn the_page_loads_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn the_scripts_of_pages_have_no_shortcuts_of_single_keys() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    for path in ["/assets/page.js", "/assets/openapi.js"] {
+        let script = server.get(path).await.text();
+        assert!(!script.contains("keydown") && !script.contains("( / )"), "{path}: {script}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_script_the_first_page_finds_volumes_and_leads_to_all_that_is_here() {
     let (server, _folder) = Server::start(|_| {}).await;
     let page = server.get("/").await.text();

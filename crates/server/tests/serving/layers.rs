@@ -60,8 +60,24 @@ async fn a_browser_gets_a_page_that_says_what_is_wrong() {
     ] {
         assert!(text.contains(place), "{place}: {text}");
     }
-    let deep = server.ask(Method::GET, &format!("/rest/{}", "a/".repeat(1_000)), &browser).await;
-    assert!(deep.text().len() < 200_000, "{}", deep.text().len());
+    let deep = server.ask(Method::GET, &format!("/rest/{}", "a/".repeat(100)), &browser).await;
+    assert!(deep.header("content-type").starts_with("text/html") && deep.text().len() < 50_000, "{}", deep.text());
+    let deeper = server.ask(Method::GET, &format!("/rest/{}", "a/".repeat(20_000)), &browser).await;
+    assert_eq!(deeper.header("content-type"), "application/problem+json", "no page goes up so far");
+    assert!(deeper.text().len() < 2_000, "{}", deeper.text());
+    let token = server.token("writer").await;
+    for (method, path) in [(Method::PUT, "/rest/c/d"), (Method::DELETE, "/rest/c")] {
+        let done = server.send(&token, method, path, &[("content-type", "text/turtle")], "").await;
+        assert!(done.status.is_success(), "{path}: {}", done.text());
+    }
+    for (path, link) in [
+        ("/rest/c", "href=\"../rest/c/fcr:forms\">Bring it back</a>"),
+        ("/rest/c/d", "href=\"../../rest/c/fcr:forms\">Bring back what it belonged to</a>"),
+    ] {
+        let gone = server.ask(Method::GET, path, &browser).await;
+        assert_eq!(gone.status, StatusCode::GONE, "{path}");
+        assert!(gone.text().contains(link), "{path}: {}", gone.text());
+    }
     let head = server.ask(Method::HEAD, "/nowhere", &browser).await;
     assert_eq!(head.header("content-type"), "text/html; charset=utf-8", "as for GET");
     for accept in ["*/*", "application/json, text/html;q=0.5", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"] {

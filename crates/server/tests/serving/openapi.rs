@@ -94,8 +94,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn the_page_that_shows_the_routes_asks_no_other_server() {
+async fn the_page_that_shows_the_routes_needs_no_script_and_asks_no_other_server() {
     let (server, _folder) = Server::start(|_| {}).await;
+    let page = server.get("/openapi").await;
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    for part in ["name=\"viewport\"", "<h1>Routes</h1>", "<code>GET /volumes</code> A ZIP of volumes."] {
+        assert!(page.text().contains(part), "{part} is not in {}", page.text());
+    }
+    assert!(!page.text().contains("<noscript"), "{}", page.text());
     for path in ["/openapi", "/assets/openapi.js"] {
         let answer = server.get(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}");

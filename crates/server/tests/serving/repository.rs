@@ -193,6 +193,14 @@ async fn the_page_of_all_volumes_has_titles_and_leads_from_page_to_page() {
     assert_eq!(rows + pages.last().unwrap().matches("scope=\"row\"").count(), 2);
     assert_eq!(pages.iter().filter(|page| page.contains("Salmon fry")).count(), 1, "each volume is there once");
     assert!(!pages[0].contains("First page") && pages[1].contains("First page"), "{}", pages[1]);
+    let rows_of = |page: &str| page.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap().to_owned();
+    let mut back = pages.last().unwrap().clone();
+    for earlier in pages.iter().rev().skip(1) {
+        let before = back.split("rel=\"prev\" href=\"").nth(1).unwrap().split('"').next().unwrap();
+        back = page(&before.replace("&amp;", "&")).await;
+        assert_eq!(rows_of(&back), rows_of(earlier), "the way back has the same pages");
+    }
+    assert!(!back.contains("rel=\"prev\""), "{back}");
     assert!(page("/rest/volumes?last=true&limit=1").await.contains("scope=\"row\""));
     // Those that people choose are one ZIP.
     let form = ("content-type", "application/x-www-form-urlencoded");

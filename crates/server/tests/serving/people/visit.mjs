@@ -143,6 +143,7 @@ await follow('Change');
 await page.click('input[name="sure"]');
 await press('Delete');
 await go(letters);
+await go('rest/fcr:versions?members=deleted');
 await page.goto(new URL('rest/', base).href);
 await tabTo('.search input');
 await page.keyboard.type('let*');
@@ -159,12 +160,23 @@ await type('[name="page"]', '2');
 await press('Go');
 await goWithScripts('', 'a.title');
 await page.setJavaScriptEnabled(true);
+// Who types by voice presses single keys without meaning to (WCAG 2.1.4).
+await page.keyboard.press('/');
+if (await page.$eval('#filter', (field) => field === document.activeElement)) throw new Error('a single key moved the focus');
 await page.goto(`${origin}/rest/volumes/${volume}/pages/2`);
 for (const [key, seq] of [['ArrowRight', 3], ['ArrowLeft', 2]]) {
   await Promise.all([page.waitForNavigation(), page.keyboard.press(key)]);
   if (!page.url().endsWith(`/pages/${seq}`)) throw new Error(`${key} led to ${page.url()}`);
 }
-await goWithScripts('openapi', 'details');
+await page.goto(new URL('openapi', base).href);
+await page.waitForSelector('#filter-routes');
+await page.type('#filter-routes', 'patch attributes');
+const matching = await page.$$eval('#routes details:not([hidden])', (routes) => routes.map((route) => route.textContent));
+if (matching.length !== 1 || !matching[0].startsWith('PATCH /records/{id}')) throw new Error(`found ${matching}`);
+await look();                                     // Scripts are off from here on.
+await page.goto(new URL('openapi', base).href);
+await page.click('summary');
+await look();
 await go('volumes/?format=html');
 await go('rest/volumes');
 await page.click('input[name="volumeIDs"]');
