@@ -34,6 +34,9 @@ struct Arguments {
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
+    /// Small resources to read, update or search for.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    resources: u64,
     /// Members of the big container.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     members: u64,
@@ -127,6 +130,7 @@ fn main() -> Result<()> {
         connections: arguments.connections,
         repetitions: arguments.repetitions,
         seconds: arguments.seconds,
+        resources: arguments.resources,
         members: arguments.members,
         large_bytes: arguments.large_bytes,
         many: arguments.many,

@@ -21,8 +21,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let what = |what: &str| format!("{connections} connections: {what}");
             let each = |cpu_seconds: f64| cpu_seconds * 1e6 / load.answers.max(1) as f64;
             figures.hold(what("rate"), "requests/s", RATE, load.rate());
-            figures.report(what("median"), "ms", load.quantile_ms(0.5));
-            figures.report(what("p99"), "ms", load.quantile_ms(0.99));
+            figures.report(what("median"), "ms", load.times().p50_ms);
+            figures.report(what("p99"), "ms", load.times().p99_ms);
             figures.report(what("CPU of the server"), "µs per request", each(used.cpu_seconds));
             figures.report(what("CPU of the node"), "µs per request", each(node_used.cpu_seconds));
         }

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
+use testbed::arrivals::Shape;
+use testbed::results::Times;
+use testbed::tally;
 use tokio::runtime::Runtime;
 
 /// The result of one call.
@@ -32,14 +35,9 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// The mean time of a call in milliseconds.
-    pub fn mean_ms(&self) -> f64 {
-        self.latencies_us.mean() / 1e3
-    }
-
-    /// The time in milliseconds within which this share (0 to 1) of all calls returned.
-    pub fn quantile_ms(&self, quantile: f64) -> f64 {
-        self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
+    /// The times in milliseconds.
+    pub fn times(&self) -> Times {
+        tally::times(&self.latencies_us)
     }
 }
 
@@ -56,8 +54,8 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
     let (begun, mut woken_late_max) = (Instant::now(), Duration::ZERO);
     // A thread of its own keeps the time, because it sleeps by microseconds and a task by
     // milliseconds.
-    for number in 0..(rate * duration.as_secs_f64()) as u64 {
-        let due = begun + Duration::from_secs_f64(number as f64 / rate);
+    for (number, after) in (0..).zip(Shape::Constant { rate, duration }.arrivals(0, 1, 0)) {
+        let due = begun + after;
         let early = due.saturating_duration_since(Instant::now());
         if !early.is_zero() {
             std::thread::sleep(early);
@@ -101,7 +99,7 @@ mod tests {
     fn a_call_counts_from_its_due_time_and_is_overdue_after_its_deadline() {
         let calls = one_after(Duration::from_millis(80), true);
         assert_eq!((calls.count, calls.unanswered), (1, 0));
-        assert!(calls.mean_ms() >= 79.9, "{}", calls.mean_ms());
+        assert!(calls.times().mean_ms >= 79.9, "{}", calls.times().mean_ms);
         assert!(calls.overdue_max >= Duration::from_millis(29), "{:?}", calls.overdue_max);
     }
 
@@ -109,6 +107,6 @@ mod tests {
     fn a_call_without_an_answer_counts_until_its_deadline() {
         let calls = one_after(Duration::ZERO, false);
         assert_eq!((calls.count, calls.unanswered), (1, 1));
-        assert!(calls.mean_ms() >= 49.9, "{}", calls.mean_ms());
+        assert!(calls.times().mean_ms >= 49.9, "{}", calls.times().mean_ms);
     }
 }

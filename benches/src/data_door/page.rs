@@ -46,9 +46,9 @@ fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, f
     let load = closed(server.http, CONNECTIONS, duration, |_| next.next().map_or(&[][..], Vec::as_slice))?;
     let what = |what: &str| format!("{name}: {what}");
     figures.hold(what("rate"), "requests/s", RATE, load.rate());
-    figures.report(what("median"), "ms", load.quantile_ms(0.5));
-    figures.hold(what("p99"), "ms", P99_MS, load.quantile_ms(0.99));
-    figures.report(what("slowest"), "ms", load.quantile_ms(1.0));
+    figures.report(what("median"), "ms", load.times().p50_ms);
+    figures.hold(what("p99"), "ms", P99_MS, load.times().p99_ms);
+    figures.report(what("slowest"), "ms", load.times().max_ms);
     let of_server = server.process.usage()?.since(server_before);
     let own = Usage::own()?.since(own_before);
     figures.report(what("CPU of the server"), "µs per request", of_server.cpu_seconds * 1e6 / load.answers as f64);

@@ -10,6 +10,7 @@ use cluster::{Cluster, ClusterSpec, CommitlogSync, Settings, Shape};
 use hdrhistogram::Histogram;
 use redis::Connection;
 use tempfile::TempDir;
+use testbed::tally::times;
 
 use super::bench::Bench;
 use super::fill::fill;
@@ -53,8 +54,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         for (center, arrivals) in arrivals.iter().enumerate() {
             report_on_cassandra(&mut figures, arrivals, |figure| format!("data center {}: {figure}", center + 1));
         }
-        for (name, quantile) in [("median", 0.5), ("p99", 0.99)] {
-            let ms = lag_us.value_at_quantile(quantile) as f64 / 1e3;
+        let lag = times(&lag_us);
+        for (name, ms) in [("median", lag.p50_ms), ("p99", lag.p99_ms)] {
             figures.report(format!("a write arrives in the other data center, {name}"), "ms", ms);
         }
     }

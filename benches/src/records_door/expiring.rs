@@ -48,7 +48,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
             // The records expire in the first half of this.
             let busy = mix.run(subject.address, bench.settings.rate, 2 * span)?;
-            let (rest_ms, busy_ms) = (rest.loads[0].quantile_ms(0.99), busy.loads[0].quantile_ms(0.99));
+            let (rest_ms, busy_ms) = (rest.loads[0].times().p99_ms, busy.loads[0].times().p99_ms);
             figures.report(format!("{kind}: reads p99 at rest"), "ms", rest_ms);
             figures.report(format!("{kind}: reads p99 while records expire"), "ms", busy_ms);
             figures.report(format!("{kind}: failed"), "operations", (rest.errors + busy.errors) as f64);

@@ -39,7 +39,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let (after, after_us) = reads(bench, &subject)?;
             figures.report(format!("{kind}: exported"), "records/s", exported_per_s);
             for (when, load) in [("before", &before), ("during", &during), ("after", &after)] {
-                figures.report(format!("{kind}: reads p99 {when} an export"), "ms", load.quantile_ms(0.99));
+                figures.report(format!("{kind}: reads p99 {when} an export"), "ms", load.times().p99_ms);
             }
             figures.report(format!("{kind}: processor time of a read before an export"), "µs", before_us);
             let what = format!("{kind}: processor time of a read after an export, over before");

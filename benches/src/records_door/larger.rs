@@ -60,8 +60,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let read = process.usage()?.since(before).disk_read_bytes;
                     let what = |figure: &str| format!("{kind}: {} {figure}", mix.name());
                     let [of_reads, of_writes] = &arrivals.loads;
-                    figures.report(what("reads p99"), "ms", of_reads.quantile_ms(0.99));
-                    figures.report(what("writes p99"), "ms", of_writes.quantile_ms(0.99));
+                    figures.report(what("reads p99"), "ms", of_reads.times().p99_ms);
+                    figures.report(what("writes p99"), "ms", of_writes.times().p99_ms);
                     figures.report(what("reads later than 10 ms"), "%", 100.0 * of_reads.share_above_ms(LATE_MS));
                     figures.report(what("writes later than 10 ms"), "%", 100.0 * of_writes.share_above_ms(LATE_MS));
                     figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());

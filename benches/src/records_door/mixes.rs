@@ -1,24 +1,24 @@
 //! Reads and writes of single records in an open loop, beside the disk's own sync time.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
+use testbed::tally::times;
 
 use super::bench::Bench;
 use super::fill::fill;
-use super::record::{self, Draw};
-use super::subject::{Kind, connect};
+use super::record::Draw;
+use super::subject::Kind;
 use crate::repository_door::sync;
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::open_loop::{Arrivals, Ended, Pace, open_watched};
+use crate::rig::open_loop::{Arrivals, Pace, open_mix};
 
 /// Reads in a hundred operations.
 const MIXES: [u64; 3] = [90, 70, 50];
 
-/// Connections of the open loop.
-const CONNECTIONS: usize = 64;
+/// The greatest number of operations at once: redis-server takes 10,000 connections.
+const AT_ONCE: usize = 8_000;
 
 /// Targets of reads in milliseconds.
 const READ_P99_MS: f64 = 1.0;
@@ -34,10 +34,6 @@ const CASSANDRA_LATE: f64 = 1.0;
 const WRITE_P99_MS: f64 = 1.0;
 const SYNCS: f64 = 3.0;
 
-/// The places of reads and writes among the loads.
-const READS: usize = 0;
-const WRITES: usize = 1;
-
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
@@ -49,7 +45,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             for draw in [Draw::Uniform, Draw::Zipf] {
                 for reads in MIXES {
                     let synced = sync::run(bench.folder(), Duration::from_secs(1))?;
-                    let sync_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
+                    let sync_ms = times(&synced.latencies_us).p99_ms;
                     let mix = Mix { reads, draw, records: bench.settings.records };
                     let arrivals = mix.run(subject.address, bench.settings.rate, bench.duration())?;
                     mix.report(&mut figures, kind, &arrivals, sync_ms);
@@ -72,48 +68,12 @@ pub struct Mix {
     pub records: u64,
 }
 
-/// The number of runs so far. Each draws other records, so that none finds in a cache what an
-/// earlier one left there.
-static RUNS: AtomicU64 = AtomicU64::new(0);
-
-/// The number of requests from the draws of one run to those of the next. No run has as many.
-const BETWEEN_RUNS: u64 = 1 << 32;
-
 impl Mix {
     /// Sends operations for a while: reads of a whole record, and writes of a whole record.
     pub fn run(self, address: SocketAddr, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
-        self.run_watched(address, rate, duration, |_| ())
-    }
-
-    /// The same. `watch` gets every operation when it has ended.
-    pub fn run_watched(
-        self,
-        address: SocketAddr,
-        rate: f64,
-        duration: Duration,
-        watch: impl Fn(Ended) + Sync,
-    ) -> Result<Arrivals<2>> {
-        // Spread over each hundred, so that no burst of writes comes.
-        let kind = |number: u64| if number * 37 % 100 < self.reads { READS } else { WRITES };
-        let pace = Pace { connections: CONNECTIONS, rate, duration };
-        let first = RUNS.fetch_add(1, Ordering::Relaxed) * BETWEEN_RUNS;
-        open_watched(
-            pace,
-            || connect(address),
-            kind,
-            |client, number| {
-                let request = first + number;
-                let record = self.draw.number(request, self.records);
-                if kind(number) == READS {
-                    let found: Vec<(String, String)> = redis::cmd("HGETALL").arg(record::id(record)).query(client)?;
-                    ensure!(found.len() == record::ATTRIBUTES.len(), "a record has {} attributes", found.len());
-                } else {
-                    record::set(record, &mut record::random(request)).query::<()>(client)?;
-                }
-                Ok(())
-            },
-            watch,
-        )
+        let Self { reads, draw, records } = self;
+        let kinds = [(reads as f64, draw.reading(records)), ((100 - reads) as f64, draw.writing(records))];
+        open_mix(&format!("redis://{address}"), Pace { rate, duration, at_once: AT_ONCE }, kinds)
     }
 
     /// Its name, such as `90/10 uniform:`.
@@ -133,10 +93,10 @@ impl Mix {
             true => figures.hold(what(name), "ms", Goal::AtMost(most), value),
             false => figures.report(what(name), "ms", value),
         };
-        bound("reads p99", of_reads.quantile_ms(0.99), READ_P99_MS);
-        bound("reads p99.9", of_reads.quantile_ms(0.999), READ_P999_MS);
+        bound("reads p99", of_reads.times().p99_ms, READ_P99_MS);
+        bound("reads p99.9", of_reads.times().p999_ms, READ_P999_MS);
         // The bound of each run is its own, so the ratio is what has a target.
-        let (write_ms, most_ms) = (of_writes.quantile_ms(0.99), WRITE_P99_MS + SYNCS * sync_ms);
+        let (write_ms, most_ms) = (of_writes.times().p99_ms, WRITE_P99_MS + SYNCS * sync_ms);
         figures.report(what("p99 of a sync of the disk"), "ms", sync_ms);
         figures.report(what("writes p99"), "ms", write_ms);
         if kind.is_penates() {
@@ -153,8 +113,8 @@ pub fn report_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: 
     let [of_reads, of_writes] = &arrivals.loads;
     for (name, load) in [("reads", of_reads), ("writes", of_writes)] {
         let what = |figure: &str| what(&format!("{name} {figure}"));
-        figures.hold(what("mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), load.mean_ms());
-        figures.hold(what("p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), load.quantile_ms(0.99));
+        figures.hold(what("mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), load.times().mean_ms);
+        figures.hold(what("p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), load.times().p99_ms);
         // What failed is late too; which kind failed is not known, so it counts for both.
         let late = load.share_above_ms(CASSANDRA_P99_MS) * load.answers as f64 + arrivals.errors as f64;
         let late = 100.0 * late / (load.answers + arrivals.errors).max(1) as f64;

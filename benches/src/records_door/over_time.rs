@@ -2,7 +2,6 @@
 //! compactions of the store: as figures, and as a chart for each server.
 
 use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -19,16 +18,13 @@ use super::mixes::Mix;
 use super::record::Draw;
 use super::subject::{Kind, Subject};
 use crate::rig::figures::Figures;
-use crate::rig::open_loop::Ended;
+use crate::rig::open_loop::LATE;
 use crate::rig::page_cache;
 use crate::rig::penates::Penates;
 use crate::rig::work::disk_bytes;
 
 /// Reads and writes in equal parts.
 const READS: u64 = 50;
-
-/// An answer later than this is late.
-const LATE: Duration = Duration::from_millis(10);
 
 /// The records take so many times the memory.
 const TIMES: u64 = 4;
@@ -43,9 +39,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The time between two measurements of what was read from disks.
 const READS_EVERY: Duration = Duration::from_secs(1);
-
-/// What ends later than this after the load counts for the last second.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Measures it once for each server of Penates, and draws `over-time-SERVER.svg`.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
@@ -126,14 +119,13 @@ impl Course {
     fn of(bench: &Bench, subject: &Subject) -> Result<Self> {
         let (rate, duration) = (bench.settings.rate, bench.duration());
         let mix = Mix { reads: READS, draw: Draw::Uniform, records: bench.settings.records };
-        let tally = Tally::of(duration);
         let mut marks = Marks::of(subject)?;
         std::thread::scope(|scope| {
-            let load = scope.spawn(|| mix.run_watched(subject.address, rate, duration, |ended| tally.count(ended)));
+            let load = scope.spawn(|| mix.run(subject.address, rate, duration));
             let seen = watch(subject, &mut marks, || load.is_finished());
-            load.join().map_err(|_| anyhow!("the load panicked"))??;
+            let arrivals = load.join().map_err(|_| anyhow!("the load panicked"))??;
             let (reads, marks) = seen?;
-            Ok(Self { seconds: tally.seconds(), reads, marks })
+            Ok(Self { seconds: arrivals.seconds, reads, marks })
         })
     }
 
@@ -146,7 +138,8 @@ impl Course {
             figures.report(what("read from disks in each second"), "MB", bytes / 1e6);
         }
         let sum = |of: fn(&Second) -> u64| self.seconds.iter().map(of).sum::<u64>() as f64;
-        let (done, failed) = (sum(|second| second.done), sum(|second| second.failed));
+        let done = sum(|second| second.done);
+        let failed = sum(|second| second.failed + second.refused + second.timed_out);
         let late = 100.0 * sum(|second| second.too_late) / (done + failed).max(1.0);
         figures.report(what("later than 10 ms in all"), "%", late);
         figures.report(what("operations"), "operations/s", done / self.seconds.len().max(1) as f64);
@@ -197,72 +190,4 @@ fn disk_read_bytes(subject: &Subject) -> Result<f64> {
         None => subject.process.usage()?,
     };
     Ok(usage.disk_read_bytes)
-}
-
-/// The operations that ended in each second.
-struct Tally(Vec<InSecond>);
-
-/// The operations that ended in one second.
-#[derive(Default)]
-struct InSecond {
-    done: AtomicU64,
-    failed: AtomicU64,
-    /// Those that failed are late too.
-    too_late: AtomicU64,
-}
-
-impl Tally {
-    /// A tally of a load that takes so long.
-    fn of(duration: Duration) -> Self {
-        let seconds = (duration + ENDS_WITHIN).as_secs() + 1;
-        Self((0..seconds).map(|_| InSecond::default()).collect())
-    }
-
-    fn count(&self, ended: Ended) {
-        let last = self.0.len() - 1;
-        let second = &self.0[usize::try_from(ended.at.as_secs()).map_or(last, |second| second.min(last))];
-        let of_outcome = if ended.is_done { &second.done } else { &second.failed };
-        of_outcome.fetch_add(1, Ordering::Relaxed);
-        let is_late = !ended.is_done || ended.took > LATE;
-        second.too_late.fetch_add(u64::from(is_late), Ordering::Relaxed);
-    }
-
-    /// The seconds up to the last one in which an operation ended.
-    fn seconds(&self) -> Vec<Second> {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let second = |(at_s, in_it): (i64, &InSecond)| Second {
-            at_s,
-            done: of(&in_it.done),
-            failed: of(&in_it.failed),
-            too_late: of(&in_it.too_late),
-            ..Second::default()
-        };
-        let mut seconds: Vec<Second> = (0..).zip(&self.0).map(second).collect();
-        while seconds.pop_if(|second| second.late_share().is_none()).is_some() {}
-        seconds
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn ended(at_ms: u64, took_ms: u64, is_done: bool) -> Ended {
-        Ended { at: Duration::from_millis(at_ms), took: Duration::from_millis(took_ms), is_done }
-    }
-
-    #[test]
-    fn what_is_late_or_fails_counts_as_late_in_the_second_in_which_it_ends() {
-        let tally = Tally::of(Duration::from_secs(3));
-        [ended(100, 10, true), ended(999, 11, true), ended(2_000, 1, false), ended(2_500, 1, true)]
-            .into_iter()
-            .for_each(|ended| tally.count(ended));
-        let seconds = tally.seconds();
-        let shares: Vec<_> = seconds.iter().map(Second::late_share).collect();
-        assert_eq!(shares, [Some(0.5), None, Some(0.5)]);
-        assert_eq!((seconds[0].done, seconds[2].failed, seconds[2].at_s), (2, 1, 2));
-        tally.count(ended(1_000_000, 1, true));
-        assert_eq!(tally.seconds().len(), tally.0.len(), "what ends much later counts for the last second");
-    }
 }

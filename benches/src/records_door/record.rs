@@ -1,9 +1,7 @@
 //! The records: 400 bytes in five attributes each, as a bidder keeps them of a user.
 
-use rand::{Rng, RngCore, SeedableRng};
+use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, Zipf};
-use serde::Serialize;
 
 /// Attributes of a record.
 pub const ATTRIBUTES: [&str; 5] = ["segments", "last_seen", "caps", "model", "region"];
@@ -11,10 +9,17 @@ pub const ATTRIBUTES: [&str; 5] = ["segments", "last_seen", "caps", "model", "re
 /// Bytes of the value of an attribute, as text.
 pub const VALUE_BYTES: usize = 72;
 
-/// The id of a record.
+/// Those of a SHA-256 in hexadecimal.
+const DIGEST_CHARS: usize = 64;
+
+/// The id of a record. Popular records have small numbers. They are not neighbours in a store,
+/// because numbers without leading zeros are sorted as texts.
 pub fn id(number: u64) -> String {
-    format!("user:{number:012}")
+    format!("user:{}", number + 1)
 }
+
+/// The same in a scenario.
+const ID: &str = "user:${n}";
 
 /// A value of an attribute, drawn so that it cannot be compressed by much more than half.
 pub fn value(random: &mut impl RngCore) -> String {
@@ -34,8 +39,7 @@ pub fn set(number: u64, random: &mut impl RngCore) -> redis::Cmd {
 }
 
 /// How records are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
     /// Each as likely as any other.
     Uniform,
@@ -46,19 +50,37 @@ pub enum Draw {
 /// The exponent of [`Draw::Zipf`].
 const EXPONENT: f64 = 0.99;
 
-/// Multiplies ranks, so that popular records are not neighbours: a prime.
-const APART: u64 = 2_654_435_761;
-
 impl Draw {
-    /// The number of a record below `records`: always the same for the same request.
-    pub fn number(self, request: u64, records: u64) -> u64 {
-        let mut random = random(request);
-        match (self, Zipf::new(records as f64, EXPONENT)) {
-            (Self::Zipf, Ok(zipf)) => {
-                let rank = zipf.sample(&mut random) as u64 - 1;
-                (u128::from(rank) * u128::from(APART) % u128::from(records)) as u64
-            }
-            _ => random.random_range(0..records),
+    /// A scenario of the testbed whose users read one of so many records.
+    pub fn reading(self, records: u64) -> String {
+        let (feed, breaks) = (self.feed(records), 2 * ATTRIBUTES.len() - 1);
+        // The answer as text has a line for each name and each value.
+        format!(
+            "feeds = [{feed}]\n[[steps]]\nname = \"read\"\ncommand = [\"HGETALL\", \"{ID}\"]\n\
+             check = {{ answer = '^[^\\n]*(?:\\n[^\\n]*){{{breaks}}}$' }}\n"
+        )
+    }
+
+    /// One whose users write the whole of one of so many records, with values of the same length as
+    /// [`value`]: most of each is a digest of random bytes.
+    pub fn writing(self, records: u64) -> String {
+        let (feed, last) = (self.feed(records), "9".repeat(VALUE_BYTES - DIGEST_CHARS));
+        let first = format!("1{}", "0".repeat(last.len() - 1));
+        let feeds = ATTRIBUTES.map(|name| format!("{{ name = \"{name}\", kind = \"bytes\", count = 16 }}"));
+        let words = ATTRIBUTES.map(|name| format!("\"{name}\", \"${{{name}.sha256}}${{end}}\""));
+        format!(
+            "feeds = [{feed}, {}, {{ name = \"end\", kind = \"uniform\", from = {first}, to = {last} }}]\n\
+             [[steps]]\nname = \"write\"\ncommand = [\"HSET\", \"{ID}\", {}]\n",
+            feeds.join(", "),
+            words.join(", ")
+        )
+    }
+
+    /// The feed of the numbers of records.
+    fn feed(self, records: u64) -> String {
+        match self {
+            Self::Uniform => format!("{{ name = \"n\", kind = \"uniform\", from = 1, to = {records} }}"),
+            Self::Zipf => format!("{{ name = \"n\", kind = \"zipf\", count = {records}, exponent = {EXPONENT} }}"),
         }
     }
 }
@@ -70,20 +92,46 @@ pub fn random(request: u64) -> ChaCha8Rng {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use testbed::inputs::Files;
+    use testbed::scenario::{Answer, Head, Outgoing, Scenario, ScenarioSpec};
+
     use super::*;
 
-    #[test]
-    fn a_popular_record_is_drawn_often_and_uniform_draws_reach_everywhere() {
-        let draws = |draw: Draw| (0..10_000).map(move |request| draw.number(request, 1_000));
-        let most = |draw| (0..1_000).map(|number| draws(draw).filter(|drawn| *drawn == number).count()).max();
-        assert!(most(Draw::Zipf) > Some(500), "{:?}", most(Draw::Zipf));
-        assert!(most(Draw::Uniform) < Some(50), "{:?}", most(Draw::Uniform));
-        assert!(draws(Draw::Uniform).all(|number| number < 1_000) && draws(Draw::Zipf).all(|number| number < 1_000));
+    fn scenario(text: &str) -> Scenario {
+        Scenario::new(ScenarioSpec::parse("test", text).unwrap(), &Files::default()).unwrap()
+    }
+
+    /// The words of the command of a user.
+    fn words(scenario: &Scenario, user: u64) -> Vec<String> {
+        let values = scenario.draw(user, 0, 1, 0);
+        match values.request(&scenario.steps[0]) {
+            Outgoing::Command(words) => words.into_iter().map(|word| word.into_owned()).collect(),
+            Outgoing::Http(_) => Vec::new(),
+        }
     }
 
     #[test]
-    fn a_record_has_four_hundred_bytes() {
-        let bytes = id(1).len() + ATTRIBUTES.iter().map(|name| name.len() + VALUE_BYTES).sum::<usize>();
-        assert!((400..=410).contains(&bytes), "{bytes}");
+    fn a_record_that_is_written_has_four_hundred_bytes_and_its_attributes() {
+        for draw in [Draw::Uniform, Draw::Zipf] {
+            let words = words(&scenario(&draw.writing(1_000_000)), 7);
+            let bytes = words[1..].iter().map(String::len).sum::<usize>();
+            assert!((398..=405).contains(&bytes), "{bytes}: {words:?}");
+            let attributes: Vec<_> = words[2..].chunks(2).map(|pair| (pair[0].as_str(), pair[1].len())).collect();
+            assert_eq!(attributes, ATTRIBUTES.map(|name| (name, VALUE_BYTES)));
+        }
+    }
+
+    #[test]
+    fn records_that_were_filled_are_read_and_an_answer_must_have_all_attributes() {
+        let reading = scenario(&Draw::Uniform.reading(3));
+        let filled = [id(0), id(1), id(2)];
+        assert!((0..100).all(|user| filled.contains(&words(&reading, user)[1])));
+        let is_right = |lines: usize| {
+            let body = vec!["x"; lines].join("\n");
+            let answer = Answer { head: Head::Done, body_bytes: body.len() as u64, body: body.into() };
+            reading.draw(0, 0, 1, 0).take(&reading.steps[0], &answer).is_ok()
+        };
+        assert_eq!([0, 9, 10, 11].map(is_right), [false, false, true, false]);
     }
 }

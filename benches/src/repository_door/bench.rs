@@ -23,6 +23,8 @@ pub struct Settings {
     pub repetitions: u32,
     /// How long a measurement under load lasts, in seconds.
     pub seconds: f64,
+    /// Small resources to read, update or search for.
+    pub resources: u64,
     /// Members of the big container.
     pub members: u64,
     /// Bytes of the large binary.

@@ -26,7 +26,7 @@ const JETTY_XML: &str = r#"<?xml version="1.0"?>
 "#;
 
 /// `fedoraAdmin:fedoraAdmin`
-const AUTHORIZATION: &str = "Basic ZmVkb3JhQWRtaW46ZmVkb3JhQWRtaW4=";
+const FIELDS: [(&str, &str); 1] = [("authorization", "Basic ZmVkb3JhQWRtaW46ZmVkb3JhQWRtaW4=")];
 
 /// Starts it over a new store. `peers` keeps downloaded files.
 pub fn start(peers: &Path, folder: TempDir) -> Result<Subject> {
@@ -42,17 +42,10 @@ pub fn start(peers: &Path, folder: TempDir) -> Result<Subject> {
     command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
     command.arg("--config").arg(configuration).arg(war);
     let process = Process::start(&mut command, &folder.path().join("log"))?;
-    let mut subject = Subject {
-        kind: Kind::Fedora,
-        process,
-        address,
-        root: "/rest/",
-        container_suffix: "",
-        authorization: Some(AUTHORIZATION),
-        folder,
-    };
+    let mut subject =
+        Subject { kind: Kind::Fedora, process, address, root: "/rest/", container_suffix: "", fields: &FIELDS, folder };
     // Its log does not show when it is ready, because its logger is not in the archive.
-    let root = Request::get("/rest/").with("authorization", AUTHORIZATION);
+    let root = subject.authorized(Request::get("/rest/"));
     subject.process.wait_for(|_| Client::connect(address).ok()?.fetch(&root).ok())?;
     Ok(subject)
 }

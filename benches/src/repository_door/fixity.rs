@@ -1,6 +1,6 @@
 //! The auditor: how fast it reads, beside the digest that it computes, and what it costs readers.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -17,8 +17,6 @@ use crate::rig::page_cache;
 
 /// The binaries that are audited.
 const BINARIES: usize = 64;
-/// Resources that are read meanwhile.
-const RESOURCES: usize = 1_000;
 /// Connections that read them.
 const CONNECTIONS: usize = 8;
 /// How long a pass may take.
@@ -52,7 +50,7 @@ fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
         for n in 0..BINARIES {
             client.upload(&subject.path(&format!("binary-{n}")), "application/x-bytes", &piece, pieces)?;
         }
-        for n in 0..RESOURCES {
+        for n in 0..bench.settings.resources {
             client.fetch(&versions::change(&subject, &subject.path(&format!("r{n}")), 0))?;
         }
     }
@@ -65,12 +63,12 @@ fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     let share = rate / digest.min(disk);
     figures.hold("the auditor, of the slower of both", "times", Goal::AtLeast(0.7), share);
 
-    let at_rest = read(&over(bench, &folder, &[OFF])?, bench.duration())?;
+    let at_rest = read(bench, &over(bench, &folder, &[OFF])?)?;
     figures.report("reading at rest: p99", "ms", at_rest);
     for (what, limit) in [("at its default rate", "fixity.rate=8MiB"), ("without a limit", "fixity.rate=0B")] {
         let subject = over(bench, &folder, &[AT_ONCE, limit])?;
         wait(&subject, |metrics| metric(metrics, BYTES) > 0.0)?;
-        let audited = read(&subject, bench.duration())?;
+        let audited = read(bench, &subject)?;
         figures.report(format!("reading beside the auditor {what}: p99"), "ms", audited);
         let name = format!("p99 beside the auditor {what}, of that at rest");
         match limit {
@@ -141,12 +139,12 @@ fn metric(metrics: &str, name: &str) -> f64 {
 }
 
 /// Reads small resources. Returns the p99 in milliseconds.
-fn read(subject: &Subject, duration: Duration) -> Result<f64> {
-    let next = AtomicUsize::new(0);
+fn read(bench: &Bench, subject: &Subject) -> Result<f64> {
+    let next = AtomicU64::new(0);
     let request = |_| {
-        let n = next.fetch_add(1, Ordering::Relaxed) % RESOURCES;
+        let n = next.fetch_add(1, Ordering::Relaxed) % bench.settings.resources;
         Request::get(&subject.path(&format!("r{n}"))).bytes()
     };
-    let load = closed(subject.address, CONNECTIONS, duration, request).context("reading")?;
-    Ok(load.quantile_ms(0.99))
+    let load = closed(subject.address, CONNECTIONS, bench.duration(), request).context("reading")?;
+    Ok(load.times().p99_ms)
 }

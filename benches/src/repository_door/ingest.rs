@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use testbed::tally::times;
 
 use super::bench::Bench;
 use super::subject::{Kind, Subject};
@@ -53,7 +54,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         let mut rates = Vec::new();
         let synced = sync::run(bench.folder(), Duration::from_secs_f64(SYNC_SECONDS.min(bench.settings.seconds)))?;
-        let sync_p99_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
+        let sync_p99_ms = times(&synced.latencies_us).p99_ms;
         figures.report("bare sync: rate", "syncs/s", synced.rate);
         figures.report("bare sync: p99", "ms", sync_p99_ms);
         for kind in bench.settings.subjects.clone() {
@@ -77,15 +78,15 @@ fn report(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, us
         Some(target) => figures.hold(what("rate"), "requests/s", target, load.rate()),
         None => figures.report(what("rate"), "requests/s", load.rate()),
     }
-    figures.report(what("median"), "ms", load.quantile_ms(0.5));
+    figures.report(what("median"), "ms", load.times().p50_ms);
     match kind == Kind::Penates && connections >= 32 {
         // The time of the disk itself cannot be saved by the server.
         true => {
-            let beyond_ms = load.quantile_ms(0.99) - 3.0 * sync_p99_ms;
-            figures.report(what("p99"), "ms", load.quantile_ms(0.99));
+            let beyond_ms = load.times().p99_ms - 3.0 * sync_p99_ms;
+            figures.report(what("p99"), "ms", load.times().p99_ms);
             figures.hold(what("p99 beyond 3 times that of a bare sync"), "ms", Goal::AtMost(20.0), beyond_ms);
         }
-        false => figures.report(what("p99"), "ms", load.quantile_ms(0.99)),
+        false => figures.report(what("p99"), "ms", load.times().p99_ms),
     }
     figures.report(what("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
     figures.report(what("written to disk"), "bytes per request", used.disk_written_bytes / load.answers.max(1) as f64);

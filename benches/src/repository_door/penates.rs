@@ -23,7 +23,7 @@ pub fn over(penates: &Penates, store: &OsStr, folder: TempDir, more: &[&str]) ->
         address: http,
         root: "/rest/",
         container_suffix: "",
-        authorization: None,
+        fields: &[],
         folder,
     })
 }

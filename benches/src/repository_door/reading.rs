@@ -12,16 +12,15 @@ use crate::rig::load::closed;
 
 /// The number of connections.
 const CONNECTIONS: usize = 32;
-/// Resources to choose from.
-const RESOURCES: usize = 1_000;
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
+    let resources = bench.settings.resources as usize;
     for kind in bench.settings.subjects.clone() {
         let Some(subject) = bench.start(kind)? else { continue };
         let mut client = Client::connect(subject.address)?;
-        for n in 0..RESOURCES {
+        for n in 0..resources {
             client.fetch(&subject.make_container(&format!("r{n}")))?;
             client.fetch(&subject.make_binary(&format!("r{n}/bytes")))?;
         }
@@ -38,7 +37,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 let next = AtomicUsize::new(0);
                 let before = subject.process.usage()?;
                 let (get, next) = (&get, &next);
-                let request = |_| get(next.fetch_add(1, Ordering::Relaxed) % RESOURCES).bytes();
+                let request = |_| get(next.fetch_add(1, Ordering::Relaxed) % resources).bytes();
                 let load = closed(subject.address, CONNECTIONS, bench.duration(), request)?;
                 let used = subject.process.usage()?.since(before);
                 let name = |figure: &str| format!("{kind}, {what}: {figure}");
@@ -46,7 +45,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     Kind::Penates => figures.hold(name("rate"), "requests/s", Goal::AtLeast(rate), load.rate()),
                     _ => figures.report(name("rate"), "requests/s", load.rate()),
                 }
-                figures.report(name("p99"), "ms", load.quantile_ms(0.99));
+                figures.report(name("p99"), "ms", load.times().p99_ms);
                 figures.report(
                     name("CPU of the server"),
                     "µs per request",

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rand::Rng;
 use serde_json::Value;
+use testbed::tally::times;
 
 use super::bench::Bench;
 use super::quads::fill;
@@ -20,12 +21,10 @@ use crate::rig::open_loop::{Pace, open};
 
 /// Connections that search at the same time.
 const CONNECTIONS: [(usize, Option<Goal>); 2] = [(1, Some(Goal::AtMost(20.0))), (8, None)];
-/// Resources of a type that few have.
-const LETTERS: u64 = 1_000;
 /// Changes per second while it is measured how soon one is found.
 const RATE: f64 = 1_000.0;
-/// Connections that make these changes.
-const WRITERS: usize = 32;
+/// The greatest number of changes at once.
+const AT_ONCE: usize = 5_000;
 /// The pause between two searches for a change.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long the index may take for all that was stored.
@@ -37,11 +36,11 @@ type Next<'a> = &'a dyn Fn(usize) -> Vec<u8>;
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
-    let (subject, members) = (bench.penates()?, bench.settings.members);
+    let (subject, members, letters) = (bench.penates()?, bench.settings.members, bench.settings.resources);
     let begun = Instant::now();
     fill(&subject, "big", members)?;
-    make_letters(&subject)?;
-    find(&subject, &format!("letters/{}", LETTERS - 1), begun)?;
+    make_letters(&subject, letters)?;
+    find(&subject, &format!("letters/{}", letters - 1), begun)?;
     figures.report("stored by N-Quads and indexed", "resources/s", members as f64 / begun.elapsed().as_secs_f64());
     subject.process.settle()?;
     for _ in 0..bench.settings.repetitions {
@@ -51,10 +50,10 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Makes resources of a type of their own.
-fn make_letters(subject: &Subject) -> Result<()> {
+/// Makes this number of resources of a type that no other has.
+fn make_letters(subject: &Subject, count: u64) -> Result<()> {
     let mut client = Client::connect(subject.address)?;
-    for number in 0..LETTERS {
+    for number in 0..count {
         let path = subject.path(&format!("letters/{number}"));
         let text = b"<> a <http://example.org/Letter> .";
         client.fetch(&subject.authorized(Request::sending("PUT", &path, "text/turtle", text)))?;
@@ -87,8 +86,8 @@ fn first_pages(subject: &Subject, duration: Duration, members: u64, figures: &mu
             let name = |figure: &str| format!("{kind}, {connections} connections: {figure}");
             figures.report(name("rate"), "requests/s", load.rate());
             match target {
-                Some(target) => figures.hold(name("p99"), "ms", target, load.quantile_ms(0.99)),
-                None => figures.report(name("p99"), "ms", load.quantile_ms(0.99)),
+                Some(target) => figures.hold(name("p99"), "ms", target, load.times().p99_ms),
+                None => figures.report(name("p99"), "ms", load.times().p99_ms),
             }
         }
     }
@@ -115,16 +114,16 @@ fn follow(subject: &Subject, duration: Duration, figures: &mut Figures) -> Resul
             }
             Ok(())
         });
-        let request = |number| change(subject, &subject.path(&format!("searched-{run}-{number}")), number);
-        let arrivals = open(subject.address, Pace { connections: WRITERS, rate: RATE, duration }, request);
+        let request = change(subject, &subject.path("searched-${seed}-${user}"), 0);
+        let arrivals = open(subject.address, Pace { rate: RATE, duration, at_once: AT_ONCE }, &[request]);
         is_over.store(true, Ordering::Relaxed);
         prober.join().map_err(|_| anyhow::anyhow!("the prober panicked"))??;
         arrivals
     })?;
     ensure!(arrivals.errors == 0, "{} changes failed", arrivals.errors);
-    figures.report("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].quantile_ms(0.99));
+    figures.report("1,000 changes/s: p99 of the change", "ms", arrivals.loads[0].times().p99_ms);
     figures.report("1,000 changes/s: changes that were looked for", "", late_us.len() as f64);
-    let p99_ms = late_us.value_at_quantile(0.99) as f64 / 1e3;
+    let p99_ms = times(&late_us).p99_ms;
     figures.hold("1,000 changes/s: p99 until a change is found", "ms", Goal::AtMost(1_000.0), p99_ms);
     Ok(())
 }

@@ -14,6 +14,9 @@ use crate::rig::process::Process;
 
 const PACKAGE: &str = "@solid/community-server@7";
 
+/// It answers only those who reach it as `http://localhost/`, and believes a proxy.
+const FIELDS: [(&str, &str); 1] = [("x-forwarded-host", "localhost")];
+
 /// Its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
@@ -40,7 +43,7 @@ pub fn start(peers: &Path, folder: TempDir, backend: Backend) -> Result<Subject>
     command.arg(package.join("bin/server.js")).arg("-c").arg(configuration).arg("-f").arg(folder.path().join("data"));
     command.args(["-p", &address.port().to_string(), "-b", "http://localhost/", "-l", "warn"]);
     let process = Process::start(&mut command, &folder.path().join("log"))?;
-    let mut subject = Subject { kind, process, address, root: "/", container_suffix: "/", authorization: None, folder };
+    let mut subject = Subject { kind, process, address, root: "/", container_suffix: "/", fields: &FIELDS, folder };
     subject.process.wait_for(|_| Client::connect(address).ok()?.fetch(&Request::get("/")).ok())?;
     Ok(subject)
 }

@@ -47,8 +47,8 @@ pub struct Subject {
     pub root: &'static str,
     /// The suffix of a container's address.
     pub container_suffix: &'static str,
-    /// The value of `Authorization`, if it requires one.
-    pub authorization: Option<&'static str>,
+    /// The header fields that all requests must have.
+    pub fields: &'static [(&'static str, &'static str)],
     /// Its store. It follows the process, so that it is deleted after the process has ended.
     pub folder: TempDir,
 }
@@ -86,11 +86,8 @@ impl Subject {
         self.authorized(Request::sending("PUT", &self.path(name), "application/x-bytes", &body).with("link", link))
     }
 
-    /// Adds the server's `Authorization` to a request.
+    /// Adds the header fields that all requests must have.
     pub fn authorized(&self, request: Request) -> Request {
-        match self.authorization {
-            Some(authorization) => request.with("authorization", authorization),
-            None => request,
-        }
+        self.fields.iter().fold(request, |request, (name, value)| request.with(name, value))
     }
 }

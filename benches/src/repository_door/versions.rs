@@ -15,8 +15,6 @@ use crate::rig::load::closed;
 
 /// Connections that update at the same time.
 const CONNECTIONS: usize = 32;
-/// Resources that are updated.
-const RESOURCES: u64 = 1_000;
 /// The number of time slices in which the two servers get updates.
 const SLICES: u32 = 24;
 
@@ -40,9 +38,10 @@ pub fn change(subject: &Subject, path: &str, number: u64) -> Request {
 fn update(bench: &Bench, figures: &mut Figures) -> Result<()> {
     let kept = bench.penates()?;
     let not_kept = bench.penates_with(&["history.resources=none"])?;
+    let resources = bench.settings.resources;
     for subject in [&kept, &not_kept] {
         let mut client = Client::connect(subject.address)?;
-        for n in 0..RESOURCES {
+        for n in 0..resources {
             client.fetch(&change(subject, &subject.path(&format!("r{n}")), 0))?;
         }
     }
@@ -55,7 +54,7 @@ fn update(bench: &Bench, figures: &mut Figures) -> Result<()> {
         let subject = [&kept, &not_kept][which];
         let request = |_| {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            change(subject, &subject.path(&format!("r{}", number % RESOURCES)), number).bytes()
+            change(subject, &subject.path(&format!("r{}", number % resources)), number).bytes()
         };
         let load = closed(subject.address, CONNECTIONS, slice, request)?;
         sums[which].0 += load.answers;
@@ -88,8 +87,8 @@ fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
         let name = |figure: &str| format!("TimeGate of {versions} versions, {connections} connections: {figure}");
         figures.report(name("rate"), "requests/s", load.rate());
         match target {
-            Some(target) => figures.hold(name("p99"), "ms", target, load.quantile_ms(0.99)),
-            None => figures.report(name("p99"), "ms", load.quantile_ms(0.99)),
+            Some(target) => figures.hold(name("p99"), "ms", target, load.times().p99_ms),
+            None => figures.report(name("p99"), "ms", load.times().p99_ms),
         }
     }
     Ok(())

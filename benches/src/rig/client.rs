@@ -16,60 +16,90 @@ const BUFFER_BYTES: usize = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More header fields than any of the servers sends.
 pub const HEADERS_MAX: usize = 100;
+/// The header field that the testbed sets by itself.
+const CONTENT_LENGTH: &str = "content-length";
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    head: String,
+    method: String,
+    path: String,
+    fields: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
 impl Request {
     /// A `GET` of a path.
     pub fn get(path: &str) -> Self {
-        Self { head: format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n"), body: Vec::new() }
+        Self::without_body("GET", path)
     }
 
     /// A `DELETE` of a path.
     pub fn delete(path: &str) -> Self {
-        Self { head: format!("DELETE {path} HTTP/1.1\r\nhost: localhost\r\n"), body: Vec::new() }
+        Self::without_body("DELETE", path)
+    }
+
+    fn without_body(method: &str, path: &str) -> Self {
+        Self { method: method.to_owned(), path: path.to_owned(), fields: Vec::new(), body: Vec::new() }
     }
 
     /// A `POST` of ids, one per line.
     pub fn post(path: &str, ids: &str) -> Self {
-        let len = ids.len();
-        let head =
-            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ncontent-length: {len}\r\n");
-        Self { head, body: ids.as_bytes().to_vec() }
+        Self::sending("POST", path, "text/plain", ids.as_bytes())
     }
 
     /// A `POST` of a form.
     pub fn post_form(path: &str, fields: &[(&str, &str)]) -> Self {
-        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
-        let (kind, len) = ("application/x-www-form-urlencoded", body.len());
-        let head =
-            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {len}\r\n");
-        Self { head, body }
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        Self::sending("POST", path, "application/x-www-form-urlencoded", body.as_bytes())
     }
 
     /// A `PUT` or `POST` of a body.
     pub fn sending(method: &str, path: &str, media_type: &str, body: &[u8]) -> Self {
-        let len = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {len}\r\n"
-        );
-        Self { head, body: body.to_vec() }
+        Self { body: body.to_vec(), ..Self::announcing(method, path, media_type, body.len()) }
+    }
+
+    /// The head of a request with a body of so many bytes.
+    fn announcing(method: &str, path: &str, media_type: &str, body_bytes: usize) -> Self {
+        let request = Self::without_body(method, path);
+        request.with("content-type", media_type).with(CONTENT_LENGTH, &body_bytes.to_string())
     }
 
     /// Adds a header field.
     pub fn with(mut self, name: &str, value: &str) -> Self {
-        self.head.push_str(&format!("{name}: {value}\r\n"));
+        self.fields.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Its bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        [self.head.as_bytes(), b"\r\n", &self.body].concat()
+        let Self { method, path, fields, body } = self;
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
+        fields.iter().for_each(|(name, value)| head.extend([name.as_str(), ": ", value, "\r\n"]));
+        [head.as_bytes(), b"\r\n", body].concat()
+    }
+
+    /// The same as a step of a scenario of the testbed, whose body is text.
+    pub fn step(&self, name: &str) -> String {
+        // A string of JSON is one of TOML.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let fields = self.fields.iter().filter(|(name, _)| name != CONTENT_LENGTH);
+        let fields: Vec<_> = fields.map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
+        format!(
+            "[[steps]]\nname = {}\nmethod = {}\npath = {}\nheaders = {{ {} }}\nbody = {{ text = {} }}\n",
+            quoted(name),
+            quoted(&self.method),
+            quoted(&self.path),
+            fields.join(", "),
+            quoted(&String::from_utf8_lossy(&self.body)),
+        )
+    }
+
+    /// An error, unless the answer is a success.
+    fn check(&self, head: &Head) -> Result<()> {
+        let Self { method, path, .. } = self;
+        ensure!((200..300).contains(&head.status), "status {} to: {method} {path}", head.status);
+        Ok(())
     }
 }
 
@@ -191,11 +221,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a piece repeatedly as one body, and receives the response.
     pub fn upload(&mut self, path: &str, media_type: &str, piece: &[u8], pieces: usize) -> Result<Received> {
-        let len = piece.len() * pieces;
-        let head = format!(
-            "PUT {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {len}\r\n"
-        );
-        let request = Request { head, body: Vec::new() };
+        let request = Request::announcing("PUT", path, media_type, piece.len() * pieces);
         let begun = Instant::now();
         self.stream.write_all(&request.bytes())?;
         for _ in 0..pieces {
@@ -211,7 +237,7 @@ impl<S: Read + Write> Client<S> {
         mut take: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<Received> {
         let head = self.head()?;
-        ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
+        request.check(&head)?;
         self.body(head, begun, &mut take)
     }
 
@@ -257,7 +283,7 @@ impl<S: Read + Write> Client<S> {
         let begun = Instant::now();
         self.stream.write_all(&request.bytes())?;
         let head = self.head()?;
-        ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
+        request.check(&head)?;
         if self.rest.is_empty() {
             ensure!(self.receive_more()? > 0, "the connection was closed before the first byte of a body");
         }

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+use testbed::results::Times;
+use testbed::tally;
 
 use super::client;
 
@@ -36,14 +38,9 @@ impl Load {
         self.answers as f64 / self.seconds
     }
 
-    /// The time in milliseconds within which this share (0 to 1) of all responses arrived.
-    pub fn quantile_ms(&self, quantile: f64) -> f64 {
-        self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
-    }
-
-    /// The mean time in milliseconds.
-    pub fn mean_ms(&self) -> f64 {
-        self.latencies_us.mean() / 1e3
+    /// The times in milliseconds.
+    pub fn times(&self) -> Times {
+        tally::times(&self.latencies_us)
     }
 
     /// The share (0 to 1) of all responses that took longer than a time in milliseconds.

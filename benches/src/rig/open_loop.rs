@@ -1,166 +1,147 @@
-//! Requests over many connections, one thread each, in an open loop: each is due at a fixed time.
+//! Requests in an open loop, each due at a fixed time, by the testbed's generator.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use hdrhistogram::Histogram;
+use testbed::inputs::{Files, Inputs};
+use testbed::plan::Plan;
+use testbed::reach::Reach;
+use testbed::results::Second;
+use testbed::worker::here;
 
-use super::client::{Client, Request};
+use super::client::Request;
 use super::load::Load;
 
-/// An open loop gives a step up when a request is later than this.
-const LATE_MAX: Duration = Duration::from_secs(5);
+/// An answer later than this is late in [`Arrivals::seconds`].
+pub const LATE: Duration = Duration::from_millis(10);
 
-/// How many requests are due, and when.
+/// How many users arrive, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// The greatest number of connections.
-    pub connections: usize,
-    /// Requests per second.
+    /// Users per second. Each sends its requests one after the other.
     pub rate: f64,
-    /// How long requests are due.
+    /// How long users arrive.
     pub duration: Duration,
+    /// The greatest number of users at once, each on a connection. One that is due beyond them has
+    /// failed.
+    pub at_once: usize,
 }
 
-/// The results by kind of request; latencies count from the time at which a request was due.
+/// The results by kind of user; latencies count from the time at which a request was due.
 pub struct Arrivals<const KINDS: usize> {
-    /// The responses to each kind of request.
+    /// The responses to the requests of each kind.
     pub loads: [Load; KINDS],
-    /// Requests that failed.
+    /// Requests that failed or were never sent.
     pub errors: u64,
-    /// How late the last request was sent; a growing value means a queue.
-    pub last_late: Duration,
+    /// The requests in each second from the time on at which the first one was due.
+    pub seconds: Vec<Second>,
 }
 
-/// How one request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// When it ended, from the time on at which the first request was due.
-    pub at: Duration,
-    /// The time since it was due.
-    pub took: Duration,
-    /// Whether it was answered as it has to be.
-    pub is_done: bool,
+/// The number of runs so far. It is the seed of the next one, so that each run draws other values
+/// and none finds in a cache what an earlier one left there.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+/// Lets users send these requests over HTTP. Paths, header fields and bodies may name values:
+/// `${user}` is the number of the user, and no other run of this process has the same `${seed}`.
+pub fn open(address: SocketAddr, pace: Pace, requests: &[Request]) -> Result<Arrivals<1>> {
+    let step = |(number, request): (usize, &Request)| request.step(&number.to_string());
+    let steps: String = requests.iter().enumerate().map(step).collect();
+    open_mix(&format!("http://{address}"), pace, [(1.0, steps)])
 }
 
-/// The results of one connection.
-struct Part<const KINDS: usize> {
-    latencies_us: [Histogram<u64>; KINDS],
-    errors: u64,
-    last_late: Duration,
-}
-
-/// Sends requests by HTTP. `request` makes the request of a given number.
-pub fn open(address: SocketAddr, pace: Pace, request: impl Fn(u64) -> Request + Sync) -> Result<Arrivals<1>> {
-    let exchange = |client: &mut Client<TcpStream>, number| client.fetch(&request(number)).map(drop);
-    open_by(pace, || Client::connect(address), |_| 0, exchange)
-}
-
-/// Sends requests by any protocol. `kind` is the kind of a request, and `exchange` sends it and
-/// reads the response. A connection on which a request failed is replaced.
-pub fn open_by<C, const KINDS: usize>(
-    pace: Pace,
-    connect: impl Fn() -> Result<C> + Sync,
-    kind: impl Fn(u64) -> usize + Sync,
-    exchange: impl Fn(&mut C, u64) -> Result<()> + Sync,
-) -> Result<Arrivals<KINDS>> {
-    open_watched(pace, connect, kind, exchange, |_| ())
-}
-
-/// The same. `watch` gets every request when it has ended, on the thread of its connection.
-pub fn open_watched<C, const KINDS: usize>(
-    pace: Pace,
-    connect: impl Fn() -> Result<C> + Sync,
-    kind: impl Fn(u64) -> usize + Sync,
-    exchange: impl Fn(&mut C, u64) -> Result<()> + Sync,
-    watch: impl Fn(Ended) + Sync,
-) -> Result<Arrivals<KINDS>> {
-    let begun = Instant::now();
-    let ended = |due: Instant, is_done| {
-        let took = due.elapsed();
-        watch(Ended { at: due.saturating_duration_since(begun) + took, took, is_done });
-        took
+/// Lets users of several kinds arrive: each kind has its share of them, which may be 0, and a
+/// scenario of the testbed.
+pub fn open_mix<const KINDS: usize>(url: &str, pace: Pace, kinds: [(f64, String); KINDS]) -> Result<Arrivals<KINDS>> {
+    let kinds = kinds.into_iter().enumerate().filter(|(_, (share, _))| *share > 0.0);
+    let kinds: Vec<_> = kinds.map(|(kind, (share, scenario))| (kind.to_string(), share, scenario)).collect();
+    let shares = kinds.iter().map(|(name, share, _)| format!("{{ scenario = \"{name}\", share = {share} }}"));
+    let inputs = Inputs {
+        plan: plan(pace, &shares.collect::<Vec<_>>().join(", "))?,
+        scenarios: kinds.into_iter().map(|(name, _, scenario)| (name, scenario)).collect(),
+        fill: None,
+        files: Files::default(),
+        folder: PathBuf::new(),
+        log: None,
     };
-    let due = AtomicU64::new(0);
-    let count = (pace.rate * pace.duration.as_secs_f64()) as u64;
-    let work = || -> Result<Part<KINDS>> {
-        let mut client: Option<C> = None;
-        let mut part = Part { latencies_us: histograms()?, errors: 0, last_late: Duration::ZERO };
-        loop {
-            let number = due.fetch_add(1, Ordering::Relaxed);
-            let at = begun + Duration::from_secs_f64(number as f64 / pace.rate);
-            if number >= count {
-                return Ok(part);
-            }
-            std::thread::sleep(at.saturating_duration_since(Instant::now()));
-            part.last_late = at.elapsed();
-            if part.last_late > LATE_MAX {
-                // All later requests would be later still.
-                part.errors += 1;
-                ended(at, false);
-                return Ok(part);
-            }
-            let sent = client.take().map_or_else(&connect, Ok).and_then(|mut client| {
-                exchange(&mut client, number)?;
-                Ok(client)
-            });
-            match sent {
-                Ok(answered) => {
-                    client = Some(answered);
-                    part.latencies_us[kind(number)].record(ended(at, true).as_micros() as u64)?;
-                }
-                Err(_) => {
-                    ended(at, false);
-                    part.errors += 1;
-                }
-            }
-        }
-    };
-    let parts = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..pace.connections).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("a client panicked"))?)
-            .collect::<Result<Vec<_>>>()
-    })?;
-    let (mut latencies_us, mut errors, mut last_late) = (histograms()?, 0, Duration::ZERO);
-    for part in &parts {
-        latencies_us.iter_mut().zip(&part.latencies_us).try_for_each(|(sum, part)| sum.add(part))?;
-        errors += part.errors;
-        last_late = last_late.max(part.last_late);
+    let (measured, took) = here::measure(&inputs, &Reach::at(url))?;
+    let all = &measured.summary.all;
+    let (errors, empty) = (all.due - all.done, Histogram::<u64>::new(3)?);
+    let mut loads: [Load; KINDS] =
+        std::array::from_fn(|_| Load { answers: 0, seconds: took.as_secs_f64(), latencies_us: empty.clone() });
+    for (of, response_us) in measured.summary.steps.iter().zip(&measured.step_response_us) {
+        let load = &mut loads[of.scenario.parse::<usize>()?];
+        load.latencies_us.add(response_us)?;
+        load.answers += response_us.len();
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let loads = latencies_us.map(|latencies_us| Load { answers: latencies_us.len(), seconds, latencies_us });
-    Ok(Arrivals { loads, errors, last_late })
+    Ok(Arrivals { loads, errors, seconds: measured.seconds })
 }
 
-fn histograms<const KINDS: usize>() -> Result<[Histogram<u64>; KINDS]> {
-    let empty = Histogram::new(3)?;
-    Ok(std::array::from_fn(|_| empty.clone()))
+/// The plan of a run. Connections stay open, and users share them.
+fn plan(Pace { rate, duration, at_once }: Pace, shares: &str) -> Result<Plan> {
+    let (seed, us, late_ms) = (RUNS.fetch_add(1, Ordering::Relaxed), duration.as_micros(), LATE.as_millis());
+    Ok(Plan::parse(&format!(
+        "name = \"benchmark\"\nworkers = 1\nseed = {seed}\nscenarios = [{shares}]\n\
+         load = {{ shape = \"constant\", rate = {rate}, duration = \"{us}us\" }}\n\
+         connections = {{ keep = \"worker\", users_max = {at_once} }}\n\
+         objectives = [\"late share at {late_ms}ms < 1%\"]\n"
+    ))?)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::Mutex;
-
-    use anyhow::bail;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
 
     use super::*;
 
+    /// A server that answers each command at once: with an error if its name is `NO`.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 1_000];
+                    while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+                        let is_refused = buffer[..bytes].windows(4).any(|words| words == b"NO\r\n");
+                        let answer = if is_refused { "-ERR\r\n" } else { "+OK\r\n" };
+                        stream.write_all(answer.as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    fn command(name: &str) -> String {
+        format!("[[steps]]\nname = \"{name}\"\ncommand = [\"{name}\"]\n")
+    }
+
     #[test]
-    fn a_watcher_gets_each_request_once_with_what_became_of_it() {
-        let seen = Mutex::new(Vec::new());
-        let pace = Pace { connections: 2, rate: 1_000.0, duration: Duration::from_millis(20) };
-        let exchange = |_: &mut (), number: u64| if number < 5 { bail!("the first five fail") } else { Ok(()) };
-        let watch = |ended: Ended| seen.lock().unwrap().push(ended);
-        let arrivals: Arrivals<1> = open_watched(pace, || Ok(()), |_| 0, exchange, watch).unwrap();
-        let seen = seen.into_inner().unwrap();
-        let done = seen.iter().filter(|ended| ended.is_done).count() as u64;
-        assert_eq!((seen.len(), done, arrivals.errors), (20, 15, 5));
-        assert_eq!(arrivals.loads[0].answers, 15);
-        assert!(seen.iter().all(|ended| ended.at >= ended.took), "none is due before the first: {seen:?}");
+    fn each_kind_has_its_answers_and_what_fails_is_counted() {
+        let pace = Pace { rate: 1_000.0, duration: Duration::from_millis(50), at_once: 1_000 };
+        let kinds = [(0.0, command("NEVER")), (1.0, command("PING")), (1.0, command("NO"))];
+        let arrivals = open_mix(&format!("redis://{}", server()), pace, kinds).unwrap();
+        let [never, done, refused] = arrivals.loads.each_ref().map(|load| load.answers);
+        assert_eq!((never, refused, done + arrivals.errors), (0, 0, 50));
+        assert!(done > 0 && arrivals.errors > 0, "{done} of 50 were done");
+        let ended = |of: fn(&Second) -> u64| arrivals.seconds.iter().map(of).sum::<u64>();
+        assert_eq!((ended(|second| second.done), ended(|second| second.failed)), (done, arrivals.errors));
+        assert_eq!(arrivals.loads[1].latencies_us.len(), done);
+    }
+
+    #[test]
+    fn what_is_due_is_an_error_even_if_no_connection_takes_it() {
+        // Nobody listens there any more.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let pace = Pace { rate: 1_000.0, duration: Duration::from_millis(20), at_once: 1_000 };
+        let arrivals = open(address, pace, &[Request::get("/"), Request::get("/")]).unwrap();
+        assert_eq!((arrivals.loads[0].answers, arrivals.errors), (0, 20), "a user that fails sends nothing more");
     }
 }

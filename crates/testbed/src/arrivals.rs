@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{PlanError, invalid};
+use crate::plan::{PlanError, check_duration, invalid};
 use crate::replay::{self, Keys, LogFormat, safe_methods};
 
 /// The most users of a run: more would be a mistake.
@@ -108,7 +108,10 @@ impl Shape {
             | Self::Ramp { duration, .. }
             | Self::Replay { duration, .. }
             | Self::Closed { duration, .. } => *duration,
-            Self::Steps { steps } => steps.iter().map(|step| step.duration).sum(),
+            // Whatever a plan says: it is checked later.
+            Self::Steps { steps } => {
+                steps.iter().fold(Duration::ZERO, |so_far, step| so_far.saturating_add(step.duration))
+            }
         }
     }
 
@@ -178,13 +181,15 @@ impl Shape {
             Self::Replay { speed, methods, .. } => replay::check(*speed, methods)?,
             Self::Even { .. } | Self::Closed { .. } => {}
         }
-        if self.duration().is_zero() {
-            return Err(invalid("plan: load.duration", "a duration above 0, for example \"60s\""));
+        check_duration("plan: load.duration", self.duration(), "60s")?;
+        let users = match self {
+            Self::Closed { users_per_worker, .. } => *users_per_worker as f64,
+            _ => self.mean_rate(1).unwrap_or_default() * self.duration().as_secs_f64(),
+        };
+        match users > USERS_MAX {
+            true => Err(invalid("plan: load", format!("at most {USERS_MAX:e} users"))),
+            false => Ok(()),
         }
-        if self.mean_rate(1).is_some_and(|rate| rate * self.duration().as_secs_f64() > USERS_MAX) {
-            return Err(invalid("plan: load", format!("at most {USERS_MAX:e} users")));
-        }
-        Ok(())
     }
 
     fn pieces(&self, workers: u32) -> Vec<Piece> {

@@ -18,13 +18,15 @@ use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::handshake::greet;
 use crate::inputs::Inputs;
+use crate::plan::DURATION_MAX;
 use crate::reach::Reach;
 use crate::record::{Machine, WorkerRecord};
 use crate::replay::{ReplayError, ReplayRecord};
-use crate::wire::{Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+use crate::wire::{Progress, ToCoordinator, ToWorker, Wire};
 
 /// A worker says something each second. After this long without a word it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -32,6 +34,11 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 const READY_MAX: Duration = Duration::from_secs(60);
 /// How long a worker may take to receive its part of an access log.
 const PART_MAX: Duration = Duration::from_secs(600);
+/// How much longer than the plan says workers may take: for checks of answers, and to send what they have
+/// measured.
+pub(crate) const BEYOND_PLAN: Duration = Duration::from_secs(600);
+/// No clock expresses much later instants.
+const LONGEST: Duration = DURATION_MAX.saturating_mul(10);
 /// The time between the last worker's readiness and the start instant.
 const BEFORE_START: SignedDuration = SignedDuration::from_millis(500);
 /// How often a worker is asked for its clock: the quickest answer is the best one.
@@ -174,7 +181,7 @@ impl Coordinator<'_> {
             let part = parts.get(worker as usize);
             let of_worker = move |message| RunError::Worker { worker, message };
             async move {
-                let late = |_| of_worker("it is not ready in time".to_owned());
+                let late = |_| of_worker("it is not ready in time; it may serve another coordinator".to_owned());
                 let connected = timeout(READY_MAX, self.connect(worker, place)).await.map_err(late)?;
                 let mut connected = connected.map_err(of_worker)?;
                 let ready = timeout(READY_MAX + PART_MAX, self.prepare(&mut connected, part)).await.map_err(late)?;
@@ -217,7 +224,7 @@ impl Coordinator<'_> {
             .map_err(|message| RunError::Worker { worker: 0, message: format!("or another one: {message}") })?;
         let begun_at = Timestamp::now() + BEFORE_START;
         for connected in &mut all {
-            let unix_us = begun_at.as_microsecond() + connected.record.clock_offset_us;
+            let unix_us = begun_at.as_microsecond().saturating_add(connected.record.clock_offset_us);
             let sent = connected.wire.send(&ToWorker::Start { unix_us }).await;
             sent.map_err(|error| RunError::Worker { worker: connected.worker, message: error.to_string() })?;
         }
@@ -228,12 +235,13 @@ impl Coordinator<'_> {
         let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
         let events: Vec<_> = all.iter().map(|connected| self.file(connected.worker)).collect();
         let users = parking_lot::Mutex::new(ActiveUsers::default());
+        let longest = self.longest_load();
         let collecting = all.into_iter().map(|connected| {
             let worker = connected.worker;
             let (users, on_progress) = (&users, self.on_progress);
             async move {
                 let file = File::create(self.file(worker)).map_err(|error| format!("worker {worker}: {error}"))?;
-                let collected = connected.collect(file, |progress| {
+                let collected = connected.collect(file, longest, |progress| {
                     users.lock().add(seconds_since(started_at), worker, progress.users);
                     on_progress(worker, progress);
                 });
@@ -259,6 +267,16 @@ impl Coordinator<'_> {
         Ok(Collected { started_at, ended_at, workers, machines, events, users, fill, replay, lost })
     }
 
+    /// How long workers may take for the load, and once more to send what they have measured: until the
+    /// last user has arrived and has taken all its steps.
+    fn longest_load(&self) -> Duration {
+        // What cannot be compiled is refused by the workers.
+        let scenarios = self.inputs.compiled().unwrap_or_default();
+        let timeout = self.inputs.plan.connections.timeout;
+        let of_user = scenarios.iter().map(|scenario| scenario.longest(timeout)).max().unwrap_or_default();
+        self.inputs.plan.load.duration().saturating_add(of_user).saturating_add(BEYOND_PLAN)
+    }
+
     fn file(&self, worker: u32) -> PathBuf {
         self.folder.join(format!("worker-{worker:03}.csv.gz"))
     }
@@ -273,11 +291,7 @@ impl Coordinator<'_> {
         };
         let stream = TcpStream::connect(&address).await.map_err(|error| format!("{address}: {error}"))?;
         let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
-        wire.trust();
-        let hello = ToWorker::Hello { version: VERSION, token: self.token.to_owned() };
-        let ToCoordinator::Welcome { program, machine } = ask(&mut wire, &hello).await? else {
-            return Err("it does not welcome us".to_owned());
-        };
+        let (program, machine) = greet(&mut wire, self.token).await?;
         let address = process.is_none().then_some(address);
         let record = WorkerRecord {
             number: worker,
@@ -289,20 +303,25 @@ impl Coordinator<'_> {
             longest_stall_ms: 0.0,
             program,
         };
-        Ok(Connected { worker, wire, record, machine: *machine, _process: process })
+        Ok(Connected { worker, wire, record, machine, _process: process })
     }
 }
 
 impl Connected {
-    /// Receives everything.
-    async fn collect(mut self, mut file: File, on_progress: impl Fn(Progress)) -> Result<Finished, String> {
-        let mut finished = Finished::default();
+    /// Receives everything. The load takes so long at most, and so does what follows.
+    async fn collect(
+        mut self,
+        mut file: File,
+        longest: Duration,
+        on_progress: impl Fn(Progress),
+    ) -> Result<Finished, String> {
+        let (mut finished, mut end) = (Finished::default(), latest(longest));
         loop {
-            let said = timeout(SILENCE_MAX, self.wire.receive()).await.map_err(|_| "it is silent".to_owned())?;
-            match said.map_err(|error: WireError| error.to_string())? {
+            match next_word(&mut self.wire, end).await? {
                 ToCoordinator::Progress(progress) => on_progress(progress),
-                ToCoordinator::Finished { cpu_s, load_share, longest_stall_ms } => {
+                ToCoordinator::Finished { cpu_s, load_share, longest_stall_ms } if finished.at.is_none() => {
                     finished = Finished { at: Some(Timestamp::now()), cpu_s, load_share, longest_stall_ms };
+                    end = latest(longest);
                 }
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
                 ToCoordinator::End => return Ok(finished),
@@ -326,6 +345,21 @@ async fn start(mut command: Command) -> std::io::Result<(Child, String)> {
     }
 }
 
+/// The instant after so long.
+pub(crate) fn latest(longest: Duration) -> Instant {
+    Instant::now() + longest.min(LONGEST)
+}
+
+/// What a worker or a monitor says, which says something each second. One that goes on after `end` is lost,
+/// too: it would keep the run from ending.
+pub(crate) async fn next_word(wire: &mut Wire, end: Instant) -> Result<ToCoordinator, String> {
+    if Instant::now() >= end {
+        return Err("it does not end".to_owned());
+    }
+    let said = timeout(SILENCE_MAX, wire.receive()).await.map_err(|_| "it is silent".to_owned())?;
+    said.map_err(|error| error.to_string())
+}
+
 pub(crate) async fn ask(wire: &mut Wire, question: &ToWorker) -> Result<ToCoordinator, String> {
     wire.send(question).await.map_err(|error| error.to_string())?;
     match wire.receive().await.map_err(|error| error.to_string())? {
@@ -346,7 +380,8 @@ pub(crate) async fn compare_clocks(wire: &mut Wire) -> Result<(i64, u64), String
         let answered_us = Timestamp::now().as_microsecond();
         let error_us = answered_us.abs_diff(asked_us).div_ceil(2);
         if error_us < best.1 {
-            best = (unix_us - asked_us.midpoint(answered_us), error_us);
+            // Whatever it says that its clock says.
+            best = (unix_us.saturating_sub(asked_us.midpoint(answered_us)), error_us);
         }
     }
     Ok(best)
@@ -358,7 +393,68 @@ fn seconds_since(start: Timestamp) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::plan::Plan;
+    use crate::record::Program;
+
+    #[tokio::test]
+    async fn a_worker_that_reports_for_ever_is_lost() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut wire = Wire::new(listener.accept().await.unwrap().0).unwrap();
+            while wire.send(&ToCoordinator::Progress(Progress::default())).await.is_ok() {}
+        });
+        let record = WorkerRecord {
+            number: 0,
+            address: None,
+            clock_offset_us: 0,
+            clock_error_us: 0,
+            cpu_s: 0.0,
+            load_share: 0.0,
+            longest_stall_ms: 0.0,
+            program: Program::default(),
+        };
+        let wire = Wire::new(TcpStream::connect(address).await.unwrap()).unwrap();
+        let connected = Connected { worker: 0, wire, record, machine: Machine::default(), _process: None };
+        let file = tempfile::tempfile().unwrap();
+        let collected = connected.collect(file, Duration::from_millis(20), |_| {}).await;
+        assert_eq!(collected.unwrap_err(), "it does not end");
+    }
+
+    #[test]
+    fn a_load_may_last_until_its_last_user_has_taken_all_steps_and_a_little_longer() {
+        let plan = "name = \"x\"\nscenarios = [{ scenario = \"own.toml\" }]\nconnections = { timeout = \"3s\" }\n\
+                    load = { shape = \"constant\", rate = 1, duration = \"60s\" }\n";
+        let longest = |step: &str| {
+            let step = format!("[[steps]]\nname = \"get\"\npath = \"/\"\n{step}");
+            let inputs = Inputs {
+                plan: Plan::parse(plan).unwrap(),
+                scenarios: vec![("own.toml".to_owned(), step)],
+                fill: None,
+                files: crate::inputs::Files::default(),
+                folder: PathBuf::new(),
+                log: None,
+            };
+            let coordinator = Coordinator {
+                inputs: &inputs,
+                reach: &Reach::at("http://127.0.0.1"),
+                token: "",
+                folder: Path::new(""),
+                on_progress: &|_, _| {},
+                on_start: &|_| {},
+                objections: &|_, _| Vec::new(),
+            };
+            coordinator.longest_load()
+        };
+        assert_eq!(longest(""), Duration::from_secs(60 + 3) + BEYOND_PLAN);
+        assert_eq!(longest("repeat = 10\npause = \"2s\"\n"), Duration::from_secs(60 + 50) + BEYOND_PLAN);
+        // An instant so far away is none.
+        assert!(latest(longest("repeat = 4294967295\npause = \"1 year\"\n")) > Instant::now() + DURATION_MAX);
+    }
 
     #[test]
     fn each_second_has_one_number_of_users_whatever_so_many_workers_report() {

@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arrivals::Shape;
 use crate::inputs::Inputs;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError, invalid};
 use crate::results::Verdict;
 
 /// Loads beyond these factors of the plan's are not tried: the plan is wrong then.
@@ -16,14 +17,36 @@ const VOID_MAX: usize = 3;
 /// A load that some runs do not hold and others do is tried at most so many times as often as it would have
 /// to be confirmed. It is not held then, though not in each run.
 const TRIES_MAX: usize = 3;
+/// A search between ends that are closer would bisect for days.
+const RATIO_MIN: f64 = 1.001;
+/// The most runs that confirm an end.
+const CONFIRMATIONS_MAX: usize = 100;
 
 /// How exactly is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// The search ends when the upper end is at most so many times the lower one.
+    /// The search ends when the upper end is at most so many times the lower one: 1.001 or more.
     pub ratio: f64,
-    /// Each end must be confirmed by so many runs.
+    /// Each end must be confirmed by so many runs: 1 to 100.
     pub confirmations: usize,
+}
+
+impl Precision {
+    /// Checks it. `before` is what comes before the names `precision` and `confirmations` where its
+    /// author has written them.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] names the value and what to write there.
+    pub fn check(&self, before: &str) -> Result<(), PlanError> {
+        if !self.ratio.is_finite() || self.ratio < RATIO_MIN {
+            let message = format!("a ratio of {RATIO_MIN} or more, for example 1.1");
+            return Err(invalid(format!("{before}precision"), message));
+        }
+        match (1..=CONFIRMATIONS_MAX).contains(&self.confirmations) {
+            true => Ok(()),
+            false => Err(invalid(format!("{before}confirmations"), format!("1 to {CONFIRMATIONS_MAX}"))),
+        }
+    }
 }
 
 /// One run of the search.
@@ -114,21 +137,29 @@ pub struct Rates {
 #[derive(Clone, Debug)]
 pub struct PlanSearch {
     search: Search,
-    /// Users per second of the plan.
-    users_per_s: f64,
+    /// The load of the plan, and its workers.
+    load: Shape,
+    workers: u32,
     requests_per_user: f64,
 }
 
 impl PlanSearch {
     /// A search that begins with the load of a plan; `None` for a closed loop, which has no rate.
     pub fn new(plan: &Plan, precision: Precision) -> Option<Self> {
-        let users_per_s = plan.load.mean_rate(plan.workers)?;
-        Some(Self { search: Search::new(precision), users_per_s, requests_per_user: 1.0 })
+        plan.load.mean_rate(plan.workers)?;
+        let (search, load) = (Search::new(precision), plan.load.clone());
+        Some(Self { search, load, workers: plan.workers, requests_per_user: 1.0 })
     }
 
     /// What is next.
     pub fn next(&self) -> Next {
-        self.search.next()
+        match self.search.next() {
+            // No plan has so few users, or so many.
+            Next::Try(factor) if self.load.scaled(factor).check().is_err() => {
+                Next::Ended(if factor < 1.0 { WhyEnded::NothingHeld } else { WhyEnded::EverythingHeld })
+            }
+            next => next,
+        }
     }
 
     /// How many runs there were.
@@ -138,7 +169,7 @@ impl PlanSearch {
 
     /// Users per second at a factor of the plan's load.
     pub fn users_per_s(&self, factor: f64) -> f64 {
-        self.users_per_s * factor
+        self.load.scaled(factor).mean_rate(self.workers).unwrap_or_default()
     }
 
     /// The inputs of the next run, with a seed of its own unless it must be that of the plan.
@@ -146,7 +177,8 @@ impl PlanSearch {
         let mut trial = inputs.clone();
         trial.plan.load = inputs.plan.load.scaled(factor);
         if !is_same_seed {
-            trial.plan.seed = inputs.plan.seed + self.runs() as u64;
+            // After the greatest seed of a plan comes 0.
+            trial.plan.seed = (inputs.plan.seed + self.runs() as u64) & i64::MAX as u64;
         }
         trial
     }
@@ -270,6 +302,9 @@ impl Search {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
     use super::*;
 
     const PRECISION: Precision = Precision { ratio: 1.1, confirmations: 3 };
@@ -340,6 +375,27 @@ mod tests {
         assert_eq!(search(|_| Verdict::Void).1, Next::Ended(WhyEnded::Void));
         assert_eq!(search(|_| Verdict::Failed).1, Next::Ended(WhyEnded::NothingHeld));
         assert_eq!(search(|_| Verdict::Held).1, Next::Ended(WhyEnded::EverythingHeld));
+    }
+
+    #[test]
+    fn a_load_of_less_than_a_user_ends_a_search_like_one_that_holds_nothing_and_seeds_stay_seeds() {
+        let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nseed = 9223372036854775807\n";
+        for load in ["shape = \"even\", users_per_worker = 1", "shape = \"constant\", rate = 0.003"] {
+            let plan = Plan::parse(&format!("{plan}load = {{ {load}, duration = \"10s\" }}\n")).unwrap();
+            let inputs = Inputs::of_plan(plan, Path::new("")).unwrap();
+            let mut search = PlanSearch::new(&inputs.plan, PRECISION).unwrap();
+            let end = loop {
+                match search.next() {
+                    Next::Try(factor) => {
+                        let trial = search.inputs(&inputs, factor, false);
+                        assert!(trial.plan.validate().is_ok() && search.users_per_s(factor) > 0.0, "{load}: {factor}");
+                        search.add(factor, Verdict::Failed, 0.0);
+                    }
+                    next => break next,
+                }
+            };
+            assert_eq!((end, search.runs()), (Next::Ended(WhyEnded::NothingHeld), 2), "{load}");
+        }
     }
 
     #[test]

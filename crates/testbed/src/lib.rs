@@ -11,8 +11,8 @@
 //! - `reach.rs`: how a candidate is reached, `tls.rs`: whom connections trust, and `link/`:
 //!   over a longer link.
 //! - `runner/`: one run from the beginning to the archive. `coordinator.rs` talks to workers by
-//!   `wire.rs`, and `caller.rs` lets it in; `worker/` makes the load, and `beside/` has what happens
-//!   meanwhile. `monitor/` watches the candidate, and `machine.rs` describes where this happens.
+//!   `wire.rs`, and `caller.rs` lets it in by `handshake.rs`; `worker/` makes the load, and `beside/`
+//!   has what happens meanwhile. `monitor/` watches the candidate, and `machine.rs` describes where this happens.
 //! - `graph/`: whether an answer is the graph that is wanted. `event.rs`: one line for each
 //!   request; `tally.rs` counts them; `verdict.rs` judges, and `saturation.rs` names what was the
 //!   limit. `find.rs` searches the greatest load that is held, and `study.rs` keeps the answers of
@@ -31,6 +31,7 @@ pub mod event;
 pub mod export;
 pub mod find;
 mod graph;
+mod handshake;
 pub mod inputs;
 mod latencies;
 pub mod link;

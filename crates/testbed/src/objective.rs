@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::DURATION_MAX;
+
 /// What must be true of the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -109,7 +111,8 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn milliseconds(text: &str) -> Option<f64> {
-    Some(humantime::parse_duration(text.trim()).ok()?.as_secs_f64() * 1e3)
+    let time = humantime::parse_duration(text.trim()).ok().filter(|time| *time <= DURATION_MAX)?;
+    Some(time.as_secs_f64() * 1e3)
 }
 
 impl fmt::Display for Objective {
@@ -161,7 +164,17 @@ mod tests {
 
     #[test]
     fn what_is_no_objective_is_refused_with_examples() {
-        for text in ["", "p99", "p99 < ", "p98 < 3ms", "p99 < -3ms", "late share < 1%", "rate >= NaN", "mean < 3"] {
+        for text in [
+            "",
+            "p99",
+            "p99 < ",
+            "p98 < 3ms",
+            "p99 < -3ms",
+            "late share < 1%",
+            "late share at 18446744073709551615s < 1%",
+            "rate >= NaN",
+            "mean < 3",
+        ] {
             assert!(text.parse::<Objective>().unwrap_err().contains("late share at 10ms < 1%"), "{text}");
         }
     }

@@ -14,6 +14,10 @@ use crate::reach::Fields;
 use crate::scenario::first_double;
 use crate::tls::TlsSpec;
 
+/// The longest duration of a plan, a scenario or an objective: a year. Clocks cannot express instants
+/// that are much farther away.
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +41,8 @@ pub struct Plan {
     /// Worker processes.
     #[serde(default = "four")]
     pub workers: u32,
-    /// What random choices are drawn from. The same plan and seed send the same requests.
+    /// What random choices are drawn from, at most [`i64::MAX`]. The same plan and seed send the same
+    /// requests.
     #[serde(default = "one")]
     pub seed: u64,
     /// How users connect.
@@ -151,6 +156,14 @@ pub(crate) fn invalid(place: impl Into<String>, message: impl Into<String>) -> P
     PlanError::Invalid { place: place.into(), message: message.into() }
 }
 
+/// Checks a duration that must not be 0, at a key of a plan.
+pub(crate) fn check_duration(place: &str, duration: Duration, example: &str) -> Result<(), PlanError> {
+    match !duration.is_zero() && duration <= DURATION_MAX {
+        true => Ok(()),
+        false => Err(invalid(place, format!("a duration above 0, a year at most, for example \"{example}\""))),
+    }
+}
+
 /// Parses TOML. An error names the key.
 pub(crate) fn from_toml<T: for<'a> Deserialize<'a>>(name: &str, text: &str) -> Result<T, PlanError> {
     let table = toml::Deserializer::parse(text).map_err(|error| invalid(name, error.to_string().trim()))?;
@@ -213,15 +226,19 @@ impl Plan {
         if let Some(of) = self.scenarios.iter().find(|of| of.scenario.contains(['/', '\\'])) {
             return Err(invalid("plan: scenarios", format!("`{}`: name a file beside the plan", of.scenario)));
         }
-        if self.scenarios.iter().any(|of| !of.share.is_finite() || of.share <= 0.0) {
+        // Of an infinite sum no share is a part.
+        let shares: f64 = self.scenarios.iter().map(|of| of.share).sum();
+        if !shares.is_finite() || self.scenarios.iter().any(|of| of.share <= 0.0) {
             return Err(invalid("plan: scenarios: share", "a number above 0"));
+        }
+        // TOML, as which workers and the archive get the plan, has no greater one.
+        if i64::try_from(self.seed).is_err() {
+            return Err(invalid("plan: seed", format!("0 to {}", i64::MAX)));
         }
         if !(0.0..1.0).contains(&self.tolerated_errors) {
             return Err(invalid("plan: tolerated_errors", "a share: 0 or more, and less than 1"));
         }
-        if self.connections.timeout.is_zero() {
-            return Err(invalid("plan: connections.timeout", "a duration above 0, for example \"60s\""));
-        }
+        check_duration("plan: connections.timeout", self.connections.timeout, "60s")?;
         if self.connections.users_max == 0 {
             return Err(invalid("plan: connections.users_max", "at least 1"));
         }
@@ -299,5 +316,51 @@ mod tests {
         );
         assert!(error("name =", "nam =").contains("unknown field `nam`"));
         assert!(error("\"60s\"", "\"60 parsecs\"").contains("load"), "{}", error("\"60s\"", "\"60 parsecs\""));
+    }
+
+    #[test]
+    fn what_no_clock_can_wait_for_and_no_number_can_count_is_refused() {
+        const LONG: &str = "584542046090 years";
+        let refused = |plan: &str| Plan::parse(plan).unwrap_err().to_string();
+        let shape = |shape: &str| {
+            let load = "{ shape = \"constant\", rate = 500, duration = \"60s\" }";
+            refused(&PLAN.replace(load, &format!("{{ {shape} }}")))
+        };
+        let year = "a duration above 0, a year at most, for example";
+        for wrong in ["0s", "367 days", LONG] {
+            let duration = refused(&PLAN.replace("60s", wrong));
+            assert!(duration.starts_with(&format!("plan: load.duration: {year}")), "{duration}");
+            let timeout = refused(&format!("connections = {{ timeout = \"{wrong}\" }}\n{PLAN}"));
+            assert!(timeout.starts_with(&format!("plan: connections.timeout: {year}")), "{timeout}");
+            let fill = refused(&format!("fill = {{ scenario = \"get\", units = 1, within = \"{wrong}\" }}\n{PLAN}"));
+            assert!(fill.starts_with(&format!("plan: fill.within: {year}")), "{fill}");
+            let event = format!("events = [{{ at = \"1s\", run = \"kill\", within = \"{wrong}\" }}]\n{PLAN}");
+            assert!(refused(&event).starts_with(&format!("plan: events[0].within: {year}")), "{}", refused(&event));
+        }
+        let step = format!("{{ rate = 0, duration = \"{LONG}\" }}");
+        let steps = shape(&format!("shape = \"steps\", steps = [{step}, {step}]"));
+        assert!(steps.starts_with("plan: load.duration: "), "{steps}");
+        assert!(shape("shape = \"steps\", steps = []").starts_with("plan: load.duration: "));
+        for rate in ["nan", "inf", "-1", "0"] {
+            let rate = shape(&format!("shape = \"poisson\", rate = {rate}, duration = \"1s\""));
+            assert!(rate.starts_with("plan: load.rate: "), "{rate}");
+        }
+        let most = "users_per_worker = 9223372036854775807, duration = \"1s\"";
+        for of in ["even", "closed"] {
+            let users = shape(&format!("shape = \"{of}\", {most}"));
+            assert_eq!(users, "plan: load: at most 1e10 users");
+        }
+        assert!(refused(&format!("objectives = [\"p99 < {LONG}\"]\n{PLAN}")).contains("is no objective"));
+        let share = |share: &str| {
+            let two = format!("{{ scenario = \"get\", share = {share} }}, {{ scenario = \"read\", share = {share} }}");
+            refused(&PLAN.replace("{ scenario = \"read\" }", &two))
+        };
+        for wrong in ["1e308", "nan", "0", "-1"] {
+            assert_eq!(share(wrong), "plan: scenarios: share: a number above 0", "{wrong}");
+        }
+        let great = Plan { seed: u64::MAX, ..Plan::parse(PLAN).unwrap() };
+        assert!(great.validate().unwrap_err().to_string().starts_with("plan: seed: 0 to "));
+        let greatest = Plan { seed: i64::MAX as u64, ..great };
+        assert_eq!(Plan::parse(&greatest.to_toml()).unwrap(), greatest);
     }
 }

@@ -150,6 +150,9 @@ pub struct MonitorRecord {
     /// among them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_during: Option<f64>,
+    /// What it could not sample, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_sampled: Vec<String>,
 }
 
 /// A machine, as it describes itself.

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::find::{Above, Rates, WhyEnded};
+use crate::find::{Above, Precision, Rates, WhyEnded};
 use crate::plan::{PlanError, from_toml, invalid};
 use crate::record::Input;
 use crate::results::Verdict;
@@ -33,10 +33,11 @@ pub struct StudySpec {
     /// Numbers of workers; that of each plan unless set.
     #[serde(default)]
     pub workers: Vec<u32>,
-    /// A search ends when the load that is not held is at most so many times the one that is.
+    /// A search ends when the load that is not held is at most so many times the one that is: 1.001 or
+    /// more.
     #[serde(default = "a_tenth")]
     pub precision: f64,
-    /// Each end is confirmed by so many runs.
+    /// Each end is confirmed by so many runs: 1 to 100.
     #[serde(default = "three")]
     pub confirmations: usize,
 }
@@ -66,16 +67,35 @@ impl StudySpec {
         if spec.plans.is_empty() {
             return Err(invalid("study: plans", "at least one, for example [{ plan = \"ingest\" }]"));
         }
-        if spec.workers.iter().any(|workers| !(1..=1_000).contains(workers)) {
+        spec.search_precision().check("study: ")?;
+        spec.check_workers()?;
+        Ok(spec)
+    }
+
+    /// Adds a number of workers, unless the study has it.
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`]: it is none, or there are too many rows.
+    pub fn add_workers(&mut self, workers: u32) -> Result<(), PlanError> {
+        if !self.workers.contains(&workers) {
+            self.workers.push(workers);
+        }
+        self.check_workers()
+    }
+
+    fn check_workers(&self) -> Result<(), PlanError> {
+        if self.workers.iter().any(|workers| !(1..=1_000).contains(workers)) {
             return Err(invalid("study: workers", "numbers of 1 to 1000"));
         }
-        if !spec.precision.is_finite() || spec.precision <= 1.0 {
-            return Err(invalid("study: precision", "a ratio above 1, for example 1.1"));
-        }
-        match spec.candidates.len() * spec.plans.len() * spec.workers.len().max(1) <= ROWS_MAX {
-            true => Ok(spec),
+        match self.candidates.len() * self.plans.len() * self.workers.len().max(1) <= ROWS_MAX {
+            true => Ok(()),
             false => Err(invalid("study", format!("at most {ROWS_MAX} rows"))),
         }
+    }
+
+    /// How exactly is searched.
+    pub fn search_precision(&self) -> Precision {
+        Precision { ratio: self.precision, confirmations: self.confirmations }
     }
 
     /// Its rows in turn: the candidate, the plan and the number of workers.
@@ -338,10 +358,21 @@ mod tests {
         let rows: Vec<_> = spec.rows().iter().map(|(of, plan, workers)| (*of, plan.plan.as_str(), *workers)).collect();
         assert_eq!(rows.len(), 8);
         assert_eq!(rows[..3], [("null", "get", Some(1)), ("nginx", "get", Some(1)), ("null", "get", Some(4))]);
+        let mut more = spec.clone();
+        assert!(more.add_workers(4).is_ok() && more.add_workers(2).is_ok());
+        assert_eq!(more.workers, [1, 4, 2]);
+        assert!(more.add_workers(0).unwrap_err().to_string().starts_with("study: workers: "));
         let error = |from: &str, to: &str| StudySpec::parse(&STUDY.replace(from, to)).unwrap_err().to_string();
         assert!(error("[1, 4]", "[0]").starts_with("study: workers: "));
         assert!(error("[\"null\", \"nginx\"]", "[]").starts_with("study: candidates: "));
-        assert!(error("workers = [1, 4]", "precision = 1").starts_with("study: precision: "));
+        for ratio in ["1", "1.0000000000000002", "nan", "inf", "-2"] {
+            let error = error("workers = [1, 4]", &format!("precision = {ratio}"));
+            assert_eq!(error, "study: precision: a ratio of 1.001 or more, for example 1.1");
+        }
+        for count in ["0", "101", "9223372036854775807"] {
+            let error = error("workers = [1, 4]", &format!("confirmations = {count}"));
+            assert_eq!(error, "study: confirmations: 1 to 100");
+        }
         assert!(error("fill =", "full =").contains("full"));
     }
 
@@ -349,6 +380,7 @@ mod tests {
     fn the_study_of_repositories_names_candidates_and_plans_that_there_are() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/repositories.toml");
         let spec = StudySpec::parse(&fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(spec.workers, [1, 2, 15, 16, 24, 28], "those of DRAS-TIC's study");
         for (candidate, plan, _) in spec.rows() {
             crate::candidate::Candidate::shipped(candidate).unwrap();
             crate::inputs::Inputs::read(&file.with_file_name(&plan.plan)).unwrap().compiled().unwrap();

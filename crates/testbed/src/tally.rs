@@ -33,6 +33,9 @@ pub struct Measured {
     /// Each step, as `scenario/step`, with the median response times in milliseconds of its requests that
     /// were due in each quarter; `None` where hardly any were done.
     pub step_medians_ms: Vec<(String, [Option<f64>; 4])>,
+    /// The response times of each step's requests that were done, in microseconds, in the order of
+    /// the summary's steps.
+    pub step_response_us: Vec<Histogram<u64>>,
     /// The response times of all requests that were done, in microseconds.
     pub response_us: Histogram<u64>,
     /// Their other times in microseconds, and the lateness of all requests, by names of these kinds.
@@ -396,8 +399,10 @@ impl<'a> Counting<'a> {
         self.errors.sort_by_key(|error| error.first_at_us);
         let steps = std::mem::take(&mut self.steps).into_iter().map(|((scenario, step), counts)| {
             let (name, steps) = &self.names[scenario];
-            StepTally { scenario: name.clone(), step: steps[step].clone(), tally: counts.finish() }
+            let response_us = counts.response.clone();
+            (StepTally { scenario: name.clone(), step: steps[step].clone(), tally: counts.finish() }, response_us)
         });
+        let (steps, step_response_us) = steps.unzip();
         let median = |quarter: &Histogram<u64>| (quarter.len() >= OF_MEDIAN_MIN).then(|| times(quarter).p50_ms);
         let medians = self.quarter_times.iter();
         let medians = medians.map(|(step, quarters)| (name_of(self.names, *step), quarters.each_ref().map(median)));
@@ -410,13 +415,14 @@ impl<'a> Counting<'a> {
             summary: Summary {
                 duration_s: self.window.duration.as_secs_f64(),
                 done_per_s: self.done_in_time as f64 / self.window.duration.as_secs_f64(),
-                steps: steps.collect(),
+                steps,
                 all: self.all.finish(),
                 errors: self.errors,
                 worker_cpu_shares: Vec::new(),
             },
             quarters: self.quarters,
             step_medians_ms,
+            step_response_us,
             seconds: self.seconds.into_values().collect(),
             response_us,
             further_us,

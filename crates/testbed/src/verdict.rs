@@ -214,8 +214,16 @@ mod tests {
         let summary = Summary { duration_s: 100.0, done_per_s: 1.0, all, ..Summary::default() };
         let quarters = [Quarter { due: 25, backlog: 1 }; 4];
         let step_medians_ms = vec![("get/get".to_owned(), [Some(50.0); 4])];
-        let (seconds, further_us) = (Vec::new(), Vec::new());
-        Measured { summary, seconds, quarters, step_medians_ms, response_us, further_us, first_error_us: None }
+        Measured {
+            summary,
+            seconds: Vec::new(),
+            quarters,
+            step_medians_ms,
+            step_response_us: Vec::new(),
+            response_us,
+            further_us: Vec::new(),
+            first_error_us: None,
+        }
     }
 
     fn verdict(plan: &Plan, measured: &Measured) -> (Verdict, String) {

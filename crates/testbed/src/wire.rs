@@ -18,9 +18,9 @@ use crate::reach::Reach;
 use crate::record::{Machine, Program};
 
 /// The version of these messages.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
-/// The most bytes of a message before a coordinator has shown its token.
+/// The most bytes of a message before both sides have shown that they know the token.
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
 /// The most bytes of any message: a job with all its files.
 const BYTES_MAX: usize = (1 << 30) + (64 << 20);
@@ -30,6 +30,11 @@ const KEEPALIVES: u32 = 3;
 /// Bytes of events in one message.
 pub const EVENTS_BYTES: usize = 256 << 10;
 
+/// A number that one side uses once.
+pub type Nonce = [u8; 32];
+/// That one side knows the token: HMAC-SHA-256 (RFC 2104) with the token as the key.
+pub type Proof = [u8; 32];
+
 /// What a coordinator says.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -37,9 +42,11 @@ pub enum ToWorker {
     Hello {
         /// [`VERSION`]
         version: u32,
-        /// The worker's token.
-        token: String,
+        /// A number that is used once.
+        nonce: Nonce,
     },
+    /// The coordinator knows the token.
+    Proof(Proof),
     /// What does your clock say?
     Clock,
     /// Get ready for this.
@@ -71,6 +78,13 @@ pub enum ToWorker {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToCoordinator {
     /// The answer to [`ToWorker::Hello`].
+    Challenge {
+        /// A number that is used once.
+        nonce: Nonce,
+    },
+    /// The answer to [`ToWorker::Proof`]: the worker knows the token, too.
+    Proof(Proof),
+    /// Follows it.
     Welcome {
         /// The worker's program.
         program: Program,
@@ -104,6 +118,8 @@ pub enum ToCoordinator {
         /// What it has done.
         progress: Progress,
     },
+    /// Of a monitor, before its samples: what it could not sample, and why.
+    NotSampled(Vec<String>),
     /// A piece of its events.
     Events(Bytes),
     /// There are no further events.
@@ -164,7 +180,7 @@ pub enum WireError {
 pub struct Wire(Framed<TcpStream, LengthDelimitedCodec>);
 
 impl Wire {
-    /// A connection to a peer that has not shown its token yet.
+    /// A connection to a peer that has not shown yet that it knows the token.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         // Neither side waits for ever for one that vanished without a word.
@@ -175,7 +191,7 @@ impl Wire {
         Ok(Self(LengthDelimitedCodec::builder().max_frame_length(STRANGERS_BYTES_MAX).new_framed(stream)))
     }
 
-    /// The peer has shown its token: its messages may be long.
+    /// The peer knows the token: messages may be long.
     pub fn trust(&mut self) {
         self.0.codec_mut().set_max_frame_length(BYTES_MAX);
     }

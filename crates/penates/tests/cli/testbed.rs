@@ -27,9 +27,16 @@ fn plan(folder: &Path, scenario: &str) {
 
 /// Runs a scenario against a candidate that keeps its data in the folder `data`. Returns what it showed.
 fn measured(folder: &Path, scenario: &str, users: u32, candidate: &str) -> Value {
+    measured_among(folder, &[scenario], users, candidate)
+}
+
+/// The same with several scenarios, each of which has an equal share of the users.
+fn measured_among(folder: &Path, scenarios: &[&str], users: u32, candidate: &str) -> Value {
+    let scenarios: Vec<_> = scenarios.iter().map(|scenario| format!("{{ scenario = \"{scenario}\" }}")).collect();
     let text = format!(
-        "name = \"few\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\nworkers = 2\n\
+        "name = \"few\"\nscenarios = [{}]\nworkers = 2\n\
          load = {{ shape = \"even\", users_per_worker = {}, duration = \"1s\" }}\n",
+        scenarios.join(", "),
         users / 2
     );
     fs::write(folder.join("plan.toml"), text).unwrap();
@@ -55,7 +62,8 @@ fn the_scenarios_of_the_repository_and_of_volumes_are_understood_by_the_server()
     fs::write(here.join("ids.txt"), format!("{SMALL}\n")).unwrap();
     // Later scenarios ask for what the first 1,000 users have created.
     assert_done(&measured(here, "ingest", 1_000, "penates"), 2_000);
-    let of_each = [
+    // One run has all others: the users of each are drawn by the seed, so they are always the same.
+    let of_each: [(&str, u64); 11] = [
         ("read", 2),
         ("update", 2),
         ("patch", 1),
@@ -68,11 +76,19 @@ fn the_scenarios_of_the_repository_and_of_volumes_are_understood_by_the_server()
         ("bulk-grid", 27),
         ("records-http-write", 1),
     ];
+    let users: u32 = 88;
+    let summary = measured_among(here, &of_each.map(|(scenario, _)| scenario), users, "penates");
+    assert_eq!(summary["errors"].as_array().map(Vec::len), Some(0), "{summary}");
+    let mut users_seen = 0;
     for (scenario, requests) in of_each {
-        let summary = measured(here, scenario, 6, "penates");
-        assert_eq!(summary["errors"].as_array().map(Vec::len), Some(0), "{scenario}: {summary}");
-        assert_done(&summary, 6 * requests);
+        let steps = summary["steps"].as_array().unwrap().iter().filter(|step| step["scenario"] == scenario);
+        let tallies: Vec<_> = steps.map(|step| &step["tally"]).collect();
+        let sum = |what: &str| tallies.iter().map(|tally| tally[what].as_u64().unwrap()).sum::<u64>();
+        let due = sum("due");
+        assert!(due > 0 && due.is_multiple_of(requests) && sum("done") == due, "{scenario}: {summary}");
+        users_seen += due / requests;
     }
+    assert_eq!(users_seen, u64::from(users), "{summary}");
 }
 
 #[test]
@@ -292,6 +308,22 @@ fn a_study_has_a_row_for_each_candidate_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_study_can_be_limited_to_a_number_of_workers_and_keeps_its_other_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    let text = "name = \"small\"\ncandidates = [\"trellis\"]\nplans = [{ plan = \"plan.toml\" }]\nworkers = [1, 2]\n";
+    fs::write(folder.path().join("small.toml"), text).unwrap();
+    let study = |workers: &str| testbed(folder.path(), &["study", "small.toml", "--workers", workers, "--json"]);
+    for workers in [2, 1] {
+        let rows = study(&workers.to_string()).ends_with(0).json_lines();
+        assert_eq!((rows.len(), &rows[0]["workers"]), (1, &Value::from(workers)), "{rows:?}");
+    }
+    let table = fs::read_to_string(folder.path().join("small.results.md")).unwrap();
+    assert!(table.contains("| few | 1 | trellis |") && table.contains("| few | 2 | trellis |"), "{table}");
+    assert!(study("0").ends_with(2).stderr.contains("study: workers: numbers of 1 to 1000"));
+}
+
+#[test]
 fn a_candidate_over_https_is_trusted_by_its_own_certificate() {
     let folder = tempfile::tempdir().unwrap();
     assert_done(&measured(folder.path(), "ingest", 10, "penates-tls"), 20);
@@ -387,6 +419,8 @@ fn what_makes_no_sense_is_refused_with_the_place_and_what_to_write() {
     assert!(refused(sound, &["--candidate", "nobody"]).contains("candidate.toml"));
     assert!(refused("name = 3", &["--candidate", "null"]).contains("name"));
     assert!(refused(sound, &["--candidate", "null", "--workers", "0"]).contains("workers: 1 to 1000"));
+    let great = ["--candidate", "null", "--seed", "9223372036854775808"];
+    assert!(refused(sound, &great).contains("plan: seed: 0 to 9223372036854775807"));
     let url = ["--url", "http://127.0.0.1:1"];
     assert!(refused(sound, &[&url[..], &["--data", "."]].concat()).contains("--data needs --candidate, or --pid"));
     let nowhere = [&url[..], &["--pid", "1", "--data", "nowhere"]].concat();

@@ -6,9 +6,18 @@ program=$1 data=$2 nodes=$3
 shift 3
 trap : TERM INT
 
+if [ -e "$data/further-node" ]; then
+    echo "An earlier run has added a node to the cluster in $data: use another folder." >&2
+    exit 1
+fi
+
+# The option that starts the agent of Jolokia. Without it nodes run all the same.
+"$program" testbed jolokia > "$data/jolokia" 2> "$data/jolokia.log" || : > "$data/jolokia"
+agent=$(cat "$data/jolokia")
+
 # Cassandra logs pauses of 200 ms and more unless set.
 "$program" cluster up --folder "$data/cassandra" --nodes "$nodes" --yaml gc_log_threshold=50ms --json \
-    > "$data/nodes.new" &
+    ${agent:+--jvm-option "$agent"} > "$data/nodes.new" &
 cluster=$!
 until [ "$(grep -c '"cql"' "$data/nodes.new")" -ge "$nodes" ]; do
     kill -0 "$cluster"

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::candidate::RunningCandidate;
-use crate::plan::{PlanError, invalid};
+use crate::plan::{PlanError, check_duration, invalid};
 use crate::samples::Marked;
 
 /// The most events of a plan.
@@ -75,9 +75,7 @@ pub(crate) fn check(events: &[PlannedEvent], measured: Duration) -> Result<(), P
         if event.at >= measured {
             return refuse("at", "before the load ends; it counts from the start instant, after the warm-up");
         }
-        if event.within.is_zero() {
-            return refuse("within", "a duration above 0, for example \"60s\"");
-        }
+        check_duration(&format!("plan: events[{number}].within"), event.within, "60s")?;
     }
     Ok(())
 }

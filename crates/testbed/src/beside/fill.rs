@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{PlanError, invalid};
+use crate::plan::{PlanError, check_duration, invalid};
 use crate::results::Summary;
 
 /// The most units.
@@ -38,10 +38,7 @@ impl Fill {
         if self.concurrency == 0 || self.concurrency > CONCURRENCY_MAX {
             return Err(invalid("plan: fill.concurrency", format!("1 to {CONCURRENCY_MAX}")));
         }
-        match self.within.is_zero() {
-            true => Err(invalid("plan: fill.within", "a duration above 0, for example \"10m\"")),
-            false => Ok(()),
-        }
+        check_duration("plan: fill.within", self.within, "10m")
     }
 
     /// How many users a worker has, and how many workers have any.

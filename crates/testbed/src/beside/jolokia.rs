@@ -1,5 +1,5 @@
-//! MBeans of a Cassandra node, which Jolokia shows over HTTP; and its flushes, compactions and pauses by
-//! them.
+//! MBeans of a Cassandra node, which Jolokia shows over HTTP: their names, how they are read, and flushes,
+//! compactions and pauses by them.
 
 use std::time::Duration;
 
@@ -9,6 +9,35 @@ use crate::monitor::{Endpoint, FetchError, MetricsSource, MonitorError};
 
 /// An attribute of an MBean: its name and that of the attribute. A name may be a pattern.
 pub type Attribute<'a> = (&'a str, &'a str);
+
+/// Collections of garbage in a Java machine, and the milliseconds that they took.
+pub const GC_COUNT: Attribute<'static> = ("java.lang:type=GarbageCollector,name=*", "CollectionCount");
+/// See [`GC_COUNT`].
+pub const GC_MS: Attribute<'static> = ("java.lang:type=GarbageCollector,name=*", "CollectionTime");
+/// Compactions of a node of Cassandra 5.0 that have ended.
+pub const COMPACTIONS: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=Compaction,name=TotalCompactionsCompleted", "Count");
+/// Bytes that its compactions have read.
+pub const COMPACTED_BYTES: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=Compaction,name=BytesCompacted", "Count");
+/// Its compactions that wait or run.
+pub const PENDING_COMPACTIONS: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=Compaction,name=PendingTasks", "Value");
+/// Messages of other nodes that it was too late to answer, of all kinds.
+pub const DROPPED_MESSAGES: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=DroppedMessage,scope=*,name=Dropped", "Count");
+/// Reads of clients that timed out.
+pub const READ_TIMEOUTS: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=ClientRequest,scope=Read,name=Timeouts", "Count");
+/// Writes of clients that timed out.
+pub const WRITE_TIMEOUTS: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=ClientRequest,scope=Write,name=Timeouts", "Count");
+/// Flushes that were begun, of all tables.
+pub const MEMTABLE_SWITCHES: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=Table,keyspace=*,scope=*,name=MemtableSwitchCount", "Count");
+/// Bytes of the files that are read, of all tables.
+pub const LIVE_BYTES: Attribute<'static> =
+    ("org.apache.cassandra.metrics:type=Table,keyspace=*,scope=*,name=LiveDiskSpaceUsed", "Count");
 
 /// Jolokia in a Java machine.
 #[derive(Debug)]
@@ -68,12 +97,7 @@ impl Agent {
 }
 
 /// What is read for marks. Each is a count, or milliseconds.
-const COUNTS: [Attribute<'_>; 4] = [
-    ("java.lang:type=GarbageCollector,name=*", "CollectionCount"),
-    ("java.lang:type=GarbageCollector,name=*", "CollectionTime"),
-    ("org.apache.cassandra.metrics:type=Table,name=MemtableSwitchCount,*", "Count"),
-    ("org.apache.cassandra.metrics:type=Compaction,name=TotalCompactionsCompleted", "Count"),
-];
+const COUNTS: [Attribute<'static>; 4] = [GC_COUNT, GC_MS, MEMTABLE_SWITCHES, COMPACTIONS];
 
 /// What a node has counted since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -44,6 +44,9 @@ pub struct Beside {
     /// The monitors on other machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorRecord>,
+    /// What the monitor on the coordinator's machine could not sample, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_sampled: Vec<String>,
     /// The link between each worker and the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
@@ -80,6 +83,11 @@ impl Beside {
             let (machine, others) = (&monitor.machine, others.unwrap_or_default());
             let fact = format!("{machine}; its clock is ahead by {offset_ms:.3} ms, ± {error_ms:.3} ms{others}");
             (format!("monitor {}", monitor.address), fact)
+        }));
+        facts.extend(self.not_sampled.iter().map(|what| ("not sampled".to_owned(), what.clone())));
+        facts.extend(self.monitors.iter().flat_map(|monitor| {
+            let name = format!("not sampled by monitor {}", monitor.address);
+            monitor.not_sampled.iter().map(move |what| (name.clone(), what.clone()))
         }));
         facts.extend(self.events.iter().map(|event| {
             let fact = match (&event.failure, event.begun_s.zip(event.ended_s)) {

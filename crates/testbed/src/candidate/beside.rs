@@ -8,10 +8,10 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::Child;
 
-use super::command::command;
+use super::command::{command, output};
 use super::{Candidate, CandidateError, Files, RunningCandidate};
 use crate::beside::{MarkSpec, PlannedEvent};
-use crate::monitor::Groups;
+use crate::monitor::{Groups, NodeSource};
 use crate::plan::invalid;
 
 /// A command that runs. It is killed with this value, with everything that it has started.
@@ -75,6 +75,24 @@ impl RunningCandidate {
     /// How its marks are found.
     pub(crate) fn marks(&self) -> &[MarkSpec] {
         &self.spec.marks
+    }
+
+    /// The nodes of Cassandra whose figures are sampled, and why others have none.
+    ///
+    /// # Errors
+    /// The command that should print them fails.
+    pub(crate) async fn nodes(&self) -> Result<(Vec<NodeSource>, Vec<String>), CandidateError> {
+        let Some(command) = &self.spec.jolokia else { return Ok(Default::default()) };
+        let printed = output(&self.spec, &self.places.words(command)).await?;
+        let (mut nodes, mut without) = (Vec::new(), Vec::new());
+        for line in printed.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (name, place) = line.split_once(' ').unwrap_or((line, "it has no agent"));
+            match place.starts_with("http://") {
+                true => nodes.push(NodeSource { name: name.to_owned(), url: place.to_owned() }),
+                false => without.push(format!("{name}: {place}")),
+            }
+        }
+        Ok((nodes, without))
     }
 
     /// A text with the values of its places.

@@ -96,6 +96,10 @@ pub struct CandidateSpec {
     /// The path, or a whole address, of its metrics in Prometheus's text format.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// The command that prints the nodes of Cassandra whose figures are sampled, on a line each: a name, and
+    /// the address of Jolokia in the node, or why there is none.
+    #[serde(default)]
+    pub jolokia: Option<Vec<String>>,
     /// How its flushes, compactions and pauses are found, for marks in the report.
     #[serde(default)]
     pub marks: Vec<MarkSpec>,

@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
-use super::{Connected, Coordinator, Filled, RunError, SILENCE_MAX, ask};
+use super::{BEYOND_PLAN, Connected, Coordinator, Filled, RunError, ask, latest, next_word};
 use crate::arrivals::Shape;
 use crate::replay::{self, Replay, ReplayRecord};
-use crate::wire::{EVENTS_BYTES, Job, Progress, ToCoordinator, ToWorker, WireError};
+use crate::wire::{EVENTS_BYTES, Job, Progress, ToCoordinator, ToWorker};
 
 impl Coordinator<'_> {
     /// Writes the parts of an access log, if the plan replays one.
@@ -38,9 +38,12 @@ impl Coordinator<'_> {
 
     /// Lets the workers make the fill of the plan. The second is true if a unit has failed.
     pub(super) async fn fill(&self, all: &mut [Connected]) -> Result<(Option<Filled>, bool), RunError> {
-        if self.inputs.plan.fill.is_none() {
-            return Ok((None, false));
-        }
+        let Some(fill) = &self.inputs.plan.fill else { return Ok((None, false)) };
+        let of_unit = self.inputs.compiled_fill().ok().flatten();
+        let of_unit = of_unit.map(|scenario| scenario.longest(self.inputs.plan.connections.timeout));
+        let made = fill.within.saturating_add(of_unit.unwrap_or_default()).saturating_add(BEYOND_PLAN);
+        // As long again to send what was measured.
+        let longest = made.saturating_mul(2);
         let begun_at = Timestamp::now();
         let events: Vec<_> =
             all.iter().map(|connected| self.folder.join(format!("fill-{:03}.csv.gz", connected.worker))).collect();
@@ -48,7 +51,7 @@ impl Coordinator<'_> {
         let failure = &failure;
         let filling = all.iter_mut().zip(&events).map(|(connected, file)| async move {
             let worker = connected.worker;
-            let filled = connected.fill(file, failure, |progress| (self.on_progress)(worker, progress)).await;
+            let filled = connected.fill(file, failure, longest, |progress| (self.on_progress)(worker, progress)).await;
             filled.map_err(|message| RunError::Worker { worker, message: format!("in the fill: {message}") })
         });
         let filled: Vec<(f64, Progress)> = try_join_all(filling).await?;
@@ -93,32 +96,33 @@ impl Coordinator<'_> {
 }
 
 impl Connected {
-    /// Lets the worker make its part of the fill. Returns how long that took, and what it has done. If a
-    /// unit of any worker fails, `failure` becomes true, and all end.
+    /// Lets the worker make its part of the fill, for so long at most. Returns how long that took, and what
+    /// it has done. If a unit of any worker fails, `failure` becomes true, and all end.
     async fn fill(
         &mut self,
         file: &Path,
         failure: &watch::Sender<bool>,
+        longest: Duration,
         on_progress: impl Fn(Progress),
     ) -> Result<(f64, Progress), String> {
         let mut file = File::create(file).map_err(|error| error.to_string())?;
         self.wire.send(&ToWorker::Fill).await.map_err(|error| error.to_string())?;
-        let (mut failed, mut is_stopped) = (failure.subscribe(), false);
+        let (mut failed, mut is_stopped, end) = (failure.subscribe(), false, latest(longest));
         loop {
             let said = tokio::select! {
-                said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
+                said = next_word(&mut self.wire, end) => said?,
                 _ = failed.wait_for(|has_failed| *has_failed), if !is_stopped => {
                     is_stopped = true;
                     self.wire.send(&ToWorker::StopFill).await.map_err(|error| error.to_string())?;
                     continue;
                 }
             };
-            if let Ok(ToCoordinator::Progress(progress) | ToCoordinator::Filled { progress, .. }) = &said
+            if let ToCoordinator::Progress(progress) | ToCoordinator::Filled { progress, .. } = &said
                 && progress.failed + progress.refused > 0
             {
                 failure.send_replace(true);
             }
-            match said.map_err(|error: WireError| error.to_string())? {
+            match said {
                 ToCoordinator::Progress(progress) => on_progress(progress),
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
                 ToCoordinator::Filled { seconds, progress } => return Ok((seconds, progress)),

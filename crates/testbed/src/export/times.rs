@@ -55,6 +55,7 @@ mod tests {
             seconds: Vec::new(),
             quarters: [Quarter::default(); 4],
             step_medians_ms: Vec::new(),
+            step_response_us: Vec::new(),
             response_us: histogram(10_000),
             further_us: vec![
                 ("service", histogram(9_000)),

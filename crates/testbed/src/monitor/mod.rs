@@ -1,9 +1,10 @@
 //! Samples of a machine, of chosen processes and of a metrics endpoint, each second, as CSV.
 //!
 //! A sample has the values of the time since the sample before. Its columns are `at_s`, then those
-//! of the machine, then those of each watched process with its name before them (`server.cpu`),
-//! then those of the endpoint (`metrics.requests_total{code="200"}`). A value that is not known is
-//! an empty field. The machine is read from `/proc` and `/sys`, so that this works on Linux only.
+//! of the machine, then those of each watched process and each node of Cassandra with its name before
+//! them (`server.cpu`, `node1.gc_per_s`), then those of the endpoint
+//! (`metrics.requests_total{code="200"}`). A value that is not known is an empty field. The machine is
+//! read from `/proc` and `/sys`, so that this works on Linux only.
 //!
 //! | Columns | Values |
 //! |---|---|
@@ -19,8 +20,13 @@
 //! | `NAME.read_bytes_per_s`, `NAME.written_bytes_per_s` | from and to disks |
 //! | `NAME.cpu_throttled` | of a control group: processors that it could not use because of its quota |
 //! | `cpu_others` | processors that neither this process nor what is watched uses |
+//! | `NODE.pending_compactions`, `NODE.live_bytes` | compactions that wait or run; files that are read |
+//! | `NODE.compacted_bytes_per_s`, `NODE.memtable_switches_per_s` | what compactions read; flushes begun |
+//! | `NODE.gc_per_s`, `NODE.gc_share` | collections of garbage; their share of the time, 0 to 1 |
+//! | `NODE.dropped_messages_per_s`, `NODE.timeouts_per_s` | of other nodes; of clients |
 //! | `metrics.…` | counters as rates per second, gauges as they are; no buckets of histograms |
 
+mod cassandra;
 mod cgroup;
 mod clock;
 mod cpu;
@@ -53,6 +59,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use cassandra::NodeSource;
+use cassandra::Nodes;
+pub(crate) use cassandra::answering;
 pub use cgroup::CgroupWatch;
 use clock::Clock;
 pub(crate) use cpu::CpuTimes;
@@ -90,6 +99,8 @@ pub struct Settings {
     pub others: bool,
     /// An endpoint that reports metrics.
     pub metrics: Option<MetricsSource>,
+    /// Nodes of Cassandra whose figures are sampled.
+    pub nodes: Vec<NodeSource>,
     /// From sample to sample, usually one second. The kernel counts processor time in hundredths
     /// of a second.
     pub interval: Duration,
@@ -192,7 +203,8 @@ pub(crate) async fn run_with(
     let mut clock = Clock::new(start, settings.interval)?;
     let mut until = pin!(until);
     let mut scrape = settings.metrics.as_ref().map(Scrape::new).transpose()?;
-    let mut columns: Vec<String> = snapshot::columns(settings).collect();
+    let mut nodes = Nodes::new(&settings.nodes)?;
+    let mut columns: Vec<String> = snapshot::columns(settings).chain(cassandra::columns(&settings.nodes)).collect();
     let is_over = tokio::select! {
         biased;
         () = &mut until => true,
@@ -202,13 +214,14 @@ pub(crate) async fn run_with(
     let mut table = Table::new(out, &columns)?;
     let mut samples = 0;
     if !is_over {
-        let (mut sampler, mut before, _) = take(Sampler::new(settings, of_first.clone()), scrape.as_mut()).await?;
+        let sampler = Sampler::new(settings, of_first.clone());
+        let (mut sampler, mut before, _) = take(sampler, &mut nodes, scrape.as_mut()).await?;
         clock.begin(before.at);
         while !is_over_before(clock.due(), until.as_mut()).await {
-            let (now, metrics);
-            (sampler, now, metrics) = take(sampler, scrape.as_mut()).await?;
+            let (now, asked);
+            (sampler, now, asked) = take(sampler, &mut nodes, scrape.as_mut()).await?;
             let mut values = now.values_since(&before);
-            values.extend(metrics);
+            values.extend(asked);
             table.write(clock.seconds_at(now.at), &values)?;
             samples += 1;
             before = now;
@@ -235,9 +248,11 @@ async fn is_over_before(instant: Instant, end: impl Future<Output = ()>) -> bool
     }
 }
 
-/// Takes a snapshot, on a thread that may block, and the values of the endpoint at the same time.
+/// Takes a snapshot, on a thread that may block, and the values of the nodes and of the endpoint at the
+/// same time.
 async fn take(
     mut sampler: Sampler,
+    nodes: &mut Nodes,
     scrape: Option<&mut Scrape>,
 ) -> Result<(Sampler, Snapshot, Vec<Option<f64>>), MonitorError> {
     let snapshot = tokio::task::spawn_blocking(move || (sampler.take(), sampler));
@@ -247,9 +262,9 @@ async fn take(
             None => Vec::new(),
         }
     };
-    let (snapshot, metrics) = tokio::join!(snapshot, metrics);
+    let (snapshot, of_nodes, metrics) = tokio::join!(snapshot, nodes.values(), metrics);
     let (snapshot, sampler) = snapshot?;
-    Ok((sampler, snapshot, metrics))
+    Ok((sampler, snapshot, [of_nodes, metrics].concat()))
 }
 
 /// What a counter adds per second; `None` if it goes back or no time passes.

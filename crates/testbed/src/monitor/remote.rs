@@ -10,11 +10,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::{MonitorError, Settings, run};
-use crate::caller::{CallerError, heard, let_in};
-use crate::coordinator::{ask, compare_clocks};
+use super::{MonitorError, Settings, answering, run};
+use crate::caller::{CallerError, Host, clock, heard, instant};
+use crate::coordinator::{BEYOND_PLAN, compare_clocks, latest, next_word};
+use crate::handshake::greet;
 use crate::record::{Machine, MonitorRecord, Program};
-use crate::wire::{EVENTS_BYTES, Progress, ToCoordinator, ToWorker, VERSION, Wire, WireError};
+use crate::wire::{EVENTS_BYTES, Progress, ToCoordinator, ToWorker, Wire, WireError};
 
 /// How long a monitor may take to be there.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +28,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// A monitor that waits for coordinators.
 pub struct RemoteMonitor {
-    /// Coordinators must show this.
+    /// Coordinators must know this.
     pub token: String,
     /// Its program, for the record.
     pub program: Program,
@@ -61,8 +62,9 @@ impl RemoteMonitor {
     /// Serves coordinators, one after the other.
     pub async fn serve(&self, listener: TcpListener, mut report: impl FnMut(&RemoteError)) -> std::convert::Infallible {
         loop {
-            let served = match listener.accept().await {
-                Ok((stream, _)) => self.serve_one(stream).await,
+            let host = Host { token: &self.token, program: &self.program, machine: &self.machine };
+            let served = match host.wait_for_one(&listener, |error| report(&error.into())).await {
+                Ok(wire) => self.serve_one(wire).await,
                 Err(error) => {
                     tokio::time::sleep(AFTER_FAILURE).await;
                     Err(error.into())
@@ -74,8 +76,7 @@ impl RemoteMonitor {
         }
     }
 
-    async fn serve_one(&self, stream: TcpStream) -> Result<(), RemoteError> {
-        let mut wire = Wire::new(stream)?;
+    async fn serve_one(&self, mut wire: Wire) -> Result<(), RemoteError> {
         let watched = self.watch(&mut wire).await;
         if let Err(error) = &watched {
             // It may have gone: that is why, then.
@@ -85,14 +86,12 @@ impl RemoteMonitor {
     }
 
     async fn watch(&self, wire: &mut Wire) -> Result<(), RemoteError> {
-        let_in(wire, &self.token, &self.program, &self.machine).await?;
-        let start = loop {
+        let (nodes, not_sampled) = answering(self.settings.nodes.clone()).await;
+        let settings = Settings { nodes, ..self.settings.clone() };
+        let start: Instant = loop {
             match heard(wire, PATIENCE).await? {
-                ToWorker::Clock => {
-                    let unix_us = Timestamp::now().as_microsecond();
-                    wire.send(&ToCoordinator::Clock { unix_us }).await?;
-                }
-                ToWorker::Watch { unix_us } => break instant(unix_us),
+                ToWorker::Clock => wire.send(&clock()).await?,
+                ToWorker::Watch { unix_us } => break instant(unix_us).into(),
                 _ => return Err(CallerError::Protocol("a monitor makes no load").into()),
             }
         };
@@ -104,7 +103,7 @@ impl RemoteMonitor {
                 // If the sender has gone, it is over too.
                 let _ = ended.await;
             };
-            Ok::<_, RemoteError>(run(&self.settings, start, &csv, until).await?)
+            Ok::<_, RemoteError>(run(&settings, start, &csv, until).await?)
         };
         let talking = async {
             let mut ticks = interval(Duration::from_secs(1));
@@ -124,6 +123,7 @@ impl RemoteMonitor {
         };
         // Whatever fails first ends the other.
         tokio::try_join!(sampling, talking)?;
+        wire.send(&ToCoordinator::NotSampled(not_sampled)).await?;
         csv.seek(SeekFrom::Start(0))?;
         loop {
             let mut piece = Vec::with_capacity(EVENTS_BYTES);
@@ -133,16 +133,6 @@ impl RemoteMonitor {
             wire.send(&ToCoordinator::Events(piece.into())).await?;
         }
         Ok(wire.send(&ToCoordinator::End).await?)
-    }
-}
-
-/// An instant of the clock on the wall as one of the clock that never jumps.
-fn instant(unix_us: i64) -> Instant {
-    let (now, left_us) = (Instant::now(), unix_us - Timestamp::now().as_microsecond());
-    let time = Duration::from_micros(left_us.unsigned_abs());
-    match left_us >= 0 {
-        true => now + time,
-        false => now.checked_sub(time).unwrap_or(now),
     }
 }
 
@@ -161,11 +151,7 @@ impl Watcher {
         let connecting = async {
             let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
             let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
-            wire.trust();
-            let hello = ToWorker::Hello { version: VERSION, token: token.to_owned() };
-            let ToCoordinator::Welcome { program, machine } = ask(&mut wire, &hello).await? else {
-                return Err("it does not welcome us".to_owned());
-            };
+            let (program, machine) = greet(&mut wire, token).await?;
             let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
             let record = MonitorRecord {
                 address: address.to_owned(),
@@ -174,8 +160,9 @@ impl Watcher {
                 clock_error_us,
                 program,
                 busy_during: None,
+                not_sampled: Vec::new(),
             };
-            Ok(Self { wire, record, machine: *machine })
+            Ok(Self { wire, record, machine })
         };
         timeout(HELLO_TIMEOUT, connecting).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))
     }
@@ -193,20 +180,24 @@ impl Watcher {
         (self.record.clock_offset_us, self.record.clock_error_us) =
             compared.map_err(|_| "it is silent".to_owned())??;
         let left_us = start.saturating_duration_since(Instant::now()).as_micros() as i64;
-        let unix_us = Timestamp::now().as_microsecond() + left_us + self.record.clock_offset_us;
+        let there_us = Timestamp::now().as_microsecond() + left_us;
+        let unix_us = there_us.saturating_add(self.record.clock_offset_us);
         self.wire.send(&ToWorker::Watch { unix_us }).await.map_err(message)?;
-        let mut is_ended = false;
+        // The load ends in any case. What was sampled is sent in no longer time.
+        let (begun, mut is_ended, mut end) = (Instant::now(), false, latest(Duration::MAX));
         loop {
             let said = tokio::select! {
-                said = timeout(SILENCE_MAX, self.wire.receive()) => said.map_err(|_| "it is silent".to_owned())?,
+                said = next_word(&mut self.wire, end) => said?,
                 _ = is_over.wait_for(|is_over| *is_over), if !is_ended => {
                     is_ended = true;
+                    end = latest(begun.elapsed().saturating_add(BEYOND_PLAN));
                     self.wire.send(&ToWorker::EndWatch).await.map_err(message)?;
                     continue;
                 }
             };
-            match said.map_err(message)? {
+            match said {
                 ToCoordinator::Progress(_) => {}
+                ToCoordinator::NotSampled(what) => self.record.not_sampled = what,
                 ToCoordinator::Events(piece) => csv.write_all(&piece).map_err(|error| error.to_string())?,
                 ToCoordinator::End => return Ok(()),
                 ToCoordinator::Refused(why) => return Err(why),

@@ -92,7 +92,8 @@ impl Drop for Left {
 
 fn settings(watches: Vec<Watch>) -> Settings {
     let interval = Duration::from_millis(50);
-    Settings { data: None, watches, cgroups: Vec::new(), others: false, metrics: None, interval }
+    let (cgroups, nodes) = (Vec::new(), Vec::new());
+    Settings { data: None, watches, cgroups, others: false, metrics: None, nodes, interval }
 }
 
 /// The values of a column.
@@ -265,6 +266,22 @@ async fn an_endpoint_that_never_answers_has_no_columns_and_stops_nothing() {
     let (samples, totals) = monitor(&metrics(&server), |samples| !samples.rows.is_empty()).await;
     assert_eq!(samples.columns.len(), 20);
     assert!(totals.failed_fetches >= 2);
+}
+
+#[tokio::test]
+async fn the_figures_of_a_node_are_columns_before_those_of_the_endpoint() {
+    let agent = Server::start(|_, _| {
+        let figures = [r#"{"value": 7}"#; 12].join(",");
+        Reply::page(&format!("[{figures}]"))
+    })
+    .await;
+    let server = Server::start(|_, _| Reply::page("http_open 7\n")).await;
+    let nodes = vec![NodeSource { name: "node1".into(), url: agent.url.clone() }];
+    let settings = Settings { nodes, ..metrics(&server) };
+    let wanted = |samples: &Samples| rises(samples, "node1.pending_compactions") && rises(samples, "metrics.http_open");
+    let (samples, _) = monitor(&settings, |samples| samples.columns.len() > 20 && wanted(samples)).await;
+    assert_eq!(samples.columns[20], "node1.pending_compactions");
+    assert_eq!(samples.columns[27..], ["node1.live_bytes", "metrics.http_open"]);
 }
 
 #[tokio::test]

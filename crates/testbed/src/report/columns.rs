@@ -11,8 +11,8 @@ pub(super) struct Group {
     columns: &'static [(&'static str, &'static str)],
 }
 
-/// Columns of processes, after the process's name and a point.
-pub(super) const PROCESS: [Group; 5] = [
+/// Columns of processes and of nodes of Cassandra, after the name and a point.
+pub(super) const PROCESS: [Group; 12] = [
     group("Processors, by process", Unit::Plain, None, &[("cpu", "")]),
     group("Memory, by process", Unit::Bytes, None, &[("memory_bytes", "")]),
     group(
@@ -23,6 +23,18 @@ pub(super) const PROCESS: [Group; 5] = [
     ),
     group("Threads", Unit::Plain, None, &[("threads", "")]),
     group("Open files", Unit::Plain, None, &[("open_files", "")]),
+    group("Compactions that wait or run", Unit::Plain, None, &[("pending_compactions", "")]),
+    group("Read by compactions", Unit::BytesPerSecond, None, &[("compacted_bytes_per_s", "")]),
+    group("Flushes begun", Unit::PerSecond, None, &[("memtable_switches_per_s", "")]),
+    group("Collections of garbage", Unit::PerSecond, None, &[("gc_per_s", "")]),
+    group("Time in collections of garbage", Unit::Share, None, &[("gc_share", "")]),
+    group(
+        "Dropped messages and time-outs of Cassandra",
+        Unit::PerSecond,
+        None,
+        &[("dropped_messages_per_s", "dropped"), ("timeouts_per_s", "timed out")],
+    ),
+    group("Live data of Cassandra", Unit::Bytes, None, &[("live_bytes", "")]),
 ];
 
 /// Columns of a machine.

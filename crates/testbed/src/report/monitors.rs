@@ -156,6 +156,17 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_cassandra_share_a_chart_for_each_figure() {
+        let columns = ["node1.gc_share", "node1.dropped_messages_per_s", "node2.timeouts_per_s", "node2.gc_share"];
+        let monitor = sampled(&columns, &[&[0.1, 0.0, 1.0, 0.0], &[0.2, 2.0, 0.0, 0.0]]);
+        let wanted = [
+            ("Time in collections of garbage", vec!["node1", "node2"]),
+            ("Dropped messages and time-outs of Cassandra", vec!["node1 dropped", "node2 timed out"]),
+        ];
+        assert_eq!(charts(&monitor), wanted);
+    }
+
+    #[test]
     fn each_metric_that_changes_has_a_chart_and_others_are_listed() {
         let monitor =
             sampled(&["metrics.gc_pause_ms", "metrics.version", "odd"], &[&[1.0, 3.0, 0.0], &[9.0, 3.0, 1.0]]);

@@ -197,7 +197,7 @@ impl Runner<'_> {
         known_void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let fill = self.count_fill(collected, work)?;
-        let Seen { sampled, elsewhere: there, mut watchers, events, marks, log_lengths } = seen;
+        let Seen { sampled, not_sampled, elsewhere: there, mut watchers, events, marks, log_lengths } = seen;
         let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
         void.extend(reasons_of_workers(collected));
         void.extend(events.iter().filter_map(EventRecord::void));
@@ -242,6 +242,7 @@ impl Runner<'_> {
                 fill,
                 replay: collected.replay.clone(),
                 monitors: watchers.into_iter().map(|watcher| watcher.record).collect(),
+                not_sampled,
                 link: plan.link,
                 busy_during,
             },

@@ -47,6 +47,8 @@ fn samples_file(folder: &Path, name: &str) -> Result<(File, PathBuf), csv::Error
 /// What was seen beside the load.
 pub(super) struct Seen {
     pub sampled: Result<Sampled, MonitorError>,
+    /// What could not be sampled, and why.
+    pub not_sampled: Vec<String>,
     /// By the monitors on other machines.
     pub elsewhere: Vec<Result<Sampled, String>>,
     pub watchers: Vec<Watcher>,
@@ -90,7 +92,9 @@ impl Runner<'_> {
             on_start: &on_start,
             objections: &objections,
         };
-        let settings = self.monitor_settings(work);
+        let (nodes, silent) = monitor::answering(work.nodes.0.clone()).await;
+        let not_sampled = [work.nodes.1.clone(), silent].concat();
+        let settings = monitor::Settings { nodes, ..self.monitor_settings(work) };
         let groups = work.running.as_ref().map(|running| running.groups().clone()).unwrap_or_default();
         let monitoring = async {
             let start = started.wait_for(Option::is_some).await.ok().and_then(|start| *start);
@@ -138,7 +142,7 @@ impl Runner<'_> {
             RunError::Objections(missing) => RunnerError::Untraceable(missing),
             error => error.into(),
         });
-        Ok((collected?, Seen { sampled, elsewhere, watchers, events, marks, log_lengths }))
+        Ok((collected?, Seen { sampled, not_sampled, elsewhere, watchers, events, marks, log_lengths }))
     }
 
     fn monitor_settings(&self, work: &Work) -> monitor::Settings {
@@ -154,6 +158,7 @@ impl Runner<'_> {
             // Without the candidate's process its time would be that of others.
             others: self.is_candidate_here(),
             metrics: metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
+            nodes: Vec::new(),
             interval: MONITOR_INTERVAL,
         }
     }

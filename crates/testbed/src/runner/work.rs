@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::{Measured, Runner, RunnerError};
 use crate::candidate::{self, RunningCandidate, Versions};
+use crate::monitor::NodeSource;
 use crate::plan::invalid;
 use crate::reach::Reach;
 use crate::record::{CandidateRecord, Input};
@@ -21,6 +22,8 @@ pub(super) struct Work {
     pub fill: Option<Scenario>,
     pub reach: Reach,
     pub cgroup: Option<PathBuf>,
+    /// Nodes of Cassandra whose figures are sampled, and why others have none.
+    pub nodes: (Vec<NodeSource>, Vec<String>),
     pub candidate: CandidateRecord,
     /// Its versions before the load.
     pub versions: Versions,
@@ -75,7 +78,11 @@ impl Runner<'_> {
             Some(running) => running.cgroup().await?,
             None => self.cgroup.map(Path::to_owned),
         };
-        Ok(Work { scenarios, fill, reach, cgroup, candidate, versions, candidate_files, running, folder })
+        let nodes = match &running {
+            Some(running) => running.nodes().await?,
+            None => Default::default(),
+        };
+        Ok(Work { scenarios, fill, reach, cgroup, nodes, candidate, versions, candidate_files, running, folder })
     }
 
     /// Whether the candidate has all versions that are expected of it.

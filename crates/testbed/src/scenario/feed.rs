@@ -138,6 +138,10 @@ impl Feed {
             Source::Counter { from } => (vec![], Draw::Counter(*from)),
             Source::Uniform { from, to } if from <= to => (vec![], Draw::Uniform(*from, *to)),
             Source::Uniform { .. } => return Err(refuse("`from` is greater than `to`")),
+            // Numbers of an infinite one would be drawn for ever.
+            Source::Zipf { exponent, .. } if !exponent.is_finite() => {
+                return Err(refuse("`exponent` is a number, 0 or more"));
+            }
             Source::Zipf { count, exponent } => {
                 let law = Zipf::new(*count as f64, *exponent).map_err(|error| refuse(&error.to_string()))?;
                 (vec![], Draw::Zipf(law))
@@ -337,6 +341,13 @@ mod tests {
         assert_eq!(error(lines("empty")), "feed f: it has nothing to draw from");
         assert!(error(lines("missing")).contains("missing"));
         assert!(error(Source::Uniform { from: 2, to: 1 }).contains("from"));
+        for exponent in [f64::INFINITY, f64::NAN] {
+            let error = error(Source::Zipf { count: 10, exponent });
+            assert_eq!(error, "feed f: `exponent` is a number, 0 or more");
+        }
+        for (count, exponent) in [(0, 1.0), (10, -1.0)] {
+            assert!(error(Source::Zipf { count, exponent }).contains("Zipf"));
+        }
         assert!(error(twice).contains("${f.a}"));
     }
 }

@@ -15,6 +15,7 @@ mod step;
 mod template;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -45,6 +46,9 @@ pub enum Protocol {
     /// The Redis protocol, version 2 (RESP2).
     Resp,
 }
+
+/// The most bytes of the name of a scenario or a step.
+const NAME_BYTES_MAX: usize = 200;
 
 /// A scenario that is ready to run.
 #[derive(Clone, Debug)]
@@ -77,6 +81,13 @@ impl Scenario {
             names.add(name);
         }
         let of_steps = spec.steps.iter().map(|step| &step.name);
+        if let Some(name) = of_steps.clone().chain([&spec.name]).find(|name| !is_tag(name)) {
+            let message = format!(
+                "`{}` is no name: write 1 to {NAME_BYTES_MAX} bytes without spaces, commas and control characters",
+                name.escape_debug()
+            );
+            return Err(invalid(format!("scenario {}", spec.name.escape_debug()), message));
+        }
         if let Some(name) = first_double(of_steps) {
             return Err(invalid(format!("scenario {}: step {name}", spec.name), "another step has the same name"));
         }
@@ -110,6 +121,13 @@ impl Scenario {
     /// `users` is how many there are in all, in a closed loop.
     pub fn draw(&self, user: u64, round: u64, seed: u64, users: u64) -> UserValues {
         self.draw_with(user, round, seed, users, None)
+    }
+
+    /// How long a user may take for all steps, if each request may take so long. Checks of answers come
+    /// on top.
+    pub(crate) fn longest(&self, timeout: Duration) -> Duration {
+        let of_step = |step: &Step| step.pause.saturating_add(timeout).saturating_mul(step.repeat);
+        self.steps.iter().map(of_step).fold(Duration::ZERO, Duration::saturating_add)
     }
 
     /// Whether it sends requests of an access log.
@@ -151,6 +169,13 @@ fn wanted_graph(file: &str, protocol: Protocol, files: &Files, names: &Names) ->
         graph::is_graph(&graph.filled(&[])).map_err(wrong)?;
     }
     Ok(graph)
+}
+
+/// Whether a name can be a tag in a log of histograms, where commas, spaces and ends of lines separate.
+/// Response times without a tag would be missing there.
+fn is_tag(name: &str) -> bool {
+    let is_between = |char: char| char == ',' || char.is_whitespace() || char.is_control();
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(is_between)
 }
 
 /// The first name that is there twice.
@@ -250,7 +275,24 @@ mod tests {
         assert!(error("feed = \"body\" }", "feed = \"n\" }").contains("has no bodies"));
         assert!(error("[201]", "[99]").contains("status"));
         assert!(error("count = 4", "count = 4, colour = 2").contains("colour"));
+        let pause = error("name = \"read\"", "name = \"read\"\npause = \"2 years\"");
+        assert_eq!(pause, "scenario test: step read: pause: a year at most");
     }
+
+    #[test]
+    fn a_step_has_a_name_that_a_log_of_histograms_can_have() {
+        let named = |scenario: &str, step: &str| {
+            let text = format!("[[steps]]\nname = {step:?}\npath = \"/\"\n");
+            Scenario::new(ScenarioSpec::parse(scenario, &text).unwrap(), &Files::default())
+        };
+        for wrong in ["", "two words", "a,b", "a\nb", "a\tb", "a".repeat(201).as_str()] {
+            let error = named("test", wrong).unwrap_err().to_string();
+            assert!(error.starts_with("scenario test: `") && error.contains("` is no name: "), "{error}");
+            assert!(named(wrong, "get").is_err(), "{wrong:?}");
+        }
+        assert!(named("test", "größe/1_b-2").is_ok());
+    }
+
     #[test]
     fn a_step_speaks_one_protocol_and_the_error_names_the_key() {
         let error = |step: &str| {

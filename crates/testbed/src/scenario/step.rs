@@ -10,6 +10,7 @@ use super::feed::Feed;
 use super::request::{Outgoing, RequestTemplate};
 use super::spec::StepSpec;
 use super::template::{Names, Template};
+use crate::plan::DURATION_MAX;
 
 /// A step.
 #[derive(Clone, Debug)]
@@ -34,6 +35,9 @@ impl Step {
     pub(super) fn new(spec: &StepSpec, feeds: &[(String, Feed)], names: &mut Names) -> Result<Self, String> {
         if spec.repeat == 0 {
             return Err("repeat: at least 1".to_owned());
+        }
+        if spec.pause > DURATION_MAX {
+            return Err("pause: a year at most".to_owned());
         }
         let request = RequestTemplate::new(spec, feeds, names)?;
         let protocol = request.protocol();

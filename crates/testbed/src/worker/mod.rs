@@ -2,7 +2,7 @@
 //! It has one thread for the load, and one that writes events.
 //!
 //! - `generator.rs` sends users on their way, by `alarm.rs`; `user.rs`: what one user does.
-//! - `fill.rs`: users that make units before the load.
+//! - `fill.rs`: users that make units before the load. `here.rs`: a load without a coordinator.
 //! - `target.rs`: where the candidate answers; `connection.rs`: connections to it, over `http.rs` (with
 //!   `slots.rs` for HTTP/2) or `resp.rs`; `failure.rs`: how a request fails.
 //! - `log.rs`: where events go; `stall.rs`: how long the thread of the load did nothing, and how much of
@@ -13,6 +13,7 @@ mod connection;
 pub mod failure;
 mod fill;
 mod generator;
+pub mod here;
 mod http;
 mod log;
 mod resp;
@@ -27,23 +28,25 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::caller::{CallerError, heard, let_in};
+use crate::caller::{CallerError, Host, clock, heard, instant};
 use crate::event::EventError;
 use crate::inputs::Inputs;
 use crate::link::ProxyThread;
 use crate::plan::{Keep, Plan, PlanError};
 use crate::record::{Machine, Program};
 use crate::replay;
-use crate::scenario::Protocol;
+use crate::scenario::{Protocol, Scenario};
+use crate::tally::TallyError;
 use crate::tls::Tls;
 use crate::wire::{EVENTS_BYTES, Job, ToCoordinator, ToWorker, Wire, WireError};
 use connection::Connector;
@@ -84,6 +87,9 @@ pub enum WorkerError {
     /// Events cannot be written.
     #[error("events: {0}")]
     Events(#[from] EventError),
+    /// Events cannot be counted.
+    #[error(transparent)]
+    Tally(#[from] TallyError),
     /// The operating system refuses something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -97,7 +103,7 @@ impl From<WireError> for WorkerError {
 
 /// A worker.
 pub struct Worker {
-    /// Coordinators must show this.
+    /// Coordinators must know this.
     pub token: String,
     /// Its program, for the record.
     pub program: Program,
@@ -113,7 +119,7 @@ impl Worker {
     pub fn serve(&self, listener: std::net::TcpListener, mut report: impl FnMut(&WorkerError)) -> std::io::Result<()> {
         loop {
             // A job has a runtime of its own, so that nothing of it is left when it ends.
-            match self.serve_once(listener.try_clone()?) {
+            match self.serve_once(listener.try_clone()?, &mut report) {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => report(&error),
                 // A coordinator that has gone, or no file is free for a moment.
@@ -125,21 +131,22 @@ impl Worker {
         }
     }
 
-    /// Does the job of one coordinator.
+    /// Does the job of one coordinator. `report` gets why others are refused before.
     ///
     /// # Errors
     /// Connections cannot be accepted.
-    pub fn serve_once(&self, listener: std::net::TcpListener) -> std::io::Result<Result<(), WorkerError>> {
+    pub fn serve_once(
+        &self,
+        listener: std::net::TcpListener,
+        report: &mut dyn FnMut(&WorkerError),
+    ) -> std::io::Result<Result<(), WorkerError>> {
         listener.set_nonblocking(true)?;
-        // Requests and the alarm share a thread: it looks at the alarm often.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(11).build()?;
+        let runtime = runtime()?;
         LocalSet::new().block_on(&runtime, async {
-            let (stream, _) = TcpListener::from_std(listener)?.accept().await?;
-            let mut wire = match Wire::new(stream) {
-                Ok(wire) => wire,
-                Err(error) => return Ok(Err(error.into())),
-            };
-            let worked = self.work(&mut wire).await;
+            let listener = TcpListener::from_std(listener)?;
+            let host = Host { token: &self.token, program: &self.program, machine: &self.machine };
+            let mut wire = host.wait_for_one(&listener, |error| report(&error.into())).await?;
+            let worked = work(&mut wire).await;
             if let Err(error) = &worked {
                 // It may have gone: that is why, then.
                 let _ = wire.send(&ToCoordinator::Refused(error.to_string())).await;
@@ -147,36 +154,35 @@ impl Worker {
             Ok(worked)
         })
     }
+}
 
-    async fn work(&self, wire: &mut Wire) -> Result<(), WorkerError> {
-        let_in(wire, &self.token, &self.program, &self.machine).await?;
-        wire.trust();
-        let job = loop {
-            match heard(wire, SILENCE_MAX).await? {
-                ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
-                ToWorker::Prepare(job) => break job,
-                _ => return Err(CallerError::Protocol("no job").into()),
-            }
-        };
-        let prepared = Prepared::new(*job)?;
-        if prepared.inputs.plan.is_replay() {
-            prepared.receive_part(wire).await?;
+/// Does the job of a coordinator.
+async fn work(wire: &mut Wire) -> Result<(), WorkerError> {
+    let job = loop {
+        match heard(wire, SILENCE_MAX).await? {
+            ToWorker::Clock => wire.send(&clock()).await?,
+            ToWorker::Prepare(job) => break job,
+            _ => return Err(CallerError::Protocol("no job").into()),
         }
-        wire.send(&ToCoordinator::Ready).await?;
-        // Other workers may need longer for their part of the fill.
-        let patience = SILENCE_MAX + prepared.inputs.plan.fill.as_ref().map(|fill| fill.within).unwrap_or_default();
-        let begin = loop {
-            match heard(wire, patience).await? {
-                ToWorker::Fill => prepared.fill(wire).await?,
-                // Its part of the fill had ended already.
-                ToWorker::StopFill => {}
-                ToWorker::Clock => wire.send(&ToCoordinator::Clock { unix_us: unix_us() }).await?,
-                ToWorker::Start { unix_us } => break instant(unix_us),
-                _ => return Err(CallerError::Protocol("no start").into()),
-            }
-        };
-        prepared.run(begin, wire).await
+    };
+    let prepared = Prepared::new(*job)?;
+    if prepared.inputs.plan.is_replay() {
+        prepared.receive_part(wire).await?;
     }
+    wire.send(&ToCoordinator::Ready).await?;
+    // Other workers may need longer for their part of the fill.
+    let patience = SILENCE_MAX + prepared.inputs.plan.fill.as_ref().map(|fill| fill.within).unwrap_or_default();
+    let begin = loop {
+        match heard(wire, patience).await? {
+            ToWorker::Fill => prepared.fill(wire).await?,
+            // Its part of the fill had ended already.
+            ToWorker::StopFill => {}
+            ToWorker::Clock => wire.send(&clock()).await?,
+            ToWorker::Start { unix_us } => break instant(unix_us),
+            _ => return Err(CallerError::Protocol("no start").into()),
+        }
+    };
+    prepared.run(begin, wire).await
 }
 
 /// A job that is ready to begin.
@@ -184,7 +190,7 @@ struct Prepared {
     inputs: Inputs,
     worker: u32,
     connector: Rc<Connector>,
-    scenarios: Vec<crate::scenario::Scenario>,
+    scenarios: Arc<Vec<Scenario>>,
     /// The scheme and the host of the candidate.
     origin: String,
     /// For its files.
@@ -198,10 +204,10 @@ impl Prepared {
         let plan = Plan::parse(&job.plan)?;
         let (scenarios, fill, files) = (job.scenarios, job.fill, job.files);
         let inputs = Inputs { plan, scenarios, fill, files, folder: PathBuf::new(), log: None };
-        let scenarios = inputs.compiled()?;
+        let scenarios = Arc::new(inputs.compiled()?);
         let url = job.reach.url_of(job.worker);
         let mut target = Target::of_url(url)?;
-        for scenario in &scenarios {
+        for scenario in scenarios.iter() {
             target.check(url, scenario.protocol)?;
         }
         let refuse = |message: String| WorkerError::Address { url: url.to_owned(), message };
@@ -278,10 +284,15 @@ impl Prepared {
         Ok(wire.send(&ToCoordinator::Filled { seconds, progress: shared.log.progress() }).await?)
     }
 
-    async fn run(self, begin: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
+    /// Where the events of its part of the load go.
+    fn events(&self) -> PathBuf {
+        self.folder.path().join("events.csv.gz")
+    }
+
+    /// Its part of the load, which begins at an instant.
+    fn generator(&self, begin: Instant) -> Result<Generator, WorkerError> {
         let plan = &self.inputs.plan;
-        let names = self.scenarios.iter().map(crate::scenario::Scenario::names).collect();
-        let file = self.folder.path().join("events.csv.gz");
+        let names = self.scenarios.iter().map(Scenario::names).collect();
         let arrivals: Arrivals = match plan.is_replay() {
             true => {
                 let entries = replay::entries(&self.part())?;
@@ -290,9 +301,9 @@ impl Prepared {
             false => Box::new(plan.load.arrivals(self.worker, plan.workers, plan.seed).map(|after| Ok((after, None)))),
         };
         let shared = Rc::new(Shared {
-            scenarios: Arc::new(self.scenarios),
-            connector: self.connector,
-            log: Log::create(&file, names)?,
+            scenarios: self.scenarios.clone(),
+            connector: self.connector.clone(),
+            log: Log::create(&self.events(), names)?,
             timeout: plan.connections.timeout,
             start: begin + plan.warm_up,
             seed: plan.seed,
@@ -300,14 +311,12 @@ impl Prepared {
             origin: self.origin.clone(),
             comparisons: Semaphore::new(COMPARISONS),
         });
-        let load_share = Rc::new(Cell::new(0.0));
-        let generator = Generator {
-            plan: plan.clone(),
-            worker: self.worker,
-            shared: shared.clone(),
-            arrivals,
-            load_share: load_share.clone(),
-        };
+        Ok(Generator { plan: plan.clone(), worker: self.worker, shared, arrivals, load_share: Rc::default() })
+    }
+
+    async fn run(&self, begin: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
+        let generator = self.generator(begin)?;
+        let (shared, load_share) = (generator.shared.clone(), generator.load_share.clone());
         let cpu_before = cpu_s();
         let stalls = StallMeter::default();
         let measuring = spawn_local(stalls.clone().run());
@@ -319,9 +328,14 @@ impl Prepared {
             longest_stall_ms: stalls.longest().as_secs_f64() * 1e3,
         };
         wire.send(&finished).await?;
-        ship(&shared, &file, wire).await?;
+        ship(&shared, &self.events(), wire).await?;
         Ok(wire.send(&ToCoordinator::End).await?)
     }
+}
+
+/// Requests and the alarm share a thread: it looks at the alarm often.
+fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().event_interval(11).build()
 }
 
 /// Waits for users, which run in a task of their own: they do not wait for a coordinator that is slow to
@@ -388,21 +402,6 @@ fn origin(url: &str) -> String {
 fn raise_open_files() -> std::io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
-}
-
-fn unix_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// An instant of the clock on the wall as one of the clock that never jumps.
-fn instant(at_unix_us: i64) -> Instant {
-    let (now, left_us) = (Instant::now(), at_unix_us - unix_us());
-    let time = Duration::from_micros(left_us.unsigned_abs());
-    match left_us >= 0 {
-        true => now + time,
-        false => now.checked_sub(time).unwrap_or(now),
-    }
 }
 
 /// Processor time of this process so far, in seconds.

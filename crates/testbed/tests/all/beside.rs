@@ -79,7 +79,8 @@ async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
     let stop = format!("stop = [\"touch\", \"{}\"]\n", folder.path().join("stopped").display());
     let candidate = "[[marks]]\nlog = '\"GET (\\S+) HTTP'\nwhat = \"read of $1\"\n\
                      [commands]\nlook = [\"test\", \"-d\", \"/proc/${pid}\"]\n";
-    let filed = run(folder.path(), plan, &format!("{stop}{candidate}")).await.unwrap();
+    let jolokia = "jolokia = [\"printf\", \"node1 no agent can be had\\nnode2 http://127.0.0.1:1/jolokia\\n\"]\n";
+    let filed = run(folder.path(), plan, &format!("{stop}{jolokia}{candidate}")).await.unwrap();
 
     let [look, add] = filed.record.beside.events.as_slice() else { panic!("{:?}", filed.record.beside) };
     assert_eq!((look.run.as_slice(), look.exit_code, &look.failure), (["look".to_owned()].as_slice(), Some(0), &None));
@@ -91,6 +92,9 @@ async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
     assert!(marks.contains(",read of /\n"), "{marks}");
     let report = fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
     assert!(report.contains("add-node n2: done after") && report.contains("Beside the load"));
+    let [of_first, of_second] = filed.record.beside.not_sampled.as_slice() else { panic!("{:?}", filed.record.beside) };
+    assert_eq!(of_first, "node1: no agent can be had");
+    assert!(of_second.starts_with("node2: the request failed: ") && report.contains(of_first), "{of_second}");
     // What an event has started ends with the candidate, which is asked to end first.
     assert!(folder.path().join("stopped").exists());
     let child = fs::read_to_string(folder.path().join("child")).unwrap();
@@ -173,7 +177,9 @@ async fn monitor_of(token: &str, machine: Machine, others: bool) -> (tokio::task
             cgroups: Vec::new(),
             others,
             metrics: None,
-            interval: Duration::from_millis(100),
+            nodes: Vec::new(),
+            // So its samples are longer than what a stranger may send.
+            interval: Duration::from_millis(20),
         },
     };
     (tokio::spawn(async move { match monitor.serve(listener, |_| {}).await {} }), address)
@@ -192,7 +198,7 @@ async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_th
     assert!(filed.record.machines.iter().any(|machine| machine.roles == [format!("monitor {address}")]));
     let csv = fs::read(filed.folder.join("data/monitor/0-node-2x.csv")).unwrap();
     let samples = testbed::monitor::read("x", csv.as_slice()).unwrap();
-    // Two clocks that are one: a sample is a tenth of a second after the start instant or the one before.
+    // Two clocks that are one: samples begin at the start instant.
     assert!(samples.rows.len() >= 2 && samples.rows[0].0 > -1.0, "{:?}", samples.rows.len());
     assert!(fs::read_to_string(filed.folder.join("data/report.html")).unwrap().contains("Monitor 0-node-2x"));
 

@@ -5,23 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Run, ok, runner_of, serve, worker};
+use crate::support::{Run, TOKEN, ok, runner_of, serve, worker};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use testbed::caller::Host;
 use testbed::candidate::Given;
 use testbed::coordinator::{Coordinator, WorkerPlace};
 use testbed::event::{Event, EventReader, EventWriter, Outcome, StepNames};
 use testbed::inputs::Inputs;
 use testbed::plan::Plan;
 use testbed::reach::Reach;
-use testbed::record::Program;
+use testbed::record::{Machine, Program};
 use testbed::results::{Judgement, Verdict};
 use testbed::runner::{Runner, RunnerError};
 use testbed::tally::Measured;
 use testbed::verdict::judge;
-use testbed::wire::Progress;
+use testbed::wire::{Progress, ToCoordinator, ToWorker, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -399,6 +400,49 @@ async fn a_worker_refuses_those_who_do_not_know_its_token() {
     };
     let Err(error) = coordinator.run(vec![worker()]).await else { panic!("a stranger has a worker") };
     assert_eq!(error.to_string(), "worker 0: the token is wrong");
+}
+
+/// Something that keeps to the protocol until it should begin. Its clock makes no sense.
+async fn pretends(listener: TcpListener) {
+    let mut wire = Wire::new(listener.accept().await.unwrap().0).unwrap();
+    let (program, machine) = (Program::default(), Machine::default());
+    Host { token: TOKEN, program: &program, machine: &machine }.let_in(&mut wire).await.unwrap();
+    loop {
+        let answer = match wire.receive::<ToWorker>().await.unwrap() {
+            ToWorker::Clock => ToCoordinator::Clock { unix_us: i64::MIN },
+            ToWorker::Prepare(_) => ToCoordinator::Ready,
+            _ => return,
+        };
+        wire.send(&answer).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_worker_makes_no_run_and_what_pretends_to_be_one_is_lost() {
+    let address = serve(async |_| ok()).await;
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 50, duration = \"500ms\" }\n";
+    let run = Run::new(plan, &[]);
+    let url = format!("http://{address}");
+    let coordinator = Coordinator {
+        inputs: &run.inputs,
+        reach: &Reach::at(&url),
+        token: TOKEN,
+        folder: run.folder.path(),
+        on_progress: &|_, _| {},
+        on_start: &|_| {},
+        objections: &|_, _| Vec::new(),
+    };
+    // A server of HTTP.
+    let Err(error) = coordinator.run(vec![WorkerPlace::At(address.to_string())]).await else { panic!("it has run") };
+    assert!(error.to_string().starts_with("worker 0: "), "{error}");
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = WorkerPlace::At(listener.local_addr().unwrap().to_string());
+    tokio::spawn(pretends(listener));
+    let collected = coordinator.run(vec![place]).await.unwrap();
+    assert!(collected.lost.is_some_and(|lost| lost.starts_with("worker 0: ")));
+    assert!(collected.workers[0].clock_offset_us < 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

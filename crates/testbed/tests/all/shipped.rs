@@ -82,8 +82,10 @@ fn each_event_of_a_shipped_plan_is_a_command_of_the_candidates_that_the_plan_nam
             assert!(!is_candidate || candidates.contains(&name.as_str()), "{}: {name}", plan.name);
         }
     }
-    let growth = Plan::parse(plans::text("growth").unwrap()).unwrap();
-    assert_eq!(candidates_of(&growth).len(), 4, "all candidates with Cassandra");
+    for name in ["growth", "node-added"] {
+        let plan = Plan::parse(plans::text(name).unwrap()).unwrap();
+        assert_eq!(candidates_of(&plan).len(), 4, "{name}: all candidates with Cassandra");
+    }
 }
 
 /// What a mark of a candidate says of a line of its log.
@@ -102,11 +104,13 @@ fn every_candidate_that_shows_flushes_compactions_or_pauses_has_marks() {
     for name in Candidate::shipped_names() {
         let is_silent = ["community-solid-server", "nginx", "null", "trellis"].contains(&name);
         assert_eq!(spec(name).marks.is_empty(), is_silent, "{name}");
+        assert_eq!(spec(name).jolokia.is_some(), name.contains("cassandra"), "{name}");
     }
     let logs = |name: &str| spec(name).marks.into_iter().filter_map(|mark| mark.cassandra).collect::<Vec<_>>();
-    assert_eq!(logs("penates-cassandra-2-servers"), ["${data}/cassandra/node1/logs/system.log"]);
-    assert_eq!(logs("penates-cassandra-3").last().unwrap(), "${data}/cassandra/node3/logs/system.log");
-    assert_eq!(logs("penates-cassandra-3").len(), 3);
+    let log = |node: &str| format!("${{data}}/{node}/logs/system.log");
+    assert_eq!(logs("penates-cassandra-2-servers"), [log("cassandra/node1"), log("further-node/node1")]);
+    let of_three = ["cassandra/node1", "cassandra/node2", "cassandra/node3", "further-node/node1"].map(log);
+    assert_eq!(logs("penates-cassandra-3"), of_three);
     let counter = spec("penates").marks[0].counter.clone().unwrap();
     let metrics = fs::read_to_string(folder("../../../docs/metrics.md")).unwrap();
     assert!(metrics.contains(&format!("| `{counter}` | counter |")), "{counter}");
@@ -135,23 +139,26 @@ fn the_pauses_of_fedora_from_fifty_milliseconds_on_and_the_rewrites_of_redis_are
     }
 }
 
+/// Writes a program. A shell does it: another thread that starts a process just now could hold it open.
+fn write_program(place: &Path, text: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", text]).arg(place);
+    assert!(command.status().unwrap().success());
+}
+
 #[tokio::test]
 async fn a_further_server_starts_stops_and_is_killed_by_the_script_of_the_candidates_with_cassandra() {
     let data = tempfile::tempdir().unwrap();
     fs::write(data.path().join("store"), "cassandra://127.0.7.1:9042/testbed\n").unwrap();
     let (program, data) = (data.path().join("penates"), data.path().to_str().unwrap());
-    // A shell writes it: another thread that starts a process just now could hold it open.
-    let write = |text: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", text]).arg(&program);
-        assert!(command.status().unwrap().success());
-    };
     let server = |what: &str| {
         let script = folder("penates-cassandra-2-servers").join("server.sh");
         let mut command = Command::new("sh");
         command.arg(script).arg(what).arg(&program).args([data, "4711"]).output().unwrap()
     };
-    write("#!/bin/sh\necho \"$@\" > \"$0.said\"\necho 'Listening on http://127.0.0.1:4711/' >&2\nexec sleep 600\n");
+    let serving =
+        "#!/bin/sh\necho \"$@\" > \"$0.said\"\necho 'Listening on http://127.0.0.1:4711/' >&2\nexec sleep 600\n";
+    write_program(&program, serving);
     for end in ["stop", "kill"] {
         assert!(server("start").status.success());
         let said = fs::read_to_string(program.with_extension("said")).unwrap();
@@ -163,9 +170,87 @@ async fn a_further_server_starts_stops_and_is_killed_by_the_script_of_the_candid
         has_ended(&id).await;
     }
     // What says why it has ended is shown.
-    write("#!/bin/sh\necho no store\nexit 1\n");
+    write_program(&program, "#!/bin/sh\necho no store\nexit 1\n");
     let refused = server("start");
     assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(1), b"no store\n".as_slice()));
+}
+
+/// Stands for `penates cluster`. Its node is a shell under the name of Java, with options of a node.
+/// As soon as that runs, another program has the name.
+const CLUSTER: &str = r#"#!/bin/sh
+printf '%s\n' "$*" >> "$0.said"
+case $2 in
+up)
+    ln -s /bin/sh "$0.java"
+    exec "$0.java" -c '
+        mv -f "$1.nodetool" "$1.java"
+        printf "{\"cql\":\"127.0.9.1:9042\",\"jmx\":\"127.0.9.1:7199\",\"pid\":%s}\n" $$ > "$1.status"
+        cat "$1.status"
+        while [ -e "$1" ]; do sleep 1; done
+    ' node "$0" --add-exports=a/b=ALL-UNNAMED --add-opens=c/d=ALL-UNNAMED -cp '/conf:/jars/*'
+    ;;
+status) cat "$0.status" ;;
+down) kill "$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$0.status")" ;;
+esac
+"#;
+
+#[tokio::test]
+async fn a_node_joins_and_leaves_for_good_by_the_script_of_the_candidates_with_cassandra() {
+    let data = tempfile::tempdir().unwrap();
+    let (program, further) = (data.path().join("penates"), data.path().join("further-node"));
+    let nodes = "{\"node\":1,\"cql\":\"127.0.7.1:9042\"}\n{\"node\":2,\"cql\":\"127.0.7.2:9042\"}\n";
+    fs::write(data.path().join("nodes"), nodes).unwrap();
+    write_program(&program, CLUSTER);
+    let nodetool = "#!/bin/sh\nprintf '%s\\n' \"$*\" >> \"$0.said\"\n[ ! -e \"$0.broken\" ]\n";
+    write_program(&program.with_extension("nodetool"), nodetool);
+    let (of, at) = (program.to_str().unwrap(), data.path().to_str().unwrap());
+    let script = |words: &[&str]| {
+        let mut command = Command::new("sh");
+        command.current_dir(folder("penates-cassandra-3")).args(words).output().unwrap()
+    };
+    let said = |name: &str| fs::read_to_string(data.path().join(name)).unwrap();
+
+    // Nodes without an agent say why.
+    fs::write(data.path().join("jolokia.log"), "no Maven\n").unwrap();
+    let agents = || String::from_utf8(script(&["agents.sh", at]).stdout).unwrap();
+    assert_eq!(agents(), "node1 no Maven\nnode2 no Maven\n");
+    fs::write(data.path().join("jolokia"), "-javaagent:x=y\n").unwrap();
+    assert_eq!(agents(), "node1 http://127.0.7.1:8778/jolokia\nnode2 http://127.0.7.2:8778/jolokia\n");
+
+    let added = script(&["node.sh", "add", of, at, "-5"]);
+    assert!(added.status.success(), "{added:?}");
+    for part in [
+        "--nodes 1 ".to_owned(),
+        format!("--folder {} ", further.display()),
+        "--yaml auto_bootstrap=true --yaml initial_token=\"-5\" --yaml seed_provider=[{\"class_name\":".to_owned(),
+        "\"parameters\":[{\"seeds\":\"127.0.7.1:7000\"}]}] --jvm-option ".to_owned(),
+        " --jvm-option -javaagent:x=y\n".to_owned(),
+    ] {
+        assert!(said("penates.said").contains(&part), "{part}: {}", said("penates.said"));
+    }
+    let again = script(&["node.sh", "add", of, at, "-5"]);
+    assert!(!again.status.success() && said("penates.said").lines().count() == 1, "{again:?}");
+    // That is another cluster than the one of the candidate.
+    let started = script(&["start.sh", of, at, "3", "4711"]);
+    assert_eq!(started.status.code(), Some(1));
+    assert!(String::from_utf8(started.stderr).unwrap().contains("An earlier run has added a node"));
+
+    // A node that cannot leave stays.
+    fs::write(program.with_extension("java.broken"), "").unwrap();
+    assert!(!script(&["node.sh", "remove", of, at]).status.success());
+    assert!(further.exists() && !said("penates.said").contains("cluster down"));
+    fs::remove_file(program.with_extension("java.broken")).unwrap();
+    let removed = script(&["node.sh", "remove", of, at]);
+    assert!(removed.status.success(), "{removed:?}");
+    let wanted = format!(
+        "--add-exports=a/b=ALL-UNNAMED --add-opens=c/d=ALL-UNNAMED -Xmx128m -cp /conf:/jars/* -Dcassandra.logdir={} \
+         org.apache.cassandra.tools.NodeTool -h 127.0.9.1 -p 7199 decommission --force",
+        further.display()
+    );
+    assert_eq!(said("penates.java.said").lines().collect::<Vec<_>>(), [&wanted, &wanted]);
+    assert!(!further.exists());
+    let pid = said("penates.status").rsplit(':').next().unwrap().trim_end_matches(['}', '\n']).to_owned();
+    has_ended(&pid).await;
 }
 
 /// What the plan `large-file` would send to a server: few users.

@@ -21,10 +21,10 @@ pub struct FindArgs {
     /// What is measured. The search begins with the load of the plan.
     #[command(flatten)]
     measure: MeasureArgs,
-    /// End when the load that is not held is at most so many times the one that is held.
+    /// End when the load that is not held is at most so many times the one that is held: 1.001 or more.
     #[arg(long, value_name = "RATIO", default_value_t = 1.1)]
     precision: f64,
-    /// Confirm each end by so many runs.
+    /// Confirm each end by so many runs: 1 to 100.
     #[arg(long, value_name = "N", default_value_t = 3)]
     confirmations: usize,
     /// Use the seed of the plan for each run, for a load that reads what a run with this seed has
@@ -38,11 +38,9 @@ pub struct FindArgs {
 
 /// Searches, and prints the bracket.
 pub async fn run(args: FindArgs) -> anyhow::Result<()> {
-    if !args.precision.is_finite() || args.precision <= 1.0 {
-        return Err(CliError::Usage("--precision is a ratio above 1, for example 1.1".to_owned()).into());
-    }
-    let inputs = args.measure.inputs()?;
     let precision = Precision { ratio: args.precision, confirmations: args.confirmations };
+    precision.check("--").map_err(|error| CliError::Usage(error.to_string()))?;
+    let inputs = args.measure.inputs()?;
     let Some(mut search) = PlanSearch::new(&inputs.plan, precision) else {
         return Err(
             CliError::Usage("a closed loop or a replay has no rate to be found; use another shape".to_owned()).into()

@@ -2,6 +2,7 @@
 
 mod file;
 mod find;
+mod jolokia;
 mod list;
 mod measure;
 mod monitor;
@@ -58,18 +59,23 @@ enum Action {
     Publish(publish::PublishArgs),
     /// Serve these pages by HTTP, and follow the archive.
     ///
-    /// Whoever reaches the address can read all runs. So it is of this machine unless you name another.
+    /// All runs can be read at the address. So it is of this machine unless you name another.
     Serve(serve::ServeArgs),
     /// Make load for a coordinator on another machine.
     ///
-    /// The token is in the file that --token-file names, and coordinators must show it. Whoever knows
-    /// it can make this machine send requests to any address.
+    /// The token is in the file that --token-file names. A coordinator that knows it can make this
+    /// machine send requests to any address.
     Worker(worker::WorkerArgs),
     /// Watch this machine for a coordinator on another one.
     ///
     /// It samples the machine and the processes that you name, once a second while a load runs.
-    /// Coordinators must show the token.
+    /// Coordinators must know the token.
     Monitor(monitor::MonitorArgs),
+    /// Print the option of Java that lets a node of Cassandra show its figures.
+    ///
+    /// It starts the agent of Jolokia in the node, which is fetched from Maven Central once. Monitors read
+    /// the figures once a second.
+    Jolokia(jolokia::JolokiaArgs),
     /// Serve the same bytes to every request, as fast as possible.
     Null(null::NullArgs),
 }
@@ -95,6 +101,7 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
         Action::Serve(args) => serve::run(args).await,
         Action::Worker(args) => worker::run(args),
         Action::Monitor(args) => monitor::run(args).await,
+        Action::Jolokia(args) => jolokia::run(args).await,
         Action::Null(args) => null::run(args).await,
     }
 }

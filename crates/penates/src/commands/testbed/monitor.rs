@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use testbed::monitor::{CgroupWatch, MetricsSource, RemoteMonitor, Settings, Watch};
+use testbed::monitor::{CgroupWatch, MetricsSource, NodeSource, RemoteMonitor, Settings, Watch};
 use testbed::record::Machine;
 use tokio::net::TcpListener;
 
@@ -20,7 +20,7 @@ pub struct MonitorArgs {
     /// Where coordinators reach it.
     #[arg(long, value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// A file with the token that coordinators must show. It is the same as that of workers.
+    /// A file with the token that coordinators must know. It is the same as that of workers.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// A process to watch, with all its descendants; may be repeated. All others are not the candidate then:
@@ -36,6 +36,10 @@ pub struct MonitorArgs {
     /// The address of metrics in Prometheus's format.
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
+    /// The address of Jolokia in a node of Cassandra, such as http://127.0.0.1:8778/jolokia; may be repeated.
+    /// Nodes have the names node1, node2 and so on.
+    #[arg(long, value_name = "URL")]
+    jolokia: Vec<String>,
 }
 
 impl MonitorArgs {
@@ -45,6 +49,7 @@ impl MonitorArgs {
             [_] => Watch { name: "server".to_owned(), pid: *pid },
             _ => Watch { name: format!("process-{pid}"), pid: *pid },
         };
+        let node = |(number, url): (usize, String)| NodeSource { name: format!("node{number}"), url };
         Settings {
             watches: self.pid.iter().map(watch).collect(),
             cgroups: self.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
@@ -53,6 +58,7 @@ impl MonitorArgs {
             // workers on this machine use.
             others: !self.pid.is_empty(),
             metrics: self.metrics.map(|url| MetricsSource { url, token: None, prefixes: vec![String::new()] }),
+            nodes: (1..).zip(self.jolokia).map(node).collect(),
             interval: Duration::from_secs(1),
         }
     }
@@ -91,6 +97,7 @@ mod tests {
                 cgroup: None,
                 data: None,
                 metrics: None,
+                jolokia: vec!["http://127.0.0.1:1/jolokia".to_owned()],
             };
             args.settings()
         };
@@ -98,5 +105,6 @@ mod tests {
         assert!(settings(&[7]).others);
         let names: Vec<_> = settings(&[7, 8]).watches.into_iter().map(|watch| watch.name).collect();
         assert_eq!(names, ["process-7", "process-8"]);
+        assert_eq!(settings(&[]).nodes[0].name, "node1");
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use testbed::candidate::Candidate;
-use testbed::find::{Next, PlanSearch, Precision};
+use testbed::find::{Next, PlanSearch};
 use testbed::inputs::Inputs;
 use testbed::record::Input;
 use testbed::results::{Judgement, Verdict};
@@ -23,12 +23,15 @@ use crate::output::Output;
 /// Arguments of `penates testbed study`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  penates testbed study repositories.toml --archive /srv/runs --data /mnt/disk/study")]
+  penates testbed study repositories.toml --workers 2 --archive /srv/runs --data /mnt/disk/study")]
 pub struct StudyArgs {
     /// The file that names candidates and plans (TOML). The table is written beside it:
     /// NAME.results.json and NAME.results.md.
     #[arg(value_name = "FILE")]
     study: PathBuf,
+    /// Make only the rows with this number of workers. Others stay in the table as they are.
+    #[arg(long, value_name = "N", conflicts_with = "worker")]
+    workers: Option<u32>,
     /// Where candidates keep their data, instead of temporary folders.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -53,20 +56,28 @@ struct Cell<'a> {
 /// Makes the searches that have no answer yet, and prints the table.
 pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&args.study).with_context(|| format!("reading {}", args.study.display()))?;
-    let spec = StudySpec::parse(&text).map_err(|error| CliError::Usage(error.to_string()))?;
+    let mut spec = StudySpec::parse(&text).map_err(|error| CliError::Usage(error.to_string()))?;
+    let wanted = args.runs.workers()?.or(args.workers);
+    if let Some(workers) = wanted {
+        spec.add_workers(workers).map_err(|error| CliError::Usage(error.to_string()))?;
+    }
     let cells = cells(&args, &spec)?;
     let results = args.study.with_extension("results.json");
     let mut study = Study::read(&results).with_context(|| format!("reading {}", results.display()))?;
     study.name.clone_from(&spec.name);
     let is_of_study = |row: &testbed::study::Row| {
+        // With a number of workers of the command line, rows with any other stay.
         let is = |cell: &Cell<'_>| {
-            (cell.name, &cell.inputs.plan.name, cell.inputs.plan.workers) == (&row.candidate, &row.plan, row.workers)
+            let plan = &cell.inputs.plan;
+            let is_of_row = wanted.is_some() || plan.workers == row.workers;
+            is_of_row && (cell.name, &plan.name) == (&row.candidate, &row.plan)
         };
         cells.iter().any(is)
     };
     study.rows.retain(is_of_study);
-    let mut output = Output::stdout();
-    for cell in &cells {
+    let (mut output, mut are_answered) = (Output::stdout(), true);
+    let is_wanted = |cell: &&Cell<'_>| wanted.is_none_or(|workers| cell.inputs.plan.workers == workers);
+    for cell in cells.iter().filter(is_wanted) {
         let plan = &cell.inputs.plan;
         let index = study.row(cell.name, &plan.name, plan.workers, &cell.digest);
         if study.rows[index].found.is_none() {
@@ -76,6 +87,7 @@ pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
             }
             search(&args, &spec, cell, &mut study, index, &results, &mut output).await?;
         }
+        are_answered &= !matches!(study.rows[index].found, None | Some(Found::NoAnswer(_)));
         if args.output.json {
             output.json(&study.rows[index])?;
             output.flush()?;
@@ -85,8 +97,7 @@ pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
         output.line(format!("\n{}", study.to_markdown().trim_end()))?;
     }
     output.finish()?;
-    let is_answered = |row: &testbed::study::Row| !matches!(row.found, None | Some(Found::NoAnswer(_)));
-    if study.rows.iter().all(is_answered) { Ok(()) } else { Err(CliError::Incomplete.into()) }
+    if are_answered { Ok(()) } else { Err(CliError::Incomplete.into()) }
 }
 
 /// All searches of the study, with everything that they name.
@@ -94,7 +105,7 @@ fn cells<'a>(args: &StudyArgs, spec: &'a StudySpec) -> anyhow::Result<Vec<Cell<'
     let folder = args.study.parent().unwrap_or(Path::new(""));
     let inputs_of = |name: &str, workers: Option<u32>| -> anyhow::Result<Inputs> {
         let mut inputs = Inputs::read(&beside(folder, name)).map_err(|error| CliError::Usage(error.to_string()))?;
-        inputs.plan.workers = args.runs.workers()?.or(workers).unwrap_or(inputs.plan.workers);
+        inputs.plan.workers = workers.unwrap_or(inputs.plan.workers);
         Ok(inputs)
     };
     let (mut cells, mut candidates) = (Vec::new(), BTreeMap::new());
@@ -140,8 +151,7 @@ async fn search(
     results: &Path,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let precision = Precision { ratio: spec.precision, confirmations: spec.confirmations };
-    let Some(mut search) = PlanSearch::new(&cell.inputs.plan, precision) else {
+    let Some(mut search) = PlanSearch::new(&cell.inputs.plan, spec.search_precision()) else {
         let message = format!("{}: a closed loop or a replay has no rate to be found", cell.inputs.plan.name);
         return Err(CliError::Usage(message).into());
     };

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use testbed::record::Machine;
-use testbed::worker::Worker;
+use testbed::worker::{Worker, WorkerError};
 
 use crate::exit::{CliError, full_message};
 
@@ -22,7 +22,7 @@ pub struct WorkerArgs {
     /// Where coordinators reach it.
     #[arg(long, value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// A file with the token that coordinators must show.
+    /// A file with the token that coordinators must know.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// End after the first coordinator.
@@ -50,10 +50,11 @@ pub fn run(args: WorkerArgs) -> anyhow::Result<()> {
     // The load has a runtime of its own, on a thread that does nothing else.
     let working = std::thread::spawn(move || {
         let worker = Worker { token, program: super::measure::program()?, machine: Machine::find(None) };
+        let mut report = |error: &WorkerError| note!("penates: {}", full_message(error));
         if args.once {
-            return Ok(worker.serve_once(listener)??);
+            return Ok(worker.serve_once(listener, &mut report)??);
         }
-        anyhow::Ok(worker.serve(listener, |error| note!("penates: {}", full_message(error)))?)
+        anyhow::Ok(worker.serve(listener, report)?)
     });
     working.join().map_err(|_| anyhow::anyhow!("the worker has failed"))?
 }

@@ -38,7 +38,7 @@ pub fn worker() -> WorkerPlace {
     std::thread::spawn(move || {
         let worker = Worker { token: TOKEN.to_owned(), program: Program::default(), machine: Machine::find(None) };
         // What goes wrong reaches the coordinator.
-        drop(worker.serve_once(listener));
+        drop(worker.serve_once(listener, &mut |_| {}));
     });
     WorkerPlace::At(address)
 }
