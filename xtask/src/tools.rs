@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 17] = [
+pub const TOOLS: [Tool; 18] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -99,6 +99,13 @@ pub const TOOLS: [Tool; 17] = [
         probe: Probe::Runs(&["-V"]),
         package: "sysstat",
         tests: "figures of the disk, beside those of iostat",
+    },
+    Tool {
+        program: "fincore",
+        probe: Probe::Runs(&["--version"]),
+        // Where the distribution has no such package, `util-linux` has it, which is always there.
+        package: "util-linux-extra",
+        tests: "what is in the page cache when a load of the lab begins",
     },
     Tool {
         program: "chromium",

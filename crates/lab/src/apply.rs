@@ -162,8 +162,8 @@ impl Target {
             How::Table => {
                 let (keyspace, table) = self.table(name)?;
                 let is_option = known.is_some_and(|known| known.applied == How::Table);
-                let options = value::options(asked).filter(|_| is_option).ok_or_else(wrong)?;
-                Ok(Step::Alter(format!("ALTER TABLE \"{keyspace}\".\"{table}\" WITH {name} = {options}")))
+                let option = value::option(name, asked).filter(|_| is_option).ok_or_else(wrong)?;
+                Ok(Step::Alter(format!("ALTER TABLE \"{keyspace}\".\"{table}\" WITH {name} = {option}")))
             }
             How::Live => {
                 let words = known.and_then(|known| known.nodetool).ok_or_else(wrong)?;

@@ -79,6 +79,8 @@ mod tests {
             "memtable_heap_space = 247MiB (the node's own)",
             "memtable_flush_writers = 8",
             "concurrent_compactors = 1",
+            "snapshot_before_compaction = false",
+            "partition_size_warn_threshold = 100MiB",
             "concurrent_writes = 128",
             "disk_access_mode = mmap",
             "heap = 1024 MiB",

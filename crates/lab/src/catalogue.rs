@@ -45,6 +45,16 @@ const OLD: [(&str, &str); 10] = [
     ("column_index_size", "column_index_size_in_kb"),
 ];
 
+/// The option of a table that names a memtable of `cassandra.yaml`. All others are maps.
+pub const MEMTABLE: &str = "memtable";
+
+/// The memtables that the lab's nodes have where a plan varies them, with their classes, and the one
+/// of tables that name none.
+pub const MEMTABLES: [(&str, &str); 3] =
+    [("skiplist", "SkipListMemtable"), ("skiplist_sharded", "ShardedSkipListMemtable"), ("trie", "TrieMemtable")];
+/// See [`MEMTABLES`].
+pub const MEMTABLE_DEFAULT: &str = "default";
+
 /// The name that a setting had before.
 pub fn old_name(name: &str) -> Option<&'static str> {
     OLD.iter().find(|(new, _)| *new == name).map(|(_, old)| *old)
@@ -52,7 +62,7 @@ pub fn old_name(name: &str) -> Option<&'static str> {
 
 /// All of them. The caches are applied by a restart, because `system_views.settings` does not
 /// follow what a running node is given.
-pub const KNOWN: [Known; 31] = [
+pub const KNOWN: [Known; 33] = [
     restart("memtable_heap_space"),
     restart("memtable_offheap_space"),
     restart("memtable_allocation_type"),
@@ -75,9 +85,11 @@ pub const KNOWN: [Known; 31] = [
     restart("trickle_fsync"),
     restart("file_cache_size"),
     restart("column_index_size"),
+    restart("sstable.selected_format"),
     table("compaction"),
     table("compression"),
     table("caching"),
+    table(MEMTABLE),
     around(deployment::NODES, Applied::Cluster),
     around(deployment::CONTAINER, Applied::Cluster),
     around(deployment::COPIES, Applied::Keyspace),

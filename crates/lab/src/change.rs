@@ -112,8 +112,15 @@ impl Change {
                     }
                 }
                 Applied::Table => {
-                    to.push(format!("{name} = {value}"));
-                    back.extend(before.map(|before| format!("{name} = {before}")));
+                    let option = |value: &str| match name.as_str() {
+                        catalogue::MEMTABLE => format!("{name} = '{value}'"),
+                        _ => format!("{name} = {value}"),
+                    };
+                    to.push(option(&value));
+                    back.extend(before.map(|before| option(before)));
+                    let named = catalogue::MEMTABLES.iter().filter(|_| name == catalogue::MEMTABLE);
+                    let named = named.filter(|(known, _)| *known == value);
+                    self.yaml.extend(named.map(|(known, class)| memtable(known, class)));
                 }
                 Applied::Heap => {
                     let set = |mib: &str| format!("set -Xms{mib}m -Xmx{mib}m");
@@ -178,6 +185,11 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
         None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
     };
     (format!("set {name}: {value}{was}{old}"), back)
+}
+
+/// What to do to `cassandra.yaml` so that tables can name a memtable, and what leads back.
+fn memtable(name: &str, class: &str) -> (String, String) {
+    (format!("have {name}: {{class_name: {class}}} below memtable: configurations"), "it may stay".to_owned())
 }
 
 /// The number of copies and the levels of clients: the values of factors, or those of the plan.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::rig::{Counters, Loaded, NODE_CPU_S, NODE_WRITTEN_BYTES};
-use crate::workload::{Data, Workload};
+use crate::rig::{Counters, Loaded, NODE_CPU_S, NODE_READ_BYTES, NODE_WRITTEN_BYTES};
+use crate::workload::{Data, Partitions, Workload};
 
 /// The end of the names of metrics that go on until flushes and compactions have ended.
 pub const DRAINED: &str = "_drained";
@@ -39,12 +39,18 @@ fn since(begun: &Counters, now: &Counters, data: &Data, workload: &Workload, loa
     let written_share = mix.write / (mix.write + mix.delete);
     let copies = f64::from(loaded.counted_by.unwrap_or_default().writes.1);
     let payload = changes as f64 * written_share * f64::from(data.record_bytes) * copies;
+    let records = match data.partitions {
+        Partitions::TimeSeries { read, .. } => f64::from(read),
+        Partitions::Single | Partitions::Wide { .. } => 1.0,
+    };
+    let asked = reads as f64 * records * f64::from(data.record_bytes);
     let ratios = [
         ("cpu_ms_per_operation", NODE_CPU_S, 1e3, operations),
         ("write_amplification", NODE_WRITTEN_BYTES, 1.0, payload),
+        ("read_amplification", NODE_READ_BYTES, 1.0, asked),
     ];
     for (name, of, times, by) in ratios {
-        // A load without writes has no payload: 0 by 0 is no number.
+        // A load without writes or without reads has no such bytes: 0 by 0 is no number.
         if let Some(used) = costs.get(of).copied().filter(|_| by > 0.0) {
             costs.insert(name.to_owned(), used * times / by);
         }
@@ -69,6 +75,8 @@ mod tests {
             keys: Keys::Uniform,
             warm_up: None,
             duration: Duration::from_secs(1),
+            hold: None,
+            closed: None,
         }
     }
 
@@ -98,6 +106,23 @@ mod tests {
             (found["compacted_bytes"], found["compacted_bytes_drained"], found["drain_s"]),
             (500.0, 1_500.0, 3.0)
         );
+    }
+
+    #[test]
+    fn reads_ask_for_records_and_those_of_a_series_for_several() {
+        let loaded = Loaded { measured: (0, 30), ..Loaded::default() };
+        let counters =
+            |bytes: f64| Counters { used: [(NODE_READ_BYTES.to_owned(), bytes)].into(), ..Counters::default() };
+        let (begun, after, drained) = (counters(1_000.0), counters(7_000.0), counters(10_000.0));
+        for (partitions, expected) in
+            [(Partitions::Single, [2.0, 3.0]), (Partitions::TimeSeries { series: 5, read: 10 }, [0.2, 0.3])]
+        {
+            let data = Data { record_bytes: 100, partitions, ..Data::default() };
+            let found = costs(&data, &workload(0.0, 1.0, 0.0), &loaded, [&begun, &after, &drained]);
+            assert_eq!([found["read_amplification"], found["read_amplification_drained"]], expected);
+        }
+        let none = costs(&Data::default(), &workload(1.0, 0.0, 0.0), &Loaded::default(), [&begun, &after, &drained]);
+        assert!(!none.contains_key("read_amplification"), "{none:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a run writes, before it is made: how much room it wants, and whether it can show what a
 //! limit of compactions does.
 
+use procfs::Current;
 use testbed::page::number::significant;
 use thiserror::Error;
 
@@ -67,7 +68,7 @@ impl Room {
         let row = f64::from(plan.data.record_bytes) + KEY_BYTES + ROW_BYTES;
         let of_load = |workload: &Workload| {
             let (writes, deletes) = changes(workload);
-            writes * row + deletes * (KEY_BYTES + ROW_BYTES)
+            (writes * row + deletes * (KEY_BYTES + ROW_BYTES)) * workload.loads().1
         };
         let load = plan.workloads.iter().map(of_load).fold(0.0, f64::max);
         // A cluster keeps its last table when one of another number of nodes follows.
@@ -92,6 +93,35 @@ pub fn notes(plan: &Plan) -> Vec<String> {
     throttle_cannot_bind(plan).into_iter().collect()
 }
 
+/// The same, with whether the records fit into the memory of this machine.
+pub fn notes_here(plan: &Plan) -> Vec<String> {
+    let memory = procfs::Meminfo::current().ok().map(|memory| memory.mem_total as f64);
+    notes(plan).into_iter().chain(memory.and_then(|memory| in_memory(plan, memory))).collect()
+}
+
+/// Whether the records are larger or smaller than so many bytes of memory. Without reads it does not
+/// matter.
+fn in_memory(plan: &Plan, memory: f64) -> Option<String> {
+    if plan.workloads.iter().all(|workload| workload.mix.read_share() == 0.0) {
+        return None;
+    }
+    let row = f64::from(plan.data.record_bytes) + KEY_BYTES + ROW_BYTES;
+    let each = row * f64::from(plan.copies_max());
+    let records = plan.data.records as f64 * each;
+    let what = if records > memory {
+        "So reads reach the disk.".to_owned()
+    } else {
+        let enough = (memory / each).ceil();
+        format!("So reads find most in memory, and the disk is no part of their time: about {enough} would not fit.")
+    };
+    let compressed = if plan.data.compressible { ", before compression," } else { "" };
+    Some(format!(
+        "the records take about {:.0} MiB in files{compressed} and this machine has {:.0} MiB of memory. {what}",
+        records / MIB,
+        memory / MIB
+    ))
+}
+
 /// A limit of compactions that is far above all that a run can give them to do.
 fn throttle_cannot_bind(plan: &Plan) -> Option<String> {
     let factor = plan.factor(THROTTLE)?;
@@ -102,7 +132,9 @@ fn throttle_cannot_bind(plan: &Plan) -> Option<String> {
     let nodes = plan.node_counts().into_iter().fold(u8::MAX, u8::min);
     let share = f64::from(plan.copies_max()) / f64::from(nodes);
     let per_s = |workload: &Workload| share * written_bytes(&plan.data, workload) / workload.time().as_secs_f64();
-    let compared = plan.compared_workloads().into_iter();
+    // A load whose rate is looked for, or follows from the node, may write as much as that takes.
+    let has_rate = |workload: &&Workload| workload.hold.is_none() && workload.closed.is_none();
+    let compared = plan.compared_workloads().into_iter().filter(has_rate);
     let most = compared.max_by(|one, other| per_s(one).total_cmp(&per_s(other)))?;
     let (bytes, compacted) = (share * written_bytes(&plan.data, most), per_s(most) * COMPACTED_TIMES);
     if compacted >= least {
@@ -179,6 +211,20 @@ mod tests {
         let mut without = plan(1_000.0, "10s");
         without.factors[0].name = "concurrent_compactors".to_owned();
         assert!(notes(&without).is_empty());
+    }
+
+    #[test]
+    fn a_plan_says_whether_its_records_fit_into_memory() {
+        // A thousand records of 1,000 bytes.
+        let plan = plan(1_000.0, "10s");
+        let smaller = in_memory(&plan, 1e9).unwrap();
+        assert!(smaller.contains("about 1 MiB in files and this machine has 954 MiB"), "{smaller}");
+        assert!(smaller.contains("1000000 would not fit"), "{smaller}");
+        assert!(in_memory(&plan, 0.9e6).unwrap().ends_with("So reads reach the disk."));
+        let mut writes = plan;
+        writes.workloads.iter_mut().for_each(|workload| workload.mix.read = 0.0);
+        writes.workloads.remove(0);
+        assert_eq!(in_memory(&writes, 1e9), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::analysis;
+use crate::closed;
 use crate::defaults;
 use crate::design::Design;
 use crate::line::Line;
@@ -214,15 +215,15 @@ pub async fn execute<R: Rig + ?Sized>(
         let attempts = lines.iter().filter(|line| line.planned.number == next.number).map(|line| line.attempt);
         let attempt = attempts.max().unwrap_or(0) + 1;
         let folder = study.run_folder(next.number, attempt)?;
-        let line =
-            run::make(rig, &plan, next, attempt, &defaults::beside(&plan, &next.setting, lines), &folder).await?;
+        let (defaults, made) = (defaults::beside(&plan, &next.setting, lines), closed::with_found(&plan, lines));
+        let line = run::make(rig, &made, next, attempt, &defaults, &folder).await?;
         study.add(line)?;
     }
 }
 
-/// How long the load of a run takes, in seconds.
+/// How long the loads of a run take, in seconds.
 fn load_s(plan: &Plan, run: &Planned) -> f64 {
-    plan.workload(&run.workload).map_or(0.0, |workload| workload.time().as_secs_f64())
+    plan.workload(&run.workload).map_or(0.0, |workload| workload.time().as_secs_f64() * workload.loads().0)
 }
 
 /// How long runs take: as those before took besides their loads, or else as estimated.

@@ -20,7 +20,7 @@ pub enum Applied {
     Restart,
     /// The same, but a running node takes it too. The [`catalogue`](crate::catalogue) knows how.
     Live,
-    /// An option of the table (`compaction`, `compression`, `caching`). It is read back from
+    /// An option of the table (`compaction`, `compression`, `caching`, `memtable`). It is read back from
     /// `system_schema.tables`.
     Table,
     /// The node's heap in MiB. It is read back from the node's command line.
@@ -61,6 +61,10 @@ pub struct Factor {
     /// The other values, in order.
     #[serde(deserialize_with = "texts")]
     pub values: Vec<String>,
+    /// In how many blocks its values are measured, from 1 to the repeats of the plan; `None`: in all. A
+    /// value that is measured once shows what it can break, and says nothing sure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
     /// How a value gets into force. Settings of the catalogue need not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
@@ -105,8 +109,11 @@ impl Factor {
         }
         if self.applied() == Applied::Table {
             let is_known = catalogue::find(&self.name).is_some_and(|known| known.applied == Applied::Table);
-            if !is_known || self.values.iter().chain(&self.default).any(|value| value::options(value).is_none()) {
-                return wrong("compaction, compression or caching, with a flat map such as {'class': '…'}".to_owned());
+            let mut all = self.values.iter().chain(&self.default);
+            if !is_known || all.any(|value| value::option(&self.name, value).is_none()) {
+                let what = "compaction, compression or caching, with a flat map such as {'class': '…'}, or memtable \
+                    with a name";
+                return wrong(what.to_owned());
             }
         }
         for (position, value) in self.values.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! What a run measures: names, units, and which direction is better.
 
+use crate::hold::HELD_RATE;
+
 /// A metric that can be an objective.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
@@ -38,6 +40,10 @@ pub enum Source {
     Writes,
     /// Bytes to the disk by bytes written, so there have to be writes.
     WrittenBytes,
+    /// Bytes from the disk by bytes read, so there have to be reads.
+    ReadBytes,
+    /// Loads at several rates, so the workload has to say what is to be held.
+    Held,
     /// MBeans of the node.
     MBeans,
     /// Anything else, which every run has.
@@ -45,7 +51,7 @@ pub enum Source {
 }
 
 /// The metrics that are read from MBeans, without what goes on until the node is drained.
-const OF_MBEANS: [&str; 18] = [
+const OF_MBEANS: [&str; 20] = [
     "bytes_flushed",
     "memtable_switches",
     "memtable_waits",
@@ -64,6 +70,8 @@ const OF_MBEANS: [&str; 18] = [
     "jmx_compacted_bytes",
     "jmx_compactions",
     "compaction_tasks",
+    "reads_before_flushes_bytes_per_s",
+    "reads_after_flushes_bytes_per_s",
 ];
 
 impl Metric {
@@ -75,6 +83,8 @@ impl Metric {
             "read_mean_ms" | "read_p99_ms" => Source::Reads,
             "write_mean_ms" | "write_p99_ms" => Source::Writes,
             "write_amplification" => Source::WrittenBytes,
+            "read_amplification" => Source::ReadBytes,
+            HELD_RATE => Source::Held,
             "compaction_rate_bytes_per_s" => Source::MBeans,
             name if OF_MBEANS.contains(&name) => Source::MBeans,
             _ => Source::Other,
@@ -94,7 +104,7 @@ impl Metric {
 }
 
 /// Metrics that can be objectives. The files of a run have more.
-pub const KNOWN: [Metric; 50] = [
+pub const KNOWN: [Metric; 55] = [
     less("mean_ms", "mean latency", "ms"),
     less("p50_ms", "median latency", "ms"),
     less("p90_ms", "p90 of latency", "ms"),
@@ -107,6 +117,7 @@ pub const KNOWN: [Metric; 50] = [
     less("late_share", "operations above 10 ms", "share"),
     less(FAILED_SHARE, "operations that were not done", "share"),
     more("rate_per_s", "operations done", "per second"),
+    more(HELD_RATE, "highest rate under the bound", "per second"),
     less("compacted_bytes", "bytes compacted during the load", "bytes"),
     less("compacted_bytes_drained", "bytes compacted until drained", "bytes"),
     less("compactions", "compactions during the load", ""),
@@ -116,6 +127,8 @@ pub const KNOWN: [Metric; 50] = [
     less("space_amplification", "size on disk by size of records", ""),
     less("write_amplification", "bytes to disk by bytes written, during the load", ""),
     less("write_amplification_drained", "bytes to disk by bytes written, until drained", ""),
+    less("read_amplification", "bytes from disk by bytes of the records read, during the load", ""),
+    less("read_amplification_drained", "bytes from disk by bytes of the records read, until drained", ""),
     less("cpu_ms_per_operation", "processor time of the node per operation, during the load", "ms"),
     less("cpu_ms_per_operation_drained", "processor time of the node per operation, until drained", "ms"),
     less("node_read_bytes", "reads of the node from the disk during the load", "bytes"),
@@ -143,6 +156,8 @@ pub const KNOWN: [Metric; 50] = [
     less("node_memory_bytes", "memory of the node", "bytes"),
     less("node_read_bytes_per_s", "reads of the node from the disk", "bytes per second"),
     less("node_written_bytes_per_s", "writes of the node to the disk", "bytes per second"),
+    less("reads_before_flushes_bytes_per_s", "reads of the disk in the seconds before flushes", "bytes per second"),
+    less("reads_after_flushes_bytes_per_s", "reads of the disk in the seconds after flushes", "bytes per second"),
     less("disk_latency_ms", "latency of the disk", "ms"),
     less("cpu", "processors in use, of all", "share"),
 ];

@@ -290,6 +290,9 @@ impl Plan {
             return wrong("workloads, factors", "at least one of each".to_owned());
         }
         self.workloads.iter().try_for_each(Workload::check)?;
+        if self.is_closed() && self.workloads.iter().any(|workload| workload.closed.is_none()) {
+            return wrong("workloads", "all are closed loops, or none is: they cannot be compared".to_owned());
+        }
         self.factors.iter().try_for_each(Factor::check)?;
         self.data.check()?;
         let names = self.workloads.iter().map(|workload| &workload.name);
@@ -462,8 +465,11 @@ impl Plan {
         for workload in self.compared_workloads() {
             let (mix, name) = (&workload.mix, &workload.name);
             let is_measured = match objective.source() {
-                Source::Reads => mix.read > 0.0,
+                Source::Reads | Source::ReadBytes => mix.read > 0.0,
                 Source::Writes | Source::WrittenBytes => mix.write > 0.0,
+                Source::Held if workload.hold.is_none() => {
+                    return wrong(format!("the workload {name} does not say what is to be held (`hold`)"));
+                }
                 _ => true,
             };
             if !is_measured {
@@ -496,9 +502,20 @@ impl Plan {
         self.workloads.iter().filter(|workload| only.is_none_or(|only| only.contains(&workload.name))).collect()
     }
 
+    /// Whether its loads are closed loops, so that its figures are mostly numbers of threads.
+    pub fn is_closed(&self) -> bool {
+        self.workloads.iter().any(|workload| workload.closed.is_some())
+    }
+
     /// The workload of a name.
     pub fn workload(&self, name: &str) -> Option<&Workload> {
         self.workloads.iter().find(|workload| workload.name == name)
+    }
+
+    /// In how many blocks a setting is measured.
+    pub(crate) fn repeats_of(&self, setting: &Setting) -> u32 {
+        let of_factors = setting.0.keys().filter_map(|name| self.factor(name)?.repeats);
+        of_factors.min().unwrap_or(self.repeats)
     }
 
     /// The factor of a name.

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::closed::{self, Closed};
 use crate::design::Design;
 use crate::estimate::{KEY_BYTES, MIB};
 use crate::factor::Factor;
@@ -10,7 +11,7 @@ use crate::plan::{self, LATENESS_MAX, Node, Plan};
 use crate::workload::{Data, Keys, Mix, Workload};
 
 /// The names of the presets.
-pub const NAMES: [&str; 1] = ["thesis"];
+pub const NAMES: [&str; 2] = ["thesis", "thesis-closed"];
 
 /// The heap of the preset in MiB. At full size, values of the memtable's space are shares of it.
 const HEAP_MIB: u32 = 1_024;
@@ -66,14 +67,31 @@ impl Default for Scale {
 
 /// The preset of a name.
 pub fn find(name: &str, scale: Scale) -> Option<Plan> {
-    (name == "thesis").then(|| thesis(scale))
+    match name {
+        "thesis" => Some(thesis(scale)),
+        "thesis-closed" => Some(thesis_closed(scale)),
+        _ => None,
+    }
+}
+
+/// The same in a closed loop, with as many threads as a search finds: for likeness only. Nothing is
+/// recommended, so nothing is measured afresh.
+fn thesis_closed(scale: Scale) -> Plan {
+    let mut plan = thesis(scale);
+    plan.name = "thesis-closed".to_owned();
+    plan.description = format!("{} {} It is for likeness only.", plan.description, closed::WARNING);
+    plan.confirm = 0;
+    plan.beside.push("rate_per_s".to_owned());
+    plan.workloads.iter_mut().for_each(|workload| workload.closed = Some(Closed::SEARCH));
+    plan
 }
 
 /// The 18 settings of the thesis on tuning compaction: the defaults under three mixes, 14 single
-/// changes under the first, and the best values together. Its values are shares of the heap and of
-/// the processors here, so that they fit this machine. The load is an open loop at one rate for
-/// all: the closed loops of the thesis measured mostly their own number of threads. A run that is
-/// shorter or slower has less space for memtables, so that it flushes and compacts too.
+/// changes under the first, and the best values together; and two more changes, once. Its values are
+/// shares of the heap and of the processors here, so that they fit this machine. The load is an open
+/// loop at one rate for all: the closed loops of the thesis measured mostly their own number of
+/// threads. A run that is shorter or slower has less space for memtables, so that it flushes and
+/// compacts too.
 fn thesis(scale: Scale) -> Plan {
     let data = Data { records: (1e6 * scale.scale).max(RECORDS_MIN) as u64, ..Data::default() };
     let least_share = MIXES.iter().map(|(write, read)| write / (write + read)).fold(1.0, f64::min);
@@ -90,6 +108,8 @@ fn thesis(scale: Scale) -> Plan {
         keys: Keys::Uniform,
         warm_up: Some((duration / 10).max(plan::cold_warm_up(duration))),
         duration,
+        hold: None,
+        closed: None,
     };
     let workloads = MIXES.map(|(write, read)| workload(write, read)).to_vec();
     let design = Design::OneAtATime { union: true, workloads: Some(vec![workloads[0].name.clone()]) };
@@ -97,7 +117,13 @@ fn thesis(scale: Scale) -> Plan {
         name: name.to_owned(),
         default: Some(default),
         values,
+        repeats: None,
         applied: None,
+    };
+    // The thesis found no influence of these, and does not show any figures.
+    let once = |name: &str, default: &str, value: &str| Factor {
+        repeats: Some(1),
+        ..factor(name, default.to_owned(), vec![value.to_owned()])
     };
     let space = |eighths: u32| format!("{}MiB", eighth_mib * eighths);
     let numbers = |values: [usize; 3]| values.map(|value| value.to_string()).to_vec();
@@ -130,6 +156,8 @@ fn thesis(scale: Scale) -> Plan {
                 "16MiB/s".to_owned(),
                 [24, 32, 40].map(|mib| format!("{mib}MiB/s")).to_vec(),
             ),
+            once("snapshot_before_compaction", "false", "true"),
+            once("partition_size_warn_threshold", "100MiB", "10MiB"),
         ],
     }
 }
@@ -185,10 +213,12 @@ mod tests {
         let plan = find("thesis", Scale::default()).unwrap();
         plan.check().unwrap();
         let runs: Vec<_> = first_stage(&plan).into_iter().filter(|run| !run.is_control).collect();
+        let is_once = |run: &&crate::schedule::Planned| plan.repeats_of(&run.setting) == 1;
+        assert_eq!(runs.iter().filter(is_once).count(), 2);
         // The union follows from their results.
-        assert_eq!(runs.len() + 10, 18 * 10);
-        let hours = plan.workloads[0].duration.as_secs_f64() * (runs.len() + 10) as f64 / 3_600.0;
-        assert_eq!(hours, 60.0);
+        let repeated = runs.len() - 2 + 10;
+        assert_eq!(repeated, 18 * 10);
+        assert_eq!(plan.workloads[0].duration.as_secs_f64() * repeated as f64 / 3_600.0, 60.0);
         assert!(find("other", Scale::default()).is_none());
     }
 
@@ -231,6 +261,20 @@ mod tests {
         assert_eq!(spaces_at(0.0, f64::NAN), [2, 3, 4, 5, 6, 8], "a plan with such a rate is refused later");
         let plan = find("thesis", Scale { scale: 0.01, ..Scale::default() }).unwrap();
         assert!(plan.description.contains("10000 records") && plan.description.contains("memtables of 2 to 8 MiB"));
+    }
+
+    #[test]
+    fn the_thesis_in_a_closed_loop_is_the_same_but_for_its_loop_and_what_is_measured_afresh() {
+        let scale = Scale { scale: 0.01, ..Scale::default() };
+        let mut closed = find("thesis-closed", scale).unwrap();
+        closed.check().unwrap();
+        assert_eq!(Plan::parse(&closed.to_toml()).unwrap(), closed);
+        assert!(closed.workloads.iter().all(|workload| workload.closed == Some(Closed::SEARCH)));
+        assert!(closed.to_toml().contains("threads = \"search\""), "{}", closed.to_toml());
+        let open = find("thesis", scale).unwrap();
+        closed.workloads.iter_mut().for_each(|workload| workload.closed = None);
+        assert_eq!((closed.workloads, closed.factors), (open.workloads, open.factors));
+        assert!(NAMES.iter().all(|name| find(name, scale).is_some_and(|plan| plan.name == *name)));
     }
 
     #[test]

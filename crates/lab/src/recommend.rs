@@ -24,7 +24,7 @@ const FAILED_MORE_MAX: f64 = 0.001;
 pub struct Recommendation {
     /// The workload.
     pub workload: String,
-    /// Its operations per second.
+    /// Its operations per second; those that are expected, if it is a closed loop.
     pub rate: f64,
     /// The metric that is to improve.
     pub objective: String,
@@ -81,6 +81,8 @@ pub enum Finding {
     },
     /// Nothing was measured that can be compared.
     Nothing,
+    /// The load was a closed loop, and its figures are mostly the number of threads.
+    ClosedLoop,
     /// A setting is better.
     Better(Box<Change>),
 }
@@ -129,7 +131,11 @@ pub fn recommend(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Vec<Recomm
             workload: workload.name.clone(),
             rate: workload.rate,
             objective: objective.name.to_owned(),
-            finding: table.map_or(Finding::Nothing, |table| finding(plan, lines, analysis, table, objective)),
+            finding: match table {
+                _ if workload.closed.is_some() => Finding::ClosedLoop,
+                None => Finding::Nothing,
+                Some(table) => finding(plan, lines, analysis, table, objective),
+            },
             caveats: caveats::caveats(lines, &workload.name, table, objective),
         }
     };
@@ -262,7 +268,7 @@ fn keeps_bound(plan: &Plan, tables: &[Table], table: &Table, row: &Row) -> bool 
 /// What is to be measured afresh, by workload.
 pub fn selected(plan: &Plan, analysis: &Analysis) -> Vec<(Setting, String)> {
     let Some(objective) = metric::find(&plan.objective) else { return Vec::new() };
-    if drifting(analysis, objective).is_some() {
+    if plan.is_closed() || drifting(analysis, objective).is_some() {
         return Vec::new();
     }
     let tables = analysis.tables.iter().filter(|table| table.metric == objective.name);

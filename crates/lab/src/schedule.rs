@@ -115,7 +115,7 @@ fn random(plan: &Plan, group: Group) -> ChaCha8Rng {
     random
 }
 
-/// These pairs of setting and workload once in each block, in random order.
+/// These pairs of setting and workload once in each block that they are to be in, in random order.
 fn ordered(plan: &Plan, pairs: &[(Setting, String)], group: Group, first: u32) -> Vec<Planned> {
     let mut random = random(plan, group);
     let before = group.round.saturating_sub(1) * plan.repeats;
@@ -125,6 +125,7 @@ fn ordered(plan: &Plan, pairs: &[(Setting, String)], group: Group, first: u32) -
     for block in before + 1..=before + plan.repeats {
         let mut order = pairs.to_vec();
         order.shuffle(&mut random);
+        order.retain(|(setting, _)| block - before <= plan.repeats_of(setting));
         for (setting, workload) in order {
             if plan.control_every > 0 && since_control == plan.control_every {
                 since_control = 0;

@@ -47,8 +47,33 @@ pub struct Surface {
     pub loses: Option<(Level, f64)>,
     /// A value with which two thirds of what is written and compacted are put off until the drain.
     pub puts_off: Option<Level>,
+    /// So many operations per second keep the node busy all the time with the defaults, and fewer with
+    /// settings that are slower. Operations wait for one another below that; `None`: they never do.
+    pub capacity_per_s: Option<f64>,
+    /// In a closed loop, by what share each thread makes the others' operations longer where these wait
+    /// for one another.
+    pub contention: f64,
     /// A factor whose own value follows from another one, which is set at a start: (follows, from).
     pub follows: Option<(String, String)>,
+}
+
+impl Surface {
+    /// How many times as long operations take at a rate, with a setting that has this p99 alone.
+    fn queue(&self, rate: f64, truth_ms: f64) -> f64 {
+        let busy = self.capacity_per_s.map_or(0.0, |capacity| rate * truth_ms / self.base_ms / capacity);
+        1.0 / (1.0 - busy).max(1e-3)
+    }
+
+    /// The rate that so many threads have, and the p99, with a setting that has this p99 alone in this
+    /// run. Each thread waits for its answer, so the mean latency is threads by rate; the p99 is four
+    /// times that.
+    fn closed(&self, threads: u32, alone_ms: f64, truth_ms: f64) -> (f64, f64) {
+        let threads = f64::from(threads);
+        let alone_s = alone_ms / P99_BY_MEAN / 1e3;
+        let busy_s = self.capacity_per_s.map_or(0.0, |capacity| truth_ms / self.base_ms / capacity);
+        let rate = threads / (alone_s + threads * (1.0 + self.contention * threads) * busy_s);
+        (rate, threads / rate * P99_BY_MEAN * 1e3)
+    }
 }
 
 /// What may go wrong.
@@ -100,6 +125,9 @@ pub struct Simulated {
 
 /// The limit of compactions that the simulated node has by itself, in MiB per second.
 const THROTTLE_MIB_PER_S: f64 = 64.0;
+
+/// How many times as long as the mean latency the p99 is.
+const P99_BY_MEAN: f64 = 4.0;
 
 /// Bytes that the simulated node writes for each byte that it is given.
 const WRITE_AMPLIFICATION: f64 = 3.0;
@@ -213,8 +241,13 @@ impl Rig for Simulated {
         let time_s = workload.time().as_secs_f64();
         let drift = 1.0 + self.surface.drift_per_run * f64::from(self.runs);
         let cold = if std::mem::take(&mut self.is_cold) { 1.0 + self.surface.cold } else { 1.0 };
-        let p99_ms = Self::truth_ms(&self.surface, &self.in_force) * drift * cold * self.noise();
-        let count = (workload.rate * time_s).round();
+        let truth_ms = Self::truth_ms(&self.surface, &self.in_force);
+        let alone_ms = truth_ms * drift * cold * self.noise();
+        let (rate, p99_ms) = match workload.threads() {
+            Some(threads) => self.surface.closed(threads, alone_ms, truth_ms),
+            None => (workload.rate, alone_ms * self.surface.queue(workload.rate, truth_ms)),
+        };
+        let count = (rate * time_s).round();
         let reads = (count * workload.mix.read_share()).round();
         // The share of the load that is its warm-up.
         let warm = workload.warm_up().as_secs_f64() / time_s;
@@ -245,7 +278,7 @@ impl Rig for Simulated {
         if self.fault == Fault::Restarts {
             self.counters = Counters::default();
         }
-        let due = (workload.rate * workload.duration.as_secs_f64()).round() as u64;
+        let due = (rate * workload.duration.as_secs_f64()).round() as u64;
         let sent = |count: f64| (count as u64, count as u64);
         let lateness_p99_ms = if self.fault == Fault::LateLoad { 250.0 } else { 0.5 };
         let loses = self.surface.loses.clone().filter(|((name, value), _)| self.in_force.get(name) == Some(value));
@@ -258,8 +291,8 @@ impl Rig for Simulated {
         let metrics = [
             (self.plan.objective.as_str(), p99_ms),
             ("p99_ms", p99_ms),
-            ("mean_ms", p99_ms / 4.0),
-            ("rate_per_s", workload.rate),
+            ("mean_ms", p99_ms / P99_BY_MEAN),
+            ("rate_per_s", rate),
         ];
         Ok(Loaded {
             due,

@@ -37,8 +37,10 @@ pub fn unions(plan: &Plan, lines: &[Line]) -> Vec<(Setting, String)> {
     let tables = analyse(plan, &first).tables;
     let of_objective = tables.iter().filter(|table| table.metric == plan.objective);
     let unions = of_objective.map(|table| {
-        let best = best_values(table).into_iter().map(|(factor, (value, _))| (factor, Some(value)));
-        (Setting::of(best), table.workload.clone())
+        // What was measured in some blocks only is not compared with what was measured in all.
+        let is_whole = |name: &str| plan.factor(name).is_some_and(|factor| factor.repeats.is_none());
+        let best = best_values(table).into_iter().filter(|(factor, _)| is_whole(factor));
+        (Setting::of(best.map(|(factor, (value, _))| (factor, Some(value)))), table.workload.clone())
     });
     // One value alone was measured already.
     unions.filter(|(union, _)| union.0.len() > 1).collect()

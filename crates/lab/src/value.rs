@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalogue;
 use crate::deployment::{self, Levels};
 use crate::factor::Applied;
 
@@ -92,9 +93,18 @@ fn map(cql: &str) -> Option<BTreeMap<String, String>> {
     map.into_iter().map(|(key, value)| Some((key, text(value)?))).collect()
 }
 
-/// The options of a table as CQL, with every text in quotes; `None` if the value is no flat map. So
-/// nothing else of a plan reaches a statement.
-pub fn options(cql: &str) -> Option<String> {
+/// The value of an option of a table as CQL; `None` if it is none. So nothing else of a plan reaches
+/// a statement.
+pub fn option(name: &str, value: &str) -> Option<String> {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match name {
+        catalogue::MEMTABLE => (!value.is_empty() && value.bytes().all(is_letter)).then(|| format!("'{value}'")),
+        _ => options(value),
+    }
+}
+
+/// The options of a table as CQL, with every text in quotes; `None` if the value is no flat map.
+fn options(cql: &str) -> Option<String> {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let pairs: Vec<_> = map(cql)?.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value))).collect();
     Some(format!("{{{}}}", pairs.join(", ")))
@@ -145,6 +155,10 @@ mod tests {
         for wrong in ["{'a': 'b'} AND comment = 'c'", "{'a': {'b': 'c'}}", "LeveledCompactionStrategy", "{'a': 'b"] {
             assert_eq!(options(wrong), None, "{wrong}");
         }
+        // That of memtables is a name.
+        assert_eq!(option("memtable", "trie").as_deref(), Some("'trie'"));
+        assert!(["", "Trie", "{'class': 'x'}", "a' OR 'b"].iter().all(|wrong| option("memtable", wrong).is_none()));
+        assert!(is_in_force(Applied::Table, "trie", "trie") && !is_in_force(Applied::Table, "trie", "default"));
     }
 
     #[test]

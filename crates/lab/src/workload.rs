@@ -1,12 +1,11 @@
 //! Workloads: what a load does, how often, on which records.
 
-use std::fs::File;
-use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed::Closed;
+use crate::hold::Hold;
 use crate::plan::{self, PlanError};
 
 /// Shares of the operations. Only their ratio counts: 90 and 10 are 0.9 and 0.1.
@@ -99,7 +98,7 @@ pub struct Workload {
     pub name: String,
     /// What it does.
     pub mix: Mix,
-    /// Operations per second, the same for all settings.
+    /// Operations per second, the same for all settings. In a closed loop only estimates follow from it.
     pub rate: f64,
     /// Which records.
     #[serde(default)]
@@ -111,7 +110,19 @@ pub struct Workload {
     /// So long they count.
     #[serde(with = "humantime_serde")]
     pub duration: Duration,
+    /// What is to be kept: then a run looks for the highest rate at which it is, and begins with the
+    /// rate above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+    /// In a closed loop, how many threads send; `None`: the loop is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closed>,
 }
+
+/// About how many loads a run makes that looks for a rate, and how many operations as a multiple of
+/// one at the first rate. A closed loop makes as many operations as the node takes, in one load.
+const HOLD_LOADS: f64 = 8.0;
+const HOLD_OPERATIONS: f64 = 32.0;
 
 impl Workload {
     /// So long operations are made and do not count.
@@ -119,7 +130,27 @@ impl Workload {
         self.warm_up.unwrap_or_default()
     }
 
-    /// How long the load takes in all.
+    /// About how many loads a run makes, and how many operations as a multiple of one load at the rate
+    /// that the plan says.
+    pub(crate) fn loads(&self) -> (f64, f64) {
+        match (&self.hold, &self.closed) {
+            (Some(_), _) => (HOLD_LOADS, HOLD_OPERATIONS),
+            (None, Some(_)) => (1.0, HOLD_OPERATIONS),
+            (None, None) => (1.0, 1.0),
+        }
+    }
+
+    /// How many threads send; `None`: the loop is open, or a search has to find it first.
+    pub fn threads(&self) -> Option<u32> {
+        self.closed.and_then(|closed| closed.number())
+    }
+
+    /// Whether a search has to find the number of threads first.
+    pub(crate) fn is_searched(&self) -> bool {
+        self.closed.is_some() && self.threads().is_none()
+    }
+
+    /// How long one load takes in all.
     pub fn time(&self) -> Duration {
         self.warm_up() + self.duration
     }
@@ -147,6 +178,15 @@ impl Workload {
             && !(exponent.is_finite() && exponent > 0.0)
         {
             return wrong("an exponent above 0");
+        }
+        if self.hold.as_ref().is_some_and(|hold| !hold.is_good()) {
+            return wrong("hold: a known metric of which less is better, the most it may be, a precision of 1.01 to 2");
+        }
+        if self.closed.is_some_and(|closed| !closed.is_good()) {
+            return wrong("closed: 1 to 1,000 threads, or \"search\"");
+        }
+        if self.closed.is_some() && self.hold.is_some() {
+            return wrong("a closed loop has no rate that can be held: either `closed` or `hold`");
         }
         Ok(())
     }
@@ -182,31 +222,6 @@ pub enum PageCache {
     Cold,
     /// All of them, as far as there is memory.
     Warm,
-}
-
-impl PageCache {
-    /// Lets Linux have none or all of these files in memory. The call blocks.
-    pub(crate) fn reach(self, files: impl Iterator<Item = PathBuf>) -> io::Result<()> {
-        // Files may be deleted meanwhile.
-        let open = |path: PathBuf| match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some),
-        };
-        let mut files = files;
-        match self {
-            Self::AsLeft => Ok(()),
-            Self::Cold => files.try_for_each(|path| {
-                let Some(file) = open(path)? else { return Ok(()) };
-                // Only pages that are on the disk can be dropped.
-                file.sync_all()?;
-                Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
-            }),
-            Self::Warm => files.try_for_each(|path| match open(path)? {
-                Some(mut file) => io::copy(&mut file, &mut io::sink()).map(drop),
-                None => Ok(()),
-            }),
-        }
-    }
 }
 
 /// How records are divided among partitions.

@@ -22,6 +22,8 @@ pub struct Edits {
     pub set: Vec<(String, String)>,
     /// Keys that have to go, if they are there: earlier names, and those of another mode.
     pub delete: Vec<String>,
+    /// Keys below others, by their whole names, with their values. They are changed by hand.
+    pub below: Vec<(String, String)>,
     /// Factors of the setting that are not in this file: options of tables and of Java.
     pub elsewhere: Vec<String>,
 }
@@ -77,6 +79,9 @@ pub fn edits(plan: &Plan, setting: &Setting) -> Edits {
     for (name, value) in &setting.0 {
         let applied = plan.factor(name).map(crate::factor::Factor::applied);
         match (applied, sync::keys(value).filter(|_| name == sync::NAME)) {
+            (Some(Applied::Restart | Applied::Live), None) if name.contains('.') => {
+                edits.below.push((name.clone(), value.clone()));
+            }
             (Some(Applied::Restart | Applied::Live), Some(keys)) => {
                 edits.set.extend(keys.set.into_iter().map(|(key, value)| (key.to_owned(), value)));
                 edits.delete.extend(keys.delete.into_iter().map(str::to_owned));
@@ -137,6 +142,11 @@ pub fn differences(text: &str, beside: &[Beside]) -> Result<Vec<String>, YamlErr
     let keys = keys(&lines)?;
     let mut all = Vec::new();
     for one in beside.iter().filter(|one| matches!(one.applied, Applied::Restart | Applied::Live)) {
+        if one.name.contains('.') {
+            let Beside { name, value, .. } = one;
+            all.push(format!("{name} was {value}, and is not compared: it is below another key"));
+            continue;
+        }
         let of_mode = sync::keys(&one.value).filter(|_| one.name == sync::NAME);
         let measured = match of_mode {
             Some(of_mode) => of_mode.set.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
@@ -375,9 +385,15 @@ data_file_directories: [/data]
     }
 
     #[test]
-    fn options_of_tables_and_of_java_are_elsewhere() {
-        let edits = edits_of(&[("heap", "2048"), ("compression", "{'enabled': 'false'}"), ("concurrent_reads", "64")]);
+    fn options_of_tables_and_of_java_are_elsewhere_and_keys_below_others_are_for_hands() {
+        let edits = edits_of(&[
+            ("heap", "2048"),
+            ("compression", "{'enabled': 'false'}"),
+            ("concurrent_reads", "64"),
+            ("sstable.selected_format", "bti"),
+        ]);
         assert_eq!(edits.elsewhere, ["compression", "heap"]);
+        assert_eq!(edits.below, [("sstable.selected_format".to_owned(), "bti".to_owned())]);
         assert_eq!(edits.set, [("concurrent_reads".to_owned(), "64".to_owned())]);
     }
 
@@ -432,6 +448,7 @@ data_file_directories: [/data]
             said("compaction_throughput", "16MiB/s"),
             said("memtable_flush_writers", "8"),
             said("data_file_directories", "/other"),
+            said("sstable.selected_format", "bti"),
             // What the node had by itself, and what is in no such file.
             beside("memtable_heap_space", "247MiB", true, Applied::Restart),
             beside("commitlog_sync", "periodic:1000ms", true, Applied::Restart),
@@ -444,6 +461,7 @@ data_file_directories: [/data]
             "memtable_flush_writers is not there, so your node has its own value, and it was 8",
             "data_file_directories was /other, and cannot be compared: data_file_directories (line 23) has no plain \
              value on its line: change it by hand",
+            "sstable.selected_format was bti, and is not compared: it is below another key",
             "commitlog_sync_period is 10000ms, and was 1000ms",
         ];
         assert_eq!(found, expected);

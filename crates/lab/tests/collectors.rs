@@ -36,6 +36,7 @@ async fn watching_a_node_takes_less_than_a_hundredth_of_a_processor() {
         watches: vec![Watch { name: "node".to_owned(), pid: std::process::id() }],
         cgroups: Vec::new(),
         metrics: None,
+        nodes: Vec::new(),
         others: false,
         // Often, because the kernel counts in hundredths of a second.
         interval: INTERVAL / 100,
@@ -120,6 +121,7 @@ async fn written() -> (f64, f64) {
         watches: Vec::new(),
         cgroups: Vec::new(),
         metrics: None,
+        nodes: Vec::new(),
         others: false,
         interval: Duration::from_millis(100),
     };

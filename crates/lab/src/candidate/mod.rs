@@ -22,9 +22,10 @@ use crate::estimate::Room;
 use crate::factor::Setting;
 use crate::load::watch::Watched;
 use crate::load::{self, Load, process};
+use crate::page_cache;
 use crate::plan::{CandidateName, Plan, Restart};
 use crate::rig::{Baseline, Counters, Facts, Loaded, NODE_WRITTEN_BYTES, Rig, RigError};
-use crate::workload::{PageCache, Workload};
+use crate::workload::Workload;
 
 use door::Connections;
 
@@ -59,6 +60,10 @@ struct Running {
     pid: u32,
     /// What it was started with.
     settings: Vec<(String, String)>,
+    /// The settings that the plan varies, as they were read back.
+    in_force: BTreeMap<String, String>,
+    /// The share of its files that was in memory after the prefill, if somebody says it.
+    in_memory: Option<f64>,
     /// Whether a run was made since.
     is_used: bool,
 }
@@ -123,7 +128,8 @@ impl Server {
         let target = Target::of_url(&process.url()).map_err(fatal)?;
         let pid = process.id().ok_or_else(|| failed("the server has ended"))?;
         let door = Arc::new(Connections::new(target.address));
-        self.running = Some(Running { process, door, pid, settings, is_used: false });
+        self.running =
+            Some(Running { process, door, pid, settings, in_force: BTreeMap::new(), in_memory: None, is_used: false });
         Ok(())
     }
 
@@ -167,6 +173,7 @@ impl Server {
 impl Rig for Server {
     async fn facts(&mut self) -> Result<Facts, RigError> {
         self.has_room()?;
+        self.plan.data.page_cache.can_be_read_back().map_err(fatal)?;
         if self.running.is_none() {
             self.start(&Setting::default()).await.map_err(fatal)?;
         }
@@ -216,6 +223,9 @@ impl Rig for Server {
             let value = process.setting(&factor.name).await.map_err(failed)?;
             read.extend(value.map(|value| (factor.name.clone(), value)));
         }
+        if let Some(running) = &mut self.running {
+            running.in_force.clone_from(&read);
+        }
         Ok(read)
     }
 
@@ -223,11 +233,12 @@ impl Rig for Server {
         self.has_room()?;
         load::prefill(self.running()?.door.as_ref(), &self.plan.data, seed).await?;
         self.wait_until_quiet().await?;
-        let page_cache = self.plan.data.page_cache;
-        match page_cache {
-            PageCache::AsLeft => Ok(()),
-            PageCache::Cold | PageCache::Warm => page_cache.reach(self.files().map(|(path, _)| path)).map_err(failed),
+        let (files, pid) = (self.files().map(|(path, _)| path), self.running()?.pid);
+        let share = self.plan.data.page_cache.reach(files, &[pid]).map_err(failed)?;
+        if let Some(running) = &mut self.running {
+            running.in_memory = share;
         }
+        Ok(())
     }
 
     async fn counters(&mut self) -> Result<Counters, RigError> {
@@ -238,7 +249,11 @@ impl Rig for Server {
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
         let running = self.running()?;
         let record = running.process.record().await.map_err(failed)?;
-        let kept = json!({ "command": record.command, "configuration": record.configuration });
+        let kept = json!({
+            "command": record.command,
+            "configuration": record.configuration,
+            "in_force": running.in_force,
+        });
         let kept = serde_json::to_vec_pretty(&kept).map_err(fatal)?;
         std::fs::write(folder.join("candidate.json"), kept).map_err(fatal)?;
         let (pid, begun) = (running.pid, self.begun);
@@ -248,7 +263,8 @@ impl Rig for Server {
             Counters { at_s: begun.elapsed().as_secs_f64(), nodes: 1, used: process::used(pid), ..Counters::default() }
         };
         let load = Load { data: &self.plan.data, workload, seed };
-        let (loaded, begun) = load.make(&running.door, watch, folder, at_window).await?;
+        let (mut loaded, begun) = load.make(&running.door, watch, folder, at_window).await?;
+        loaded.metrics.extend(running.in_memory.map(|share| (page_cache::SHARE.to_owned(), share)));
         Ok(Loaded { begun, ..loaded })
     }
 

@@ -117,6 +117,7 @@ mod tests {
                 name: format!("f{number}"),
                 default: None,
                 values: vec!["on".to_owned()],
+                repeats: None,
                 applied: Some(crate::factor::Applied::Restart),
             })
             .collect();

@@ -85,6 +85,12 @@ impl Design {
 
     pub(crate) fn check(&self, plan: &Plan) -> Result<(), PlanError> {
         let wrong = |what: String| Err(PlanError::Invalid { at: "design".to_owned(), what });
+        let is_single = matches!(self, Self::OneAtATime { .. });
+        let is_odd = |repeats: u32| !is_single || !(1..=plan.repeats).contains(&repeats);
+        if let Some(factor) = plan.factors.iter().find(|factor| factor.repeats.is_some_and(is_odd)) {
+            let (name, most) = (&factor.name, plan.repeats);
+            return wrong(format!("repeats of {name}: 1 to {most}, and only where values are measured one at a time"));
+        }
         let is_two_level = plan.factors.iter().all(|factor| factor.values.len() == 1);
         match self {
             Self::Factorial {} | Self::Fractional { .. } if !is_two_level => {
@@ -188,6 +194,7 @@ mod tests {
             name: format!("f{number}"),
             default: None,
             values: (1..=*count).map(|value| value.to_string()).collect(),
+            repeats: None,
             applied: Some(crate::factor::Applied::Restart),
         };
         values.iter().enumerate().map(factor).collect()

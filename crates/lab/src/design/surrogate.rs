@@ -185,6 +185,7 @@ mod tests {
             name: name.to_owned(),
             default: default.map(str::to_owned),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
+            repeats: None,
             applied: Some(crate::factor::Applied::Restart),
         }
     }

@@ -1,4 +1,5 @@
-//! Counts operations and their latencies, from the instant at which each was due.
+//! Counts operations and their latencies, from the instant at which each was due. In a closed loop
+//! that is when it is sent.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -100,7 +101,7 @@ impl Tally {
     pub fn write_log(&self, out: &mut impl Write) -> io::Result<()> {
         let mut serializer = V2DeflateSerializer::new();
         let mut log = IntervalLogWriterBuilder::new()
-            .add_comment("latencies in microseconds, from the instant when an operation was due")
+            .add_comment("latencies in microseconds, from when an operation was due (in a closed loop: was sent)")
             .with_start_time(UNIX_EPOCH)
             .begin_log_with(out, &mut serializer)?;
         for (second, histogram) in &self.seconds {

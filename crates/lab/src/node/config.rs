@@ -1,8 +1,11 @@
 //! The settings of a node for a setting of the study.
 
-use cluster::Settings;
-use serde_json::Value;
+use std::collections::BTreeMap;
 
+use cluster::Settings;
+use serde_json::{Map, Value, json};
+
+use crate::catalogue;
 use crate::deployment::{self, Levels};
 use crate::factor::{Applied, Factor, Setting};
 use crate::plan::Plan;
@@ -21,6 +24,10 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
     };
     // Tables are dropped before each run: snapshots of them would fill the disk.
     settings.yaml.insert("auto_snapshot".to_owned(), Value::Bool(false));
+    if plan.factor(catalogue::MEMTABLE).is_some() {
+        // All runs have the same, so that the table alone says which one is in force.
+        settings.yaml.entry(catalogue::MEMTABLE.to_owned()).or_insert_with(memtables);
+    }
     for factor in &plan.factors {
         let value = match factor.applied() {
             Applied::Live => factor.default.as_deref(),
@@ -30,9 +37,7 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
         match factor.applied() {
             // Its keys depend on its mode.
             _ if factor.name == sync::NAME => settings.commitlog_sync = sync::mode(value).unwrap_or_default(),
-            Applied::Restart | Applied::Live => {
-                settings.yaml.insert(factor.name.clone(), yaml(value));
-            }
+            Applied::Restart | Applied::Live => insert(&mut settings.yaml, &factor.name, yaml(value)),
             Applied::Heap => settings.heap_mib = value.parse().ok().or(settings.heap_mib),
             Applied::Jvm => settings.jvm_options.extend(value.split_whitespace().map(str::to_owned)),
             // The rest lies around the node.
@@ -40,6 +45,13 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
         }
     }
     settings
+}
+
+/// The memtables that a table may name.
+fn memtables() -> Value {
+    let classes = catalogue::MEMTABLES.iter();
+    let classes = classes.map(|(name, class)| ((*name).to_owned(), json!({ "class_name": class })));
+    json!({ "configurations": classes.collect::<Map<_, _>>() })
 }
 
 /// The value that a factor of this name is to have; `None` if there is none, or it has its own.
@@ -63,6 +75,19 @@ pub(super) fn levels(plan: &Plan, setting: &Setting) -> Levels {
     Levels::parse(value).unwrap_or_default()
 }
 
+/// Sets a key. A dot leads to a key below another, as `system_views.settings` names it.
+fn insert(keys: &mut BTreeMap<String, Value>, name: &str, value: Value) {
+    let mut names = name.split('.');
+    let mut place = keys.entry(names.next().unwrap_or_default().to_owned()).or_default();
+    for name in names {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[name];
+    }
+    *place = value;
+}
+
 /// A value of `cassandra.yaml`: JSON, or else a word.
 fn yaml(value: &str) -> Value {
     serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))
@@ -72,7 +97,7 @@ fn yaml(value: &str) -> Value {
 pub(super) fn table_options(plan: &Plan, setting: &Setting) -> Vec<String> {
     let of_table = plan.factors.iter().filter(|factor| factor.applied() == Applied::Table);
     let option = |factor: &Factor| {
-        let value = value::options(setting.value(factor)?)?;
+        let value = value::option(&factor.name, setting.value(factor)?)?;
         Some(format!("{} = {value}", factor.name))
     };
     of_table.filter_map(option).collect()
@@ -139,10 +164,47 @@ mod tests {
     }
 
     #[test]
+    fn a_table_names_a_memtable_that_all_nodes_have() {
+        let mut plan = plan();
+        assert!(!settings(&plan, &Setting::default()).yaml.contains_key("memtable"));
+        let (name, values) = ("memtable".to_owned(), vec!["trie".to_owned()]);
+        plan.factors[0] = Factor { name, default: None, values, repeats: None, applied: None };
+        plan.check().unwrap();
+        let trie = Setting::of([("memtable", Some("trie"))]);
+        assert_eq!(table_options(&plan, &trie), ["memtable = 'trie'"]);
+        let node = settings(&plan, &trie);
+        assert_eq!(node, settings(&plan, &Setting::default()), "no restart is needed for it");
+        assert_eq!(node.yaml["memtable"]["configurations"]["trie"]["class_name"], "TrieMemtable");
+        // Those of the plan stay.
+        plan.node.yaml.insert("memtable".to_owned(), serde_json::json!({"configurations": {}}));
+        assert_eq!(settings(&plan, &trie).yaml["memtable"], plan.node.yaml["memtable"]);
+        plan.factors[0].values = vec!["Trie'".to_owned()];
+        assert!(plan.check().unwrap_err().to_string().contains("memtable with a name"));
+    }
+
+    #[test]
+    fn a_name_with_a_dot_is_a_key_below_another_one_which_keeps_its_others() {
+        let mut plan = plan();
+        plan.node.yaml.insert("sstable".to_owned(), serde_json::json!({"format": {"bti": {}}}));
+        plan.factors[0] = Factor {
+            name: "sstable.selected_format".to_owned(),
+            default: None,
+            values: vec!["bti".to_owned()],
+            repeats: None,
+            applied: None,
+        };
+        plan.check().unwrap();
+        let bti = settings(&plan, &Setting::of([("sstable.selected_format", Some("bti"))]));
+        assert_eq!(bti.yaml["sstable"], serde_json::json!({"format": {"bti": {}}, "selected_format": "bti"}));
+        assert!(!bti.yaml.contains_key("sstable.selected_format"), "{:?}", bti.yaml);
+        assert_eq!(settings(&plan, &Setting::default()).yaml["sstable"], plan.node.yaml["sstable"]);
+    }
+
+    #[test]
     fn a_node_has_the_keys_of_the_mode_of_its_commit_log_only() {
         let mut plan = plan();
-        plan.factors[0] =
-            Factor { name: sync::NAME.to_owned(), default: None, values: vec!["group:5ms".to_owned()], applied: None };
+        let (name, values) = (sync::NAME.to_owned(), vec!["group:5ms".to_owned()]);
+        plan.factors[0] = Factor { name, default: None, values, repeats: None, applied: None };
         plan.check().unwrap();
         let group = settings(&plan, &Setting::of([(sync::NAME, Some("group:5ms"))]));
         assert_eq!(group.commitlog_sync, cluster::CommitlogSync::Group { window: std::time::Duration::from_millis(5) });

@@ -8,12 +8,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testbed::beside::jolokia::{Agent, Attribute};
+use testbed::beside::jolokia::{
+    Agent, Attribute, COMPACTED_BYTES, COMPACTIONS, DROPPED_MESSAGES, GC_COUNT, GC_MS, PENDING_COMPACTIONS,
+    READ_TIMEOUTS, WRITE_TIMEOUTS,
+};
 use testbed::monitor::{FetchError, MonitorError};
 use tokio::time::{MissedTickBehavior, interval_at};
 
 use super::one::One;
 use super::{as_run, table};
+use crate::flushes::Series;
 
 /// The port on which the agent answers, on the node's own address.
 pub(super) const PORT: u16 = 8_778;
@@ -36,36 +40,48 @@ enum Kind {
 /// How many tables a read has looked into: a mean by itself.
 const TABLES_PER_READ: &str = "sstables_per_read";
 
-/// A figure: its name, its MBean and attribute. `TABLE` is the load's table.
+/// How many flushes of the table were begun.
+const FLUSHES: &str = "memtable_switches";
+
+/// A figure: its name, its MBean and attribute. `TABLE` is the load's table. An MBean without a domain is
+/// one of Cassandra's metrics.
 type Figure = (&'static str, &'static str, &'static str, Kind);
 
 /// All figures. Those of compactions include tables of the system.
-const FIGURES: [Figure; 19] = [
+const FIGURES: [Figure; 21] = [
     ("bytes_flushed", "TABLE,name=BytesFlushed", "Count", Kind::Counter),
     ("compaction_bytes_written", "TABLE,name=CompactionBytesWritten", "Count", Kind::Counter),
-    ("memtable_switches", "TABLE,name=MemtableSwitchCount", "Count", Kind::Counter),
+    (FLUSHES, "TABLE,name=MemtableSwitchCount", "Count", Kind::Counter),
     ("memtable_waits", "type=MemtablePool,name=BlockedOnAllocation", "Count", Kind::Counter),
     ("commitlog_commit_waits", "type=CommitLog,name=WaitingOnCommit", "Count", Kind::Counter),
     ("commitlog_segment_waits", "type=CommitLog,name=WaitingOnSegmentAllocation", "Count", Kind::Counter),
-    ("jmx_compacted_bytes", "type=Compaction,name=BytesCompacted", "Count", Kind::Counter),
-    ("jmx_compactions", "type=Compaction,name=TotalCompactionsCompleted", "Count", Kind::Counter),
+    of_node("jmx_compacted_bytes", COMPACTED_BYTES, Kind::Counter),
+    of_node("jmx_compactions", COMPACTIONS, Kind::Counter),
     ("compaction_tasks", "type=Compaction,name=CompletedTasks", "Value", Kind::Counter),
-    ("dropped_messages", "type=DroppedMessage,scope=*,name=Dropped", "Count", Kind::Counter),
+    of_node("dropped_messages", DROPPED_MESSAGES, Kind::Counter),
     // Their sum is `timeouts`. Other scopes count the same requests again, by their consistency.
-    ("timeouts_of_reads", "type=ClientRequest,scope=Read,name=Timeouts", "Count", Kind::Counter),
-    ("timeouts_of_writes", "type=ClientRequest,scope=Write,name=Timeouts", "Count", Kind::Counter),
-    ("gc_count", "java.lang:type=GarbageCollector,name=*", "CollectionCount", Kind::Counter),
-    ("gc_ms", "java.lang:type=GarbageCollector,name=*", "CollectionTime", Kind::Counter),
-    ("pending_compactions", "type=Compaction,name=PendingTasks", "Value", Kind::State),
+    of_node("timeouts_of_reads", READ_TIMEOUTS, Kind::Counter),
+    of_node("timeouts_of_writes", WRITE_TIMEOUTS, Kind::Counter),
+    of_node("gc_count", GC_COUNT, Kind::Counter),
+    of_node("gc_ms", GC_MS, Kind::Counter),
+    of_node("pending_compactions", PENDING_COMPACTIONS, Kind::State),
     ("pending_flushes", "type=MemtablePool,name=PendingFlushTasks", "Value", Kind::State),
     ("sstables", "TABLE,name=LiveSSTableCount", "Value", Kind::State),
+    ("table_bytes_live", "TABLE,name=LiveDiskSpaceUsed", "Count", Kind::State),
+    // With files that are no longer read, and not yet deleted.
+    ("table_bytes_total", "TABLE,name=TotalDiskSpaceUsed", "Count", Kind::State),
     (TABLES_PER_READ, "TABLE,name=SSTablesPerReadHistogram", "Mean", Kind::State),
     ("memtable_bytes", "TABLE,name=AllMemtablesLiveDataSize", "Value", Kind::State),
 ];
 
+/// A figure that the testbed's monitor knows too.
+const fn of_node(name: &'static str, (mbean, attribute): Attribute<'static>, kind: Kind) -> Figure {
+    (name, mbean, attribute, kind)
+}
+
 /// The full name of an MBean.
 fn mbean(short: &str) -> String {
-    if short.starts_with("java.lang:") {
+    if short.contains(':') {
         return short.to_owned();
     }
     let table = format!("type=Table,keyspace={},scope={}", table::KEYSPACE, table::NAME);
@@ -149,16 +165,25 @@ impl Jmx {
     }
 }
 
+/// What the MBeans of all nodes said during a load.
+pub(super) struct Sampled {
+    /// The metrics.
+    pub metrics: BTreeMap<String, f64>,
+    /// How many flushes were begun, in time.
+    pub flushed: Series,
+}
+
 /// Writes the figures of all nodes whose MBeans are read, from `start` on for so long, and returns
 /// what they say together.
-pub(super) async fn sample(
-    nodes: &[One],
-    start: Instant,
-    duration: Duration,
-    folder: &Path,
-) -> io::Result<BTreeMap<String, f64>> {
+pub(super) async fn sample(nodes: &[One], start: Instant, duration: Duration, folder: &Path) -> io::Result<Sampled> {
     let sampled = nodes.iter().map(|node| sample_one(node, start, duration, folder));
-    Ok(of_samples(&together(&futures::future::try_join_all(sampled).await?)))
+    let all = together(&futures::future::try_join_all(sampled).await?);
+    Ok(Sampled { metrics: of_samples(&all), flushed: series(&all, FLUSHES) })
+}
+
+/// A figure in time.
+fn series(all: &[(f64, Values)], name: &str) -> Series {
+    all.iter().filter_map(|(at_s, values)| Some((*at_s, *values.get(name)?))).collect()
 }
 
 async fn sample_one(node: &One, start: Instant, duration: Duration, folder: &Path) -> io::Result<Samples> {
@@ -187,7 +212,7 @@ fn together(nodes: &[Samples]) -> Samples {
 /// compactions.
 fn of_samples(all: &[(f64, Values)]) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
-    let of = |name: &str| all.iter().filter_map(|(at_s, values)| Some((*at_s, *values.get(name)?))).collect::<Vec<_>>();
+    let of = |name: &str| series(all, name);
     for (name, ..) in FIGURES.iter().filter(|figure| figure.3 == Kind::State) {
         let values = of(name);
         if let Some((_, last)) = values.last() {

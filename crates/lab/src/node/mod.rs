@@ -2,13 +2,15 @@
 //!
 //! - `one.rs`: a node that runs; `config.rs`: the settings of a node for a setting of the study;
 //!   `views.rs`: what a node says of itself; `table.rs`: the table of the load.
-//! - `jmx.rs` reads its MBeans; `as_run.rs` keeps what a run ran with.
+//! - `jmx.rs` reads its MBeans, and `tasks.rs` how far compactions are; `as_run.rs` keeps what a run
+//!   ran with.
 
 mod as_run;
 mod config;
 mod jmx;
 mod one;
 mod table;
+mod tasks;
 mod views;
 
 use std::collections::BTreeMap;
@@ -25,9 +27,11 @@ use crate::catalogue;
 use crate::deployment;
 use crate::estimate::Room;
 use crate::factor::{Applied, Factor, Setting};
+use crate::flushes;
 use crate::load::watch::Watched;
 use crate::load::{self, Load};
 use crate::metric::{self, Source};
+use crate::page_cache;
 use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, CountedBy, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
 use crate::sync;
@@ -71,6 +75,8 @@ struct Running {
     started: cluster::Settings,
     /// The table, once it was made.
     table: Option<Arc<table::Table>>,
+    /// The share of its files that was in memory after the prefill, if somebody says it.
+    in_memory: Option<f64>,
 }
 
 impl Running {
@@ -83,11 +89,15 @@ impl Running {
         self.table.as_ref().ok_or_else(|| failed("there is no table"))
     }
 
+    fn pids(&self) -> Vec<u32> {
+        self.nodes.iter().map(|node| node.pid).collect()
+    }
+
     /// What is watched during a load.
     fn watched(&self) -> Result<Watched, RigError> {
         Ok(Watched {
             data: self.first()?.folder.clone(),
-            pids: self.nodes.iter().map(|node| node.pid).collect(),
+            pids: self.pids(),
             addresses: self.nodes.iter().map(|node| node.cql).collect(),
         })
     }
@@ -197,7 +207,7 @@ impl Node {
         }
         let all: Vec<_> = running.iter().map(|node| node.cql).collect();
         let all = Views::connect(&all).await.map_err(failed)?;
-        self.running = Some(Running { nodes: running, all, started: settings, table: None });
+        self.running = Some(Running { nodes: running, all, started: settings, table: None, in_memory: None });
         Ok(())
     }
 
@@ -341,6 +351,7 @@ impl Rig for Node {
         }
         self.has_room()?;
         self.can_have_containers()?;
+        self.plan.data.page_cache.can_be_read_back().map_err(fatal)?;
         if self.running.is_none() {
             let usual = Setting::default();
             let settings = config::settings(&self.plan, &usual);
@@ -450,8 +461,13 @@ impl Rig for Node {
         load::prefill(running.table()?.as_ref(), &self.plan.data, seed).await?;
         self.flush().await?;
         self.wait_until_idle().await?;
-        let page_cache = self.plan.data.page_cache;
-        running.nodes.iter().try_for_each(|node| running.table()?.cache(&node.folder, page_cache).map_err(failed))
+        let table = running.table()?;
+        let files = running.nodes.iter().flat_map(|node| table.files(&node.folder));
+        let share = self.plan.data.page_cache.reach(files, &running.pids()).map_err(failed)?;
+        if let Some(running) = &mut self.running {
+            running.in_memory = share;
+        }
+        Ok(())
     }
 
     async fn counters(&mut self) -> Result<Counters, RigError> {
@@ -469,9 +485,13 @@ impl Rig for Node {
         let watched = running.watched()?;
         let watch = async |start, duration| {
             let of_jmx = jmx::sample(&running.nodes, start, duration, folder);
-            let (samples, of_jmx) = tokio::join!(watched.run(start, duration, folder), of_jmx);
-            let mut samples = samples?;
-            samples.extend(of_jmx.map_err(csv::Error::from)?);
+            let tasks = tasks::sample(&running.nodes, start, duration, folder);
+            let (samples, of_jmx, tasks) = tokio::join!(watched.run(start, duration, folder), of_jmx, tasks);
+            let (mut samples, of_jmx) = (samples?, of_jmx.map_err(csv::Error::from)?);
+            samples.extend(tasks?);
+            samples.extend(flushes::keep(folder, &of_jmx.flushed)?);
+            samples.extend(of_jmx.metrics);
+            samples.extend(running.in_memory.map(|share| (page_cache::SHARE.to_owned(), share)));
             Ok(samples)
         };
         let at_window = running.counters(self.begun);

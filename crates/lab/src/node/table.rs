@@ -1,7 +1,6 @@
 //! The table of the load: as cassandra-stress makes it, a key and five columns of bytes. Partitions of
 //! several records have a column more, by which these are in order.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::views::{CqlError, Views, doing};
 use crate::deployment::Levels;
 use crate::load::records::{COLUMNS, Columns, Place};
 use crate::load::{Asked, Door};
-use crate::workload::{Data, PageCache, Partitions};
+use crate::workload::{Data, Partitions};
 
 /// The keyspace.
 pub(super) const KEYSPACE: &str = "lab";
@@ -104,9 +103,10 @@ impl Table {
         bytes(node, |table| table.ends_with(&self.id))
     }
 
-    /// Lets Linux have none or all of its files in memory. The call blocks.
-    pub fn cache(&self, node: &Path, page_cache: PageCache) -> io::Result<()> {
-        page_cache.reach(files(node, |table| table.ends_with(&self.id)).map(|(path, _)| path))
+    /// Its files, below the folder of its node.
+    pub fn files(&self, node: &Path) -> impl Iterator<Item = PathBuf> {
+        let id = self.id.as_str();
+        files(node, move |table| table.ends_with(id)).map(|(path, _)| path)
     }
 
     /// Bytes of files of earlier tables.

@@ -15,6 +15,7 @@ use scylla::value::{CqlTimestamp, CqlValue};
 use thiserror::Error;
 
 use super::table;
+use crate::catalogue;
 use crate::rig::Counters;
 
 /// The pools in which flushes and compactions run and wait.
@@ -23,6 +24,24 @@ const POOLS: [&str; 4] =
 
 /// A compaction that has ended: its keyspace and table, the bytes that it read, and when it ended.
 type Compaction = (Option<String>, Option<String>, Option<i64>, Option<CqlTimestamp>);
+
+/// A task as the view has it: its keyspace and table, its kind, how much of how much is done, and in
+/// what.
+type TaskRow = (String, String, Option<String>, Option<i64>, Option<i64>, Option<String>);
+
+/// A flush, a compaction or another task that reads or writes files of tables.
+pub(crate) struct Task {
+    pub keyspace: String,
+    pub table: String,
+    /// In small letters: `compaction`.
+    pub kind: String,
+    /// How much is done.
+    pub progress: Option<i64>,
+    /// Of how much.
+    pub total: Option<i64>,
+    /// In what: `bytes`.
+    pub unit: String,
+}
 
 /// A node that cannot be asked.
 #[derive(Debug, Error)]
@@ -79,7 +98,7 @@ impl Views {
         Ok(rows.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
     }
 
-    /// A map among the options of the load's table, as CQL writes it.
+    /// An option of the load's table, as CQL writes it; that of memtables without quotes.
     pub async fn table_option(&self, name: &str) -> Result<Option<String>, CqlError> {
         let (keyspace, table) = (table::KEYSPACE, table::NAME);
         self.option_of(keyspace, table, name).await
@@ -90,6 +109,11 @@ impl Views {
         let query = format!(
             "SELECT {name} FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = '{table}'"
         );
+        if name == catalogue::MEMTABLE {
+            let rows = self.rows::<(Option<String>,)>(&query).await?;
+            let named = rows.into_iter().next();
+            return Ok(named.map(|(named,)| named.unwrap_or_else(|| catalogue::MEMTABLE_DEFAULT.to_owned())));
+        }
         let rows = self.rows::<(Option<BTreeMap<String, String>>,)>(&query).await?;
         let map = rows.into_iter().next().and_then(|(map,)| map);
         Ok(map.map(|map| {
@@ -136,6 +160,17 @@ impl Views {
     pub async fn snapshots(&self) -> Result<u64, CqlError> {
         let rows = self.rows::<(String,)>("SELECT name FROM system_views.snapshots").await?;
         Ok(rows.len() as u64)
+    }
+
+    /// The tasks of flushes and compactions that run.
+    pub async fn tasks(&self) -> Result<Vec<Task>, CqlError> {
+        let query = "SELECT keyspace_name, table_name, kind, progress, total, unit FROM system_views.sstable_tasks";
+        let rows = self.rows::<TaskRow>(query).await?;
+        let task = |(keyspace, table, kind, progress, total, unit): TaskRow| {
+            let (kind, unit) = (kind.unwrap_or_default().to_ascii_lowercase(), unit.unwrap_or_default());
+            Task { keyspace, table, kind, progress, total, unit }
+        };
+        Ok(rows.into_iter().map(task).collect())
     }
 
     /// Whether no flush and no compaction runs or waits.

@@ -1,6 +1,7 @@
 //! The figures of the thesis: a bar for each repeat, a figure against the values of a parameter, and
-//! how latencies went in time.
+//! how latencies went in time, and reads around flushes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use plotters::prelude::*;
@@ -8,6 +9,7 @@ use plotters::prelude::*;
 use super::figures::{Area, BLUE, Drawn, Figure, GREY, LINES, ORANGE, figure, plain, span};
 use super::{Report, ReportError};
 use crate::factor::{Factor, Setting};
+use crate::flushes::Around;
 use crate::line::Line;
 use crate::stats::Summary;
 use crate::value;
@@ -32,11 +34,11 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
             }
             let name = format!("repeats-{}-{workload}", factor.name);
             let title = format!("{} by repeat under {workload}: {}", plan.objective, legend(factor, &levels));
-            all.push(figure(name, title, 360, |area, title| bars(area, title, &plan.objective, &levels))?);
+            all.push(figure(report, name, title, 360, |area, title| bars(area, title, &plan.objective, &levels))?);
             if levels.iter().filter(|level| level.number.is_some()).count() > 1 {
                 let name = format!("value-{}-{workload}", factor.name);
                 let title = format!("{} against {} under {workload}: mean ± RMSE", plan.objective, factor.name);
-                all.push(figure(name, title, 360, |area, title| {
+                all.push(figure(report, name, title, 360, |area, title| {
                     against(area, title, (&axis(factor), &plan.objective), &levels)
                 })?);
             }
@@ -44,7 +46,15 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
         let series = series(report.study.folder(), workload, &lines);
         if !series.is_empty() {
             let title = format!("p99 of each second under {workload}: runs of the default, and other settings in grey");
-            all.push(figure(format!("time-{workload}"), title, 360, |area, title| in_time(area, title, &series))?);
+            let axes = ("second", "p99 (ms)");
+            let name = format!("time-{workload}");
+            all.push(figure(report, name, title, 360, |area, title| in_time(area, title, axes, &series))?);
+        }
+        let series = around_flushes(report, workload, &lines);
+        if !series.is_empty() {
+            let title = format!("Disk reads around flushes under {workload}: the default, and other settings in grey");
+            let (name, axes) = (format!("flushes-{workload}"), ("seconds from the flush", "bytes read per second"));
+            all.push(figure(report, name, title, 360, |area, title| in_time(area, title, axes, &series))?);
         }
     }
     Ok(all)
@@ -130,7 +140,7 @@ fn against(area: &Area<'_>, title: &str, (factor, objective): (&str, &str), leve
     Ok(())
 }
 
-/// The p99 of each second of a run, and whether it had the default.
+/// A figure in time, and whether it is that of the default.
 type Series = (bool, Vec<(f64, f64)>);
 
 /// Of the first repeat of each setting; a run whose file is gone is left out.
@@ -152,10 +162,21 @@ fn series(folder: &Path, workload: &str, lines: &[&Line]) -> Vec<Series> {
     chosen.filter_map(|line| read(&line)).collect()
 }
 
-fn in_time(area: &Area<'_>, title: &str, series: &[Series]) -> Drawn {
+/// Of each setting, the mean of all of its runs. One without flushes is left out.
+fn around_flushes(report: &Report<'_>, workload: &str, lines: &[&Line]) -> Vec<Series> {
+    let mut all: BTreeMap<&Setting, Around> = BTreeMap::new();
+    let planned = |line: &&&Line| line.planned.workload == workload && line.planned.stage == 1;
+    for line in lines.iter().filter(planned) {
+        all.entry(&line.planned.setting).or_default().extend(&Around::read(&report.study.run_folder(line)));
+    }
+    let of = all.into_iter().map(|(setting, around)| (setting.is_default(), around.means()));
+    of.filter(|(_, points)| points.len() > 1).collect()
+}
+
+fn in_time(area: &Area<'_>, title: &str, (x_name, y_name): (&str, &str), series: &[Series]) -> Drawn {
     let points = || series.iter().flat_map(|(_, points)| points);
     let (x, y) = (span(points().map(|point| point.0)), span(points().map(|point| point.1)));
-    let mut chart = plain(area, title, x, y, "second", "p99 (ms)")?;
+    let mut chart = plain(area, title, x, y, x_name, y_name)?;
     for is_default in [false, true] {
         let colour = if is_default { ORANGE } else { GREY };
         for (_, points) in series.iter().filter(|(default, _)| *default == is_default) {

@@ -3,12 +3,15 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Report, ReportError, by_value, interactions};
+use super::{Report, ReportError, by_value, interactions, of_closed_loop};
 use crate::analysis::{Front, Table};
 use crate::line::Line;
 
 pub(super) const FONT: (&str, u32) = ("sans-serif", 14);
 const WIDTH: u32 = 900;
+
+/// The room for how a figure is to be read, in pixels.
+const WARNING_HEIGHT: u32 = 30;
 pub(super) const GREY: RGBColor = RGBColor(150, 150, 150);
 pub(super) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(super) const ORANGE: RGBColor = RGBColor(213, 94, 0);
@@ -40,34 +43,47 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
         let title = format!("{} under {}: each run, mean and 95 % interval", table.metric, table.workload);
         let height = 90 + 26 * table.rows.len() as u32;
         let name = format!("{}-{}", table.metric, table.workload);
-        all.push(figure(name, title, height, |area, title| settings(area, title, table))?);
+        all.push(figure(report, name, title, height, |area, title| settings(area, title, table))?);
     }
     for front in &report.analysis.fronts {
         let title = format!("{} and {} under {}", front.metrics.0, front.metrics.1, front.workload);
         let name = format!("pareto-{}", front.workload);
-        all.push(figure(name, title, 420, |area, title| pareto(area, title, front))?);
+        all.push(figure(report, name, title, 420, |area, title| pareto(area, title, front))?);
     }
     all.extend(interactions::draw(report)?);
     all.extend(by_value::draw(report)?);
     let objective = &report.study.plan().objective;
     let title = format!("{objective} in the order of runs: the default, and other settings in grey");
     let lines = report.study.lines();
-    all.push(figure("order".to_owned(), title, 360, |area, title| order(area, title, lines, objective))?);
+    all.push(figure(report, "order".to_owned(), title, 360, |area, title| order(area, title, lines, objective))?);
     Ok(all)
 }
 
+/// Draws a figure. One of a closed loop says below how it is to be read.
 pub(super) fn figure(
+    report: &Report<'_>,
     name: String,
     title: String,
     height: u32,
     draw: impl FnOnce(&Area<'_>, &str) -> Drawn,
 ) -> Result<Figure, ReportError> {
     let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-    let drawn = area.fill(&WHITE).map_err(Into::into).and_then(|()| draw(&area, &title));
+    let warning = of_closed_loop(report);
+    let room = if warning.is_some() { WARNING_HEIGHT } else { 0 };
+    let area = SVGBackend::with_string(&mut svg, (WIDTH, height + room)).into_drawing_area();
+    let (above, below) = area.split_vertically(height);
+    let drawn = area.fill(&WHITE).map_err(Into::into).and_then(|()| draw(&above, &title));
+    let drawn = drawn.and_then(|()| warn(&below, warning));
     drawn.and_then(|()| Ok(area.present()?)).map_err(|error| ReportError::Draw(error.to_string()))?;
-    drop(area);
+    drop((area, above, below));
     Ok(Figure { name, title, svg })
+}
+
+fn warn(area: &Area<'_>, warning: Option<&str>) -> Drawn {
+    if let Some(warning) = warning {
+        area.titled(warning, FONT)?;
+    }
+    Ok(())
 }
 
 /// From the least to the greatest value, with some room.

@@ -50,7 +50,7 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
         let title = format!("{} under {}: interactions of each two factors", plan.objective, table.workload);
         let height = 40 + CELL * cells.len() as u32;
         let name = format!("interactions-{}", table.workload);
-        all.push(figure(name, title, height, |area, title| matrix(area, title, &cells))?);
+        all.push(figure(report, name, title, height, |area, title| matrix(area, title, &cells))?);
     }
     Ok(all)
 }

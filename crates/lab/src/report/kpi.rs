@@ -5,6 +5,7 @@ use testbed::page::number::{NONE, significant};
 
 use super::Report;
 use super::words::{changed, percent};
+use crate::closed;
 use crate::factor::{Factor, Setting};
 use crate::line::Line;
 use crate::plan::Plan;
@@ -68,6 +69,9 @@ pub(super) fn grids(report: &Report<'_>) -> Vec<Grid> {
     let second: Vec<_> = valid.into_iter().filter(|line| line.planned.stage == 2).collect();
     all.extend(plan.workloads.iter().map(|workload| union(&workload.name, &second)));
     all.retain(|grid| !grid.rows.is_empty());
+    if plan.is_closed() {
+        all.iter_mut().for_each(|grid| grid.title.push_str(closed::MARK));
+    }
     all
 }
 
@@ -130,7 +134,8 @@ fn best(report: &Report<'_>) -> Grid {
     for table in tables {
         let of_factors = best_values(table);
         rows.extend(report.study.plan().factors.iter().map(|factor| {
-            let found = of_factors.get(factor.name.as_str());
+            // A value that was measured in some blocks only is no best one.
+            let found = of_factors.get(factor.name.as_str()).filter(|_| factor.repeats.is_none());
             let gain = found.map(|(_, difference)| changed(difference.scale, difference.change));
             let value = found.map_or("default", |(value, _)| value);
             [&table.workload, &factor.name, value, gain.as_deref().unwrap_or(NONE)].map(str::to_owned).to_vec()

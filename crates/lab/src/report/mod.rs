@@ -22,6 +22,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::analysis::{Analysis, analyse};
+use crate::closed;
 use crate::recommend::{Recommendation, recommend};
 use crate::study::{Study, write_whole};
 
@@ -46,10 +47,16 @@ pub enum ReportError {
     Draw(String),
 }
 
-/// How figures of compactions are to be read, where a report shows any in its tables.
-pub fn warning(report: &Report<'_>) -> Option<&'static str> {
+/// How figures of a closed loop are to be read, if a report has them.
+fn of_closed_loop(report: &Report<'_>) -> Option<&'static str> {
+    report.study.plan().is_closed().then_some(closed::WARNING)
+}
+
+/// How figures are to be read: those of a closed loop, and those of compactions, where a report shows
+/// any in its tables.
+pub fn warnings(report: &Report<'_>) -> Vec<&'static str> {
     let is_there = report.analysis.tables.iter().any(|table| kpi::is_of_compactions(&table.metric));
-    is_there.then_some(kpi::WARNING)
+    of_closed_loop(report).into_iter().chain(is_there.then_some(kpi::WARNING)).collect()
 }
 
 /// A study with what it says.

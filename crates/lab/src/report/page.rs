@@ -6,7 +6,7 @@ use testbed::page::{Document, table};
 use super::Report;
 use super::figures::Figure;
 use super::tables::sections;
-use super::{kpi, questions, words};
+use super::{kpi, of_closed_loop, questions, words};
 
 /// The sections of the page, by their ids.
 const SECTIONS: [(&str, &str); 6] = [
@@ -28,6 +28,7 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
             p.note {
                 (counted) " runs count, " (report.analysis.void.len()) " do not. Design: " (plan.design.name()) "."
             }
+            @if let Some(warning) = of_closed_loop(report) { p.note { (warning) } }
             h2 id="findings" { "Findings" }
             @for recommendation in &report.recommendations {
                 pre { (words::finding(recommendation).join("\n")) }

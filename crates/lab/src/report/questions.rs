@@ -37,7 +37,11 @@ pub(super) fn answers(report: &Report<'_>) -> Vec<Answer> {
 
 /// The default under the mixes with the fewest and with the most writes, at the same rate.
 fn by_mix(report: &Report<'_>, name: &str, verb: &str) -> Option<String> {
-    let metric = metric::find(name)?;
+    let metric = metric::find(name).filter(|metric| metric.is_less_better)?;
+    // In a closed loop the rate follows from the node, whatever the plan says.
+    if report.study.plan().is_closed() {
+        return None;
+    }
     let mut mixes: Vec<_> = report.study.plan().workloads.iter().collect();
     mixes.sort_by(|one, other| one.mix.read_share().total_cmp(&other.mix.read_share()));
     let (most, fewest) = (mixes.first()?, mixes.last()?);

@@ -5,6 +5,7 @@ use testbed::page::number::{NONE, significant};
 use super::Report;
 use super::words::{changed, probability_of};
 use crate::analysis::{Analysis, Fresh, Front, Table};
+use crate::closed;
 use crate::execute;
 use crate::factor::Setting;
 use crate::metric;
@@ -31,6 +32,9 @@ pub fn sections(report: &Report<'_>) -> Vec<Section> {
     all.extend(rounds(report));
     all.extend(fresh(&analysis.fresh));
     all.extend(drift(analysis));
+    if report.study.plan().is_closed() {
+        all.iter_mut().for_each(|section| section.title.push_str(closed::MARK));
+    }
     let mut also = |title: &str, headings: Vec<&'static str>, rows: Vec<Vec<String>>| {
         if !rows.is_empty() {
             all.push(Section { title: title.to_owned(), headings, rows });

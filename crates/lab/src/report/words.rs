@@ -3,6 +3,8 @@
 use testbed::page::number::significant;
 
 use crate::change::Change;
+use crate::closed;
+use crate::hold::HELD_RATE;
 use crate::metric;
 use crate::recommend::{Finding, Gain, Recommendation, Visible};
 use crate::stats::Scale;
@@ -41,9 +43,15 @@ pub(super) fn probability_of(p: f64) -> String {
 pub fn finding(recommendation: &Recommendation) -> Vec<String> {
     let Recommendation { workload, rate, objective, finding, caveats } = recommendation;
     let title = metric::find(objective).map_or(objective.as_str(), |metric| metric.title);
-    let of = format!("{title} under {workload} at {} operations per second", significant(*rate));
+    let at = match objective.as_str() {
+        HELD_RATE => String::new(),
+        _ if matches!(finding, Finding::ClosedLoop) => String::new(),
+        _ => format!(" at {} operations per second", significant(*rate)),
+    };
+    let of = format!("{title} under {workload}{at}");
     let mut lines = match finding {
         Finding::Nothing => vec![format!("{of}: nothing was measured that can be compared.")],
+        Finding::ClosedLoop => vec![format!("{of}: nothing is recommended. {}", closed::WARNING)],
         Finding::Drift(drift) => vec![format!(
             "{of}: the default itself changed by {} while it was measured. Differences cannot be trusted, so \
              nothing is recommended.",

@@ -105,6 +105,7 @@ mod tests {
             name: name.to_owned(),
             default: None,
             values: vec!["on".to_owned()],
+            repeats: None,
             applied: Some(crate::factor::Applied::Restart),
         };
         ["a", "b", "c"].map(factor).to_vec()

@@ -4,7 +4,9 @@
 
 mod bayesian;
 mod certainty;
+mod closed;
 mod fresh;
+mod hold;
 mod report;
 
 use std::path::Path;
@@ -124,6 +126,25 @@ async fn the_union_has_the_best_values_of_all_factors_and_follows_from_the_resul
     // Single changes are measured under one workload only, the default under all.
     let of_reads = lines.iter().filter(|line| line.planned.workload == "reads");
     assert!(of_reads.clone().count() == 4 && of_reads.into_iter().all(|line| line.planned.setting.is_default()));
+}
+
+#[tokio::test]
+async fn a_value_that_is_tested_once_is_in_one_block_and_in_no_union_and_is_not_recommended() {
+    let mut plan = plan(r#"{ kind = "one-at-a-time", union = true, workloads = ["writes"] }"#, TWO);
+    plan.factors[2].repeats = Some(1);
+    plan.check().unwrap();
+    assert_eq!(Plan::parse(&plan.to_toml()).unwrap().factors, plan.factors);
+    let mut surface = surface();
+    surface.effects.push((level("trickle_fsync", "2"), -5.0));
+    let (lines, analysis) = measured(&plan, surface, Fault::None).await;
+    let once: Vec<_> = lines.iter().filter(|line| line.planned.setting.get("trickle_fsync").is_some()).collect();
+    assert_eq!(once.iter().map(|line| line.planned.block).collect::<Vec<_>>(), [1]);
+    let row = analysis.tables[0].rows.iter().find(|row| row.setting.get("trickle_fsync").is_some()).unwrap();
+    assert_eq!((row.summary.values.len(), row.difference.as_ref().unwrap().p), (1, None), "it is shown");
+    let finding = recommend(&plan, &lines, &analysis).swap_remove(0).finding;
+    assert_eq!(change(finding).setting, setting(&[("memtable_heap_space", "2")]));
+    plan.factors[2].repeats = Some(5);
+    assert!(plan.check().unwrap_err().to_string().contains("repeats of trickle_fsync: 1 to 4"));
 }
 
 #[tokio::test]

@@ -56,8 +56,8 @@ fn a_plan_says_what_would_run_in_which_order_and_how_long() {
     }
     let runs = lab(folder.path(), &["plan", "thesis", "--scale", "0.01", "--repeats", "2", "--json"]).ends_with(0);
     let runs = runs.json_lines();
-    // Three defaults and fourteen changes, twice, with controls.
-    assert_eq!(runs.iter().filter(|run| run["is_control"] == false).count(), 2 * 17);
+    // Three defaults and fourteen changes, twice, and two once, with controls.
+    assert_eq!(runs.iter().filter(|run| run["is_control"] == false).count(), 2 * 17 + 2);
     assert!(printed.text().contains("at most 10 runs, about"), "{}", printed.text());
     let toml = lab(folder.path(), &["plan", "thesis", "--toml"]).ends_with(0);
     assert!(toml.text().contains("name = \"thesis\""), "{}", toml.text());
@@ -125,26 +125,36 @@ fn settings_of_the_embedded_engine_are_studied_over_the_records_door() {
         [[factors]]
         name = "store.cache"
         values = ["24MiB"]
+        [[factors]]
+        name = "store.memtable"
+        values = ["16MiB"]
     "#;
     fs::write(here.join("plan.toml"), plan).unwrap();
     let ran = lab(here, &["run", "plan.toml", "--folder", "study"]).ends_with(0);
     assert!(ran.text().contains("p99 of writes"), "{}", ran.text());
     let lines = fs::read_to_string(here.join("study/runs.jsonl")).unwrap();
     let runs: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(runs.len(), 3);
-    let in_force =
-        |run: &Value| [&run["read_back"]["records.durability"], &run["read_back"]["store.cache"]].map(Value::to_string);
+    assert_eq!(runs.len(), 4);
+    let factors = ["records.durability", "store.cache", "store.memtable"];
+    let in_force = |run: &Value| factors.map(|factor| run["read_back"][factor].to_string());
     let mut found: Vec<_> = runs.iter().map(in_force).collect();
     found.sort();
-    let [every, cache, usual] = &found[..] else { panic!("{found:?}") };
-    assert_eq!(every, &["\"every 10ms\"".to_owned(), "\"auto\"".to_owned()]);
-    assert!(cache[1].contains("24MiB") && usual == &["\"sync\"".to_owned(), "\"auto\"".to_owned()], "{found:?}");
+    let [every, cache, memtable, usual] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(usual, &["sync", "auto", "8MiB"].map(|value| format!("{value:?}")));
+    assert!(every[0].contains("every 10ms") && every[1..] == usual[1..], "{found:?}");
+    assert!(cache[1].contains("24MiB") && [&cache[0], &cache[2]] == [&usual[0], &usual[2]], "{found:?}");
+    assert!(memtable[2].contains("16MiB") && memtable[..2] == usual[..2], "{found:?}");
     for run in &runs {
         assert_eq!(run["void"], serde_json::json!([]), "{run}");
         assert_eq!(run["metrics"]["failed_share"], 0.0, "{run}");
         let metrics = run["metrics"].as_object().unwrap();
         assert!(metrics["disk_bytes"].as_f64().unwrap() > 0.0 && metrics.contains_key("read_p99_ms"), "{run}");
         assert!(!metrics.contains_key("compactions"), "nobody counts them: {run}");
+        // The files of a run say what it had.
+        let of_run = format!("study/runs/{:05}-{}", run["number"].as_u64().unwrap(), run["attempt"]);
+        let candidate = fs::read(here.join(of_run).join("candidate.json")).unwrap();
+        let candidate: Value = serde_json::from_slice(&candidate).unwrap();
+        assert_eq!(candidate["in_force"], run["read_back"], "{candidate}");
     }
     let refused = lab(
         here,

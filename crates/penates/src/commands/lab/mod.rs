@@ -60,7 +60,7 @@ struct FolderArgs {
 /// Which plan.
 #[derive(Clone, Debug, Args)]
 struct WhichArgs {
-    /// The plan: a file (TOML), or the preset `thesis`.
+    /// The plan: a file (TOML), or one of the presets `thesis` and `thesis-closed`.
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// Records, durations and memtables of the preset times this; 1 takes sixty hours and more. A run

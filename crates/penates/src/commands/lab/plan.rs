@@ -81,7 +81,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     if !plan.description.is_empty() {
         output.line(format!("\n{}", plan.description))?;
     }
-    for note in estimate::notes(&plan) {
+    for note in estimate::notes_here(&plan) {
         output.line(format!("\nNote: {note}"))?;
     }
     output.finish()

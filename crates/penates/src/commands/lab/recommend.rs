@@ -64,7 +64,9 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
         );
     }
     if diff.is_empty() {
-        note!("{shown} has all of it already.");
+        if edits.below.is_empty() {
+            note!("{shown} has all of it already.");
+        }
         return Ok(());
     }
     let back =
@@ -79,6 +81,10 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
 }
 
 fn report_others(edits: &Edits) {
+    if !edits.below.is_empty() {
+        let keys: Vec<_> = edits.below.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        note!("Below another key of this file, and to be changed by hand: {}.", keys.join(", "));
+    }
     if !edits.elsewhere.is_empty() {
         note!("Not in this file: {}. `penates lab report` says what to do.", edits.elsewhere.join(", "));
     }

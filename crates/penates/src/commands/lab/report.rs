@@ -1,7 +1,7 @@
 //! `penates lab report`
 
 use clap::Args;
-use lab::report::{Report, finding, sections, warning};
+use lab::report::{Report, finding, sections, warnings};
 use lab::study::Study;
 
 use super::{FolderArgs, with_exit_code};
@@ -43,9 +43,7 @@ pub fn show(study: &Study, form: OutputArgs) -> anyhow::Result<()> {
     for recommendation in &report.recommendations {
         finding(recommendation).iter().try_for_each(|line| output.line(line))?;
     }
-    if let Some(warning) = warning(&report) {
-        output.line(warning)?;
-    }
+    warnings(&report).into_iter().try_for_each(|warning| output.line(warning))?;
     // What was found is printed even where the files cannot be written.
     let page = report.write(study.folder())?;
     output.line(format!("Page: {}", page.display()))?;
