@@ -1,7 +1,8 @@
 //! `penates backup`: a drill of what docs/operations.md says, and what happens when something dies.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use crate::harness::*;
+use crate::salvage::files_below;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -106,6 +108,33 @@ fn a_drill_backs_up_a_server_under_writes_and_restores_it_after_its_disk_is_lost
     let last = TestStore::vacant();
     backup(&["restore", text(&place), "--to", text(&last.path())]).ends_with(0);
     has_all(&last, &of_second);
+}
+
+#[test]
+fn a_damaged_file_of_a_backup_is_set_aside_and_copied_again_and_a_backup_may_have_links() {
+    let store = TestStore::vacant();
+    let large = store.beside("large.txt");
+    fs::write(&large, "large".repeat(8_000)).unwrap();
+    store.run(&["put", "large", text(&large)]).ends_with(0);
+    let (linked, place) = (store.beside("linked"), store.beside("backups"));
+    store.run(&["backup", "create", "--link", text(&linked)]).ends_with(0);
+    store.run(&["backup", "create", text(&place)]).ends_with(0);
+    let content = fs::read(&files_below(&store.path().join("contents"))[0]).unwrap();
+    let stored = |place: &Path| {
+        let is_it = |path: &PathBuf| fs::read(path).unwrap() == content;
+        files_below(&place.join("files")).into_iter().find(is_it).unwrap()
+    };
+    assert!(fs::metadata(stored(&linked)).unwrap().nlink() > 1);
+    let copied = stored(&place);
+    assert_eq!(fs::metadata(&copied).unwrap().nlink(), 1);
+
+    fs::write(&copied, "LARGE".repeat(content.len() / 5)).unwrap();
+    backup(&["check", text(&place)]).ends_with(1);
+    backup(&["check", "--set-aside", text(&place)]).ends_with(1);
+    assert!(!copied.exists());
+    store.run(&["backup", "create", text(&place)]).ends_with(0);
+    backup(&["check", text(&place)]).ends_with(0);
+    assert_eq!(stored(&place), copied);
 }
 
 #[test]

@@ -150,6 +150,9 @@ pub struct Served {
     child: Child,
     /// Its address, e.g. `http://127.0.0.1:41234`.
     pub url: String,
+    /// What it wrote to standard error until it printed its address. The log is written beside that, so
+    /// a line may be here or in what follows.
+    pub said_first: String,
     /// Its later output on standard error.
     said_later: Gathered,
 }
@@ -170,7 +173,7 @@ impl Served {
                 break format!("http://{}", rest.split('/').next().unwrap().trim());
             }
         };
-        Self { child, url, said_later: Gathered::of(stderr) }
+        Self { child, url, said_first: said, said_later: Gathered::of(stderr) }
     }
 
     /// Its address with TLS, once it is printed.

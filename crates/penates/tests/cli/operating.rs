@@ -78,9 +78,10 @@ fn curl(args: &[&str]) -> Option<String> {
 fn the_log_has_values_and_not_how_the_program_writes_them() {
     let store = TestStore::with(&[SMALL]);
     let server = store.serve(&["--set", "log.format=json"]);
-    let url = server.url.clone();
-    let (code, log) = server.stop("TERM");
+    let (url, first) = (server.url.clone(), server.said_first.clone());
+    let (code, later) = server.stop("TERM");
     assert_eq!(code, 0);
+    let log = first + &later;
     let listening = log.lines().find(|line| line.contains("\"listening\"")).unwrap();
     let listening: serde_json::Value = serde_json::from_str(listening).unwrap();
     assert_eq!(format!("http://{}", listening["http"].as_str().unwrap()), url);

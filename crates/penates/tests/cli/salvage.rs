@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::documentation::quoted;
 use crate::harness::*;
 
 /// Flips a byte of a text that only one head contains, in a file of the database. That breaks the
@@ -21,7 +22,8 @@ fn break_the_block_of(store: &Path, text: &[u8]) {
     panic!("no head lies in a file of the database");
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
+/// All files in a folder and in those in it.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
@@ -120,12 +122,34 @@ fn a_store_with_a_missing_file_is_refused_by_name_and_salvage_makes_a_new_one() 
         assert!(refused.stderr.contains(missing.to_str().unwrap()), "{}", refused.stderr);
         assert!(refused.stderr.contains("penates salvage"), "{}", refused.stderr);
     }
+    let mut from_beside = penates(&["ls", "--store", "data"]);
+    from_beside.current_dir(store.beside(""));
+    let refused = Ran::of(from_beside).ends_with(3);
+    assert!(refused.stderr.contains(&quoted("When a file is missing or foreign")), "{}", refused.stderr);
     let rescued = store.beside("rescued");
     let rescued = rescued.to_str().unwrap();
     // The salvaged rows were all there were, but nothing shows that any more.
     store.run(&["salvage", "--to", rescued]).ends_with(1);
     let read = Ran::of(penates(&["get", SMALL, "--store", rescued])).ends_with(0).stdout;
     assert_eq!(unzip(&read), expected_entries(&sample_folder(SMALL)));
+}
+
+#[test]
+fn a_copy_of_the_folder_of_a_server_is_refused_and_opens_without_its_lock_if_the_server_had_died() {
+    let store = TestStore::with(&[SMALL]);
+    store.serve(&[]).kill();
+    // A copy has no sockets.
+    fs::remove_file(store.path().join("penates.sock")).unwrap();
+    copy_folder(&store.path(), &store.beside("copy"));
+    let list = || {
+        let mut list = penates(&["ls", "--store", "copy"]);
+        list.current_dir(store.beside(""));
+        Ran::of(list)
+    };
+    let refused = list().ends_with(3);
+    assert!(refused.stderr.contains(&quoted("Backups")), "{}", refused.stderr);
+    fs::remove_file(store.beside("copy/lock")).unwrap();
+    assert_eq!(list().ends_with(0).text().trim(), SMALL);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +19,7 @@ use prost::Message;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::documentation::file;
 use crate::harness::*;
 
 /// The heading of `docs/metrics.md` above metrics that only some configurations have.
@@ -26,11 +27,6 @@ const CONFIGURED: &str = "Only where it is configured";
 
 /// The heading of what `penates copy --follow` measures.
 const FOLLOWER: &str = "A copy that follows";
-
-/// A file of the repository.
-fn file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -153,7 +149,7 @@ fn named(expressions: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_and_dashboard_name_metrics_that_exist() {
+fn rules_dashboard_and_guide_name_metrics_that_exist() {
     let tables = documented();
     let families: BTreeMap<_, _> = tables.values().flatten().collect();
     let dashboard: Value =
@@ -161,8 +157,9 @@ fn rules_and_dashboard_name_metrics_that_exist() {
     let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
     let shown: Vec<_> = targets.flatten().map(|target| target["expr"].as_str().unwrap()).collect();
     assert!(shown.len() > 50, "{} expressions", shown.len());
-    let rules = fs::read_to_string(file("packaging/prometheus/penates.rules.yml")).unwrap();
-    for name in named(&(shown.join("\n") + &rules)) {
+    let texts = ["packaging/prometheus/penates.rules.yml", "docs/operations.md"];
+    let texts = texts.map(|path| fs::read_to_string(file(path)).unwrap());
+    for name in named(&(shown.join("\n") + &texts.concat())) {
         let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
         let is_histogram = |name: &str| families.get(&name.to_owned()).is_some_and(|kind| *kind == "histogram");
         let is_there = families.contains_key(&name) || parts.into_iter().any(is_histogram);
@@ -184,7 +181,7 @@ fn the_rules_raise_their_alerts_and_no_others() {
 }
 
 /// A real Prometheus, which ends with the test.
-struct Prometheus {
+pub struct Prometheus {
     child: Child,
     url: String,
 }
@@ -197,8 +194,9 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it with a configuration; `None` if it is not installed.
-    fn start(folder: &Path, configuration: &str) -> Option<Self> {
+    /// Starts it in a folder, with a configuration. It trusts the certificates in `authorities`, if
+    /// they are given. Returns `None` if it is not installed.
+    pub fn start(folder: &Path, configuration: &str, authorities: Option<&Path>) -> Option<Self> {
         if Command::new("prometheus").arg("--version").output().is_err() {
             store_cassandra::testing::not_run(
                 "a server is scraped: there is no prometheus (Debian package prometheus)",
@@ -211,6 +209,7 @@ impl Prometheus {
         let mut command = Command::new("prometheus");
         command.arg("--config.file=prometheus.yml").arg("--storage.tsdb.path=samples");
         command.arg(format!("--web.listen-address=127.0.0.1:{port}")).current_dir(folder);
+        command.envs(authorities.map(|authorities| ("SSL_CERT_FILE", authorities)));
         let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         Some(Self { child, url: format!("http://127.0.0.1:{port}") })
     }
@@ -219,6 +218,12 @@ impl Prometheus {
     fn ask(&self, path: &str) -> Value {
         let output = Command::new("curl").args(["-sf", &format!("{}/api/v1/{path}", self.url)]).output().unwrap();
         serde_json::from_slice::<Value>(&output.stdout).map_or(Value::Null, |mut answer| answer["data"].take())
+    }
+
+    /// The first value of a query, which is encoded as in an address; `None` while it has none.
+    pub fn value(&self, query: &str) -> Option<String> {
+        let found = self.ask(&format!("query?query={query}"));
+        found["result"][0]["value"][1].as_str().map(str::to_owned)
     }
 }
 
@@ -241,14 +246,10 @@ fn prometheus_scrapes_a_server_by_a_token_that_may_do_nothing_else() {
         job("penates", "authorization: { credentials_file: penates-token }, "),
         job("without-token", ""),
     );
-    let Some(prometheus) = Prometheus::start(folder.path(), &configuration) else { return };
-    let value = |query: &str| {
-        let found = prometheus.ask(&format!("query?query={query}"));
-        found["result"][0]["value"][1].as_str().map(str::to_owned)
-    };
-    wait_until(|| value("penates_ready") == Some("1".to_owned()));
-    wait_until(|| value("up%7Bjob=%22without-token%22%7D") == Some("0".to_owned()));
-    assert_eq!(value("up%7Bjob=%22penates%22%7D").as_deref(), Some("1"));
+    let Some(prometheus) = Prometheus::start(folder.path(), &configuration, None) else { return };
+    wait_until(|| prometheus.value("penates_ready").as_deref() == Some("1"));
+    wait_until(|| prometheus.value("up%7Bjob=%22without-token%22%7D").as_deref() == Some("0"));
+    assert_eq!(prometheus.value("up%7Bjob=%22penates%22%7D").as_deref(), Some("1"));
     // Prometheus has the rules, and each was evaluated without an error.
     let rules = || -> Vec<Value> {
         let found = prometheus.ask("rules");
@@ -269,6 +270,15 @@ fn prometheus_scrapes_a_server_by_a_token_that_may_do_nothing_else() {
     served.stop("TERM");
 }
 
+/// The fields of the log's line about a request, as the operations guide lists them.
+fn documented_fields() -> Vec<String> {
+    let guide = fs::read_to_string(file("docs/operations.md")).unwrap();
+    let (_, table) = guide.split_once("| field | meaning |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let fields: String = rows.map(|row| row.split('|').nth(1).unwrap()).collect();
+    Regex::new("`([a-z_]+)`").unwrap().captures_iter(&fields).map(|field| field[1].to_owned()).collect()
+}
+
 #[test]
 fn a_line_of_the_log_says_who_asked_which_door_and_what_was_sent() {
     let store = TestStore::with(&[SMALL]);
@@ -279,7 +289,8 @@ fn a_line_of_the_log_says_who_asked_which_door_and_what_was_sent() {
         Command::new("curl").args(["-s", "-o", "/dev/null"]).args(more).arg(url).status().unwrap();
     };
     let bearer = format!("Authorization: Bearer {}", token.text().trim());
-    asks(&format!("/volumes?volumeIDs={SMALL}"), &["-H", &bearer]);
+    let traced = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    asks(&format!("/volumes?volumeIDs={SMALL}"), &["-H", &bearer, "-H", traced]);
     asks("/rest/", &[]);
     asks("/records/a", &["-H", &bearer]);
     asks("/healthz", &[]);
@@ -301,8 +312,13 @@ fn a_line_of_the_log_says_who_asked_which_door_and_what_was_sent() {
         assert!(line["bytes"].is_u64() && line["ended_ms"].is_u64() && line["answered_ms"].is_u64(), "{line}");
         assert!(!line.to_string().contains(token.text().trim()), "{line}");
     }
-    let sent = |door: &str| requests.iter().find(|line| line["door"] == door).unwrap()["bytes"].as_u64().unwrap();
-    assert!(sent("data") > 10_000, "{}", sent("data"));
+    let download = requests.iter().find(|line| line["door"] == "data").unwrap();
+    assert!(download["bytes"].as_u64().unwrap() > 10_000, "{download}");
+    let fields = documented_fields();
+    assert!(fields.len() > 10, "{fields:?}");
+    for field in fields {
+        assert!(!download[&field].is_null(), "{field} is not in {download}");
+    }
 }
 
 /// What a collector has received.

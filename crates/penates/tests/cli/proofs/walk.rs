@@ -5,16 +5,24 @@
 //! readiness.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
 
 use super::package::Installed;
-use super::workspace;
+use crate::documentation::{self, Block};
 use crate::fixtures;
 use crate::harness::*;
+use crate::watch::Prometheus;
 
 /// The public name in the guide.
 const NAME: &str = "books.example.org";
@@ -27,33 +35,62 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("penates copy --follow", "cli/follow.rs"),
 ];
 
-/// A block of the guide.
-struct Block {
-    heading: String,
-    language: String,
-    text: String,
+/// Stands for an Alertmanager: what it was sent.
+#[derive(Clone, Default)]
+struct Alerts(Arc<Mutex<String>>);
+
+impl Alerts {
+    /// Listens; the address.
+    fn receive(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let receive = async |State(alerts): State<Self>, body: String| {
+            alerts.0.lock().unwrap().push_str(&body);
+        };
+        let routes = Router::new().route("/api/v2/alerts", post(receive)).with_state(self.clone());
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { axum::serve(tokio::net::TcpListener::from_std(listener).unwrap(), routes).await })
+        });
+        address
+    }
+
+    /// Whether an alert of this name came.
+    fn has(&self, name: &str) -> bool {
+        self.0.lock().unwrap().contains(&format!("\"alertname\":\"{name}\""))
+    }
 }
 
-/// The blocks of the guide, in their order. Those in lists are indented.
-fn guide() -> Vec<Block> {
-    let guide = fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
-    let (mut blocks, mut heading, mut open): (Vec<Block>, _, Option<Block>) = (Vec::new(), String::new(), None);
-    for line in guide.lines() {
-        match (&mut open, line.trim_start().strip_prefix("```")) {
-            (None, Some(language)) => {
-                let language = language.to_owned();
-                open = Some(Block { heading: heading.clone(), language, text: String::new() });
-            }
-            (None, None) => {
-                if let Some(title) = line.strip_prefix("## ") {
-                    heading = title.to_owned();
-                }
-            }
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some(block), None) => block.text += &format!("{line}\n"),
+/// A proxy that knows the public name: it passes connections to it on to a port of this machine.
+/// Returns its address.
+fn tunnel(port: u16) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            // One that ends early is the client's affair.
+            thread::spawn(move || pass_on(&client, port).ok());
         }
-    }
-    blocks
+    });
+    address
+}
+
+fn pass_on(mut client: &TcpStream, port: u16) -> io::Result<()> {
+    // The client sends nothing behind its request before it is answered.
+    let lines = BufReader::new(client).lines().map_while(Result::ok);
+    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    let is_known = head.first().is_some_and(|line| line.starts_with(&format!("CONNECT {NAME}:443 ")));
+    assert!(is_known, "{head:?}");
+    let mut server = TcpStream::connect(("127.0.0.1", port))?;
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+    let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    thread::spawn(move || {
+        let _ = io::copy(&mut from_server, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Both);
+    });
+    io::copy(&mut client, &mut server)?;
+    server.shutdown(Shutdown::Write)
 }
 
 /// The machine of the newcomer.
@@ -72,9 +109,10 @@ struct Machine {
 
 impl Machine {
     fn new(root: Installed) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let environment = vec![("PENATES_LISTEN__HTTP", "127.0.0.1:0"), ("PENATES_LISTEN__TLS", "off")];
-        let machine = Self { root, guide: guide(), used: Vec::new(), port, service: None, nginx: None, environment };
+        let guide = documentation::guide();
+        let machine = Self { root, guide, used: Vec::new(), port, service: None, nginx: None, environment };
         let [user, group] = machine.root.user();
         for (name, script) in [
             (
@@ -91,7 +129,7 @@ impl Machine {
             fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        for folder in ["vault", "mnt/backups", "etc/prometheus", "etc/ssl"] {
+        for folder in ["vault", "etc/prometheus", "etc/ssl"] {
             fs::create_dir_all(machine.path(folder)).unwrap();
             chown(machine.path(folder), Some(user), Some(group)).unwrap();
         }
@@ -142,7 +180,15 @@ impl Machine {
             ["systemctl", "stop", "penates"] => self.stop(),
             ["systemctl", "reload", "nginx"] => self.start_nginx(),
             // Its worker runs as root here, because the user of nginx is one of the real machine.
+            // What the group allows is asked when nginx starts.
             ["usermod", "--append", "--groups", "penates", "www-data"] => {}
+            ["install", "--directory", "--owner", "penates", "--group", "penates", "--mode", mode, folder] => {
+                let [user, group] = self.root.user();
+                let (folder, mode) = (self.path(folder), u32::from_str_radix(mode, 8).unwrap());
+                fs::create_dir_all(&folder).unwrap();
+                fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+                chown(&folder, Some(user), Some(group)).unwrap();
+            }
             _ => return self.bash(line, is_root).ends_with(0).text().to_owned(),
         }
         String::new()
@@ -224,6 +270,8 @@ impl Machine {
     /// Starts nginx with the file of the guide, at another port.
     fn start_nginx(&mut self) {
         assert!(self.nginx.is_none());
+        assert!(self.is_socket_open(true), "the group of the server does not reach its socket");
+        assert!(!self.is_socket_open(false), "everybody reaches the socket of the server");
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
         fs::write(self.path("etc/ssl/books.pem"), made.cert.pem()).unwrap();
         fs::write(self.path("etc/ssl/books.key"), made.signing_key.serialize_pem()).unwrap();
@@ -244,6 +292,37 @@ impl Machine {
         nginx.args(["-c", "nginx.conf", "-e", "error.log"]).stderr(Stdio::null());
         self.nginx = Some(nginx.spawn().unwrap());
         wait_until(|| self.ask("/healthz", &[]).is_some());
+    }
+
+    /// Whether a user without rights reaches the socket of the server, in its group or not.
+    fn is_socket_open(&self, is_in_group: bool) -> bool {
+        let groups = match (is_in_group, self.root.user()) {
+            (true, [_, group]) => format!("--groups={group}"),
+            (false, _) => "--clear-groups".to_owned(),
+        };
+        let mut curl = Command::new("setpriv");
+        curl.args(["--reuid=65534", "--regid=65534", &groups, "--", "curl", "-s", "-o", "/dev/null", "--unix-socket"]);
+        curl.arg(self.path("run/penates/http.sock")).arg(format!("http://{NAME}/healthz"));
+        curl.status().unwrap().success()
+    }
+
+    /// Starts Prometheus with the files of the guide. It asks often and does not wait with alerts,
+    /// finds the public name by a proxy, and sends its alerts to this address.
+    fn start_prometheus(&self, alertmanager: &str) -> Option<Prometheus> {
+        let folder = self.path("etc/prometheus");
+        let with = |name: &str, exchanged: &[(&str, &str)]| {
+            let text = fs::read_to_string(folder.join(name)).unwrap();
+            exchanged.iter().fold(text, |text, (from, to)| {
+                assert!(text.contains(from), "{from} is not in {name}:\n{text}");
+                text.replace(from, to)
+            })
+        };
+        let reach = format!("scheme: https\n    proxy_url: {}\n", tunnel(self.port));
+        let exchanged = [("scheme: https\n", reach.as_str()), ("127.0.0.1:9093", alertmanager)];
+        let configuration = with("prometheus.yml", &exchanged);
+        fs::write(folder.join("penates.rules.yml"), with("penates.rules.yml", &[("for: 2m", "for: 1s")])).unwrap();
+        let often = "global: { scrape_interval: 1s, evaluation_interval: 1s }\n";
+        Prometheus::start(&folder, &format!("{often}{configuration}"), Some(&self.path("etc/ssl/books.pem")))
     }
 
     /// Requests a path by HTTPS, as the public does; the body, if the answer is a success.
@@ -336,11 +415,16 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
     }
     machine.promtool(&["check", "config", "prometheus.yml"]);
     machine.promtool(&["test", "rules", "penates.rules.test.yml"]);
-    let bearer = format!("Authorization: Bearer {}", token.trim());
-    let metrics = String::from_utf8(machine.ask("/metrics", &["-H", &bearer]).unwrap()).unwrap();
-    assert!(metrics.contains("\npenates_ready 1\n"), "{metrics}");
+    let alerts = Alerts::default();
+    let prometheus = machine.start_prometheus(&alerts.receive());
+    let is_up = |prometheus: &Prometheus| prometheus.value("up%7Bjob=%22penates%22%7D").as_deref() == Some("1");
+    if let Some(prometheus) = &prometheus {
+        wait_until(|| is_up(prometheus) && prometheus.value("penates_ready").as_deref() == Some("1"));
+        assert!(!alerts.has("PenatesDown"));
+    }
 
     // Every night, and to another machine.
+    machine.follow("Backups", true);
     machine.follow("Backups", false);
     machine.follow("Backups", false);
     let streamed = Ran::of(penates(&["verify", "--store", machine.path("var/lib/penates/restored").to_str().unwrap()]));
@@ -349,8 +433,14 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
     // The disk is lost.
     machine.lose_the_disk();
     assert!(machine.ask(&archive, &[]).is_none());
+    if prometheus.is_some() {
+        wait_until(|| alerts.has("PenatesDown"));
+    }
     assert!(machine.follow("Backups", true).contains("volumes: 1 sound, 0 damaged"));
     assert!(machine.ask(&archive, &[]).unwrap() == reference, "another archive came");
+    if let Some(prometheus) = &prometheus {
+        wait_until(|| is_up(prometheus));
+    }
 
     // The store of an earlier version is upgraded.
     machine.stop();
