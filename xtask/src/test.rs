@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{MetadataCommand, Target};
 use clap::Args;
 
 use crate::{cargo, fuzz, in_ci, proofs, root, tools};
@@ -15,12 +15,12 @@ use crate::{cargo, fuzz, in_ci, proofs, root, tools};
 /// The options of the tests.
 #[derive(Args)]
 pub struct Options {
-    /// Rounds of each crash test (kill -9 at random moments)
-    #[arg(long, default_value_t = 10)]
-    crash_rounds: u32,
+    /// Rounds of each crash test (kill -9 at random moments), in place of the number that each has
+    #[arg(long)]
+    crash_rounds: Option<u32>,
     /// Minutes after which a test program is killed, so that one that hangs does not hide the
     /// results of all others
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 45)]
     program_minutes: u32,
 }
 
@@ -36,19 +36,20 @@ const WAITING: [&str; 4] = ["node", "node_away", "nodes", "on_cassandra"];
 pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    let (waiting, others): (Vec<_>, Vec<_>) =
-        test_programs()?.into_iter().partition(|program| WAITING.contains(&program.as_str()));
+    let (waiting, others): (Vec<_>, Vec<_>) = programs()?.into_iter().partition(Program::waits);
     let tests = || {
         let mut tests = cargo();
         // One run reports everything that fails.
         tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
         tests.args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))]);
         tests.env(NOT_RUN_VARIABLE, not_run_file.path());
-        tests.env("PENATES_CRASH_ROUNDS", options.crash_rounds.to_string());
+        if let Some(rounds) = options.crash_rounds {
+            tests.env("PENATES_CRASH_ROUNDS", rounds.to_string());
+        }
         tests
     };
     crate::run(tests().arg("--no-run"))?;
-    run_beside(tests().args(named(&waiting)), tests().args(["--lib", "--bins"]).args(named(&others)))?;
+    run_beside(tests().args(arguments(&waiting)), tests().arg("--lib").args(arguments(&others)))?;
     crate::run(tests().arg("--doc"))?;
 
     let mut not_run = read_lines(not_run_file.path())?;
@@ -59,17 +60,36 @@ pub fn run(options: &Options) -> Result<()> {
     report(&not_run, &proofs::names())
 }
 
-/// The names of all test programs in `tests` folders of the workspace.
-fn test_programs() -> Result<BTreeSet<String>> {
-    let metadata = MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec();
-    let packages = metadata.context("cargo metadata")?.packages;
-    let targets = packages.into_iter().flat_map(|package| package.targets);
-    Ok(targets.filter(|target| target.is_test()).map(|target| target.name).collect())
+/// A program that has tests, besides those of libraries.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Program {
+    /// The option of Cargo that names it. `--bins` would also run programs that are no tests: a fuzz
+    /// target never ends.
+    option: &'static str,
+    name: String,
 }
 
-/// The arguments that make Cargo run these test programs.
-fn named(programs: &[String]) -> impl Iterator<Item = &str> {
-    programs.iter().flat_map(|program| ["--test", program])
+impl Program {
+    fn waits(&self) -> bool {
+        self.option == "--test" && WAITING.contains(&self.name.as_str())
+    }
+}
+
+/// The programs of the workspace that have tests.
+fn programs() -> Result<BTreeSet<Program>> {
+    let metadata = MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec();
+    let packages = metadata.context("cargo metadata")?.packages;
+    let targets = packages.into_iter().flat_map(|package| package.targets).filter(|target| target.test);
+    let program = |target: Target| {
+        let option = if target.is_test() { "--test" } else { "--bin" };
+        (target.is_test() || target.is_bin()).then_some(Program { option, name: target.name })
+    };
+    Ok(targets.filter_map(program).collect())
+}
+
+/// The arguments that make Cargo run these programs.
+fn arguments(programs: &[Program]) -> impl Iterator<Item = &str> {
+    programs.iter().flat_map(|program| [program.option, &program.name])
 }
 
 /// Runs two commands at the same time. Prints what the first one printed after the second one has
@@ -174,10 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn each_program_that_waits_is_one_of_the_workspace() {
-        let programs = test_programs().unwrap();
-        assert!(WAITING.iter().all(|waiting| programs.contains(*waiting)), "{programs:?}");
-        assert!(programs.contains("all") && programs.contains("cli"), "{programs:?}");
+    fn programs_that_wait_are_some_of_the_workspace_and_fuzz_targets_are_none() {
+        let programs = programs().unwrap();
+        let has = |option, name: &str| programs.contains(&Program { option, name: name.to_owned() });
+        assert!(WAITING.iter().all(|waiting| has("--test", waiting)), "{programs:?}");
+        assert!(has("--test", "all") && has("--test", "cli") && has("--bin", "xtask"), "{programs:?}");
+        assert!(!has("--bin", "frames"), "{programs:?}");
     }
 
     #[test]

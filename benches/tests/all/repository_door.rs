@@ -25,6 +25,7 @@ fn every_benchmark_is_measured_and_reported_in_table_and_json() {
     let mut command = Command::new(REPOSITORY_DOOR);
     command.args(["all", "--connections", "1,2", "--repetitions", "1", "--seconds", "0.1", "--members", "300"]);
     command.args(["--large-bytes", "1000000", "--many", "200", "--versions", "50", "--events", "100"]);
+    command.args(["--resources", "200"]);
     command.arg("--work").arg(folder.path().join("work")).arg("--json").arg(&file);
     if let Some(program) = built_penates(REPOSITORY_DOOR) {
         command.arg("--penates").arg(program);

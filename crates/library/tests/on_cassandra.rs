@@ -1,5 +1,5 @@
 //! Repeats the library's tests over a real Cassandra node that they share. Each library has a part
-//! of a keyspace of its own. Tests that try each fault at each step try fewer faults here, because
+//! of a keyspace of its own. Tests that try each fault at each step try fewer of both here, because
 //! each try takes longer.
 //!
 //! These tests of `all` are left out:
@@ -82,6 +82,8 @@ mod feed_of_changes;
 mod growing;
 #[path = "all/resources/interleavings.rs"]
 mod interleavings;
+#[path = "all/resources/pages_back.rs"]
+mod pages_back;
 #[path = "all/resources/passes.rs"]
 mod passes;
 #[path = "all/resources/past.rs"]

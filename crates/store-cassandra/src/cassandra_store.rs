@@ -34,6 +34,24 @@ use crate::write_times::WriteTimes;
 /// The time limit of a check of the store's health.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// A session with a store, and the statements prepared in it. Clones share both.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    connected: Connected,
+    /// The level of the store at that time. A store reads it again with its lease.
+    level: FormatLevel,
+    statements: Arc<Statements>,
+}
+
+impl Prepared {
+    /// Connects and prepares. The session ends with the runtime on which this is done.
+    pub(crate) async fn begin(options: &CassandraOptions) -> StoreResult<Self> {
+        let (connected, level) = connect::store(options).await?;
+        let statements = Statements::prepare(&connected.session, options.address.keyspace(), level).await?;
+        Ok(Self { connected, level, statements: Arc::new(statements) })
+    }
+}
+
 /// The Cassandra engine over one keyspace. See the head of the crate.
 pub struct CassandraStore {
     address: Address,
@@ -51,41 +69,51 @@ impl CassandraStore {
     /// the cluster, or if this machine's clock differs too much from a node's.
     pub fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> BoxFuture<'static, StoreResult<Arc<Self>>> {
         async move {
-            let address = options.address.clone();
-            let (connected, level) = connect::store(&options).await?;
-            check_clock(&connected, &options, clock.as_ref()).await?;
-            let (copies, others) = connected.check_levels(&address, &options.levels)?;
-            let home = match copies.others > 0 {
-                true => Some(connected.home(address.keyspace()).await?),
-                false => None,
-            };
-            home.iter().try_for_each(|home| home.check_serial(options.levels.serial))?;
-            let home = KnownHome::new(options.levels.serial, connected.datacenter.clone(), home);
-            let statements = Statements::prepare(&connected.session, address.keyspace(), level).await?;
-            let routes = Routes::new(&connected.datacenter, options.speculative_after);
-            let lag = Lag::new(connected.datacenter, others);
-            let engine = Engine {
-                requests: Requests::new(connected.session, routes, options.requests_max),
-                statements,
-                levels: InForce { levels: options.levels, copies },
-                home,
-                write_times: WriteTimes::new(clock.clone()),
-                row_sizes: RowSizes::default(),
-                turns: Turns::new(),
-                lag,
-                content_lease: options.content_lease,
-                swept_until: Mutex::new(None),
-                level: Mutex::new(level),
-                lease: Lease::new(options.newest_level),
-                address: address.clone(),
-                clock,
-            };
-            engine.renew_lease().await?;
-            let engine = Arc::new(engine);
-            upkeep::begin(&engine);
-            Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
+            let prepared = Prepared::begin(&options).await?;
+            Self::over(prepared, options, clock).await
         }
         .boxed()
+    }
+
+    /// Opens the store over a session and statements of its keyspace, which other stores may use
+    /// too. Everything else is its own.
+    pub(crate) async fn over(
+        prepared: Prepared,
+        options: CassandraOptions,
+        clock: Arc<dyn Clock>,
+    ) -> StoreResult<Arc<Self>> {
+        let Prepared { connected, level, statements } = prepared;
+        let address = options.address.clone();
+        check_clock(&connected, &options, clock.as_ref()).await?;
+        let (copies, others) = connected.check_levels(&address, &options.levels)?;
+        let home = match copies.others > 0 {
+            true => Some(connected.home(address.keyspace()).await?),
+            false => None,
+        };
+        home.iter().try_for_each(|home| home.check_serial(options.levels.serial))?;
+        let home = KnownHome::new(options.levels.serial, connected.datacenter.clone(), home);
+        let routes = Routes::new(&connected.datacenter, options.speculative_after);
+        let lag = Lag::new(connected.datacenter, others);
+        let engine = Engine {
+            requests: Requests::new(connected.session, routes, options.requests_max),
+            statements,
+            levels: InForce { levels: options.levels, copies },
+            home,
+            write_times: WriteTimes::new(clock.clone()),
+            row_sizes: RowSizes::default(),
+            turns: Turns::new(),
+            lag,
+            content_lease: options.content_lease,
+            swept_until: Mutex::new(None),
+            level: Mutex::new(level),
+            lease: Lease::new(options.newest_level),
+            address: address.clone(),
+            clock,
+        };
+        engine.renew_lease().await?;
+        let engine = Arc::new(engine);
+        upkeep::begin(&engine);
+        Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
     }
 
     /// The engine, whose lease holds. Reads of rows check that once more at their end, because the

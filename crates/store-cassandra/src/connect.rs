@@ -29,9 +29,10 @@ const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that is silent for this time is probed, and closed after the same time again.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// A session, and the data center in which it stays.
+/// A session, and the data center in which it stays. Clones share the session.
+#[derive(Clone)]
 pub(crate) struct Connected {
-    pub(crate) session: Session,
+    pub(crate) session: Arc<Session>,
     pub(crate) datacenter: String,
     /// Leads requests to nodes of that data center.
     nearby: ExecutionProfileHandle,
@@ -60,7 +61,8 @@ pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected
         .map_err(|_| unreachable(format!("no answer within {:?}", options.connect_timeout)))?
         .map_err(|error| unreachable(error.to_string()))?;
     let datacenter = local_datacenter(&session, options)?;
-    Ok(Connected { nearby: routing::nearby(&datacenter), session, datacenter, timeout: options.connect_timeout })
+    let (session, nearby) = (Arc::new(session), routing::nearby(&datacenter));
+    Ok(Connected { session, datacenter, nearby, timeout: options.connect_timeout })
 }
 
 /// Begins a session with a store that is there, at a level that this program knows. Returns the

@@ -21,7 +21,7 @@ use crate::write_times::WriteTimes;
 /// The open keyspace.
 pub(crate) struct Engine {
     pub(crate) requests: Requests,
-    pub(crate) statements: Statements,
+    pub(crate) statements: Arc<Statements>,
     pub(crate) levels: InForce,
     pub(crate) home: KnownHome,
     pub(crate) write_times: WriteTimes,

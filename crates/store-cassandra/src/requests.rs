@@ -3,6 +3,7 @@
 //! The driver repeats nothing that may have been carried out, because everything except reads is
 //! marked as not idempotent. Requests that are repeated here are repeated at the same level.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use scylla::client::session::Session;
@@ -71,7 +72,7 @@ pub(crate) type Bound<'a> = (&'a PreparedStatement, Vec<Parameter>);
 
 /// Sends requests.
 pub(crate) struct Requests {
-    session: Session,
+    session: Arc<Session>,
     routes: Routes,
     permits: Semaphore,
     requests_max: usize,
@@ -84,7 +85,7 @@ impl Requests {
         &self.session
     }
 
-    pub(crate) fn new(session: Session, routes: Routes, requests_max: usize) -> Self {
+    pub(crate) fn new(session: Arc<Session>, routes: Routes, requests_max: usize) -> Self {
         let requests_max = requests_max.max(1);
         Self { session, routes, permits: Semaphore::new(requests_max), requests_max, traffic: Traffic::default() }
     }

@@ -1,6 +1,7 @@
 //! Every command on a store in Cassandra: the same, with another address.
 
 use std::process::Command;
+use std::sync::OnceLock;
 
 use serde_json::json;
 use store_cassandra::testing;
@@ -21,6 +22,12 @@ impl Keyspace {
         let keyspace = Self::vacant(name)?;
         keyspace.run(&["init"]).ends_with(0);
         Some(keyspace)
+    }
+
+    /// An empty store, shared by tests that write nothing: a node needs seconds to make one.
+    fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Keyspace>> = OnceLock::new();
+        SHARED.get_or_init(|| Self::made("shared_by_readers")).as_ref()
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -90,7 +97,7 @@ fn volumes_are_imported_downloaded_verified_listed_and_deleted() {
 
 #[test]
 fn heads_have_a_home_only_where_several_data_centers_keep_copies() {
-    let Some(keyspace) = Keyspace::made("homes") else { return };
+    let Some(keyspace) = Keyspace::shared() else { return };
     let shown = keyspace.run(&["home"]).ends_with(0);
     assert!(shown.text().contains("heads have no home"), "{}", shown.text());
     for arguments in [&["home", "--leave"][..], &["home", "dc1"], &["home", "dc1", "--old-home-is-lost"]] {
@@ -130,7 +137,7 @@ fn a_node_reads_the_records_that_it_will_be_asked_for() {
 
 #[test]
 fn one_copy_is_not_compared_with_itself() {
-    let Some(keyspace) = Keyspace::made("compared") else { return };
+    let Some(keyspace) = Keyspace::shared() else { return };
     let refused = keyspace.run(&["fixity", "copies"]).ends_with(2);
     assert!(refused.stderr.contains("one copy of each row") && refused.stderr.contains("penates verify"));
     let refused = keyspace.run(&["fixity", "copies", "--rate", "0"]).ends_with(2);
@@ -141,7 +148,7 @@ fn one_copy_is_not_compared_with_itself() {
 
 #[test]
 fn warming_refuses_a_node_a_table_and_a_store_that_are_not_there() {
-    let Some(keyspace) = Keyspace::made("warm_nowhere") else { return };
+    let Some(keyspace) = Keyspace::shared() else { return };
     let refused = keyspace.run(&["cluster", "warm", "--node", "192.0.2.1"]).ends_with(2);
     assert!(refused.stderr.contains("192.0.2.1 is no node of the data center `dc1`"), "{}", refused.stderr);
     let refused = keyspace.run(&["cluster", "warm", "--table", "tables"]).ends_with(2);
@@ -237,7 +244,7 @@ fn records_in_mode_fast_are_copied_to_keyspaces_only() {
 
 #[test]
 fn errors_in_address_or_configuration_are_reported() {
-    let Some(keyspace) = Keyspace::made("wrong") else { return };
+    let Some(keyspace) = Keyspace::shared() else { return };
     let nobody = Ran::of(penates(&["ls", "--store", "cassandra://127.0.0.1:1/wrong"])).ends_with(3);
     assert!(nobody.stderr.contains("cannot connect to cassandra://127.0.0.1:1/wrong"), "{}", nobody.stderr);
     let address = Ran::of(penates(&["ls", "--store", "cassandra://127.0.0.1"])).ends_with(2);

@@ -1,5 +1,6 @@
 //! For tests: a Cassandra node that all tests of a process share. A test gets its own keyspace on
-//! it, or a part of a shared keyspace.
+//! it, or a part of a shared keyspace. The stores in the shared keyspace also share a session and
+//! its prepared statements.
 //!
 //! The node ends with the process, however that ends. Its data stays in a temporary folder, because
 //! nothing runs after a process's end; the next process deletes it.
@@ -13,20 +14,21 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, ClusterSpec, Settings, Shape};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::host_filter::AllowListHostFilter;
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
 use store::{Clock, Store};
+use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::address::Address;
-use crate::cassandra_store::CassandraStore;
+use crate::cassandra_store::{CassandraStore, Prepared};
 use crate::initialise::InitError;
 use crate::options::CassandraOptions;
 use crate::schema::Replication;
@@ -137,11 +139,22 @@ pub async fn shared_options() -> Option<CassandraOptions> {
     OPTIONS.get_or_init(fresh_options).await.clone()
 }
 
+/// The session and the statements for all stores in the keyspace that many tests share. A session
+/// ends with the runtime that made it, and each test has a runtime, so it has one that stays.
+async fn prepare_shared() -> Option<Prepared> {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+    let options = shared_options().await?;
+    let beginning = RUNTIME.spawn(async move { Prepared::begin(&options).await });
+    Some(beginning.await.unwrap().unwrap())
+}
+
 /// A store in its own part of a shared keyspace; `None` if no node can be started.
 pub async fn shared_store(clock: Arc<dyn Clock>) -> Option<Arc<dyn Store>> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
+    static PREPARED: OnceCell<Option<Prepared>> = OnceCell::const_new();
     let options = shared_options().await?;
-    let store = CassandraStore::open(options, clock).await.unwrap();
+    let prepared = PREPARED.get_or_init(prepare_shared).await.clone()?;
+    let store = CassandraStore::over(prepared, options, clock).boxed().await.unwrap();
     let prefix = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     Some(Arc::new(Apart::new(store, prefix.to_vec())))
 }

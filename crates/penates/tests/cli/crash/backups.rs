@@ -16,7 +16,7 @@ use super::choices;
 use crate::harness::*;
 
 /// The default number of rounds. Each kills one command.
-const ROUNDS: u64 = 20;
+const ROUNDS: u64 = 10;
 
 /// Resources that are made in a round.
 const RESOURCES: u32 = 6;

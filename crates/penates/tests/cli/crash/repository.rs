@@ -1,9 +1,9 @@
 //! The repository: containers, graphs and bytes are created, changed and deleted in every way that
 //! the door offers. Every listed resource is reachable, and a description or bytes are always those
-//! of one write. So are the versions that were in force at earlier times, and the members of
-//! containers then.
+//! of one write. So are the versions that were in force at earlier times, the members of containers
+//! then, and archives of containers as of those times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -19,7 +19,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements, version_at, versions};
+use super::tree::{
+    Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements, unpacked, version_at, versions,
+};
 use super::{Lost, ORIGIN, Outcome, POLL, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
@@ -315,12 +317,9 @@ impl Writer {
             async move {
                 let seen = see(client, path).await.unwrap();
                 assert_eq!(seen.state, state, "{path}");
+                // Each of them is in the tree, so it is read too.
                 if matches!(state, State::There(Kind::Container, _)) {
                     assert_eq!(seen.children, children, "the listing of {path}");
-                }
-                for child in &seen.children {
-                    let request = Request::builder().method(Method::HEAD);
-                    client.ask(&address(child), request, client::empty()).await.unwrap();
                 }
             }
         });
@@ -345,8 +344,8 @@ impl Writer {
         }
     }
 
-    /// `Accept-Datetime` leads to what was there, between versions too, and containers have the members
-    /// that they had.
+    /// `Accept-Datetime` leads to what was there, between versions too. Containers have the members
+    /// that they had, and so have archives of them.
     async fn check_instants(&self, client: &Client) {
         for (datetime, tree) in &self.then {
             let there = tree.iter().filter(|(_, state)| matches!(state, State::There(..)));
@@ -358,6 +357,19 @@ impl Writer {
             });
             let checks: Vec<_> = checks.collect();
             futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
+        }
+        // An archive reads everything again, so those of the first and the last instant are enough.
+        for (at, (datetime, tree)) in self.then.iter().enumerate() {
+            let is_an_end = at == 0 || at + 1 == self.then.len();
+            if !is_an_end || tree.state(&self.root) == State::Absent {
+                continue;
+            }
+            let version = version_at(client, &self.root, datetime).await;
+            let archive = client.get(&address(&version), "application/zip").await.unwrap();
+            let there = tree.iter().filter(|(_, state)| matches!(state, State::There(..)));
+            let there: BTreeMap<_, _> = there.map(|(path, state)| (path.to_owned(), state)).collect();
+            let sent = unpacked(&client::whole(archive).await.unwrap());
+            assert_eq!(sent, there, "the archive of {} at {datetime}: {version}", self.root);
         }
     }
 }

@@ -6,6 +6,8 @@ use http::header::{ACCEPT, LINK, LOCATION};
 use http::{Method, Request, StatusCode};
 use penates::client::{self, Client, ClientError};
 
+use crate::harness::unzip;
+
 /// The predicate of the statements of a version.
 pub const PART: &str = "<http://example.org/part>";
 
@@ -110,7 +112,26 @@ fn parts(version: u32) -> BTreeSet<String> {
         version if version % LARGE_EVERY == 0 => 2_000,
         version => 1 + version % 4,
     };
-    (0..count).map(|part| format!("{version}.{part}.{}", "x".repeat(60))).collect()
+    (0..count).map(|part| format!("{version}.{part}.{}", filling())).collect()
+}
+
+/// What each part ends with.
+fn filling() -> String {
+    "x".repeat(60)
+}
+
+/// The version whose parts a graph has. Panics if some are missing.
+fn version_of(path: &str, said: &BTreeSet<String>) -> u32 {
+    let version = said.first().map_or(0, |part| part.split('.').next().unwrap().parse().unwrap());
+    assert!(*said == parts(version), "{path} is half of version {version}: {} statements", said.len());
+    version
+}
+
+/// The version whose bytes these are. Panics if some are missing.
+fn version_of_bytes(path: &str, content: &[u8]) -> u32 {
+    let version = content.first_chunk().map(|first| u32::from_be_bytes(*first)).unwrap();
+    assert!(bytes(version) == content, "{path} is half of version {version}: {} bytes", content.len());
+    version
 }
 
 /// The statements of a version of a graph about a subject, as N-Triples or Turtle.
@@ -180,9 +201,7 @@ pub async fn see(client: &Client, path: &str) -> Result<Seen, ClientError> {
     };
     let body = client::whole(response).await?;
     if kind == Kind::Binary {
-        let version = body.first_chunk().map(|first| u32::from_be_bytes(*first)).unwrap();
-        assert!(bytes(version) == body, "{path} is half of version {version}: {} bytes", body.len());
-        return nothing(State::There(kind, version));
+        return nothing(State::There(kind, version_of_bytes(path, &body)));
     }
     let text = std::str::from_utf8(&body).unwrap();
     let objects = |predicate: &str| -> BTreeSet<String> {
@@ -190,10 +209,41 @@ pub async fn see(client: &Client, path: &str) -> Result<Seen, ClientError> {
         let object = |object: &str| object.trim().trim_end_matches(" .").trim_matches(['"', '<', '>']).to_owned();
         of_predicate.map(|(_, rest)| object(rest)).collect()
     };
-    let said = objects(PART);
-    let version = said.first().map_or(0, |part| part.split('.').next().unwrap().parse().unwrap());
-    assert!(said == parts(version), "{path} is half of version {version}: {} statements", said.len());
+    let version = version_of(path, &objects(PART));
     let contained = objects("<http://www.w3.org/ns/ldp#contains>");
     let children = contained.iter().map(|iri| iri.split_once("/rest/").unwrap().1.trim_end_matches('/').to_owned());
     Ok(Seen { state: State::There(kind, version), children: children.collect() })
+}
+
+/// What an archive of a container at the top has in it. Panics if a resource is half in it, or if
+/// it names anything as left out.
+pub fn unpacked(archive: &[u8]) -> BTreeMap<String, State> {
+    const DESCRIPTION: &str = "/fcr%3Ametadata";
+    let entries = unzip(archive);
+    let left_out = entries.get("ERROR.err").map(|text| String::from_utf8_lossy(text));
+    assert_eq!(left_out, None);
+    let graph = |path: &str, turtle: &[u8]| {
+        let literals = std::str::from_utf8(turtle).unwrap().split('"').skip(1).step_by(2);
+        let said = literals.filter(|text| text.ends_with(&filling())).map(str::to_owned).collect();
+        version_of(path, &said)
+    };
+    let mut found = BTreeMap::new();
+    for (name, content) in &entries {
+        let described = name.strip_suffix(".ttl").and_then(|name| name.split_once(DESCRIPTION));
+        let (path, state) = match described {
+            Some((container, "")) => (container.to_owned(), State::There(Kind::Container, graph(container, content))),
+            Some((container, child)) => {
+                let path = format!("{container}{child}");
+                // Beside bytes there is their description, which has no statements.
+                if entries.contains_key(&path) {
+                    continue;
+                }
+                let version = graph(&path, content);
+                (path, State::There(Kind::Source, version))
+            }
+            None => (name.clone(), State::There(Kind::Binary, version_of_bytes(name, content))),
+        };
+        found.insert(path, state);
+    }
+    found
 }

@@ -20,7 +20,7 @@ use super::{Lost, Outcome, PLAN_LIFE, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
 /// The default number of rounds.
-const ROUNDS: u64 = 12;
+const ROUNDS: u64 = 10;
 /// Writers at the same time; each has volumes of its own, so that it knows their stored state.
 const WRITERS: usize = 3;
 /// Volumes of each writer.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -10,10 +11,13 @@ use server::config::Access;
 use tokio::process::Command;
 
 use crate::browser::browser;
-use crate::support::{PATIENCE, Server, VOLUME, not_run, soon};
+use crate::support::{Server, VOLUME, not_run, soon};
 
 /// What Node.js needs: a driver of browsers, and checks of accessibility.
 const PACKAGES: [&str; 2] = ["puppeteer-core@24.43.1", "axe-core@4.14.1"];
+
+/// How long the browser may take: it reads each page four times, with checks, beside other tests.
+const VISIT_PATIENCE: Duration = Duration::from_mins(15);
 
 /// The folder with the packages, which are fetched once and kept from run to run.
 async fn packages() -> PathBuf {
@@ -90,7 +94,8 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     let mut visit = Command::new("node");
     visit.arg(&script).arg(packages().await).arg(browser).arg(format!("http://{}/", server.http()));
     visit.arg(&token).arg(&upload).arg(VOLUME).arg(screenshots).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, visit.output()).await.expect("the browser took too long").unwrap();
+    let output =
+        tokio::time::timeout(VISIT_PATIENCE, visit.output()).await.expect("the browser took too long").unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(seen["violations"], Value::Array(Vec::new()), "{seen:#}");
@@ -103,6 +108,7 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
         "Letters from <b>Rome</b>",
         "Pages of a <i>book</i>",
         "Changed",
+        "Deleted from /",
         "letter.txt",
         "Fixity of /Letters-from-b-Rome-b/letter.txt",
         "Search",
