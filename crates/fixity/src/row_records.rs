@@ -123,7 +123,7 @@ impl Auditor {
             Err(error) if error.is_damage() => {
                 let why = error.to_string();
                 self.record_finding(&ALL, true, ("", why.clone()), reader).await?;
-                // They were not checked. So neither was everything.
+                // What is behind it was not read, so the pass is not complete.
                 self.record_finding(&from.unwrap_or(ALL), false, (BEHIND, why), reader).await?;
                 VerifiedRecords::default()
             }
