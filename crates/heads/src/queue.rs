@@ -9,8 +9,12 @@
 //! the queue's *low-water mark* to the present. A record that has to wait longer is moved to a
 //! later bucket: it is put there and then removed here. A crash in between leaves it twice, which
 //! does no harm. The mark moves past a bucket once a pass finds it empty and no server can still
-//! put records into it. The mark is changed by compare-and-write. So it never goes back, and a
-//! server away from the heads' home, which may see too little, cannot change it.
+//! put records into it. The mark is changed by compare-and-write. So no pass undoes what a later one
+//! wrote, and a server away from the heads' home, which may see too little, cannot change it.
+//!
+//! A server whose clock is ahead can move the mark into the future. Once the clock is right, new
+//! records are put below such a mark. So a mark that no right clock can have written counts as lost:
+//! a walk finds the first bucket with records, and the pass writes the mark again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -110,10 +114,16 @@ pub struct Pass {
     began: UnixMillis,
 }
 
+/// A mark may be so many buckets behind, a week. One that is more behind is that of a clock that was
+/// wrong, or the store rested: a walk takes less than reading all buckets in between.
+const BEHIND_MAX: u32 = 1_008;
+
 /// A low-water mark as it was read.
 struct Low {
     bucket: u32,
     current: Expect,
+    /// Whether the stored mark says nothing, so that another one replaces it in any case.
+    is_useless: bool,
 }
 
 impl Heads {
@@ -134,11 +144,18 @@ impl Heads {
         bucket_of(UnixMillis(now.0.saturating_sub(u64::try_from(trying.as_millis()).unwrap_or(u64::MAX))))
     }
 
+    /// The last bucket that a mark can name, unless the clock of its writer is wrong. No server puts
+    /// records before this bucket: [`Heads::open_from`] counts the difference of clocks twice, and
+    /// this bucket is ahead of it by that difference once.
+    fn mark_max(&self, now: UnixMillis) -> u32 {
+        self.open_from(now.plus(self.inner.options.clock_skew_max))
+    }
+
     /// Begins a pass over a queue.
     pub async fn pass(&self, queue: Queue) -> ObjectsResult<Pass> {
         let now = self.inner.surroundings.clock.now();
         let open_from = self.open_from(now);
-        let low = self.retry_transient(|| self.low_water(queue, open_from)).await?;
+        let low = self.retry_transient(|| self.low_water(queue, now)).await?;
         let (first, last) = (low.bucket, bucket_of(now));
         Ok(Pass {
             queue,
@@ -155,9 +172,9 @@ impl Heads {
         })
     }
 
-    /// The queue's low-water mark. If there is none, or it cannot be read, walks over all
-    /// partitions once.
-    async fn low_water(&self, queue: Queue, open_from: u32) -> ObjectsResult<Low> {
+    /// The queue's low-water mark. If there is none, it cannot be read, or it is in the future or far
+    /// behind, walks over all partitions once.
+    async fn low_water(&self, queue: Queue, now: UnixMillis) -> ObjectsResult<Low> {
         let call = self.call(Class::Description).strong();
         let (partition, sort) = (keys::low_water_partition(), keys::low_water(queue.name()));
         let row = match self.inner.store.get(call, Table::Work, &partition, &sort).await {
@@ -166,12 +183,24 @@ impl Heads {
         };
         let current = row.as_ref().and_then(|row| row.guard.as_ref());
         let current = current.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
+        let is_stored = row.is_some();
         let payload = row.and_then(|row| envelope::open(ValueKind::LowWater, &row.value).ok());
-        let bucket = match payload.and_then(|payload| payload[..].try_into().ok()).map(u32::from_be_bytes) {
-            Some(bucket) => bucket,
-            None => self.first_bucket(queue).await?.unwrap_or(open_from).min(open_from),
-        };
-        Ok(Low { bucket, current })
+        let marked = payload.and_then(|payload| payload[..].try_into().ok()).map(u32::from_be_bytes);
+        let open_from = self.open_from(now);
+        let marked = marked.filter(|bucket| *bucket <= self.mark_max(now));
+        match marked {
+            Some(bucket) if bucket.saturating_add(BEHIND_MAX) >= open_from => {
+                return Ok(Low { bucket, current, is_useless: false });
+            }
+            None if is_stored => {
+                let why = "it cannot be read, or is in the future: a clock was or is wrong";
+                tracing::warn!(queue = queue.name(), why, "the low-water mark of a queue says nothing");
+            }
+            _ => {}
+        }
+        let bucket = self.first_bucket(queue).await?.unwrap_or(open_from).min(open_from);
+        let bucket = marked.map_or(bucket, |marked| bucket.max(marked));
+        Ok(Low { bucket, current, is_useless: is_stored })
     }
 
     /// The first bucket of a queue that has a record.
@@ -241,11 +270,11 @@ impl Heads {
         Ok(pages)
     }
 
-    /// Ends a pass, and moves the mark past the buckets that are empty forever. Away from the
-    /// heads' home the mark stays.
+    /// Ends a pass, and moves the mark past the buckets that are empty forever, or back from the
+    /// future. Away from the heads' home the mark stays.
     pub async fn end_pass(&self, pass: Pass) -> ObjectsResult<()> {
         self.inner.due_work.found(pass.queue, pass.due);
-        if pass.empty_until <= pass.low.bucket {
+        if pass.empty_until <= pass.low.bucket && !pass.low.is_useless {
             return Ok(());
         }
         let mark = Step::CompareAndWrite {

@@ -37,14 +37,21 @@ mod served;
 pub mod settings;
 pub mod wanted;
 
+use std::io;
 use std::process::ExitCode;
+use std::thread;
 
 use clap::Parser;
+use tokio::runtime::{Builder, Runtime};
+
+/// Tokio takes the number of workers from this variable of the environment, unless the program sets
+/// it.
+const WORKERS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
 /// Parses the command line, runs the command, prints its error, and returns the exit code.
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&anyhow::Error::new(error).context("starting the runtime")),
     };
@@ -56,4 +63,15 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }
+}
+
+/// A runtime with one worker more than there are processors, unless the environment names another
+/// number. A store in a folder may keep as many workers as there are processors while its disk
+/// stalls. The one that is left serves others, and keeps deadlines.
+fn runtime() -> io::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    if std::env::var_os(WORKERS_VARIABLE).is_none() {
+        builder.worker_threads(thread::available_parallelism().map_or(1, usize::from) + 1);
+    }
+    builder.enable_all().build()
 }

@@ -12,7 +12,7 @@ use library::Library;
 use metrics::{counter, gauge};
 use records::{Records, RecordsError};
 use serde::Serialize;
-use store::{Call, Class, Deadline, StoreError};
+use store::{Call, Class, Deadline, Store, StoreError, StoreResult};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 use volumes::CollectLimits;
@@ -20,7 +20,7 @@ use volumes::CollectLimits;
 use crate::telemetry;
 use crate::tokens::Tokens;
 
-/// The time limit of reclaiming in the store; the next round continues.
+/// The time limit of one sweep of the store; the next one continues.
 const STORE_SWEEP_MAX: Duration = Duration::from_secs(30);
 
 /// How long a token that another server made or revoked may be unknown here.
@@ -48,8 +48,35 @@ const ROUND: Round = Round {
     rest: 9,
 };
 
-/// Runs until the handle is dropped. Each step may be interrupted: any prefix of it does no harm.
-pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
+/// Runs until the handles are dropped. Each step may be interrupted: any prefix of it does no harm.
+pub(crate) fn start(library: Library, interval: Duration) -> [AbortOnDropHandle<()>; 2] {
+    [keep_reclaiming(library.store().clone(), interval), keep_collecting(library, interval)]
+}
+
+/// Deletes expired rows from the store. Nothing else that the background does delays it, such as
+/// the deletion of a large tree.
+fn keep_reclaiming(store: Arc<dyn Store>, interval: Duration) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let mut is_behind = true;
+            while is_behind {
+                let reclaimed = reclaim(store.as_ref(), STORE_SWEEP_MAX).await;
+                telemetry::record_task("reclaim", &reclaimed);
+                is_behind = reclaimed.as_ref().is_ok_and(|reclaimed| reclaimed.is_behind);
+                match reclaimed {
+                    Ok(reclaimed) => tracing::debug!(?reclaimed, "reclaimed in the store"),
+                    Err(error) => tracing::warn!(%error, "reclaiming in the store failed; the next pass tries again"),
+                }
+            }
+        }
+    }))
+}
+
+/// Continues interrupted deletions, and collects what nothing names any more.
+fn keep_collecting(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -65,10 +92,10 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
                 Ok(deletions) => tracing::info!(deletions, "resumed interrupted deletions"),
                 Err(error) => tracing::warn!(%error, "a deletion could not be resumed; the next pass tries again"),
             }
-            let swept = sweep(&library).await;
-            telemetry::record_task("sweep", &swept);
-            match swept {
-                Ok(swept) => tracing::debug!(?swept, "swept"),
+            let collected = collect(&library).await;
+            telemetry::record_task("sweep", &collected);
+            match collected {
+                Ok(collected) => tracing::debug!(?collected, "swept"),
                 Err(error) => tracing::warn!(%error, "sweeping failed; the next pass tries again"),
             }
         }
@@ -147,6 +174,15 @@ async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> 
 /// The result of one round.
 #[derive(Debug, Serialize)]
 pub(crate) struct Swept {
+    #[serde(flatten)]
+    collected: Collected,
+    /// Expired rows and leftovers of uploads that the store deleted.
+    store_reclaimed: u64,
+}
+
+/// What was collected in one round.
+#[derive(Debug, Serialize)]
+struct Collected {
     /// Ended selections.
     selections_ended: u64,
     /// Volumes of which data was condemned.
@@ -167,12 +203,35 @@ pub(crate) struct Swept {
     feed_buckets_dropped: u64,
     /// Partitions of the audit that were deleted.
     audit_parts_dropped: u64,
-    /// Expired rows and leftovers of uploads that the store deleted.
-    store_reclaimed: u64,
 }
 
-/// One round. A failure does not stop the rest.
+/// What the store deleted.
+#[derive(Debug)]
+struct Reclaimed {
+    /// Expired rows and leftovers of uploads.
+    deleted: u64,
+    /// Whether its time was over before all expired rows were deleted.
+    is_behind: bool,
+}
+
+/// One round of all of it. A failure does not stop the rest.
 pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
+    let collected = collect(library).await;
+    let reclaimed = reclaim(library.store().as_ref(), STORE_SWEEP_MAX).await;
+    Ok(Swept { collected: collected?, store_reclaimed: reclaimed?.deleted })
+}
+
+/// Deletes expired rows and leftovers of uploads from the store, for so long at most.
+async fn reclaim(store: &dyn Store, time: Duration) -> StoreResult<Reclaimed> {
+    let deadline = Deadline::within(time);
+    let deleted = store.sweep(Call::new(Class::Record, deadline)).await?;
+    // An engine that deletes expired rows by itself has no lag.
+    let is_behind = deadline.passed() && store.health().await.reclaim_lag.is_some();
+    Ok(Reclaimed { deleted, is_behind })
+}
+
+/// One round of collecting. A failure does not stop the rest.
+async fn collect(library: &Library) -> ObjectsResult<Collected> {
     let selections_ended = library.volumes.sweep_selections().await;
     let collected = library.volumes.collect_once(CollectLimits::default()).await;
     let versions_removed = library.repository.collect_versions().await;
@@ -180,10 +239,8 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
     let containers_grown = library.heads.grow_containers().await;
     let feed_buckets_dropped = library.feed.drop_old().await;
     let audit_parts_dropped = prune_audit(library).await;
-    let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
-    let store_reclaimed = library.store().sweep(call).await;
     let collected = collected?;
-    Ok(Swept {
+    Ok(Collected {
         selections_ended: selections_ended?,
         volumes_condemned: collected.condemned,
         generations_removed: collected.removed,
@@ -194,7 +251,6 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
         containers_grown: containers_grown?,
         feed_buckets_dropped: feed_buckets_dropped?,
         audit_parts_dropped: audit_parts_dropped?,
-        store_reclaimed: store_reclaimed?,
     })
 }
 
@@ -286,7 +342,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use records::{Attribute, Draft, Record};
     use store::faults::{Damage, Fault, Faults, Harm, Kind};
-    use store::{Clock, ManualClock, Store, Table, UnixMillis};
+    use store::{Clock, ManualClock, Table, UnixMillis};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
@@ -351,6 +407,15 @@ mod tests {
 
     fn id(number: u8) -> Bytes {
         Bytes::copy_from_slice(&[b'r', number])
+    }
+
+    #[tokio::test]
+    async fn a_store_whose_time_to_reclaim_is_over_goes_on_at_once_and_has_not_failed() {
+        let subject = Subject::new().await;
+        let in_time = reclaim(&*subject.store, HOUR).await.unwrap();
+        assert!(!in_time.is_behind);
+        let late = reclaim(&*subject.store, Duration::ZERO).await.unwrap();
+        assert_eq!((late.deleted, late.is_behind), (0, true));
     }
 
     #[tokio::test]

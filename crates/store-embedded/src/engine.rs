@@ -25,7 +25,7 @@ use crate::folder::Folder;
 use crate::measures;
 use crate::options::EmbeddedOptions;
 use crate::plan::Plan;
-use crate::prompt::Promptness;
+use crate::prompt::{Place, Promptness};
 use crate::read;
 use crate::room::{self, Room, Use};
 use crate::swept::{SweepPosition, UnknownFiles};
@@ -47,8 +47,9 @@ const PACE: Duration = Duration::from_millis(5);
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
 /// A call that reads at most this number of rows reads them on the caller's thread while they are
-/// cached. A list of steps that compares or writes no more looks them up there too. Creating a
-/// resource needs half as many, and commands of the records door that run as one at most as many.
+/// cached, if there is a place for it ([`Promptness`]). A list of steps that compares or writes no
+/// more looks them up there too. Creating a resource needs half as many, and commands of the
+/// records door that run as one at most as many.
 const ROWS_READ_HERE_MAX: usize = 32;
 
 /// A run of scans that is not larger is read there too: about half a millisecond of work. When
@@ -69,14 +70,14 @@ pub struct EmbeddedStore {
     /// `None` after it is closed.
     database: RwLock<Option<Arc<Database>>>,
     room: Arc<Room>,
-    /// Of reads of few rows.
+    /// Of reads of few rows, on their callers' threads.
     prompt: Promptness,
     /// Where the next sweep of contents continues, and what it has found so far.
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
     /// Contents that this process is uploading.
     pub(crate) uploads: Arc<Mutex<HashSet<ContentId>>>,
-    /// How long ago the record had expired that the last sweep reclaimed last.
+    /// How long ago the records had expired that the last sweep found, at most.
     pub(crate) reclaim_lag: Mutex<Option<Duration>>,
     /// Held for reading while files of contents are removed.
     pub(crate) removals: Arc<tokio::sync::RwLock<()>>,
@@ -93,6 +94,9 @@ impl EmbeddedStore {
     /// has another format (the folder is not changed then); [`StoreError::Unreadable`] if it is too
     /// damaged to open; [`StoreError::Full`] or [`StoreError::Io`] if the operating system refuses
     /// something.
+    ///
+    /// Open it in the runtime that reads from it. Tasks read few rows on their own threads, but
+    /// never on all workers of that runtime at once, if it has several.
     pub fn open(folder: &Path, options: EmbeddedOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
         let mut folder = Folder::hold(folder, options.newest_level, make)?;
@@ -109,12 +113,14 @@ impl EmbeddedStore {
             Writer::start(lane, tables.of(lane)?.clone(), room.clone(), clock.clone(), &options)
                 .map_err(|source| io_error("starting the committers of", folder.path(), source))
         })?;
+        let prompt = Promptness::start()
+            .map_err(|source| io_error("starting the watch over reads of", folder.path(), source))?;
         Ok(Arc::new(Self {
             folder: folder.path().to_path_buf(),
             database: RwLock::new(Some(Arc::new(Database { tables, folder }))),
             writers: Arc::new(writers),
             room,
-            prompt: Promptness::new(),
+            prompt,
             sweep_position: Mutex::default(),
             unknown_files: Mutex::default(),
             uploads: Arc::default(),
@@ -177,11 +183,27 @@ impl EmbeddedStore {
         blocking(deadline, move || read(&database.tables.of(lane)?.view())).await
     }
 
-    /// Whether few rows may be read on the caller's thread. A caller that reads in a loop yields
-    /// now and then: reads that never wait would block its thread for others.
-    async fn may_read_here(&self) -> bool {
+    /// Reads few rows, or more of at most `bytes_max` bytes, from a consistent view of a lane: on
+    /// the caller's thread if that is advisable, or else on one that may block.
+    async fn read_few<T: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        lane: Lane,
+        bytes_max: usize,
+        read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        match self.place().await {
+            Some(place) => place.timed_of(bytes_max, || self.read_here(deadline, lane, read)),
+            None => self.read(deadline, lane, read).await,
+        }
+    }
+
+    /// A place for a read of few rows on the caller's thread, if that is advisable. A caller that
+    /// reads in a loop yields now and then: reads that never wait would block its thread for
+    /// others.
+    async fn place(&self) -> Option<Place<'_>> {
         consume_budget().await;
-        self.prompt.is_prompt()
+        self.prompt.place()
     }
 
     /// Reads from a consistent view of a lane on the caller's thread, for few rows. Measured on two
@@ -223,11 +245,12 @@ impl EmbeddedStore {
             return Ok(plan);
         }
         let (lane, now) = (plan.lane, self.now());
-        if plan.rows_touched() <= ROWS_READ_HERE_MAX && self.may_read_here().await {
-            let touch = || self.read_here(deadline, lane, |view| plan.touch(view, now));
-            return self.prompt.timed(touch).map(|()| plan);
+        let is_few = plan.rows_touched() <= ROWS_READ_HERE_MAX;
+        let touch = move |view: &View<'_>| plan.touch(view, now).map(|()| plan);
+        if is_few {
+            return self.read_few(deadline, lane, 0, touch).await;
         }
-        self.read(deadline, lane, move |view| plan.touch(view, now).map(|()| plan)).await
+        self.read(deadline, lane, touch).await
     }
 
     /// Delays bulk lists while the tables that they write to have much to flush. Many small changes
@@ -259,10 +282,10 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         let now = self.now();
-        if self.may_read_here().await {
+        if let Some(place) = self.place().await {
             let here =
                 || self.read_here(call.deadline, table.lane(), |view| read::get(view, table, partition, sort, now));
-            return self.prompt.timed(here);
+            return place.timed(here);
         }
         let (partition, sort) = (partition.clone(), sort.clone());
         self.read(call.deadline, table.lane(), move |view| read::get(view, table, &partition, &sort, now)).await
@@ -271,24 +294,24 @@ impl Store for EmbeddedStore {
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
         let now = self.now();
         let is_few = keys.len() <= ROWS_READ_HERE_MAX;
-        let get = move |view: &View<'_>| {
-            keys.iter().map(|(partition, sort)| read::get(view, table, partition, sort, now)).collect()
-        };
-        if is_few && self.may_read_here().await {
-            return self.prompt.timed(|| self.read_here(call.deadline, table.lane(), get));
+        let get = move |view: &View<'_>| get_each(view, table, &keys, now, call.deadline);
+        if is_few {
+            return self.read_few(call.deadline, table.lane(), 0, get).await;
         }
         self.read(call.deadline, table.lane(), get).await
     }
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         let now = self.now();
-        if scan.max_bytes <= Scan::FEW_BYTES && self.may_read_here().await {
+        if scan.max_bytes <= Scan::FEW_BYTES
+            && let Some(place) = self.place().await
+        {
             let here = || {
                 self.read_here(call.deadline, table.lane(), |view| {
                     read::scan(view, table, partition, &scan, now, call.deadline)
                 })
             };
-            return self.prompt.timed(here);
+            return place.timed(here);
         }
         let partition = partition.clone();
         self.read(call.deadline, table.lane(), move |view| {
@@ -307,8 +330,8 @@ impl Store for EmbeddedStore {
                 .map(|(table, partition, scan)| read::scan(view, *table, partition, scan, now, call.deadline))
                 .collect()
         };
-        if bytes_max <= RUN_BYTES_READ_HERE_MAX && self.may_read_here().await {
-            return self.prompt.timed_of(bytes_max, || self.read_here(call.deadline, lane, scan));
+        if bytes_max <= RUN_BYTES_READ_HERE_MAX {
+            return self.read_few(call.deadline, lane, bytes_max, scan).await;
         }
         self.read(call.deadline, lane, scan).await
     }
@@ -453,6 +476,22 @@ fn least_use(lane: Lane) -> Use {
     }
 }
 
+/// Rows of a table, one after the other until the deadline: each of them may have to wait for the
+/// disk.
+fn get_each(
+    view: &View<'_>,
+    table: Table,
+    keys: &[(Bytes, Bytes)],
+    now: UnixMillis,
+    deadline: Deadline,
+) -> StoreResult<Vec<Option<Row>>> {
+    let get = |(partition, sort): &(Bytes, Bytes)| match deadline.passed() {
+        true => Err(StoreError::DeadlinePassed),
+        false => read::get(view, table, partition, sort, now),
+    };
+    keys.iter().map(get).collect()
+}
+
 /// A write whose deadline passed before it was queued was certainly not applied.
 fn not_begun(error: StoreError) -> StoreError {
     match error {
@@ -466,13 +505,49 @@ fn not_begun(error: StoreError) -> StoreError {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::mpsc;
+
     use store::{Class, NewRow, SystemClock};
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::time::sleep;
 
     use super::*;
     use crate::opening::record::RecordFile;
     use crate::opening::record_path;
 
     const TABLE: Table = Table::Objects;
+
+    /// The longest time that a test waits.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn call() -> Call {
+        Call::new(Class::Description, Deadline::within(PATIENCE))
+    }
+
+    fn put() -> Step {
+        Step::Put { table: TABLE, partition: "key".into(), rows: vec![NewRow::new("", "value")] }
+    }
+
+    /// A runtime with one worker more than there are processors, like the program's.
+    fn runtime() -> Runtime {
+        let processors = std::thread::available_parallelism().unwrap().get();
+        Builder::new_multi_thread().worker_threads(processors + 1).enable_all().build().unwrap()
+    }
+
+    /// A store with one row.
+    async fn with_a_row(folder: &Path) -> Arc<EmbeddedStore> {
+        let store = EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        assert!(store.run(call(), vec![put()]).await.unwrap().is_applied());
+        store
+    }
+
+    /// A read from a disk that stalls while it is locked.
+    fn stalling(disk: Arc<Mutex<()>>) -> impl FnOnce(&View<'_>) -> StoreResult<()> + Send + 'static {
+        move |_| {
+            drop(disk.lock());
+            Ok(())
+        }
+    }
 
     /// The groups that are written and synced after a write whose call demands a sync, and after the
     /// store is closed.
@@ -482,9 +557,7 @@ mod tests {
         let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
         let record = record_path(&store.database().unwrap().folder.database(TABLE.lane()));
         let synced = || RecordFile::look(&record).unwrap().unwrap().group;
-        let put = Step::Put { table: TABLE, partition: "key".into(), rows: vec![NewRow::new("", "value")] };
-        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
-        assert!(store.run(call, vec![put]).await.unwrap().is_applied());
+        assert!(store.run(call(), vec![put()]).await.unwrap().is_applied());
         let before = synced();
         store.close().await.unwrap();
         (before, synced())
@@ -494,5 +567,72 @@ mod tests {
     async fn a_write_is_synced_before_it_is_acknowledged_unless_the_program_lets_all_of_them_wait() {
         assert_eq!(groups_synced(Duration::ZERO).await, (1, 1));
         assert_eq!(groups_synced(Duration::from_secs(3_600)).await, (0, 1));
+    }
+
+    #[test]
+    fn while_the_disk_stalls_reads_end_by_their_deadlines_and_cached_rows_are_read() {
+        let (folder, disk) = (tempfile::tempdir().unwrap(), Arc::new(Mutex::new(())));
+        let runtime = runtime();
+        let stalls = disk.lock();
+        let store = runtime.block_on(with_a_row(folder.path()));
+        let workers = runtime.metrics().num_workers();
+        let (end, ended) = mpsc::channel();
+        for _ in 0..=workers {
+            let (store, read, end) = (store.clone(), stalling(disk.clone()), end.clone());
+            runtime.spawn(async move {
+                let deadline = Deadline::within(Duration::from_millis(100));
+                end.send(store.read_few(deadline, TABLE.lane(), 0, read).await)
+            });
+        }
+        // Each of the others may keep a worker.
+        for _ in 0..2 {
+            let ended = ended.recv_timeout(PATIENCE).unwrap();
+            assert!(matches!(ended, Err(StoreError::DeadlinePassed)), "{ended:?}");
+        }
+        let (answer, answered) = mpsc::channel();
+        let reader = store.clone();
+        runtime.spawn(async move { answer.send(reader.get(call(), TABLE, &"key".into(), &Bytes::new()).await) });
+        let row = answered.recv_timeout(PATIENCE).unwrap().unwrap();
+        assert!(row.is_some());
+        drop(stalls);
+        for _ in 2..=workers {
+            let ended = ended.recv_timeout(PATIENCE).unwrap();
+            assert!(matches!(ended, Ok(()) | Err(StoreError::DeadlinePassed)), "{ended:?}");
+        }
+    }
+
+    #[test]
+    fn timers_fire_while_the_worker_that_waited_for_them_reads_from_a_disk_that_stalls() {
+        let (folder, disk) = (tempfile::tempdir().unwrap(), Arc::new(Mutex::new(())));
+        let runtime = runtime();
+        let _stalls = disk.lock();
+        let store = runtime.block_on(with_a_row(folder.path()));
+        let (fire, fired) = mpsc::channel();
+        runtime.spawn(async move {
+            sleep(Duration::from_millis(100)).await;
+            fire.send(())
+        });
+        let read = stalling(disk.clone());
+        runtime.spawn(async move {
+            sleep(Duration::from_millis(20)).await;
+            // All workers sleep by now, but for the one that waited for timers and goes on here.
+            store.read_few(call().deadline, TABLE.lane(), 0, read).await
+        });
+        fired.recv_timeout(PATIENCE).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_batch_of_rows_ends_at_its_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = with_a_row(folder.path()).await;
+        let keys = [(Bytes::from("key"), Bytes::new()), (Bytes::from("none"), Bytes::new())];
+        let get = |until| {
+            let get = |view: &View<'_>| get_each(view, TABLE, &keys, store.now(), until);
+            store.read_here(call().deadline, TABLE.lane(), get)
+        };
+        let rows = get(call().deadline).unwrap();
+        assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+        let late = get(Deadline::within(Duration::ZERO));
+        assert!(matches!(late, Err(StoreError::DeadlinePassed)), "{late:?}");
     }
 }

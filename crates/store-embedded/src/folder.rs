@@ -218,9 +218,23 @@ impl Folder {
     }
 
     /// Makes the database of a lane. What is there already was left by a process that died before
-    /// the level rose, and nothing was stored in it.
+    /// the level rose, and nothing is stored in it. If something is, the store has a higher level
+    /// than `format` says, and nothing is changed.
     fn add_lane(&self, lane: Lane, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
         let (making, place) = (self.making(), self.database(lane));
+        let holds = opening::may_hold_groups(&place).map_err(|source| io_error("looking into", &place, source))?;
+        if holds {
+            let detail = format!(
+                "it holds data, although `format` gives the store level {}, which does not have it: `format` was \
+                 changed, or is from an older copy. Write `{}` into {} if the data belongs to this store (or a later \
+                 format, as it was); otherwise move the folder and the files beside it ({lane}.*) elsewhere. Then \
+                 upgrade again",
+                self.level,
+                format_line(self.level.next()).trim_end(),
+                self.format().display(),
+            );
+            return Err(StoreError::Unreadable { location: place.display().to_string(), detail });
+        }
         let files = |database: &Path| [opening::record_path(database), opening::known_path(database)];
         for folder in [&making, &place].into_iter().filter(|folder| folder.exists()) {
             fs::remove_dir_all(folder).map_err(|source| io_error("removing", folder, source))?;

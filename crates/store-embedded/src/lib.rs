@@ -37,7 +37,7 @@
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
 //!   `cut/`: what backups read;
-//!   `sweep.rs`, `unknown.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
+//!   `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
 //!   `space.rs` and `files.rs`, and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 
@@ -74,6 +74,7 @@ mod sweep;
 mod swept;
 mod tables;
 mod unknown;
+mod unread;
 mod value;
 mod writer;
 

@@ -87,8 +87,7 @@ pub(crate) struct Plan {
     pub(crate) use_: Use,
     /// How long its group may wait for a sync after it is acknowledged.
     pub(crate) sync_delay: Duration,
-    /// Whether it needs no [`Plan::touch`]: the rows that it puts are in memory, and the committer
-    /// looks at them.
+    /// Whether it needs no [`Plan::touch`]: the rows that the committer looks at are in memory.
     pub(crate) is_touched: bool,
 }
 
@@ -199,6 +198,7 @@ impl Plan {
                         view.range(Space::Rows(*table), range.clone())?.try_for_each(|row| row.map(|_| ()))?;
                     }
                 }
+                // The sweep leaves out rows that cannot be read, so it reads them itself.
                 Change::Reclaim { .. } => {}
             }
         }

@@ -1,7 +1,13 @@
-//! Whether rows are cached, by the engine or by the operating system.
+//! Reads of rows that are probably cached, by the engine or by the operating system: places for
+//! them on their callers' threads.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
 
 /// A read of a few rows that takes this long had to wait, usually for the disk, sometimes for a
 /// processor.
@@ -20,43 +26,126 @@ const WEIGHT: i64 = 16;
 /// The balance above which reads are slow.
 const TOO_MANY: i64 = 3 * WEIGHT;
 
-/// Times reads on the caller's thread, and advises against them while they wait for the disk.
-/// Threads that serve others are then delayed by a few reads only, and after that by one per
-/// second.
+/// A read that has not ended after this time stalls.
+const STALLED: Duration = Duration::from_millis(20);
+
+/// How often the watch looks for reads that stall.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long others are assumed to be slow once the watch has seen one that stalls.
+const SLOW_AFTER_STALL: Duration = Duration::from_millis(50);
+
+/// After so many looks that see no read, the watch sleeps until one begins.
+const QUIET_LOOKS: u32 = 10;
+
+/// In a slot: nobody has the place.
+const FREE: u64 = 0;
+
+/// Numbers the threads that read.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The slot at which a thread begins to look for a free one. So threads seldom meet.
+    static FIRST_SLOT: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Hands out places for reads on their callers' threads, times these reads, and advises against
+/// them while they wait for the disk. Threads that serve others are then delayed by a few reads
+/// only, and after that by one per second. A read without a place belongs on a thread that may
+/// block.
+///
+/// If the disk does not answer at all, such a read keeps its thread. There are fewer places than
+/// workers of the runtime, so one of them goes on to serve others and to keep deadlines. That
+/// worker may be asleep: Tokio wakes none when the worker that waited for timers and sockets begins
+/// a task, and nobody waits for them until that task ends. So a thread, the watch, wakes one while
+/// a read stalls.
 pub(crate) struct Promptness {
-    begun: Instant,
+    reads: Arc<Reads>,
     /// Slow reads by weight, minus prompt ones.
     balance: AtomicI64,
+    /// `None`: there is no other worker to wake.
+    watch: Option<JoinHandle<()>>,
+}
+
+/// What the watch sees.
+struct Reads {
+    begun: Instant,
     /// In microseconds since `begun`.
     slow_until: AtomicU64,
+    slots: Box<[Slot]>,
+    /// Whether the watch sleeps.
+    is_asleep: AtomicBool,
+    /// Whether the watch should end.
+    is_ended: AtomicBool,
+}
+
+/// When the read at a place began, in microseconds as above, or [`FREE`]. It has a cache line of
+/// its own, because each thread writes to another one.
+#[repr(align(64))]
+struct Slot(AtomicU64);
+
+/// What a look shows.
+#[derive(Debug, PartialEq)]
+enum Look {
+    /// No read is at a place.
+    Quiet,
+    Reading,
+    /// At least one read stalls.
+    Stalled,
+}
+
+/// A place for one read on its caller's thread. It is given back when the read has ended.
+pub(crate) struct Place<'a> {
+    prompt: &'a Promptness,
+    slot: &'a Slot,
+    from: Duration,
 }
 
 impl Promptness {
-    pub(crate) fn new() -> Self {
-        Self { begun: Instant::now(), balance: AtomicI64::new(0), slow_until: AtomicU64::new(0) }
+    /// Places for as many reads as there are processors, but for fewer than the workers of the
+    /// runtime that this thread belongs to. A runtime of one worker has one place.
+    ///
+    /// Errors: the operating system gives no thread for the watch.
+    pub(crate) fn start() -> io::Result<Self> {
+        let runtime = Handle::try_current().ok();
+        let workers = runtime.as_ref().map_or(1, |runtime| runtime.metrics().num_workers());
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self::with(processors.min(workers.saturating_sub(1)), runtime.filter(|_| workers > 1))
     }
 
-    /// Whether recent reads were prompt.
-    pub(crate) fn is_prompt(&self) -> bool {
-        self.is_prompt_after(self.begun.elapsed())
+    /// At least one place. The watch wakes workers of `runtime`.
+    fn with(places: usize, runtime: Option<Handle>) -> io::Result<Self> {
+        let reads = Arc::new(Reads {
+            begun: Instant::now(),
+            slow_until: AtomicU64::new(0),
+            slots: (0..places.max(1)).map(|_| Slot(AtomicU64::new(FREE))).collect(),
+            is_asleep: AtomicBool::new(false),
+            is_ended: AtomicBool::new(false),
+        });
+        let start = |runtime: Handle| {
+            let reads = reads.clone();
+            thread::Builder::new().name("watch-reads".to_owned()).spawn(move || reads.watch(&runtime))
+        };
+        let watch = runtime.map(start).transpose()?;
+        Ok(Self { reads, balance: AtomicI64::new(0), watch })
     }
 
-    /// Reads a few rows, and learns from the time that takes.
-    pub(crate) fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
-        self.timed_of(0, read)
+    /// A place for a read of few rows, if recent reads were prompt and a place is free.
+    pub(crate) fn place(&self) -> Option<Place<'_>> {
+        let now = self.reads.begun.elapsed();
+        if self.reads.is_prompt_at(now) { self.take(now) } else { None }
     }
 
-    /// Reads at most `bytes_max` bytes, and learns from the time that takes.
-    pub(crate) fn timed_of<T>(&self, bytes_max: usize, read: impl FnOnce() -> T) -> T {
-        let from = self.begun.elapsed();
-        let read = read();
-        let kib = u32::try_from(bytes_max >> 10).unwrap_or(u32::MAX);
-        self.learn(from, self.begun.elapsed().saturating_sub(SLOW_PER_KIB.saturating_mul(kib)));
-        read
-    }
-
-    fn is_prompt_after(&self, now: Duration) -> bool {
-        micros(now) >= self.slow_until.load(Ordering::Relaxed)
+    fn take(&self, now: Duration) -> Option<Place<'_>> {
+        let slot = self.reads.take_slot(now)?;
+        let is_asleep = &self.reads.is_asleep;
+        if is_asleep.load(Ordering::SeqCst)
+            && is_asleep.swap(false, Ordering::SeqCst)
+            && let Some(watch) = &self.watch
+        {
+            watch.thread().unpark();
+        }
+        Some(Place { prompt: self, slot, from: now })
     }
 
     /// A count lost between threads does not matter.
@@ -71,8 +160,98 @@ impl Promptness {
         // After this time one more slow read is enough.
         self.balance.store((balance + WEIGHT).min(TOO_MANY), Ordering::Relaxed);
         if balance + WEIGHT >= TOO_MANY {
-            self.slow_until.store(micros(to + SLOW_FOR), Ordering::Relaxed);
+            self.reads.slow_until.store(micros(to + SLOW_FOR), Ordering::Relaxed);
         }
+    }
+}
+
+impl Drop for Promptness {
+    fn drop(&mut self) {
+        self.reads.is_ended.store(true, Ordering::SeqCst);
+        if let Some(watch) = self.watch.take() {
+            watch.thread().unpark();
+            if watch.join().is_err() {
+                tracing::error!("the thread that watches reads panicked");
+            }
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Reads a few rows, and learns from the time that takes.
+    pub(crate) fn timed<T>(self, read: impl FnOnce() -> T) -> T {
+        self.timed_of(0, read)
+    }
+
+    /// Reads at most `bytes_max` bytes, and learns from the time that takes.
+    pub(crate) fn timed_of<T>(self, bytes_max: usize, read: impl FnOnce() -> T) -> T {
+        let read = read();
+        let to = self.prompt.reads.begun.elapsed();
+        let kib = u32::try_from(bytes_max >> 10).unwrap_or(u32::MAX);
+        self.prompt.learn(self.from, to.saturating_sub(SLOW_PER_KIB.saturating_mul(kib)));
+        read
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.slot.0.store(FREE, Ordering::Release);
+    }
+}
+
+impl Reads {
+    fn is_prompt_at(&self, now: Duration) -> bool {
+        micros(now) >= self.slow_until.load(Ordering::Relaxed)
+    }
+
+    fn take_slot(&self, now: Duration) -> Option<&Slot> {
+        let begun = micros(now).max(FREE + 1);
+        let (before, from_first) = self.slots.split_at(FIRST_SLOT.with(|first| first % self.slots.len()));
+        let take = |slot: &&Slot| slot.0.compare_exchange(FREE, begun, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        from_first.iter().chain(before).find(take)
+    }
+
+    /// While a read stalls, advises against others, and wakes a worker again and again: one that
+    /// was woken may begin a read that stalls too.
+    fn watch(&self, runtime: &Handle) {
+        let mut quiet_looks = 0;
+        while !self.is_ended.load(Ordering::SeqCst) {
+            if quiet_looks < QUIET_LOOKS {
+                thread::park_timeout(LOOK);
+            } else {
+                self.sleep();
+                quiet_looks = 0;
+            }
+            match self.look(self.begun.elapsed()) {
+                Look::Quiet => quiet_looks += 1,
+                Look::Reading => quiet_looks = 0,
+                Look::Stalled => {
+                    quiet_looks = 0;
+                    drop(runtime.spawn(async {}));
+                }
+            }
+        }
+    }
+
+    /// Returns when a read has begun, or earlier.
+    fn sleep(&self) {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        // A read that is not seen here sees that the watch sleeps.
+        if self.look(self.begun.elapsed()) == Look::Quiet {
+            thread::park();
+        }
+        self.is_asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// Looks for reads that stall. While there is one, others are slow.
+    fn look(&self, now: Duration) -> Look {
+        let begun = self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst));
+        let Some(oldest) = begun.filter(|begun| *begun != FREE).min() else { return Look::Quiet };
+        if micros(now).saturating_sub(oldest) < micros(STALLED) {
+            return Look::Reading;
+        }
+        self.slow_until.fetch_max(micros(now + SLOW_AFTER_STALL), Ordering::Relaxed);
+        Look::Stalled
     }
 }
 
@@ -82,32 +261,112 @@ fn micros(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// The longest time that a test waits.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn at(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
 
+    /// So many places without a watch.
+    fn places(places: usize) -> Promptness {
+        Promptness::with(places, None).unwrap()
+    }
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "{what}");
+            thread::yield_now();
+        }
+    }
+
     #[test]
     fn many_slow_reads_advise_against_others_for_a_second() {
-        let prompt = Promptness::new();
+        let prompt = places(1);
         for n in 0..3 {
-            assert!(prompt.is_prompt_after(at(10 * n)), "{n} slow reads are not many");
+            assert!(prompt.reads.is_prompt_at(at(10 * n)), "{n} slow reads are not many");
             prompt.learn(at(10 * n), at(10 * n + 5));
         }
-        assert!(!prompt.is_prompt_after(at(25)));
-        assert!(!prompt.is_prompt_after(at(1_024)));
-        assert!(prompt.is_prompt_after(at(1_025)));
+        assert!(!prompt.reads.is_prompt_at(at(25)));
+        assert!(!prompt.reads.is_prompt_at(at(1_024)));
+        assert!(prompt.reads.is_prompt_at(at(1_025)));
         prompt.learn(at(1_030), at(1_040));
-        assert!(!prompt.is_prompt_after(at(1_040)), "reads are still slow");
+        assert!(!prompt.reads.is_prompt_at(at(1_040)), "reads are still slow");
     }
 
     #[test]
     fn a_slow_read_among_many_prompt_ones_does_not_count_as_the_disk_s() {
-        let prompt = Promptness::new();
+        let prompt = places(1);
         for n in 0..1_000 {
             prompt.learn(at(n), at(n) + if n % 20 == 0 { at(3) } else { Duration::from_micros(900) });
-            assert!(prompt.is_prompt_after(at(n)), "{n}");
+            assert!(prompt.reads.is_prompt_at(at(n)), "{n}");
         }
+    }
+
+    #[test]
+    fn no_more_reads_have_a_place_than_there_are_and_each_gives_its_place_back() {
+        let prompt = places(2);
+        for _ in 0..3 {
+            let (one, other) = (prompt.take(at(0)).unwrap(), prompt.take(at(0)).unwrap());
+            assert!(prompt.take(at(0)).is_none());
+            assert_eq!(one.timed(|| "row"), "row");
+            let again = prompt.take(at(0)).unwrap();
+            assert!(prompt.take(at(0)).is_none());
+            drop((again, other));
+        }
+        assert_eq!(places(0).reads.slots.len(), 1);
+    }
+
+    #[test]
+    fn threads_that_read_at_the_same_time_never_share_a_place() {
+        let (prompt, reading) = (places(2), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        let Some(_place) = prompt.take(at(0)) else { continue };
+                        assert!(reading.fetch_add(1, Ordering::SeqCst) < 2);
+                        thread::yield_now();
+                        reading.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(prompt.reads.look(at(0)), Look::Quiet);
+    }
+
+    #[test]
+    fn a_read_that_stalls_advises_against_others_until_it_ends() {
+        let prompt = places(2);
+        assert_eq!(prompt.reads.look(at(0)), Look::Quiet);
+        let stalling = prompt.take(at(10)).unwrap();
+        let other = prompt.take(at(25)).unwrap();
+        assert_eq!(prompt.reads.look(at(29)), Look::Reading);
+        assert!(prompt.reads.is_prompt_at(at(29)));
+        for now in [30, 1_000, 5_000] {
+            assert_eq!(prompt.reads.look(at(now)), Look::Stalled);
+            assert!(!prompt.reads.is_prompt_at(at(now + 49)));
+        }
+        drop((stalling, other));
+        assert_eq!(prompt.reads.look(at(5_010)), Look::Quiet);
+        assert!(prompt.reads.is_prompt_at(at(5_050)));
+    }
+
+    #[test]
+    fn a_watch_that_sleeps_sees_the_next_read_and_ends_with_the_places() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let prompt = Promptness::with(1, Some(runtime.handle().clone())).unwrap();
+        let reads = prompt.reads.clone();
+        until("the watch does not sleep", || reads.is_asleep.load(Ordering::SeqCst));
+        let stalling = prompt.take(reads.begun.elapsed()).unwrap();
+        until("the watch does not wake", || prompt.place().is_none() && !reads.is_prompt_at(reads.begun.elapsed()));
+        drop(stalling);
+        until("reads stay slow", || prompt.place().is_some());
+        drop(prompt);
+        assert_eq!(Arc::strong_count(&reads), 1);
     }
 }

@@ -86,6 +86,21 @@ pub(crate) fn walk(
     deadline: Deadline,
 ) -> StoreResult<WalkPage> {
     let mut page = WalkPage::default();
+    walk_into(&mut page, view, table, from, max, now, deadline)?;
+    Ok(page)
+}
+
+/// Fills an empty page as [`walk`] does. If it fails, the page has the partitions before the place
+/// where it did.
+pub(crate) fn walk_into(
+    page: &mut WalkPage,
+    view: &View<'_>,
+    table: Table,
+    from: Option<Bytes>,
+    max: usize,
+    now: UnixMillis,
+    deadline: Deadline,
+) -> StoreResult<()> {
     let mut after = from;
     let mut has_several_rows = false;
     'pass: loop {
@@ -103,7 +118,7 @@ pub(crate) fn walk(
             }
             if page.partitions.len() >= max.max(1) {
                 page.next = after;
-                return Ok(page);
+                return Ok(());
             }
             page.partitions.push(partition.clone());
             after = Some(partition);
@@ -111,7 +126,7 @@ pub(crate) fn walk(
                 continue 'pass;
             }
         }
-        return Ok(page);
+        return Ok(());
     }
 }
 

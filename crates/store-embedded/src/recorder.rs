@@ -25,15 +25,18 @@ const SEEN_EVERY: Duration = Duration::from_millis(100);
 /// The engine moves to another journal only once one has more than 64,000,000 bytes.
 const SURELY_ONE_JOURNAL_BYTES: u64 = 60_000_000;
 
-/// The engine's state after a group.
+/// A memtable: the number of its keyspace, and its own. The memtables of a keyspace are numbered in
+/// the order in which they are filled and written to files.
+pub(crate) type Memtable = (u64, u64);
+
+/// The engine's state after a group. The first keyspace is its own, does not change, and is left
+/// out.
 pub(crate) struct Seen {
-    /// Its sequence number of that group.
-    pub(crate) sequence: u64,
-    /// The highest sequence number for which the marks' keyspace has a file of rows.
-    pub(crate) flushed: Option<u64>,
-    /// Versions of the lists of files, by keyspace. The first keyspace is the engine's own, does
-    /// not change, and is left out.
+    /// Versions of the lists of files, by keyspace.
     pub(crate) versions: Vec<u64>,
+    /// By keyspace, a memtable. It and those after it were in no file while the list had that
+    /// version.
+    pub(crate) unflushed_from: Vec<u64>,
 }
 
 /// An open database, as its recorder sees it.
@@ -54,8 +57,9 @@ pub(crate) struct Recorder {
     written: u64,
     /// The journal that was written to when that group began.
     written_to: u64,
-    /// For each journal, a sequence number up to which it certainly has groups.
-    journals: BTreeMap<u64, u64>,
+    /// Memtables that have a row of the given journal or of an earlier one. The engine keeps a
+    /// journal until *all* its rows are in files, and some keyspaces are written to seldom.
+    memtables: BTreeMap<Memtable, u64>,
     /// The journal that is written to, as far as is known.
     active: u64,
     /// Not less than the number of bytes in it.
@@ -70,22 +74,26 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Continues the record of a database that was found sound and then opened. `group` is its last
-    /// group.
-    pub(crate) fn new(database: &Path, file: RecordFile, record: Record, found: Found, group: u64) -> Self {
-        let journals: BTreeMap<u64, u64> = found
-            .journals
-            .iter()
-            .filter_map(|journal| Some((journal.id, journal.runs.last()?.last_sequence)))
-            .collect();
+    /// group, and `replayed` are the memtables that have rows of the newest journal. (Those that
+    /// have rows of older ones are being written to files.)
+    pub(crate) fn new(
+        database: &Path,
+        file: RecordFile,
+        record: Record,
+        found: Found,
+        group: u64,
+        replayed: impl Iterator<Item = Memtable>,
+    ) -> Self {
         let (now, active) = (Instant::now(), found.journals.last().map_or(0, |journal| journal.id));
+        let in_journals = found.journals.iter().filter_map(|journal| Some(journal.runs.last()?.last_sequence)).max();
         // A group after the recorded one may be in a file of rows only, which does not contain its
         // sequence number.
         let known_sequence = (group == record.group).then_some(record.sequence);
-        let sequence = journals.values().max().copied().or(known_sequence).unwrap_or(Record::UNKNOWN);
+        let sequence = in_journals.or(known_sequence).unwrap_or(Record::UNKNOWN);
         Self {
             database: database.to_path_buf(),
             file,
-            journals,
+            memtables: replayed.map(|memtable| (memtable, active)).collect(),
             active,
             active_bytes: found.journals.last().and_then(|journal| journal.runs.last()).map_or(0, |run| run.bytes.end),
             known: found.known,
@@ -117,8 +125,8 @@ impl Recorder {
     }
 
     /// Takes note that the group with the next mark was written. `bytes` is not less than what it
-    /// added to the journal.
-    pub(crate) fn written(&mut self, bytes: u64) {
+    /// added to the journal. Its rows are in these memtables, or in later ones.
+    pub(crate) fn written(&mut self, bytes: u64, memtables: impl Iterator<Item = Memtable>) {
         self.written += 1;
         self.written_to = self.active;
         self.active_bytes += bytes;
@@ -126,24 +134,20 @@ impl Recorder {
             self.active += 1;
             self.active_bytes = bytes;
         }
+        for memtable in memtables {
+            self.memtables.entry(memtable).or_insert(self.active);
+        }
     }
 
     /// Records that all groups so far are durable. `sequence` is not below the engine's number of
     /// the last.
     pub(crate) fn synced(&mut self, sequence: u64, engine: &impl Engine) {
-        let written_to = self.written_to;
         self.record.group = self.written;
         self.record.sequence = sequence;
-        self.record.written_to = written_to;
+        self.record.written_to = self.written_to;
         if self.seen_at.is_none_or(|at| at.elapsed() >= SEEN_EVERY) {
             self.seen_at = Some(Instant::now());
-            let seen = engine.seen();
-            // If the engine changed to another journal meanwhile, the journal of the group is
-            // unknown.
-            if self.active == written_to {
-                self.journals.insert(written_to, seen.sequence);
-            }
-            self.take(seen);
+            self.take(engine.seen());
         }
         let written = self.file.write(&self.record);
         self.note_written(written);
@@ -169,10 +173,15 @@ impl Recorder {
     }
 
     fn take(&mut self, seen: Seen) {
-        self.journals.retain(|_, last| seen.flushed.is_none_or(|flushed| flushed < *last));
-        self.record.needed_from = self.journals.keys().next().copied().unwrap_or(Record::NONE_NEEDED);
         self.record.versions.truncate(1);
         self.record.versions.extend(seen.versions);
+        self.record.needed_from.truncate(1);
+        for (keyspace, unflushed_from) in (1..).zip(seen.unflushed_from) {
+            self.memtables.retain(|(of, memtable), _| *of != keyspace || *memtable >= unflushed_from);
+            // A later memtable has no rows of an earlier journal.
+            let first = self.memtables.range((keyspace, 0)..).next().filter(|((of, _), _)| *of == keyspace);
+            self.record.needed_from.push(first.map_or(Record::NONE_NEEDED, |(_, journal)| *journal));
+        }
     }
 
     fn learn(&mut self, engine: &impl Engine) {
@@ -206,16 +215,15 @@ mod tests {
     use crate::opening::record::DatabaseId;
     use crate::opening::record_path;
 
-    /// An engine with a file of the marks up to a given number.
+    /// An engine of two keyspaces with files of the memtables before the given ones.
     #[derive(Default)]
     struct Told {
-        sequence: Cell<u64>,
-        flushed: Cell<Option<u64>>,
+        unflushed_from: Cell<[u64; 2]>,
     }
 
     impl Engine for Told {
         fn seen(&self) -> Seen {
-            Seen { sequence: self.sequence.get(), flushed: self.flushed.get(), versions: vec![1] }
+            Seen { versions: vec![1, 1], unflushed_from: self.unflushed_from.get().to_vec() }
         }
 
         fn files(&self) -> Vec<(u64, u64)> {
@@ -224,7 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_is_needed_until_the_marks_of_its_last_group_are_in_a_file() {
+    fn a_journal_is_needed_until_all_rows_that_it_has_of_a_keyspace_are_in_a_file() {
+        const NONE: u64 = Record::NONE_NEEDED;
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("text");
         fs::create_dir(&database).unwrap();
@@ -233,8 +242,8 @@ mod tests {
             group: 0,
             sequence: Record::UNKNOWN,
             written_to: 0,
-            needed_from: Record::NONE_NEEDED,
-            versions: vec![0, 0],
+            needed_from: vec![NONE; 3],
+            versions: vec![0; 3],
         };
         let path = record_path(&database);
         RecordFile::make(&path, &record).unwrap();
@@ -246,30 +255,39 @@ mod tests {
             last: Vec::new(),
             others: Vec::new(),
         };
-        let mut recorder = Recorder::new(&database, file, record, found, 0);
+        let mut recorder = Recorder::new(&database, file, record, found, 0, [(2, 0)].into_iter());
         let engine = Told::default();
-        let mut group = |sequence, bytes| {
-            engine.sequence.set(sequence);
+        // A group with rows in these memtables. Returns the journal that it is written to, and
+        // those that the keyspaces need.
+        let mut group = |memtables: &[Memtable], bytes| {
             // Pretends that time has passed.
             recorder.seen_at = None;
             assert_eq!(recorder.next_mark().group, recorder.record.group + 1);
-            recorder.written(bytes);
+            recorder.written(bytes, memtables.iter().copied());
             assert_eq!(RecordFile::look(&path).unwrap().unwrap().group, recorder.record.group, "it is not synced yet");
+            let sequence = 10 + recorder.written;
             recorder.synced(sequence, &engine);
             let seen = RecordFile::look(&path).unwrap().unwrap();
             assert_eq!((seen.group, seen.sequence), (recorder.record.group, sequence));
-            (seen.written_to, seen.needed_from)
+            assert_eq!(seen.versions, [0, 1, 1]);
+            (seen.written_to, seen.needed_from[1..].to_vec())
         };
-        assert_eq!(group(10, 100), (0, 0));
-        assert_eq!(group(11, SURELY_ONE_JOURNAL_BYTES), (0, 0));
+        assert_eq!(group(&[(1, 0)], 100), (0, vec![0, 0]), "the second keyspace was replayed");
+        engine.unflushed_from.set([0, 1]);
+        assert_eq!(group(&[(1, 0)], 100), (0, vec![0, NONE]));
+        assert_eq!(group(&[(1, 0), (2, 1)], SURELY_ONE_JOURNAL_BYTES), (0, vec![0, 0]));
         // The engine may change to the next journal before or after this group.
         fs::write(journal::path(&database, 1), "").unwrap();
-        assert_eq!(group(12, 100), (0, 0));
-        assert_eq!(group(13, 100), (1, 0));
-        engine.flushed.set(Some(11));
-        assert_eq!(group(14, 100), (1, 1));
-        engine.flushed.set(Some(15));
-        assert_eq!(group(15, 100), (1, Record::NONE_NEEDED));
-        assert_eq!(group(16, 100), (1, 1));
+        assert_eq!(group(&[(1, 0)], 100), (0, vec![0, 0]));
+        assert_eq!(group(&[(1, 1)], 100), (1, vec![0, 0]));
+        engine.unflushed_from.set([1, 1]);
+        assert_eq!(group(&[(1, 1)], 100), (1, vec![1, 0]), "the marks alone are in files");
+        engine.unflushed_from.set([2, 1]);
+        assert_eq!(group(&[(1, 2)], 100), (1, vec![1, 0]));
+        engine.unflushed_from.set([2, 2]);
+        assert_eq!(group(&[(1, 2)], 100), (1, vec![1, NONE]));
+        engine.unflushed_from.set([3, 2]);
+        assert_eq!(group(&[(1, 2)], 100), (1, vec![NONE, NONE]));
+        assert_eq!(group(&[(1, 3), (2, 2)], 100), (1, vec![1, 1]));
     }
 }

@@ -27,7 +27,7 @@ use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
-use crate::recorder::{Engine, Recorder, Seen};
+use crate::recorder::{Engine, Memtable, Recorder, Seen};
 use crate::space::Space;
 use crate::value::{self, Value};
 
@@ -84,7 +84,7 @@ impl Tables {
             group: 0,
             sequence: Record::UNKNOWN,
             written_to: 0,
-            needed_from: Record::NONE_NEEDED,
+            needed_from: vec![Record::NONE_NEEDED; versions.len()],
             versions,
         };
         RecordFile::make(&opening::record_path(folder), &first).map_err(making)
@@ -123,7 +123,11 @@ impl Tables {
         // before it synced its last groups.
         database.persist(PersistMode::SyncAll).map_err(|error| open_error(folder, error))?;
         let group = last_group(folder, &keyspaces[0].1, &record, &found)?;
-        let recorder = Mutex::new(Recorder::new(folder, file, record, found, group));
+        let replayed = keyspaces.iter().filter_map(|(_, keyspace)| {
+            let memtable = keyspace.tree.active_memtable();
+            (!memtable.is_empty()).then(|| (keyspace.id(), memtable.id()))
+        });
+        let recorder = Mutex::new(Recorder::new(folder, file, record, found, group, replayed));
         let forecast = Forecast::default();
         Ok(Self { lane, database, keyspaces, recorder, forecast, memtable_bytes: options.memtable_bytes })
     }
@@ -162,18 +166,25 @@ impl Tables {
             batch.insert(self.marks(), Synced::KEY, synced.encode());
         }
         let mut bytes = 2 * ITEM_FRAME_BYTES_MAX + (Mark::BYTES + Synced::BYTES) as u64;
+        let mut written = BTreeSet::from([self.marks().id()]);
         for (space, key, value) in changes {
             bytes += ITEM_FRAME_BYTES_MAX + (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
+            let keyspace = self.keyspace(space)?;
+            written.insert(keyspace.id());
             match value {
-                Some(value) => batch.insert(self.keyspace(space)?, key, value),
-                None => batch.remove(self.keyspace(space)?, key),
+                Some(value) => batch.insert(keyspace, key, value),
+                None => batch.remove(keyspace, key),
             }
         }
+        // Before the batch is committed, so that its rows are in none before these.
+        let memtable = |(_, keyspace): &(Space, Keyspace)| (keyspace.id(), keyspace.tree.active_memtable().id());
+        let memtables: Vec<Memtable> =
+            self.keyspaces.iter().map(memtable).filter(|(keyspace, _)| written.contains(keyspace)).collect();
         batch.commit().map_err(|error| StoreError::Io {
             context: "committing a batch".to_owned(),
             source: io::Error::other(error),
         })?;
-        recorder.written(bytes);
+        recorder.written(bytes, memtables.into_iter());
         self.forecast.add(moved);
         if syncs {
             self.note_synced(&mut recorder)?;
@@ -298,8 +309,9 @@ impl Tables {
     }
 
     /// Writes to files what is only in memory and in the journal, so that the next start replays
-    /// nothing. The marks come last: as long as they are in the journal alone, the journals are
-    /// needed. Fails if a file cannot be written; the journal then still holds what is in no file.
+    /// nothing. The marks come last, because each journal has some: as long as they are in the
+    /// journals alone, all of these are needed. Fails if a file cannot be written; the journal then
+    /// still holds what is in no file.
     pub(crate) fn flush(&self) -> fjall::Result<()> {
         for (_, keyspace) in self.keyspaces.iter().rev() {
             keyspace.rotate_memtable()?;
@@ -333,16 +345,17 @@ pub(crate) struct Activity {
 
 impl Engine for Tables {
     fn seen(&self) -> Seen {
-        let marks = &self.marks().tree;
-        // One view of it: a version and its files belong together.
-        let version = marks.current_version();
-        let flushed = version.iter_tables().map(|table| table.get_highest_seqno()).max();
-        let of_others = self.keyspaces[1..].iter().map(|(_, keyspace)| keyspace.tree.current_version().id());
-        Seen {
-            sequence: marks.get_highest_memtable_seqno().max(flushed).unwrap_or(Record::UNKNOWN),
-            flushed,
-            versions: [version.id()].into_iter().chain(of_others).collect(),
-        }
+        // Versions come first: what is in memory after that is in no file of such a version.
+        let versions = self.keyspaces.iter().map(|(_, keyspace)| keyspace.tree.current_version().id()).collect();
+        // The sealed ones have the numbers before the active one's. They are counted first: one
+        // that is sealed meanwhile is missed, and none that is in a file already is taken for one
+        // that is not. (A sequence number could not tell: that of the files may fall when they are
+        // merged.)
+        let unflushed_from = |(_, keyspace): &(Space, Keyspace)| {
+            let sealed = keyspace.sealed_memtable_count() as u64;
+            keyspace.tree.active_memtable().id().saturating_sub(sealed)
+        };
+        Seen { versions, unflushed_from: self.keyspaces.iter().map(unflushed_from).collect() }
     }
 
     fn files(&self) -> Vec<(u64, u64)> {

@@ -12,9 +12,11 @@
 //!   in files. Groups are numbered without a gap across journals, and sequence numbers rise. The
 //!   last group may be torn if the record does not name it. Any part may be missing of groups that
 //!   were not synced, which are in the newest journal.
-//! - Each group writes a mark. A journal with a group whose mark is not in a file of rows yet is
-//!   therefore never deleted. So as long as the list of the marks' keyspace is the one that the
-//!   record saw, the journals that it needed exist.
+//! - The engine deletes a journal only after *all* its rows are in files of rows, whatever their
+//!   keyspace. When rows are written to a file, their keyspace gets a new list. So as long as the
+//!   list of *one* keyspace is the one that the record saw, the journals exist that it needed. That
+//!   holds although the engine may delete a journal before the record is written again: then no
+//!   list of a keyspace that needed the journal is the one that the record saw.
 //! - The version of a list only rises.
 
 pub(crate) mod journal;
@@ -26,7 +28,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use journal::{Journal, MARKS_KEYSPACE};
+use journal::Journal;
 use record::{DatabaseId, Record, RecordFile};
 use versions::{Known, List};
 
@@ -124,8 +126,7 @@ pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
     let known_group = record.as_ref().map_or(0, |record| record.group);
     let journals = owner.map_or_else(Vec::new, |owner| check_journals(database, owner, known_group, &mut last));
     if let Some(record) = &record {
-        let marks_version = keyspaces[MARKS_KEYSPACE as usize].list.as_ref().map(|list| list.version);
-        check_end(database, record, marks_version, &journals, &mut last);
+        check_end(database, record, needed_from(record, &keyspaces), &journals, &mut last);
     }
     Found { keyspaces, journals, known, last, others }
 }
@@ -142,6 +143,26 @@ pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
         file.sync_all()?;
     }
     Ok(())
+}
+
+/// Whether something may be stored in a database that nobody has open: its record or a journal has
+/// a group, or it has lost its record. Neither the database nor the record needs to exist.
+pub(crate) fn may_hold_groups(database: &Path) -> io::Result<bool> {
+    let is_recorded = match RecordFile::look(&record_path(database)) {
+        Ok(record) => record.is_none_or(|record| record.group > 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => database.exists(),
+        Err(error) => return Err(error),
+    };
+    if is_recorded || !database.exists() {
+        return Ok(is_recorded);
+    }
+    // After a power failure the record may be behind the journals.
+    for (_, journal) in journal::list(database)? {
+        if journal::owner(&journal)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The owner of a database that has lost its record: the one that most of its files name.
@@ -278,14 +299,16 @@ fn check_journals(database: &Path, owner: DatabaseId, known_group: u64, problems
     journals
 }
 
-/// Checks whether what the record saw last exists.
-fn check_end(
-    database: &Path,
-    record: &Record,
-    marks_version: Option<u64>,
-    journals: &[Journal],
-    problems: &mut Vec<Problem>,
-) {
+/// The first journal that is certainly needed; [`Record::NONE_NEEDED`]: none is known.
+fn needed_from(record: &Record, keyspaces: &[Keyspace]) -> u64 {
+    let versions = keyspaces.iter().map(|keyspace| keyspace.list.as_ref().map(|list| list.version));
+    let seen = record.versions.iter().zip(&record.needed_from);
+    let needed = versions.zip(seen).filter(|(now, (seen, _))| *now == Some(**seen)).map(|(_, (_, needed))| *needed);
+    needed.min().unwrap_or(Record::NONE_NEEDED)
+}
+
+/// Checks whether what the record saw last exists, with the journals from `needed_from` on.
+fn check_end(database: &Path, record: &Record, needed_from: u64, journals: &[Journal], problems: &mut Vec<Problem>) {
     let (Some(oldest), Some(newest)) = (journals.first(), journals.last()) else {
         problems.push(problem(&journal::path(database, record.written_to), "is missing, as are all journals"));
         return;
@@ -294,10 +317,8 @@ fn check_end(
         problems.push(problem(&journal::path(database, record.written_to), "is missing"));
         return;
     }
-    // Since then no file of rows of the marks was made, so no needed journal was deleted.
-    let is_all_needed = marks_version == record.versions.get(MARKS_KEYSPACE as usize).copied();
-    if is_all_needed && oldest.id > record.needed_from {
-        problems.push(problem(&journal::path(database, record.needed_from), "is missing"));
+    if oldest.id > needed_from {
+        problems.push(problem(&journal::path(database, needed_from), "is missing"));
         return;
     }
     match journals.iter().rev().find_map(|journal| Some((journal, journal.runs.last()?))) {
@@ -314,9 +335,7 @@ fn check_end(
         }
         Some(_) => {}
         // A journal that was written to at the last group, or that is needed, held groups.
-        None if record.group > 0
-            && (oldest.id <= record.written_to || is_all_needed && newest.id >= record.needed_from) =>
-        {
+        None if record.group > 0 && (oldest.id <= record.written_to || newest.id >= needed_from) => {
             let what = format!("holds nothing, although group {} was written", record.group);
             problems.push(problem(&newest.path, &what));
         }

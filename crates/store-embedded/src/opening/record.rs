@@ -8,11 +8,18 @@
 //!   8  the last group that is durable
 //!   8  a sequence number of the engine that is not below that group's
 //!   8  the journal that was written to when that group began: the group is in it or in a later one
-//!   8  the first journal with rows that are in no file yet
+//!   8  the first journal that the keyspace of the marks needs
 //!   8  the number of keyspaces, and for each
 //!   8    the version of its list of files
 //!   8  XXH3-64 of all of this
+//!      for each keyspace
+//!   8    the first journal that it needs: the journal, or an earlier one, has rows of it that were
+//!        in no file while its list had that version
+//!   8  XXH3-64 of all of this
 //! ```
+//!
+//! Earlier programs do not know the last part. They ignore it, and what they leave of it does not
+//! match its sum.
 //!
 //! A slot is written after each sync of groups, and not synced itself. It survives the death of the
 //! process. After a power failure it is behind the database, never ahead of it, because groups are
@@ -27,6 +34,7 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::journal::MARKS_KEYSPACE;
 use crate::private;
 
 const MAGIC: [u8; 8] = *b"PNTREC\0\x01";
@@ -109,9 +117,9 @@ pub(crate) struct Record {
     pub(crate) sequence: u64,
     /// The journal that was written to when that group began.
     pub(crate) written_to: u64,
-    /// The first journal with rows that are in no file yet; [`Record::NONE_NEEDED`] if there is
-    /// none.
-    pub(crate) needed_from: u64,
+    /// By keyspace, from 0: the journal, or an earlier one, has rows of it that were in no file
+    /// while its list had the version in `versions`. [`Record::NONE_NEEDED`]: none is known.
+    pub(crate) needed_from: Vec<u64>,
     /// By keyspace, from 0.
     pub(crate) versions: Vec<u64>,
 }
@@ -125,8 +133,11 @@ impl Record {
         let mut slot = MAGIC.to_vec();
         slot.extend(written.to_le_bytes());
         slot.extend(self.database.0);
-        let numbers = [self.group, self.sequence, self.written_to, self.needed_from, self.versions.len() as u64];
+        let by_marks = self.needed_from.get(MARKS_KEYSPACE as usize).copied().unwrap_or(Self::NONE_NEEDED);
+        let numbers = [self.group, self.sequence, self.written_to, by_marks, self.versions.len() as u64];
         slot.extend(numbers.iter().chain(&self.versions).flat_map(|number| number.to_le_bytes()));
+        slot.extend(xxh3_64(&slot).to_le_bytes());
+        slot.extend(self.needed_from.iter().flat_map(|number| number.to_le_bytes()));
         slot.extend(xxh3_64(&slot).to_le_bytes());
         slot
     }
@@ -140,7 +151,7 @@ impl Record {
         };
         let written = number()?;
         let id = [number()?, number()?];
-        let [group, sequence, written_to, needed_from] = [number()?, number()?, number()?, number()?];
+        let [group, sequence, written_to, by_marks] = [number()?, number()?, number()?, number()?];
         let count = number().filter(|count| *count <= KEYSPACES_MAX)?;
         let versions = (0..count).map(|_| number()).collect::<Option<Vec<_>>>()?;
         let sum = number()?;
@@ -148,12 +159,26 @@ impl Record {
         if xxh3_64(&slot[..sealed]) != sum {
             return None;
         }
+        let needed_from = decode_needed(slot, sealed + 8, versions.len()).unwrap_or_else(|| {
+            let needed = |keyspace| if keyspace == MARKS_KEYSPACE { by_marks } else { Self::NONE_NEEDED };
+            (0..count).map(needed).collect()
+        });
         let mut database = [0; 16];
         database[..8].copy_from_slice(&id[0].to_le_bytes());
         database[8..].copy_from_slice(&id[1].to_le_bytes());
         let database = DatabaseId(database);
         Some((written, Self { database, group, sequence, written_to, needed_from, versions }))
     }
+}
+
+/// The part of a slot that begins at `at`: what each of `count` keyspaces needs. `None`: an earlier
+/// program wrote the slot.
+fn decode_needed(slot: &[u8], at: usize, count: usize) -> Option<Vec<u64>> {
+    let end = at + 8 * count;
+    let (numbers, []) = slot.get(at..end)?.as_chunks::<8>() else { return None };
+    let sum = slot.get(end..)?.first_chunk::<8>()?;
+    let is_whole = xxh3_64(&slot[..end]) == u64::from_le_bytes(*sum);
+    is_whole.then(|| numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())
 }
 
 /// The file of a lane's record.
@@ -228,8 +253,8 @@ mod tests {
             group,
             sequence: 7,
             written_to: 3,
-            needed_from: Record::NONE_NEEDED,
-            versions: vec![1, 258],
+            needed_from: vec![Record::NONE_NEEDED, 2, 3],
+            versions: vec![1, 258, 4],
         }
     }
 
@@ -239,12 +264,22 @@ mod tests {
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend(b"a database of us");
         expected.extend([9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
+        let sum = xxh3_64(&expected);
+        expected.extend(sum.to_le_bytes());
+        let of_earlier_programs = expected.clone();
         expected.extend([0xFF; 8]);
-        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
         let sum = xxh3_64(&expected);
         expected.extend(sum.to_le_bytes());
         assert_eq!(record(9).encode(5), expected);
         assert_eq!(Record::decode(&expected), Some((5, record(9))));
+        let by_marks_only = Record { needed_from: vec![Record::NONE_NEEDED, 2, Record::NONE_NEEDED], ..record(9) };
+        assert_eq!(Record::decode(&of_earlier_programs), Some((5, by_marks_only.clone())));
+        // An earlier program writes over the slot of this one.
+        let left = [&of_earlier_programs[..], &record(8).encode(4)[of_earlier_programs.len()..]].concat();
+        assert_eq!(Record::decode(&left), Some((5, by_marks_only)));
     }
 
     #[test]
@@ -283,10 +318,13 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_a_slot_is_detected() {
         let slot = record(9).encode(5);
+        let last_part = slot.len() - 4 * 8;
         for bit in 0..slot.len() * 8 {
             let mut flipped = slot.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Record::decode(&flipped), None, "bit {bit}");
+            let decoded = Record::decode(&flipped).map(|(_, record)| record.needed_from);
+            let expected = vec![Record::NONE_NEEDED, 2, Record::NONE_NEEDED];
+            assert_eq!(decoded, (bit >= last_part * 8).then_some(expected), "bit {bit}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Embedded, flip, folder, options};
+use crate::support::{Embedded, file_of, files, flip, folder, options};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use rand::rngs::StdRng;
@@ -13,8 +13,8 @@ use rand::{Rng, SeedableRng};
 use store::copying::{Copier, Patience};
 use store::suite::{Damaging, Subject};
 use store::{
-    Call, Class, Deadline, Lane, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table,
-    ValueKind, envelope,
+    Call, Class, ContentId, Deadline, Lane, ManualClock, NewRow, Row, Scan, Step, Store, StoreError, StoreResult,
+    SystemClock, Table, UnixMillis, ValueKind, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
@@ -258,5 +258,65 @@ async fn a_damaged_content_is_left_out_of_a_copy_and_named_and_everything_else_i
     copier.end().await.unwrap();
     for (id, is_there) in ids.iter().zip([false, false, true]) {
         assert_eq!(target.store().content_header(call(), *id).await.unwrap().is_some(), is_there);
+    }
+}
+
+/// Breaks a block in the middle of the largest file of rows within a folder.
+fn break_a_block(folder: &Path) {
+    let all = files(folder).into_iter();
+    let of_rows = all.filter(|(path, _)| path.parent().is_some_and(|parent| parent.ends_with("tables")));
+    let (largest, content) = of_rows.max_by_key(|(_, content)| content.len()).unwrap();
+    flip(&largest, content.len() as u64 / 2);
+}
+
+#[tokio::test]
+async fn a_broken_block_of_headers_ends_no_sweep_of_contents_or_of_their_files() {
+    const CONTENTS: u64 = 100;
+    let folder = folder();
+    let store = open(folder.path()).unwrap();
+    for _ in 0..CONTENTS {
+        let content = stream::iter([Ok(Bytes::from_static(b"content"))]).boxed();
+        // A block holds three such headers.
+        let id = store.put_content(call(), vec![b'o'; 1_000].into(), content).await.unwrap();
+        assert!(store.condemn_content(call(), id).await.unwrap());
+    }
+    store.close().await.unwrap();
+    break_a_block(&folder.path().join("db/text/keyspaces"));
+    let unknown = file_of(folder.path(), ContentId([0; 16]));
+    fs::create_dir_all(unknown.parent().unwrap()).unwrap();
+    fs::write(unknown, "no header names it").unwrap();
+
+    let store = open(folder.path()).unwrap();
+    let swept = store.sweep(call()).await.unwrap();
+    assert!((CONTENTS - 15..CONTENTS).contains(&swept), "{swept} of {CONTENTS} contents are swept");
+    assert_eq!(store.health().await.unknown_contents, 1);
+    assert_eq!(store.sweep(call()).await.unwrap(), 0, "what cannot be read stays");
+}
+
+#[tokio::test]
+async fn a_broken_block_keeps_no_other_expired_record_from_being_reclaimed() {
+    const RECORDS: u64 = 400;
+    // Of the records, and of the list of when they expire: a block of that holds some thirty.
+    for (keyspace, left_max) in [(2, 15), (3, 80)] {
+        let folder = folder();
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+        let open = || EmbeddedStore::open(folder.path(), options(), clock.clone()).unwrap();
+        let put = |number: u64| {
+            let expires_at = Some(UnixMillis(2_000_000 + number));
+            let rows = vec![NewRow { sort: Bytes::new(), value: vec![7_u8; 500].into(), expires_at }];
+            let partition = [&number.to_be_bytes()[..], &[b'p'; 100]].concat().into();
+            Step::Put { table: Table::Records, partition, rows }
+        };
+        let store = open();
+        assert!(store.run(call(), (0..RECORDS).map(put).collect()).await.unwrap().is_applied());
+        store.close().await.unwrap();
+        drop(store);
+        break_a_block(&folder.path().join(format!("db/records/keyspaces/{keyspace}")));
+
+        let store = open();
+        clock.advance(Duration::from_secs(3_600));
+        let swept = store.sweep(call()).await.unwrap();
+        assert!((RECORDS - left_max..RECORDS).contains(&swept), "keyspace {keyspace}: {swept} records are reclaimed");
+        assert_eq!(store.sweep(call()).await.unwrap(), 0, "keyspace {keyspace}: what cannot be read stays");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{folder, options};
+use crate::support::{files, folder, options};
 use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::{SinkExt, StreamExt, TryStreamExt, stream};
@@ -564,4 +564,46 @@ async fn a_folder_keeps_its_level_until_it_is_raised_and_then_earlier_programs_r
     assert!(later.run(call(), vec![put_row(NewRow::new("c", value()))]).await.unwrap().is_applied());
     assert_eq!([form(&later, "a").await, form(&later, "b").await, form(&later, "c").await], [1, 1, 2]);
     assert!(later.read_content(call(), id, 0..100_000).await.unwrap().is_some(), "a content of the first level");
+}
+
+/// Sets the format of a store back to the level before that of records.
+fn set_back(folder: &Path) {
+    std::fs::write(folder.join("format"), "penates-embedded 8\n").unwrap();
+}
+
+#[tokio::test]
+async fn a_lane_that_holds_data_is_never_made_anew_although_the_format_says_that_there_is_none() {
+    let Opened { store, clock, folder } = open(options());
+    let rows = vec![NewRow::new("", "value")];
+    let put = Step::Put { table: Table::Records, partition: "id".into(), rows };
+    assert!(store.run(call(), vec![put]).await.unwrap().is_applied());
+    store.close().await.unwrap();
+    drop(store);
+    let folder = folder.path();
+    let format = std::fs::read(folder.join("format")).unwrap();
+    set_back(folder);
+    let before = files(folder);
+    match EmbeddedStore::raise_level(folder, &options()) {
+        Err(StoreError::Unreadable { location, detail }) => {
+            assert!(location.ends_with("db/records"), "{location}");
+            assert!(detail.contains("Write `penates-embedded 9` into"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(files(folder) == before, "something was changed");
+    std::fs::write(folder.join("format"), format).unwrap();
+    let store = EmbeddedStore::open(folder, options(), clock).unwrap();
+    assert!(store.get(call(), Table::Records, &"id".into(), &Bytes::new()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_lane_that_an_interrupted_upgrade_made_is_made_anew() {
+    let Opened { store, clock, folder } = open(options());
+    store.close().await.unwrap();
+    drop(store);
+    set_back(folder.path());
+    let [before, after] = EmbeddedStore::raise_level(folder.path(), &options()).unwrap();
+    assert_eq!((before, after), (FormatLevel::ARCHIVE, FormatLevel::RECORDS));
+    let store = EmbeddedStore::open(folder.path(), options(), clock).unwrap();
+    assert!(store.get(call(), Table::Records, &"id".into(), &Bytes::new()).await.unwrap().is_none());
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{copied, files, folder, options};
 use bytes::Bytes;
 use store::{
     Call, Class, Deadline, NewRow, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, ValueKind, envelope,
 };
-use store_embedded::{EmbeddedStore, salvage};
+use store_embedded::{EmbeddedOptions, EmbeddedStore, salvage};
 use tempfile::TempDir;
 
 /// Rows that are in files of rows.
@@ -402,6 +402,62 @@ async fn a_missing_sealed_journal_is_detected_wherever_it_is() {
         let [objects, ..] = salvaged("a missing journal", damaged.path()).await;
         Left::Most.check("a missing journal", &objects);
     }
+}
+
+/// The rows of a table that is written to seldom are in the journal alone for long, while the marks
+/// of the groups and the rows of another table are in files.
+#[tokio::test]
+async fn a_sealed_journal_is_missed_while_any_table_needs_it_and_not_once_the_engine_has_deleted_it() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let lived = folder();
+    // So small that few groups fill the memtable of the marks.
+    let small = EmbeddedOptions { memtable_bytes: 32 << 10, ..options() };
+    let store = EmbeddedStore::open(lived.path(), small, Arc::new(SystemClock)).unwrap();
+    let put = async |table: Table, value: Bytes| {
+        let step = Step::Put { table, partition: "p".into(), rows: vec![NewRow::new("row", value)] };
+        assert!(store.run(call(), vec![step]).await.unwrap().is_applied());
+    };
+    put(Table::Children, "seldom".into()).await;
+    // The engine seals a journal when it has 64 MB and a memtable is full.
+    for _ in 0..8 {
+        put(Table::Objects, vec![7_u8; 8 << 20].into()).await;
+    }
+    let (first, second) = (lived.path().join("db/text/0.jnl"), lived.path().join("db/text/1.jnl"));
+    let files_of_marks = lived.path().join("db/text/keyspaces/1/tables");
+    let has_files_of_marks = || fs::read_dir(&files_of_marks).is_ok_and(|mut files| files.next().is_some());
+    let begun = Instant::now();
+    while !second.exists() || !has_files_of_marks() {
+        assert!(begun.elapsed() < PATIENCE, "the journal is not sealed, or the marks are in no file");
+        put(Table::Objects, "often".into()).await;
+    }
+    // Nothing in memory is written to files, as if the process had died.
+    drop(store);
+    assert!(first.exists(), "the table that is written to seldom does not need the journal");
+
+    let aside = lived.path().join("aside");
+    fs::rename(&first, &aside).unwrap();
+    match open(lived.path()) {
+        Err(StoreError::Unreadable { detail, .. }) => assert!(detail.contains("0.jnl is missing"), "{detail}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was opened without its oldest journal"),
+    }
+    fs::rename(&aside, &first).unwrap();
+
+    let seldom = async |store: &EmbeddedStore| {
+        let row = store.get(call(), Table::Children, &"p".into(), &"row".into()).await.unwrap();
+        assert_eq!(row.unwrap().value, "seldom");
+    };
+    let store = open(lived.path()).unwrap();
+    seldom(&store).await;
+    // Now the engine writes the rows of the sealed journal to files, and deletes it. No group tells
+    // the record.
+    let begun = Instant::now();
+    while first.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the engine does not delete the journal");
+        tokio::task::yield_now().await;
+    }
+    drop(store);
+    seldom(&open(lived.path()).unwrap()).await;
 }
 
 /// An unfinished group, made from a valid one.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use heads::{Queue, keys};
-use store::{Call, Class, Clock, Deadline, NewRow, Removal, Step, Store, Table, UnixMillis, ValueKind, envelope};
+use store::{
+    Call, Class, Clock, Deadline, Expect, Guard, NewRow, Removal, Step, Store, Table, UnixMillis, ValueKind, envelope,
+};
 
 use super::common::{HOUR, collect, generations, records};
-use crate::support::{Faulty, ON_CASSANDRA, faulty, import, volume};
+use crate::support::{Faulty, ON_CASSANDRA, START, faulty, import, volume};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -21,6 +23,26 @@ fn bucket(time: UnixMillis) -> u32 {
 fn buckets_read(faulty: &Faulty) -> BTreeSet<u32> {
     let scanned = faulty.store.take_scanned().into_iter().filter(|(table, _)| *table == Table::Work);
     scanned.filter_map(|(_, partition)| keys::queue_bucket(&partition, Queue::Collecting.name())).collect()
+}
+
+/// Puts a low-water mark of the queue, unless there is one.
+async fn put_mark(faulty: &Faulty, bucket: u32) {
+    let step = Step::CompareAndWrite {
+        table: Table::Work,
+        partition: keys::low_water_partition(),
+        sort: keys::low_water(Queue::Collecting.name()),
+        expect: Expect::Absent,
+        guard: Guard { stamp: faulty.library.heads.stamp(), tag: Bytes::new() },
+        value: envelope::seal(ValueKind::LowWater, &bucket.to_be_bytes()),
+    };
+    faulty.store.run(call(), vec![step]).await.unwrap();
+}
+
+/// The bucket that the low-water mark of the queue names.
+fn marked(faulty: &Faulty) -> u32 {
+    let (partition, sort) = (keys::low_water_partition(), keys::low_water(Queue::Collecting.name()));
+    let value = faulty.store.row(Table::Work, &partition, &sort).unwrap();
+    u32::from_be_bytes(envelope::open(ValueKind::LowWater, &value).unwrap()[..].try_into().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,6 +107,9 @@ async fn where_the_low_water_mark_is_lost_or_damaged_records_are_found_by_a_walk
         import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
         import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
         faulty.clock.advance(days * 24 * HOUR);
+        if !is_lost {
+            put_mark(&faulty, bucket(faulty.clock.now())).await;
+        }
         let mark = keys::low_water("collecting");
         faulty.store.tamper(|_, sort, value| match sort == &mark[..] {
             true => (!is_lost).then(|| Bytes::from_static(b"rubbish")),
@@ -100,4 +125,63 @@ async fn where_the_low_water_mark_is_lost_or_damaged_records_are_found_by_a_walk
         collect(&faulty.library).await;
         assert!(buckets_read(&faulty).len() < 24, "there is a mark again");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_a_clock_that_was_ahead_is_right_records_are_found_and_the_mark_is_put_back() {
+    let faulty = faulty().await;
+    put_mark(&faulty, bucket(START)).await;
+    faulty.clock.advance(24 * HOUR);
+    collect(&faulty.library).await;
+    assert!(marked(&faulty) > bucket(UnixMillis(START.0 + 23 * 3_600_000)), "the mark follows the clock");
+    faulty.clock.set(START);
+    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+    import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
+    assert_eq!(collect(&faulty.library).await.condemned, 1);
+    assert!(marked(&faulty) <= bucket(START), "the next pass would skip records");
+    // The mark moves as before.
+    faulty.clock.advance(2 * HOUR);
+    collect(&faulty.library).await;
+    assert!((bucket(START) + 1..bucket(faulty.clock.now())).contains(&marked(&faulty)));
+    faulty.store.take_scanned();
+    collect(&faulty.library).await;
+    assert!(buckets_read(&faulty).len() < 12, "a pass reads what was empty");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_clock_that_was_far_behind_a_pass_does_not_read_all_buckets_since() {
+    let faulty = faulty().await;
+    put_mark(&faulty, bucket(START)).await;
+    faulty.clock.set(UnixMillis(START.0 - 60 * 24 * 3_600_000));
+    collect(&faulty.library).await;
+    assert!(marked(&faulty) < bucket(START), "the mark follows the clock");
+    faulty.clock.set(UnixMillis(START.0 + 3_600_000));
+    faulty.store.take_scanned();
+    collect(&faulty.library).await;
+    let read = buckets_read(&faulty);
+    assert!(read.len() < 12, "{read:?}");
+    assert!(marked(&faulty) >= bucket(START));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_of_a_server_whose_clock_is_ahead_as_far_as_is_allowed_stays() {
+    let faulty = faulty().await;
+    put_mark(&faulty, bucket(START)).await;
+    let skew = faulty.library.options().clock_skew_max;
+    faulty.clock.advance(HOUR);
+    // At each minute of a bucket.
+    for _ in 0..10 {
+        faulty.clock.advance(MINUTE);
+        let behind = faulty.clock.now();
+        faulty.clock.advance(skew);
+        collect(&faulty.library).await;
+        let mark = marked(&faulty);
+        faulty.clock.set(behind);
+        collect(&faulty.library).await;
+        assert_eq!(marked(&faulty), mark, "it was taken for a mark of the future");
+    }
+    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+    import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
+    faulty.clock.advance(skew);
+    assert_eq!(collect(&faulty.library).await.condemned, 1);
 }
