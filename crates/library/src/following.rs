@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -35,8 +36,8 @@ use percent_encoding::percent_decode_str;
 use repository::backlinks::BUCKETS;
 use store::copying::{Copier, CopyError};
 use store::{
-    Call, ContentHeader, ContentId, ContentStream, Outcome, Row, Rows, Scan, Stamp, Step, Store, StoreError,
-    StoreResult, Table, ValueKind, WalkPage, Wrapper, envelope,
+    Call, Class, ContentHeader, ContentId, ContentStream, Deadline, Outcome, Row, Rows, Scan, Stamp, Step, Store,
+    StoreError, StoreResult, Table, ValueKind, WalkPage, Wrapper, envelope,
 };
 
 /// Bytes of a page of rows that are read to learn what else to copy.
@@ -47,6 +48,9 @@ const AT_ONCE: usize = 8;
 
 /// Objects that a follower remembers, at least. It remembers at most twice as many.
 const REMEMBERED: usize = 10_000;
+
+/// How long it may take to read which store a source is.
+const LINEAGE_MAX: Duration = Duration::from_secs(30);
 
 /// The scheme and the authority under which descriptions name resources of the same repository.
 const KEPT: &str = "penates:/";
@@ -94,10 +98,12 @@ impl Copied {
     }
 }
 
-/// The head of the object that identifies a store: the root of its repository.
-pub async fn lineage(copier: &Copier) -> Result<Option<RevisionId>, CopyError> {
+/// Identifies a store, whatever its address: the incarnation of the root of its repository. `None`:
+/// it has no root yet. Copies of a store have its lineage.
+pub async fn lineage(store: &dyn Store) -> StoreResult<Option<RevisionId>> {
     let root = keys::resource_partition(&ResourcePath::root());
-    let row = copier.row(Table::Objects, &root, &keys::head()).await?;
+    let call = Call::new(Class::Description, Deadline::within(LINEAGE_MAX)).strong();
+    let row = store.get(call, Table::Objects, &root, &keys::head()).await?;
     Ok(row.as_ref().map(HeadRow::open).transpose().map_err(of_objects)?.map(|row| row.head.incarnation))
 }
 
@@ -553,10 +559,7 @@ async fn copy_rows(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
-
     use store::null::NullStore;
-    use store::{Class, Deadline};
 
     use super::*;
 

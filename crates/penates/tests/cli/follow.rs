@@ -3,9 +3,13 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use store::copying::{Copier, Followed, Patience};
+use store::{Store, SystemClock};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::harness::*;
 
@@ -169,7 +173,11 @@ fn another_site_follows_with_a_token_that_the_source_names_and_ends_equal() {
     let mut follower = Follower::start(&server.url, &to, &["--token", &site, "--rate", "100MiB"]);
     follower.is_up_to_date();
     change(&server, &from);
-    follower.is_up_to_date();
+    let first = follower.is_up_to_date();
+    follower.stop();
+    // The same store by another address, now and at the end.
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    assert_eq!(follower.is_up_to_date()["whole_pass"], first["whole_pass"], "it went on where it was");
     follower.stop();
 
     let refused = copy(&server, &site, &[]).ends_with(2);
@@ -284,6 +292,58 @@ fn a_follower_whose_changes_were_dropped_compares_everything() {
     assert_eq!(seen(&server, &["kept", "unannounced"]), before);
 }
 
+/// Leaves a copy like a follower that died in its first pass, when it had copied all objects. No
+/// process has the two stores open.
+fn die_in_the_first_pass(from: &TestStore, to: &TestStore) {
+    let name = from.path().canonicalize().unwrap().display().to_string();
+    let died = async {
+        let open = |store: &TestStore| -> Arc<dyn Store> {
+            EmbeddedStore::open(&store.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
+        };
+        let (source, target) = (open(from), open(to));
+        let copier = Copier::begin(source.clone(), target.clone(), &name, Patience::default()).await.unwrap();
+        let followed = copier.followed().await.unwrap().unwrap();
+        copier.set_followed(&Followed { whole: None, until: None, ..followed }).await.unwrap();
+        let mut tables = 0;
+        let between = async || {
+            tables += 1;
+            anyhow::ensure!(tables < 3, "it dies");
+            anyhow::Ok(())
+        };
+        copier.pass_with(between).await.unwrap_err();
+        drop(copier);
+        source.close().await.unwrap();
+        target.close().await.unwrap();
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(died);
+}
+
+#[test]
+fn a_follower_that_died_in_its_first_pass_and_whose_changes_were_dropped_begins_that_pass_again() {
+    let (from, to) = (TestStore::vacant(), TestStore::vacant());
+    let server = from.serve(&OPEN);
+    put(&server, &from, "kept", "first");
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    follower.is_up_to_date();
+    follower.stop();
+    assert_eq!(server.stop("TERM").0, 0);
+    die_in_the_first_pass(&from, &to);
+    // Nothing of these is announced, and earlier cursors are refused.
+    let server = from.serve(&[&OPEN[..], &["--set=feed.keep=0s"]].concat());
+    put(&server, &from, "kept", "second");
+    put(&server, &from, "unannounced", "text");
+    assert_eq!(server.stop("TERM").0, 0);
+    let server = from.serve(&OPEN);
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    follower.is_up_to_date();
+    follower.stop();
+    let before = seen(&server, &["kept", "unannounced"]);
+    drop(server);
+    to.run(&["promote"]).ends_with(0);
+    let server = to.serve(&OPEN);
+    assert_eq!(seen(&server, &["kept", "unannounced"]), before);
+}
+
 #[test]
 fn a_follower_refuses_another_store_at_the_same_place_and_a_copy_that_was_never_whole() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
@@ -302,9 +362,14 @@ fn a_follower_refuses_another_store_at_the_same_place_and_a_copy_that_was_never_
     let follow = ["copy", "--follow", "--from", text(&from.path()), "--to", text(&to.path())].map(str::to_owned);
     let refused = Ran::of(penates(&follow)).ends_with(2);
     assert!(refused.stderr.contains("another store"), "{}", refused.stderr);
+    let part = TestStore::with(&[SMALL]);
+    for other in [&from, &part] {
+        let copy = penates(&["copy", "--from", text(&other.path()), "--to", text(&to.path())]);
+        let refused = Ran::of(copy).ends_with(2);
+        assert!(refused.stderr.contains("another store"), "{}", refused.stderr);
+    }
     to.run(&["promote"]).ends_with(0);
     assert_eq!(to.ids(), [SMALL]);
 
-    let part = TestStore::with(&[SMALL]);
     assert!(part.run(&["promote"]).ends_with(2).stderr.contains("takes changes already"));
 }

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::partition::{Depth, Window};
 use super::patience::call;
-use super::{Copier, CopyError, POSITION_PARTITION};
-use crate::{ContentId, NewRow, Removal, Row, Rows, Scan, Step, StoreError, StoreResult, Table, UnixMillis};
+use super::{Copier, CopyError, POSITION_PARTITION, unfinished, unfinished_reason};
+use crate::{
+    ContentId, NewRow, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, read_only,
+};
 
 /// The row beside the position of a pass that holds a [`Followed`].
 pub(super) static FOLLOWED: Bytes = Bytes::from_static(b"followed");
@@ -112,9 +114,24 @@ impl Copier {
 }
 
 /// How far a follower has come whose target this store is; `None`: it is no such target.
-pub async fn followed(target: &dyn crate::Store) -> StoreResult<Option<Followed>> {
+pub async fn followed(target: &dyn Store) -> StoreResult<Option<Followed>> {
     let row = target.get(call(), Table::Work, &POSITION_PARTITION, &FOLLOWED).await?;
     row.map(|row| decode(&row.value)).transpose()
+}
+
+/// Recognises the source of a copy that was followed, whatever its name was then. The target keeps
+/// `origin`, its present name, so that [`Copier::begin`] takes it. `lineage` is
+/// [`Followed::lineage`] of the source; `None`: it has none. Returns `false` if the target follows a
+/// store of another lineage. A target that was never followed stays as it is.
+pub async fn recognise(target: &dyn Store, lineage: Option<&str>, origin: &str) -> StoreResult<bool> {
+    let Some(followed) = followed(target).await? else { return Ok(true) };
+    if lineage != Some(followed.lineage.as_str()) {
+        return Ok(false);
+    }
+    if unfinished(target).await?.is_some_and(|name| name != origin) {
+        read_only::set(target, Some(&unfinished_reason(origin))).await?;
+    }
+    Ok(true)
 }
 
 fn encode(followed: &Followed) -> StoreResult<Bytes> {

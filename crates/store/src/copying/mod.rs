@@ -27,7 +27,7 @@ mod patience;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 pub use digest::Verified;
-pub use following::{Followed, followed};
+pub use following::{Followed, followed, recognise};
 use partition::Depth;
 pub use patience::Patience;
 use patience::call;
@@ -148,6 +148,11 @@ impl Pass {
 /// of the source.
 const UNFINISHED: (&str, &str) = ("a copy of ", " into it is not finished");
 
+/// Why a store refuses changes while it is an unfinished copy of `origin`.
+fn unfinished_reason(origin: &str) -> String {
+    format!("{}{origin}{}", UNFINISHED.0, UNFINISHED.1)
+}
+
 /// The name of the source if the store is an unfinished copy. Such a store holds only a part of a
 /// library and must not be shown as a whole one.
 pub async fn unfinished(store: &dyn Store) -> StoreResult<Option<String>> {
@@ -165,6 +170,8 @@ pub struct Copier {
     progress: Arc<Progress>,
     /// Contents that are damaged in the source.
     damaged: Mutex<BTreeSet<ContentId>>,
+    /// Whether the pass that runs is to begin again at the beginning.
+    begins_anew: AtomicBool,
 }
 
 /// Where the first pass is: the table's index in [`ORDER`], and where its walk continues.
@@ -172,9 +179,9 @@ type Position = (usize, Option<Bytes>);
 
 impl Copier {
     /// Begins a copy or resumes one. The target must be empty, or hold an unfinished copy of
-    /// `origin`, which is the source's name. The target is read-only for everybody else until
-    /// [`Copier::end`]. Neither store may be behind a gate of this process, because a copy writes
-    /// rows that the gate refuses.
+    /// `origin`, which is the source's name. [`recognise`] changes the name that a followed target
+    /// keeps. The target is read-only for everybody else until [`Copier::end`]. Neither store may be
+    /// behind a gate of this process, because a copy writes rows that the gate refuses.
     pub async fn begin(
         source: Arc<dyn Store>,
         target: Arc<dyn Store>,
@@ -187,17 +194,17 @@ impl Copier {
                 format!("the source is at level {from} and the target at {to}: run `penates upgrade` on the target");
             return Err(StoreError::Invalid(why).into());
         }
-        let unfinished = format!("{}{origin}{}", UNFINISHED.0, UNFINISHED.1);
+        let unfinished = unfinished_reason(origin);
         match patience.with(|| read_only::reason(target.as_ref())).await? {
             Some(reason) if reason == unfinished => {}
-            None if is_vacant(patience, target.as_ref()).await? => {
-                patience.with(|| read_only::set(target.as_ref(), Some(&unfinished))).await?;
-            }
+            None if is_vacant(patience, target.as_ref()).await? => {}
             None if finished(patience, target.as_ref()).await?.as_deref() == Some(origin.as_bytes()) => {
                 return Err(CopyError::Finished { origin: origin.to_owned() });
             }
             _ => return Err(CopyError::NotVacant { origin: origin.to_owned() }),
         }
+        // Also if it is stored already: what an earlier run wrote to end the copy may still arrive.
+        patience.with(|| read_only::set(target.as_ref(), Some(&unfinished))).await?;
         Ok(Self {
             source,
             target,
@@ -205,6 +212,7 @@ impl Copier {
             patience,
             progress: Arc::default(),
             damaged: Mutex::default(),
+            begins_anew: AtomicBool::new(false),
         })
     }
 
@@ -233,36 +241,41 @@ impl Copier {
     }
 
     /// The same, and runs `between` after every few partitions, so that a follower does not fall
-    /// behind while a pass reads everything.
+    /// behind while a pass reads everything. `between` may call [`Copier::begin_pass_anew`].
     pub async fn pass_with<E: From<CopyError>>(
         &self,
         mut between: impl AsyncFnMut() -> Result<(), E>,
     ) -> Result<Pass, E> {
         let mut pass = Pass::default();
-        let (first, mut from) = self.position().await?.unwrap_or((0, None));
-        for (at, table) in ORDER.into_iter().enumerate().skip(first) {
-            let mut changed = 0;
-            loop {
-                let page = walk(self.patience, self.source.as_ref(), table, from).await.map_err(CopyError::from)?;
-                changed += self.copy_all(table, page.partitions).await?;
-                from = page.next;
-                self.set_position(Some((at, from.clone()))).await?;
-                between().await?;
-                if from.is_none() {
-                    break;
-                }
+        self.begins_anew.store(false, Ordering::Relaxed);
+        let (mut at, mut from) = self.position().await?.unwrap_or((0, None));
+        while let Some(table) = ORDER.get(at).copied() {
+            let page = walk(self.patience, self.source.as_ref(), table, from).await.map_err(CopyError::from)?;
+            let mut changed = self.copy_all(table, page.partitions).await?;
+            from = page.next;
+            if from.is_none() {
+                // Before the position says that the table is done.
+                changed += self.clear_what_is_gone(table).await?;
             }
-            changed += self.clear_what_is_gone(table).await?;
             pass.changed += changed;
             pass.changed_of_audit += if table == Table::Audit { changed } else { 0 };
+            self.set_position(Some((at, from.clone()))).await?;
+            at += usize::from(from.is_none());
+            between().await?;
+            if self.begins_anew.swap(false, Ordering::Relaxed) {
+                (at, from) = (0, None);
+            }
         }
         self.set_position(None).await?;
         Ok(pass)
     }
 
-    /// Lets the next pass begin at the beginning, also if one was interrupted.
+    /// Lets the next pass begin at the beginning, also if one was interrupted. A pass that runs
+    /// begins there again: what it has compared already may have changed unnoticed.
     pub async fn begin_pass_anew(&self) -> Result<(), CopyError> {
-        self.set_position(None).await
+        self.set_position(None).await?;
+        self.begins_anew.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Makes a small table of the target like that of the source.
@@ -361,9 +374,24 @@ impl Copier {
             .map_err(CopyError::from)
     }
 
-    /// Ends the copy: from now on the target takes changes. No further pass may follow.
-    pub async fn end(self) -> Result<(), CopyError> {
+    /// Ends the copy: from now on the target takes changes. No further pass may follow. After an
+    /// error it may take changes too: see [`Copier::keep_unfinished`].
+    pub async fn end(&self) -> Result<(), CopyError> {
         Ok(self.patience.with(|| end_without_source(self.target.as_ref(), &self.origin)).await?)
+    }
+
+    /// After [`Copier::end`] has failed: makes sure that the target takes no changes, even if a part
+    /// of that arrives late. Returns `false` if it takes changes already.
+    ///
+    /// Errors: those of the target. Then nobody knows whether it takes changes.
+    pub async fn keep_unfinished(&self) -> StoreResult<bool> {
+        let (target, unfinished) = (self.target.as_ref(), unfinished_reason(&self.origin));
+        if self.patience.with(|| read_only::reason(target)).await?.as_ref() != Some(&unfinished) {
+            return Ok(false);
+        }
+        // A removal that arrives late does not remove what is written after it was sent.
+        self.patience.with(|| read_only::set(target, Some(&unfinished))).await?;
+        Ok(true)
     }
 }
 

@@ -13,10 +13,10 @@ use heads::{History, Keep, LibraryOptions, ResourcePath, RevisionId, keys};
 use library::Library;
 use library::following::{self, Changed, Following};
 use repository::Update;
-use store::copying::{self, Copier, CopyError, Patience};
-use store::{Clock, StoreError, Table};
+use store::copying::{self, Copier, CopyError, Followed, Patience};
+use store::{Call, Class, Clock, Deadline, NewRow, Removal, Step, Store, StoreError, Table};
 
-use super::tree::{beyond_the_horizon, container, create, delete, path, update};
+use super::tree::{beyond_the_horizon, container, create, delete, path, said, update};
 use crate::support::memory::Memory;
 use crate::support::{Faulty, faulty_with, id, import, volume};
 
@@ -382,4 +382,74 @@ async fn a_pass_over_everything_says_whether_the_source_or_the_standby_is_damage
         let is_damage = matches!(error, CopyError::Store(StoreError::Corrupt { .. }));
         assert_eq!(is_damage, !is_of_standby, "a follower goes on if the source is damaged: {error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_that_begins_anew_on_its_way_compares_what_it_had_passed_too() {
+    let source = faulty_with(keeping(Keep::All)).await;
+    create(&source.library, "a", "one").await.unwrap();
+    let standby = Standby::of(&source).await;
+    let mut pages = 0;
+    let between = async || {
+        pages += 1;
+        // Objects are behind it.
+        if pages == 5 {
+            update(&source.library, "a", "two").await.unwrap();
+            standby.copier.begin_pass_anew().await?;
+        }
+        Ok::<_, CopyError>(())
+    };
+    standby.copier.pass_with(between).await.unwrap();
+    assert_eq!(said(&standby.promoted(&source).await, "a").await.as_deref(), Some("two"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_that_is_interrupted_after_each_page_deletes_what_is_gone() {
+    let source = faulty_with(keeping(Keep::All)).await;
+    let token = Bytes::from_static(b"token");
+    let change = async |step: Step| {
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
+        assert!(source.store.run(call, vec![step]).await.unwrap().is_applied());
+    };
+    let rows = vec![NewRow::new(token.clone(), Bytes::from_static(b"a hash"))];
+    change(Step::Put { table: Table::Tokens, partition: token.clone(), rows }).await;
+    let standby = Standby::of(&source).await;
+    assert_eq!(standby.store.sorts(Table::Tokens, &token), std::slice::from_ref(&token));
+    let rows = Removal::Rows(vec![token.clone()]);
+    change(Step::Remove { table: Table::Tokens, partition: token.clone(), rows }).await;
+
+    let away = || CopyError::Store(StoreError::Unavailable("the source is away".to_owned()));
+    let mut interruptions = 0;
+    while standby.copier.pass_with(async || Err::<(), _>(away())).await.is_err() {
+        interruptions += 1;
+        assert!(interruptions < 1_000, "it does not go on where it was");
+    }
+    assert!(interruptions >= Table::ALL.len());
+    assert!(standby.store.sorts(Table::Tokens, &token).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_with_another_name_is_recognised_by_its_lineage_and_another_store_is_not() {
+    let source = faulty_with(keeping(Keep::All)).await;
+    let standby = Standby::of(&source).await;
+    let store = standby.store.clone();
+    let lineage = following::lineage(source.store.as_ref()).await.unwrap().unwrap().to_string();
+    let recognise = async |lineage| copying::recognise(store.as_ref(), lineage, "moved").await.unwrap();
+    let begin = async || {
+        let copier = Copier::begin(source.store.clone(), store.clone(), "moved", Patience::default()).await;
+        copier.map(drop)
+    };
+    assert!(recognise(Some(lineage.as_str())).await);
+    assert!(matches!(begin().await, Err(CopyError::NotVacant { .. })), "it was never followed");
+
+    let place = Followed { lineage: lineage.clone(), cursor: standby.cursor.to_string(), whole: None, until: None };
+    standby.copier.set_followed(&place).await.unwrap();
+    for other in [Some("another"), None] {
+        assert!(!recognise(other).await);
+    }
+    assert!(matches!(begin().await, Err(CopyError::NotVacant { .. })));
+    assert!(recognise(Some(lineage.as_str())).await);
+    begin().await.unwrap();
+    assert_eq!(copying::unfinished(store.as_ref()).await.unwrap().as_deref(), Some("moved"));
+    assert_eq!(copying::followed(store.as_ref()).await.unwrap(), Some(place));
 }

@@ -17,9 +17,9 @@ use heads::RevisionId;
 use http::StatusCode;
 use library::following::{self, Changed, Following};
 use server::{App, Via};
-use store::copying::{Copier, CopyError, Followed, Patience};
+use store::copying::{Copier, CopyError, Followed};
 use store::wire::{self, ChangedObject, Changes};
-use store::{Clock, Store, StoreError, SystemClock, Table};
+use store::{Clock, Store, StoreError, SystemClock, Table, UnixMillis};
 use tokio::net::UnixStream;
 
 use super::report::Report;
@@ -146,13 +146,19 @@ async fn follow(
     report: &mut Report,
 ) -> anyhow::Result<Infallible> {
     super::refuse_fast_records(source.store.as_ref(), target.as_ref()).await?;
-    let target = following::standby(target);
-    let copier = Copier::begin(source.store.clone(), target, &source.name, Patience::default()).await;
-    let copier = copier.map_err(super::of_copy)?;
-    let followed = place_of(&copier, &source.client).await?;
+    let copier = super::begin_into(source.store.clone(), following::standby(target), &source.name).await?;
+    let followed = place_of(&copier, source).await?;
     report.begin(copier.progress());
-    let (client, following) = (&source.client, Following::default());
-    let mut follower = Follower { args, client, copier: &copier, following, followed, report, noted_at: None };
+    let mut follower = Follower {
+        args,
+        client: &source.client,
+        copier: &copier,
+        following: Following::default(),
+        followed,
+        report,
+        noted_at: None,
+        pass_begun: SystemClock.now(),
+    };
     loop {
         if follower.is_pass_due() {
             follower.pass().await?;
@@ -164,21 +170,16 @@ async fn follow(
 }
 
 /// Where the copy is. A new one begins with the present.
-async fn place_of(copier: &Copier, client: &Client) -> anyhow::Result<Followed> {
-    let lineage = following::lineage(copier).await?.context("the source has no root: serve it once")?.to_string();
-    match copier.followed().await? {
-        Some(followed) if followed.lineage != lineage => {
-            let other = "the source is another store than the one that was followed so far: name another target";
-            Err(CliError::Usage(other.to_owned()).into())
-        }
-        Some(followed) => Ok(followed),
-        None => {
-            let cursor = client.get_json::<Changes>(wire::CHANGES_PATH).await?.end;
-            let followed = Followed { lineage, cursor, whole: None, until: None };
-            begin_anew(copier, &followed).await?;
-            Ok(followed)
-        }
+async fn place_of(copier: &Copier, source: &Connected) -> anyhow::Result<Followed> {
+    if let Some(followed) = copier.followed().await? {
+        return Ok(followed);
     }
+    let lineage = following::lineage(source.store.as_ref()).await?;
+    let lineage = lineage.context("the source has no root: serve it once")?.to_string();
+    let cursor = source.client.get_json::<Changes>(wire::CHANGES_PATH).await?.end;
+    let followed = Followed { lineage, cursor, whole: None, until: None };
+    begin_anew(copier, &followed).await?;
+    Ok(followed)
 }
 
 /// What changed before the cursor is found by a pass from the beginning.
@@ -196,6 +197,8 @@ struct Follower<'a> {
     report: &'a mut Report,
     /// When the place was noted last, and tokens were copied.
     noted_at: Option<Instant>,
+    /// When the pass over everything began that runs, or ran last.
+    pass_begun: UnixMillis,
 }
 
 impl Follower<'_> {
@@ -205,7 +208,7 @@ impl Follower<'_> {
 
     /// Compares everything, and goes on following meanwhile.
     async fn pass(&mut self) -> anyhow::Result<()> {
-        let begun = SystemClock.now();
+        self.pass_begun = SystemClock.now();
         let copier = self.copier;
         match copier.pass_with(async || self.round().await.map(|_| ())).await {
             // Following goes on, and the next pass tries again.
@@ -215,7 +218,7 @@ impl Follower<'_> {
             }
             passed => drop(passed?),
         }
-        self.followed.whole = Some(begun);
+        self.followed.whole = Some(self.pass_begun);
         Ok(copier.set_followed(&self.followed).await?)
     }
 
@@ -250,11 +253,13 @@ impl Follower<'_> {
         Ok(page.is_last)
     }
 
-    /// The feed no longer has what comes next: everything is compared, from the present on.
+    /// The feed no longer has what comes next: everything is compared, from the present on. A pass
+    /// that runs begins again, because changes of what it has compared are lost too.
     async fn begin_again(&mut self, why: &ClientError) -> anyhow::Result<bool> {
         note!("{why}; comparing everything");
         let cursor = self.client.get_json::<Changes>(wire::CHANGES_PATH).await?.end;
         self.followed = Followed { cursor, whole: None, ..self.followed.clone() };
+        self.pass_begun = SystemClock.now();
         begin_anew(self.copier, &self.followed).await?;
         Ok(false)
     }

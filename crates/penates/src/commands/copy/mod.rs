@@ -18,7 +18,7 @@ use library::following;
 use records::Mode;
 use serde_json::json;
 use store::copying::{Copier, CopyError, Patience, Progress, Verified};
-use store::{Call, Class, ContentId, Deadline, Store, StoreError};
+use store::{Call, Class, ContentId, Deadline, Store, StoreError, copying};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
@@ -67,7 +67,7 @@ pub struct CopyArgs {
     #[arg(long, value_name = "FILE")]
     to_config: Option<PathBuf>,
     /// Let the source take changes again at the end, for a copy that is not a move. (If the copy
-    /// fails, it does so anyway.)
+    /// fails before its end, it does so anyway.)
     #[arg(long, conflicts_with = "follow")]
     keep_source: bool,
     /// How long the source stays read-only if this command is killed.
@@ -159,16 +159,46 @@ async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>
         Either::Left((copied, _)) => copied,
         Either::Right(_) => Err(CliError::Interrupted.into()),
     };
-    if copied.is_err() || args.keep_source {
-        source.leave_as_found().await?;
+    match copied {
+        // No interruption ends this: its outcome decides which of the two stores takes changes.
+        Ok((copied, copier)) => end(args, source, &copier).await.map(|()| copied),
+        Err(error) => {
+            source.leave_as_found().await?;
+            Err(error)
+        }
     }
-    copied
+}
+
+/// Lets the target take changes, and with `--keep-source` the source too. Otherwise the source takes
+/// changes again only if this fails and the target certainly takes none.
+async fn end(args: &CopyArgs, source: &Source, copier: &Copier) -> anyhow::Result<()> {
+    let Err(error) = copier.end().await else {
+        return if args.keep_source { source.leave_as_found().await } else { Ok(()) };
+    };
+    if args.keep_source || matches!(copier.keep_unfinished().await, Ok(true)) {
+        source.leave_as_found().await?;
+        return Err(of_copy(error));
+    }
+    let why = format!("{} may take changes already, so {} stays read-only", args.to.display(), source.name);
+    let hint = "give the same command again: it ends the copy, or reports that the copy is finished";
+    Err(anyhow::Error::new(error).context(format!("{why}; {hint}")))
 }
 
 /// Begins or continues a copy. If it fails because of damage, the error says which of the two stores
 /// is damaged.
 async fn begin(source: Arc<dyn Store>, target: Arc<dyn Store>, name: &str) -> anyhow::Result<Copier> {
-    let target = following::target_of_copy(target);
+    begin_into(source, following::target_of_copy(target), name).await
+}
+
+/// The same with a target whose errors name it. A source that was followed may have had another name
+/// then.
+async fn begin_into(source: Arc<dyn Store>, target: Arc<dyn Store>, name: &str) -> anyhow::Result<Copier> {
+    let lineage = following::lineage(source.as_ref()).await.map_err(|error| of_copy(error.into()))?;
+    let lineage = lineage.map(|lineage| lineage.to_string());
+    if !copying::recognise(target.as_ref(), lineage.as_deref(), name).await? {
+        let other = "the source is another store than the one that was followed so far: name another target";
+        return Err(CliError::Usage(other.to_owned()).into());
+    }
     Copier::begin(source, target, name, Patience::default()).await.map_err(of_copy)
 }
 
@@ -187,7 +217,14 @@ async fn open_target(args: &CopyArgs) -> anyhow::Result<(Arc<dyn Store>, Setting
     Ok((store, settings))
 }
 
-async fn copy(args: &CopyArgs, source: &Source, target: &dyn Store, copier: Copier) -> anyhow::Result<Copied> {
+/// Makes the target equal to the source, which takes no changes any more when this returns. The
+/// copier is to be ended.
+async fn copy(
+    args: &CopyArgs,
+    source: &Source,
+    target: &dyn Store,
+    copier: Copier,
+) -> anyhow::Result<(Copied, Copier)> {
     let bar = Bar::over(copier.progress());
     bar.begin("counting", None);
     let objects = copier.count_objects().await.map_err(of_copy)?;
@@ -226,8 +263,7 @@ async fn copy(args: &CopyArgs, source: &Source, target: &dyn Store, copier: Copi
     } else {
         hold.keep().await?
     }
-    copier.end().await.map_err(of_copy)?;
-    Ok(Copied { passes, verified, damaged })
+    Ok((Copied { passes, verified, damaged }, copier))
 }
 
 /// Refuses to copy records in mode fast into a data folder, which would not show them.
@@ -345,8 +381,12 @@ fn print(args: &CopyArgs, Copied { passes, verified, damaged }: &Copied) -> anyh
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
     use bytes::Bytes;
-    use store::{StoreResult, SystemClock, Table, WalkPage, Wrapper};
+    use clap::Parser;
+    use store::faults::{Fault, Faults, Kind};
+    use store::{StoreResult, SystemClock, Table, WalkPage, Wrapper, read_only};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
@@ -367,12 +407,59 @@ mod tests {
         }
     }
 
+    fn opened(folder: &Path) -> Arc<dyn Store> {
+        EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
+    }
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: CopyArgs,
+    }
+
+    /// Ends a copy. The writes into the target meet these faults. Returns the error, and whether the
+    /// source and the target take changes.
+    async fn ended(faults: &[Fault]) -> (String, [bool; 2]) {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        opened(here.path()).close().await.unwrap();
+        let (from, to) = (here.path().to_str().unwrap(), there.path().to_str().unwrap());
+        let args = Command::parse_from(["copy", "--from", from, "--to", to]).args;
+        let source = Source::open(&args, &read_only_reason(&args)).await.unwrap();
+        let target = Arc::new(Faults::new(opened(there.path())));
+        let (store, patience) = (source.store.clone(), Patience { tries: 1 });
+        let copier = Copier::begin(store, target.clone(), &source.name, patience).await.unwrap();
+        copier.pass().await.unwrap();
+        source.hold(&read_only_reason(&args), args.lease).await.unwrap().keep().await.unwrap();
+        faults.iter().for_each(|fault| target.next(Kind::Run, *fault));
+        let error = end(&args, &source, &copier).await.unwrap_err();
+        let takes_changes = async |store: &dyn Store| read_only::reason(store).await.unwrap().is_none();
+        let states = [takes_changes(source.store.as_ref()).await, takes_changes(&*target).await];
+        (format!("{error:#}"), states)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_whose_end_fails_never_lets_both_stores_take_changes() {
+        // The first write notes that everything is copied, the second lets the target take changes,
+        // and the third makes sure that it takes none.
+        const NONE: Fault = Fault::Delay(Duration::ZERO);
+        for undone in [&[Fault::Unavailable][..], &[NONE, Fault::Unavailable], &[NONE, Fault::UnknownNotApplied]] {
+            let (error, states) = ended(undone).await;
+            assert_eq!(states, [true, false], "{undone:?}: {error}");
+            assert!(error.contains("give the same command again to continue"), "{error}");
+        }
+        for (unknown, target) in [
+            (&[NONE, Fault::UnknownApplied][..], true),
+            (&[NONE, Fault::UnknownNotApplied, Fault::UnknownNotApplied][..], false),
+        ] {
+            let (error, states) = ended(unknown).await;
+            assert_eq!(states, [false, target], "{unknown:?}: {error}");
+            assert!(error.contains("stays read-only; give the same command again"), "{error}");
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_copy_that_fails_because_of_damage_says_which_of_the_stores_is_damaged() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let opened = |folder: &std::path::Path| -> Arc<dyn Store> {
-            EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
-        };
         let (source, target) = (opened(here.path()), opened(there.path()));
         let failure = async |source: Arc<dyn Store>, target: Arc<dyn Store>| {
             let copying = async {

@@ -96,7 +96,8 @@ impl Source {
         let is_seen_by_others = matches!(holder, Holder::This) && store.capabilities().is_shared;
         let others_learn_within = if is_seen_by_others { local::OTHERS_LEARN_WITHIN } else { Duration::ZERO };
         let clock_skew_max = if is_seen_by_others { settings.server.store.clock_skew_max } else { Duration::ZERO };
-        // An earlier run of this copy was killed after it had made the source read-only for good.
+        // An earlier run of this copy was killed after it had made the source read-only for good, or
+        // failed then.
         let of_earlier_run = read_only_before.iter().filter(|before| *before == reason_of_copy);
         let written = Mutex::new(of_earlier_run.cloned().collect());
         Ok(Self { store, name, holder, read_only_before, written, clock_skew_max, others_learn_within })
