@@ -1,4 +1,4 @@
-//! The time in `as_of`: which state of the volumes a request means.
+//! The time or the position in `as_of`: which state of the volumes a request means.
 
 use heads::RevisionId;
 use jiff::Timestamp;
@@ -10,31 +10,34 @@ use crate::errors::DoorError;
 pub const AS_OF: &str = "as_of";
 
 /// A time (RFC 3339), to the millisecond. A time without a fraction means the whole second, as a
-/// time in a header does.
+/// time in a header does. Or a position, which names one change: the state that it made
+/// ([`heads::Head::since`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsOf {
-    /// The first millisecond after it.
-    end: UnixMillis,
+    below: RevisionId,
 }
 
 impl AsOf {
     /// Reads the value of the parameter.
     pub fn parse(text: &str) -> Result<Self, DoorError> {
+        if let Some(position) = RevisionId::parse(text) {
+            return Ok(Self { below: position.successor() });
+        }
         let time: Timestamp = text.parse().map_err(|_| malformed(text))?;
         let step = if text.contains(['.', ',']) { 1 } else { 1_000 };
         // Before 1970 there was nothing.
         let millis = u64::try_from(time.as_millisecond()).map_or(0, |millis| millis.saturating_add(step));
-        Ok(Self { end: UnixMillis(millis) })
+        Ok(Self { below: RevisionId::first_at(UnixMillis(millis)) })
     }
 
     /// Exactly the changes below this position had been made.
     pub fn below(self) -> RevisionId {
-        RevisionId::first_at(self.end)
+        self.below
     }
 
     /// Whether it is over.
     pub fn is_over(self, now: UnixMillis) -> bool {
-        self.end <= now
+        self.below <= RevisionId::first_at(now)
     }
 }
 
@@ -50,7 +53,9 @@ mod tests {
     use super::*;
 
     fn end(text: &str) -> u64 {
-        AsOf::parse(text).unwrap().end.0
+        let below = AsOf::parse(text).unwrap().below();
+        assert_eq!(below, RevisionId::first_at(below.time()), "all of a millisecond");
+        below.time().0
     }
 
     #[test]
@@ -67,6 +72,15 @@ mod tests {
         for rubbish in ["yesterday", "2025-06-15", "2025-06-15T15:06:40", "2025-06-31T15:06:40Z", "1750000000", "now"] {
             assert!(AsOf::parse(rubbish).is_err(), "{rubbish}");
         }
+    }
+
+    #[test]
+    fn a_position_means_the_state_after_the_change_that_it_names() {
+        let position = RevisionId::first_with(UnixMillis(1_750_000_000_000), 7);
+        let as_of = AsOf::parse(&position.to_string()).unwrap();
+        assert_eq!(as_of.below(), position.successor());
+        assert!(!as_of.is_over(UnixMillis(1_750_000_000_000)) && as_of.is_over(UnixMillis(1_750_000_000_001)));
+        assert!(AsOf::parse(&position.to_string()[1..]).is_err());
     }
 
     #[test]

@@ -134,6 +134,9 @@ pub enum DoorError {
     /// The server keeps no earlier versions.
     #[error("this server keeps no earlier versions of volumes (history.volumes)")]
     NoVersions,
+    /// A volume that is there, of which a request names no version to restore.
+    #[error("{0} is not deleted: name the version to restore by its revision (restore) or a time (Accept-Datetime)")]
+    NotDeleted(String),
     /// Something that a volume does not have.
     #[error("{volume} has no {what}")]
     NotInVolume {
@@ -188,6 +191,7 @@ impl DoorError {
             | Self::Misspelt { .. }
             | Self::NotOfOneVolume { .. }
             | Self::UnknownParameter { .. }
+            | Self::NotDeleted(_)
             | Self::Conditions(_) => Reason::MALFORMED_PARAMETER,
             Self::NotUtf8(_) => Reason::NOT_UTF_8,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,

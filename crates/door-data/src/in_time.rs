@@ -15,7 +15,7 @@ use heads::{ObjectsError, RevisionId};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use library::Library;
-use volumes::{Then, Volume};
+use volumes::{Then, VersionInfo, Versions, Volume};
 
 use crate::DataDoor;
 use crate::asking::{self, segment};
@@ -93,6 +93,28 @@ impl Place {
         format!("{}/versions/{revision}{}", self.volume, self.member)
     }
 
+    /// The links of a version to those beside it, and to the first and the last one (RFC 7089,
+    /// section 2.2.4). Its members have none: each page that is read would cost three more reads.
+    async fn around(&self, versions: &Versions, revision: RevisionId) -> Result<Vec<String>, ObjectsError> {
+        if !self.member.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (first, before, after, last) = futures::try_join!(
+            versions.list(RevisionId::ZERO, 1),
+            versions.before(revision),
+            versions.list(revision.successor(), 1),
+            versions.before(RevisionId::LAST),
+        )?;
+        let around =
+            [("first", first.first()), ("prev", before.as_ref()), ("next", after.first()), ("last", last.as_ref())];
+        let linked = |(relation, version): (&str, Option<&VersionInfo>)| {
+            let VersionInfo { revision, since, .. } = version?;
+            let datetime = attribute("datetime", Second::of(since.time()));
+            Some(link(&self.version(*revision), &format!("{relation} memento"), &datetime))
+        };
+        Ok(around.into_iter().filter_map(linked).collect())
+    }
+
     /// What a response says about a volume in time (RFC 7089, section 2.2).
     fn describe(&self, headers: &mut HeaderMap) {
         let original = format!("{}{}", self.volume, self.member);
@@ -111,9 +133,19 @@ pub fn link(target: &str, rel: &str, parameters: &str) -> String {
     format!("<{target}>; rel=\"{rel}\"{parameters}")
 }
 
+/// A parameter of a link with a time (RFC 7089, section 2.2).
+pub fn attribute(name: &str, second: Second) -> String {
+    format!("; {name}=\"{}\"", second.http())
+}
+
 /// The error for a version that there is not, or not any more.
 pub fn no_version(id: &VolumeId, revision: &str) -> DoorError {
-    DoorError::NotInVolume { volume: id.to_string(), what: format!("version `{revision}` that is kept") }
+    not_there(id, format!("version `{revision}` that is kept"))
+}
+
+/// The error for what a volume does not have.
+pub fn not_there(id: &VolumeId, what: String) -> DoorError {
+    DoorError::NotInVolume { volume: id.to_string(), what }
 }
 
 /// Answers requests for a time, and finds the version that a path names.
@@ -146,18 +178,21 @@ async fn in_time(door: &Arc<DataDoor>, request: Request, next: Next) -> Result<R
             let Then::Version(version) = versions.version(revision).await? else {
                 return Err(no_version(&place.id, &revision.to_string()));
             };
-            memento = versions.since(revision).await?;
+            let links = place.around(&versions, revision).await?;
+            memento = versions.since(revision).await?.map(|since| (since, links));
             parts.extensions.insert(Arc::new(*version));
         }
     }
     let mut response = next.run(Request::from_parts(parts, body)).await;
     place.describe(response.headers_mut());
-    if let Some(since) = memento
+    if let Some((since, links)) = memento
         && let Ok(value) = HeaderValue::try_from(Second::of(since.time()).http())
         && !response.status().is_client_error()
         && !response.status().is_server_error()
     {
-        response.headers_mut().insert(MEMENTO_DATETIME, value);
+        let headers = response.headers_mut();
+        headers.insert(MEMENTO_DATETIME, value);
+        headers.extend(links.into_iter().filter_map(|link| Some((header::LINK, HeaderValue::try_from(link).ok()?))));
     }
     Ok(response)
 }

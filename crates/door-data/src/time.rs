@@ -9,12 +9,6 @@ pub fn rfc3339(time: UnixMillis) -> String {
     millis.map(|time| time.to_string()).unwrap_or_default()
 }
 
-/// The same with three digits of a fraction, whatever they are.
-pub fn rfc3339_millis(time: UnixMillis) -> String {
-    let millis = i64::try_from(time.0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
-    millis.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,6 +17,5 @@ mod tests {
     fn a_time_is_written_in_utc() {
         assert_eq!(rfc3339(UnixMillis(784_111_777_500)), "1994-11-06T08:49:37.5Z");
         assert_eq!(rfc3339(UnixMillis(u64::MAX)), "");
-        assert_eq!(rfc3339_millis(UnixMillis(784_111_777_000)), "1994-11-06T08:49:37.000Z");
     }
 }

@@ -1,6 +1,7 @@
 //! The versions of a volume: `GET /volumes/{id}/versions/` lists them, as JSON or as a TimeMap
-//! (RFC 7089, section 5), and `POST` restores one; `GET /volumes/{id}/versions/{revision}` describes
-//! one.
+//! (RFC 7089, section 5), and `POST` restores one; `GET /volumes/{id}/versions/{revision}`
+//! describes one. What was in force at a time is restored exactly. Only reading leads to the
+//! nearest version (`in_time.rs`).
 
 use std::sync::Arc;
 
@@ -9,17 +10,19 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use door_http::Second;
 use door_http::accept::{self, Offer};
+use hathi::VolumeId;
 use heads::{ObjectsError, RevisionId};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
-use volumes::{Then, VersionInfo};
+use volumes::{Then, VersionInfo, Versions, Volume};
 
 use crate::DataDoor;
+use crate::as_of::AS_OF;
 use crate::asking::{Mount, VolumePath, segment};
 use crate::errors::{AsProblem, DoorError};
-use crate::in_time::{self, Asked, link};
+use crate::in_time::{self, Asked, attribute, link};
 use crate::params::Params;
-use crate::time::{rfc3339, rfc3339_millis};
+use crate::time::rfc3339;
 use crate::volume;
 
 /// RFC 7089, section 5.
@@ -32,10 +35,27 @@ const PAGE_VERSIONS: usize = 1_000;
 /// Most versions on a page.
 const PAGE_VERSIONS_MAX: usize = 10_000;
 
-/// How many versions a request wants.
-fn limit(params: &Params) -> Result<usize, DoorError> {
-    let within = |text: &str| text.parse().ok().filter(|limit| (1..=PAGE_VERSIONS_MAX).contains(limit));
-    Ok(params.keyword("limit", "1 to 10000", within)?.unwrap_or(PAGE_VERSIONS))
+/// A part of the list, as it is asked for.
+struct Part {
+    /// Where it begins.
+    from: Option<RevisionId>,
+    /// The most versions.
+    limit: Option<usize>,
+}
+
+impl Part {
+    fn of(params: &Params) -> Result<Self, DoorError> {
+        let within = |text: &str| text.parse().ok().filter(|limit| (1..=PAGE_VERSIONS_MAX).contains(limit));
+        Ok(Self { from: revision(params, "from")?, limit: params.keyword("limit", "1 to 10000", within)? })
+    }
+
+    /// As in an address, with the question mark.
+    fn query(&self) -> String {
+        let from = self.from.map(|from| format!("from={from}"));
+        let limit = self.limit.map(|limit| format!("limit={limit}"));
+        let parameters: Vec<_> = from.into_iter().chain(limit).collect();
+        if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) }
+    }
 }
 
 /// The revision in a parameter.
@@ -87,23 +107,25 @@ pub async fn list(
         return Err(DoorError::NotInVolume { volume: id.to_string(), what: what.to_owned() }.into());
     }
     let params = Params::of_query(query.as_deref()).only(&["limit", "from"])?;
-    let (limit, from) = (limit(&params)?, revision(&params, "from")?.unwrap_or(RevisionId::ZERO));
+    let part = Part::of(&params)?;
+    let (limit, from) = (part.limit.unwrap_or(PAGE_VERSIONS), part.from.unwrap_or(RevisionId::ZERO));
     let versions = volumes.versions(&id).await?;
     let deleted = versions.deleted();
     let mut found = versions.list(from, limit + 1).await?;
     if found.is_empty() && from == RevisionId::ZERO {
         return Err(ObjectsError::Gone(id.to_string()).into());
     }
-    let next = (found.len() > limit).then(|| found.pop()).flatten().map(|next| next.revision.to_string());
+    let next = (found.len() > limit).then(|| found.pop()).flatten();
     let address = format!("{}/volumes/{}", mount.0, segment(&id));
     let mut response = match media_type {
         JSON => {
             let versions = found.into_iter().map(|version| Version::of(version, &address)).collect();
             let deleted = deleted.map(|since| rfc3339(since.time()));
+            let next = next.map(|next| next.revision.to_string());
             Json(List { id: id.as_str(), versions, next, deleted }).into_response()
         }
         _ => {
-            let mut response = link_format(&address, &found, next.as_deref()).into_response();
+            let mut response = link_format(&address, &part, &found, next.as_ref()).into_response();
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINK_FORMAT));
             response
         }
@@ -128,19 +150,41 @@ impl Version {
     }
 }
 
-fn link_format(address: &str, versions: &[VersionInfo], next: Option<&str>) -> String {
-    let typed = format!("; type=\"{LINK_FORMAT}\"");
-    let mut lines = vec![link(address, "original timegate", ""), link(&format!("{address}/versions/"), "self", &typed)];
-    lines.extend(next.map(|next| link(&format!("{address}/versions/?from={next}"), "timemap", &typed)));
-    lines.extend(versions.iter().map(|version| {
-        let datetime = format!("; datetime=\"{}\"", Second::of(version.since.time()).http());
-        link(&format!("{address}/versions/{}", version.revision), "memento", &datetime)
+/// A part of the list as links (RFC 7089, sections 5 and 5.1.2).
+fn link_format(address: &str, part: &Part, versions: &[VersionInfo], next: Option<&VersionInfo>) -> String {
+    let list = |part: &Part| format!("{address}/versions/{}", part.query());
+    let time = |name: &str, version: &VersionInfo| attribute(name, Second::of(version.since.time()));
+    let typed = |times: [Option<String>; 2]| {
+        let times: String = times.into_iter().flatten().collect();
+        format!("; type=\"{LINK_FORMAT}\"{times}")
+    };
+    let [from, until] = [("from", versions.first()), ("until", versions.last())]
+        .map(|(name, version)| version.map(|version| time(name, version)));
+    let mut lines = vec![
+        link(address, "original", ""),
+        link(address, "timegate", ""),
+        link(&list(part), "self", &typed([from, until])),
+    ];
+    lines.extend(next.map(|next| {
+        let rest = Part { from: Some(next.revision), limit: part.limit };
+        link(&list(&rest), "timemap", &typed([Some(time("from", next)), None]))
+    }));
+    let last = versions.len().saturating_sub(1);
+    lines.extend(versions.iter().enumerate().map(|(at, version)| {
+        let rel = match (at == 0 && part.from.is_none(), at == last && next.is_none()) {
+            (true, true) => "first last memento",
+            (true, false) => "first memento",
+            (false, true) => "last memento",
+            (false, false) => "memento",
+        };
+        link(&format!("{address}/versions/{}", version.revision), rel, &time("datetime", version))
     }));
     lines.join(",\n") + "\n"
 }
 
 /// `POST /volumes/{id}/versions/?restore={revision}`: makes a version the current one, as a new
-/// one. Without a revision that is the one of `Accept-Datetime`, or the last one.
+/// one. Without a revision that is the one that was in force at the time of `Accept-Datetime`, or
+/// the last one of what was deleted.
 pub async fn restore(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
@@ -149,26 +193,64 @@ pub async fn restore(
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
     let volumes = &door.library.volumes;
+    if !volumes.keeps_versions() {
+        return Err(DoorError::NoVersions.into());
+    }
     let params = Params::of_query(query.as_deref()).only(&["restore"])?;
-    let restore = params.value("restore")?.ok_or(DoorError::MissingParameter("restore"))?;
-    let versions = volumes.versions(&id).await?;
-    let named = if restore.is_empty() { None } else { revision(&params, "restore")? };
-    let version = match named {
-        None => {
-            let second = in_time::wanted(&headers)?;
-            versions.nearest(second.map_or(RevisionId::LAST, Second::end)).await?
-        }
-        Some(revision) => match versions.version(revision).await? {
-            Then::Version(version) => Some(*version),
-            Then::NotKept | Then::Absent => None,
-        },
-    };
-    let version = version.ok_or_else(|| in_time::no_version(&id, restore))?;
+    let which = Which::of(&params, &headers)?;
+    let version = which.found(&volumes.versions(&id).await?, &id).await?;
     let revision = volumes.restore(&version).await?;
     let mut response = StatusCode::CREATED.into_response();
     let location = HeaderValue::try_from(format!("{}/volumes/{}/versions/{revision}", mount.0, segment(&id)));
     response.headers_mut().extend(location.ok().map(|location| (header::LOCATION, location)));
     Ok(response)
+}
+
+/// Which version a request restores.
+#[derive(Clone, Copy)]
+enum Which {
+    /// That with a name.
+    Named(RevisionId),
+    /// That which was in force at the end of a second.
+    At(Second),
+    /// What was deleted, as it was last.
+    Last,
+}
+
+impl Which {
+    fn of(params: &Params, headers: &HeaderMap) -> Result<Self, DoorError> {
+        let restore = params.value("restore")?.ok_or(DoorError::MissingParameter("restore"))?;
+        let named = if restore.is_empty() { None } else { revision(params, "restore")? };
+        Ok(match named {
+            Some(revision) => Self::Named(revision),
+            None => in_time::wanted(headers)?.map_or(Self::Last, Self::At),
+        })
+    }
+
+    /// The version, if it can be read.
+    async fn found(self, versions: &Versions, id: &VolumeId) -> Result<Volume, DoorError> {
+        let then = match self {
+            Self::Named(revision) => versions.version(revision).await?,
+            Self::At(second) => versions.then(second.end()).await?,
+            Self::Last if versions.is_live() => return Err(DoorError::NotDeleted(id.to_string())),
+            Self::Last => match versions.before(RevisionId::LAST).await? {
+                Some(last) => versions.version(last.revision).await?,
+                None => Then::NotKept,
+            },
+        };
+        let what = match (then, self) {
+            (Then::Version(version), _) => return Ok(*version),
+            (_, Self::Named(revision)) => return Err(in_time::no_version(id, &revision.to_string())),
+            (_, Self::Last) => "version that is kept".to_owned(),
+            (Then::NotKept, Self::At(second)) => {
+                format!("version of {} that is kept; versions/ lists those that are", second.http())
+            }
+            (Then::Absent, Self::At(second)) => {
+                format!("version of {}: it did not exist then, or was deleted", second.http())
+            }
+        };
+        Err(in_time::not_there(id, what))
+    }
 }
 
 /// `GET /volumes/{id}/versions/{revision}`: JSON, or the way to its ZIP.
@@ -188,14 +270,15 @@ pub async fn one(
     Ok(response)
 }
 
-/// Redirects to the archive of the volume as of the time when the version became current.
+/// Redirects to the archive of the volume as of the position at which the version became current. A
+/// time would not do: several versions may begin in one millisecond.
 async fn to_archive(door: &DataDoor, asked: &Asked, mount: &Mount) -> Result<Response, DoorError> {
     let volumes = &door.library.volumes;
     let revision = asked.volume(&door.library).await?.revision;
     let since = volumes.versions(&asked.id).await?.since(revision).await?.unwrap_or(revision);
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("volumeIDs", asked.id.as_str())
-        .append_pair("as_of", &rfc3339_millis(since.time()))
+        .append_pair(AS_OF, &since.to_string())
         .finish();
     let location = HeaderValue::try_from(format!("{}/volumes?{query}", mount.0));
     let mut response = StatusCode::SEE_OTHER.into_response();

@@ -3,8 +3,10 @@
 //!
 //! A version is a live head, in the log or at present. Its generation holds its rows. The times of
 //! all versions stay known. Whether the rows of one can be read depends on the history
-//! ([`heads::History::volumes`]) and on what was collected before: without its directory a
-//! generation is gone or on its way out, because the directory is removed first.
+//! ([`heads::History::volumes`]) and on what was collected before. A collector removes the
+//! directory of a generation first, and its entry in the list of generations last. So a generation
+//! without both is gone. One without a directory that is listed, and that no collector is about to
+//! remove, is damaged: its version stays in the list.
 
 use bytes::Bytes;
 use hathi::VolumeId;
@@ -75,8 +77,8 @@ impl Volumes {
         Ok(Versions { handle: self.clone(), id: id.clone(), timeline })
     }
 
-    /// Whether all rows of a revision that was current at some time are there, and stay for a grace
-    /// at least.
+    /// Whether all rows of a revision that was current at some time should be there, and stay for a
+    /// grace at least. A reader finds those that are lost.
     pub(crate) async fn holds(&self, id: &VolumeId, head: &Head, revision: RevisionId) -> ObjectsResult<bool> {
         let partition = keys::volume_partition(id);
         if head.keeps(revision) {
@@ -84,15 +86,21 @@ impl Volumes {
         }
         let keep = self.heads.options().history.volumes;
         let is_spared = || async { self.heads.spares(&partition, head, keep, revision).await };
-        Ok(self.heads.retry_transient(is_spared).await? && self.has_directory(&partition, revision).await?)
+        if !self.heads.retry_transient(is_spared).await? {
+            return Ok(false);
+        }
+        if self.has_row(&keys::part(&partition, revision, 0), &keys::directory(revision, 0)).await? {
+            return Ok(true);
+        }
+        // While something is condemned, a collector under earlier settings may be removing it.
+        Ok(head.condemned.is_none() && self.has_row(&partition, &keys::generation(revision)).await?)
     }
 
-    /// Whether the first row of a generation's directory is there.
-    async fn has_directory(&self, volume: &Bytes, generation: RevisionId) -> ObjectsResult<bool> {
-        let (partition, first) = (keys::part(volume, generation, 0), keys::directory(generation, 0));
+    /// Whether a row is there.
+    async fn has_row(&self, partition: &Bytes, sort: &Bytes) -> ObjectsResult<bool> {
         let read = || async {
             let call = self.heads.call(Class::Description).strong();
-            Ok(self.heads.store().get(call, Table::Objects, &partition, &first).await?)
+            Ok(self.heads.store().get(call, Table::Objects, partition, sort).await?)
         };
         match self.heads.retry_transient(read).await {
             Ok(row) => Ok(row.is_some()),
@@ -109,6 +117,11 @@ impl Versions {
         &self.timeline.current().head
     }
 
+    /// Whether the volume is there now.
+    pub fn is_live(&self) -> bool {
+        self.head().live_volume().is_some()
+    }
+
     /// What was in force when exactly the changes below a position had been made.
     pub async fn then(&self, below: RevisionId) -> ObjectsResult<Then> {
         self.opened(self.timeline.then(below).await).await
@@ -122,6 +135,13 @@ impl Versions {
     /// When a version became current; `None` if there is no such version.
     pub async fn since(&self, revision: RevisionId) -> ObjectsResult<Option<RevisionId>> {
         Ok(self.timeline.version(revision).await?.map(|row| row.head.since()))
+    }
+
+    /// The last version below a revision, if it can be read. If it cannot, no earlier one can.
+    pub async fn before(&self, revision: RevisionId) -> ObjectsResult<Option<VersionInfo>> {
+        let row = self.timeline.newest_below(revision, |_| true).await.map_err(|error| error.of_volume(&self.id))?;
+        let Some(version) = row.and_then(|row| self.info(&row.head)) else { return Ok(None) };
+        Ok(self.is_kept(version.revision).await?.then_some(version))
     }
 
     /// The last version before a position, also if the volume was deleted in between; or else the
@@ -148,17 +168,7 @@ impl Versions {
 
     /// At most `max` versions that can be read, from a revision on, oldest first.
     pub async fn list(&self, from: RevisionId, max: usize) -> ObjectsResult<Vec<VersionInfo>> {
-        let current = self.head().revision;
-        let version = |head: &Head| {
-            head.live_volume().map(|body| VersionInfo {
-                revision: head.revision,
-                since: head.since(),
-                is_current: head.revision == current,
-                pages: body.pages.count,
-                bytes: body.pages.bytes,
-                mets_sha256: body.mets_sha256,
-            })
-        };
+        let version = |head: &Head| self.info(head);
         let mut from = from.max(self.timeline.kept_from());
         let mut listed = Vec::new();
         while listed.len() < max {
@@ -168,12 +178,29 @@ impl Versions {
             let Some(last) = page.last() else { break };
             from = last.revision.successor();
             for version in page {
-                if self.handle.holds(&self.id, self.head(), version.revision).await? {
+                if self.is_kept(version.revision).await? {
                     listed.push(version);
                 }
             }
         }
         Ok(listed)
+    }
+
+    /// A head as a version in a list; `None` if it is none.
+    fn info(&self, head: &Head) -> Option<VersionInfo> {
+        head.live_volume().map(|body| VersionInfo {
+            revision: head.revision,
+            since: head.since(),
+            is_current: head.revision == self.head().revision,
+            pages: body.pages.count,
+            bytes: body.pages.bytes,
+            mets_sha256: body.mets_sha256,
+        })
+    }
+
+    /// Whether a version can be read, unless its rows are damaged.
+    async fn is_kept(&self, revision: RevisionId) -> ObjectsResult<bool> {
+        Ok(revision >= self.timeline.kept_from() && self.handle.holds(&self.id, self.head(), revision).await?)
     }
 
     async fn opened(&self, found: ObjectsResult<Option<HeadRow>>) -> ObjectsResult<Then> {
@@ -185,12 +212,10 @@ impl Versions {
 
     /// The version that begins with a head.
     async fn open(&self, head: Head) -> ObjectsResult<Then> {
-        let current = self.head();
         let revision = head.revision;
         let Some(mut body) = head.live_volume().cloned() else { return Ok(Then::Absent) };
-        if revision != current.revision {
-            let is_kept = revision >= self.timeline.kept_from();
-            if !is_kept || !self.handle.holds(&self.id, current, revision).await? {
+        if revision != self.head().revision {
+            if !self.is_kept(revision).await? {
                 return Ok(Then::NotKept);
             }
             // The log does not count marks.

@@ -1,11 +1,13 @@
 //! What a request for the list asks: its parameters.
 
+use std::str::FromStr;
+
 use area::Area;
 use door_http::accept::{self, Offer};
 use door_http::page;
 use heads::ListToken;
 use http::{HeaderMap, Uri};
-use volumes::find::{Condition, Conditions, Field, Finding, Order, Test, Text, parse_range};
+use volumes::find::{Condition, Conditions, Field, Finding, Order, Part, Place, Test, Text, parse_range};
 
 use super::format::{FORMATS, Format};
 use crate::errors::DoorError;
@@ -15,16 +17,17 @@ use crate::settings::RepositoryPlace;
 /// Most volumes of one part.
 const LIMIT_MAX: usize = 10_000;
 
-/// Volumes of a sorted list without a limit.
+/// Volumes of one part of a sorted list without a limit. They are many, since all volumes are
+/// looked at for each part.
 const SORTED: usize = 1_000;
 
 /// Volumes of one page for people without a limit.
 const ON_PAGE: usize = 100;
 
 /// All parameters of the list.
-const PARAMETERS: [&str; 14] = [
-    "after", "limit", "format", "fields", "sort", "where", "id", "title", "author", "year", "language", "rights",
-    "pages", "bytes",
+const PARAMETERS: [&str; 15] = [
+    "after", "before", "limit", "format", "fields", "sort", "where", "id", "title", "author", "year", "language",
+    "rights", "pages", "bytes",
 ];
 
 /// A list of volumes, as it is asked for.
@@ -32,8 +35,13 @@ const PARAMETERS: [&str; 14] = [
 pub struct Asked {
     /// Its format.
     pub format: Format,
-    /// Where it begins.
+    /// Where it begins in the order of the store; `None`: at the first volume.
     pub after: Option<ListToken>,
+    /// Where it ends in the order of the store, if that is asked for. Where it begins is then found
+    /// out (`back.rs`).
+    pub before: Option<ListToken>,
+    /// Which part it is in another order.
+    pub part: Part,
     /// The most volumes of this part; `None` for all.
     pub limit: Option<usize>,
     /// The fields of each volume.
@@ -42,7 +50,7 @@ pub struct Asked {
     pub sort: Option<Order>,
     /// What volumes must satisfy.
     pub conditions: Conditions,
-    /// The parameters with conditions and fields as they were sent, for the next part.
+    /// The parameters with conditions and fields as they were sent, for other parts.
     pub kept: Vec<(String, String)>,
     /// The way from the list to the root of the server.
     pub to_root: String,
@@ -58,12 +66,17 @@ impl Asked {
         let params = &Params::of_query(uri.query()).only(&PARAMETERS)?.filled();
         let format = format(params, headers)?;
         let sort = params.value("sort")?.map(order).transpose()?;
-        let after = params.value("after")?.map(token).transpose()?;
-        if sort.is_some() && after.is_some() {
-            let value = params.value("after")?.unwrap_or_default().to_owned();
-            let expected = "nothing, because a sorted list has one part";
-            return Err(DoorError::MalformedParameter { name: "after", value, expected });
-        }
+        let (after, before, part) = match sort {
+            None => {
+                let (after, before) = places(params, format, |_: &ListToken| true)?;
+                (after, before, Part::First)
+            }
+            Some(order) => {
+                let (after, before) = places(params, format, |place: &Place| place.order() == order)?;
+                let part = before.map(Part::Before).or(after.map(Part::After));
+                (None, None, part.unwrap_or(Part::First))
+            }
+        };
         let limit = params
             .keyword("limit", "1 to 10000", |word| word.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)))?;
         let usual = match (sort, format) {
@@ -74,6 +87,8 @@ impl Asked {
         Ok(Self {
             format,
             after,
+            before,
+            part,
             limit: limit.or(usual),
             fields: fields(params, format)?,
             sort,
@@ -85,12 +100,14 @@ impl Asked {
         })
     }
 
+    /// Whether all volumes are in it.
+    pub fn is_of_all(&self) -> bool {
+        !self.area.is_limited() && self.conditions == Conditions::default()
+    }
+
     /// Whether ids are all that is needed, of all volumes.
     pub fn is_of_ids(&self) -> bool {
-        !self.area.is_limited()
-            && self.fields == [Field::Id]
-            && self.conditions == Conditions::default()
-            && self.sort.is_none()
+        self.is_of_all() && self.fields == [Field::Id] && self.sort.is_none()
     }
 
     /// The search for it.
@@ -105,20 +122,33 @@ impl Asked {
     }
 
     /// The relative address of the part that begins after a place.
-    pub fn next(&self, after: &ListToken) -> String {
+    pub fn next(&self, after: &str) -> String {
+        self.address(&format!("after={after}&"))
+    }
+
+    /// The relative addresses of the part that ends where another one begins, and of the first
+    /// part.
+    pub fn back(&self, begins: &str) -> [String; 2] {
+        [self.address(&format!("before={begins}&")), self.address("")]
+    }
+
+    /// The relative address of a part. `place` is the beginning of its query. Tokens need no
+    /// percent-encoding.
+    fn address(&self, place: &str) -> String {
         let limit = self.limit.unwrap_or(LIMIT_MAX);
-        // Tokens need no percent-encoding.
-        let begin = format!("?after={after}&limit={limit}&format={}", self.format.word());
-        self.with_kept(begin)
+        self.in_order(format!("?{place}limit={limit}&format={}", self.format.word()), self.sort)
     }
 
     /// The relative address of the same list by another order.
     pub fn sorted_by(&self, order: Order) -> String {
-        let direction = if order.descending { "-" } else { "" };
-        self.with_kept(format!("?format={}&sort={direction}{}", self.format.word(), order.by))
+        self.in_order(format!("?format={}", self.format.word()), Some(order))
     }
 
-    fn with_kept(&self, begin: String) -> String {
+    /// An address with an order and with what is kept.
+    fn in_order(&self, mut begin: String, order: Option<Order>) -> String {
+        if let Some(Order { by, descending }) = order {
+            begin += &format!("&sort={}{by}", if descending { "-" } else { "" });
+        }
         let mut query = form_urlencoded::Serializer::new(String::new());
         self.kept.iter().for_each(|(name, value)| {
             query.append_pair(name, value);
@@ -130,7 +160,7 @@ impl Asked {
 
 /// Whether a parameter says which volumes and fields a list has, whatever its part.
 fn is_kept(name: &str) -> bool {
-    !["after", "limit", "format", "sort"].contains(&name)
+    !["after", "before", "limit", "format", "sort"].contains(&name)
 }
 
 fn format(params: &Params, headers: &HeaderMap) -> Result<Format, DoorError> {
@@ -142,9 +172,27 @@ fn format(params: &Params, headers: &HeaderMap) -> Result<Format, DoorError> {
     asked.or_else(preferred).ok_or_else(offered)
 }
 
-fn token(value: &str) -> Result<ListToken, DoorError> {
-    let expected = "the `next` of an earlier list";
-    value.parse().map_err(|_| DoorError::MalformedParameter { name: "after", value: value.to_owned(), expected })
+/// The places behind which a part begins (`after`) or up to which it goes (`before`), at most one
+/// of them. `is_of_list` says whether a place is one in this list.
+fn places<P: FromStr>(
+    params: &Params,
+    format: Format,
+    is_of_list: impl Fn(&P) -> bool,
+) -> Result<(Option<P>, Option<P>), DoorError> {
+    let place = |name: &'static str, refused: Option<&'static str>| -> Result<Option<P>, DoorError> {
+        let Some(value) = params.value(name)? else { return Ok(None) };
+        let malformed = |expected| DoorError::MalformedParameter { name, value: value.to_owned(), expected };
+        if let Some(expected) = refused {
+            return Err(malformed(expected));
+        }
+        let place = value.parse::<P>().ok().filter(&is_of_list);
+        place.map(Some).ok_or_else(|| malformed("a place that an earlier part of the same list names"))
+    };
+    let after = place("after", None)?;
+    let of_programs = (format != Format::Html).then_some("nothing, because only pages for people lead back");
+    let of_both = after.as_ref().map(|_| "nothing, because `after` is given too");
+    let before = place("before", of_programs.or(of_both))?;
+    Ok((after, before))
 }
 
 fn order(value: &str) -> Result<Order, DoorError> {

@@ -1,16 +1,26 @@
-//! What the formats of a list have in common: where it ends, fields as text, and lines of CSV.
+//! What the formats of a list have in common: where a part of it is, fields as text, and lines of
+//! CSV.
+
+use std::fmt::Display;
 
 use volumes::find::{Described, Field};
 
-/// Where a list ends.
+/// Where a part of a list begins and ends.
 #[derive(Clone, Debug, Default)]
-pub struct End {
-    /// The token with which it goes on.
+pub struct Edges {
+    /// The token of the place where it begins; `None`: at the first volume.
+    pub begins: Option<String>,
+    /// The token with which the list goes on; `None`: there is no more.
     pub next: Option<String>,
-    /// The address at which it goes on.
-    pub address: Option<String>,
     /// How many volumes there are in all, if that is known.
     pub total: Option<u64>,
+}
+
+impl Edges {
+    /// Those of a part that begins behind a place, and of which the next one begins behind another.
+    pub fn of<P: Display>(begins: Option<&P>, next: Option<&P>, total: Option<u64>) -> Self {
+        Self { begins: begins.map(P::to_string), next: next.map(P::to_string), total }
+    }
 }
 
 /// A field as text; empty if the volume has none.

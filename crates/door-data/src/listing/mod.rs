@@ -3,7 +3,9 @@
 //!
 //! A list is streamed in the order of the store, which is stable and not alphabetical. With
 //! `limit=N` (at most 10,000) it is one part of the list. The end of a part names the next (`next`,
-//! and `Link` with `rel="next"`), for `after=`. With `sort=` it is the first volumes by a field.
+//! and `Link` with `rel="next"`), for `after=`. With `sort=` it is always one part of the list by a
+//! field, and all volumes are looked at for each part. A page for people also leads to the one
+//! before it (`before=`, `back.rs`).
 //!
 //! Ids alone are read from the listing. Everything else needs heads, which cost more: such a list
 //! takes a place among the bulk requests, a share of memory, and turns at the store. It is read as
@@ -13,6 +15,7 @@
 //! `deleted=true` asks for another list: `deleted.rs`.
 
 mod asked;
+mod back;
 mod cells;
 mod deleted;
 mod format;
@@ -31,13 +34,13 @@ use hathi::VolumeId;
 use heads::{ListToken, ObjectsResult};
 use http::{HeaderMap, HeaderValue, header};
 use library::Library;
-use volumes::find::{Described, Found};
+use volumes::find::{Described, Found, Held, Sorted};
 
 use crate::DataDoor;
 use crate::asking::{Asking, Within};
 use crate::errors::{AsProblem, DoorError};
 use asked::Asked;
-use cells::End;
+use cells::Edges;
 pub use cells::csv_line;
 use format::Format;
 
@@ -62,18 +65,27 @@ pub async fn list(
         return Ok(deleted::list(&door, Asking(requester), Within(area), &headers).await?);
     }
     let repository = door.settings.repository.clone();
-    let asked = Asked { area, repository, ..Asked::read(&uri, &headers)? };
+    let mut asked = Asked { area, repository, ..Asked::read(&uri, &headers)? };
     let (library, party) = (&door.library, requester.party());
+    if let (Some(before), Some(limit)) = (asked.before.take(), asked.limit) {
+        asked.after = back::beginning(library, &asked, before, limit, &party).await?;
+    }
     let mut response = match (asked.sort, asked.limit) {
         (Some(order), limit) => {
-            let limit = limit.unwrap_or(AT_ONCE);
-            of_found(&asked, library.volumes.find_sorted(asked.finding(), order, limit, party).await?)?
+            let (part, limit) = (asked.part.clone(), limit.unwrap_or(AT_ONCE));
+            let sorted = library.volumes.find_sorted(asked.finding(), order, part, limit, party).await?;
+            let Sorted { volumes, begins, next, total, held } = sorted;
+            of_found(&asked, volumes, &Edges::of(begins.as_ref(), next.as_ref(), Some(total)), held)?
         }
         (None, Some(limit)) if asked.is_of_ids() => {
             let (ids, next) = first_ids(library, asked.after.clone(), limit).await?;
-            part(&asked, &ids.into_iter().map(Described::named).collect::<Vec<_>>(), next, None).map(Body::from)
+            let volumes: Vec<_> = ids.into_iter().map(Described::named).collect();
+            part(&asked, &volumes, &Edges::of(asked.after.as_ref(), next.as_ref(), None)).map(Body::from)
         }
-        (None, Some(limit)) => of_found(&asked, library.volumes.find_first(asked.finding(), limit, party).await?)?,
+        (None, Some(limit)) => {
+            let Found { volumes, next, held } = library.volumes.find_first(asked.finding(), limit, party).await?;
+            of_found(&asked, volumes, &Edges::of(asked.after.as_ref(), next.as_ref(), None), held)?
+        }
         (None, None) if asked.is_of_ids() => whole(&asked, ids(library.clone(), asked.after.clone())).await?,
         (None, None) => {
             let pages = library.volumes.find(asked.finding(), party).await?;
@@ -90,9 +102,8 @@ pub async fn list(
 }
 
 /// One part of what was found. Its place and its memory are held until it is sent.
-fn of_found(asked: &Asked, found: Found) -> Result<Response, DoorError> {
-    let Found { volumes, next, total, mut held } = found;
-    let (parts, body) = part(asked, &volumes, next, total).into_parts();
+fn of_found(asked: &Asked, volumes: Vec<Described>, edges: &Edges, mut held: Held) -> Result<Response, DoorError> {
+    let (parts, body) = part(asked, &volumes, edges).into_parts();
     drop(volumes);
     held.resize(body.len() as u64)?;
     let length = body.len().into();
@@ -106,14 +117,16 @@ fn of_found(asked: &Asked, found: Found) -> Result<Response, DoorError> {
 }
 
 /// One part, with the start of the next.
-fn part(asked: &Asked, volumes: &[Described], next: Option<ListToken>, total: Option<u64>) -> http::Response<String> {
+fn part(asked: &Asked, volumes: &[Described], edges: &Edges) -> http::Response<String> {
     let item = |(index, volume)| asked.format.item(asked, volume, index == 0);
-    let items: String = volumes.iter().enumerate().map(item).collect();
-    let address = next.as_ref().map(|next| asked.next(next));
-    let end = End { next: next.map(|next| next.to_string()), address, total };
-    let body = [asked.format.begin(asked), items, asked.format.end(&end)].concat();
+    let items: String = match volumes.is_empty() {
+        true => asked.format.nothing(asked, edges),
+        false => volumes.iter().enumerate().map(item).collect(),
+    };
+    let body = [asked.format.begin(asked), items, asked.format.end(asked, edges)].concat();
     let mut response = http::Response::new(body);
-    let link = end.address.and_then(|address| HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok());
+    let link = |next: &String| HeaderValue::try_from(format!("<{}>; rel=\"next\"", asked.next(next))).ok();
+    let link = edges.next.as_ref().and_then(link);
     if let Some(link) = link {
         response.headers_mut().insert(header::LINK, link);
     }
@@ -135,7 +148,7 @@ async fn whole(asked: &Asked, mut rows: Rows) -> Result<Response, DoorError> {
         Bytes::from(text)
     });
     let piece = |text: String| stream::iter([Ok(Bytes::from(text))]);
-    let body = piece(format.begin(asked)).chain(items).chain(piece(format.end(&End::default())));
+    let body = piece(format.begin(asked)).chain(items).chain(piece(format.end(asked, &Edges::default())));
     Ok(Response::new(Body::from_stream(body)))
 }
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use volumes::find::{Described, Field, Order};
 
 use super::asked::Asked;
-use super::cells::{End, cell};
+use super::cells::{Edges, cell};
 use crate::asking::segment;
 use crate::settings::RepositoryPlace;
 
@@ -80,11 +80,33 @@ pub fn row(asked: &Asked, volume: &Described) -> String {
     row.into_string()
 }
 
-/// What is behind the last row.
-pub fn end(end: &End) -> String {
-    let more = html! {
-        @if let Some(total) = end.total { p { (total) " in all." } }
-        @if let Some(address) = &end.address { p { a.button rel="next" href=(address) { "More" } } }
+/// The row of a page without volumes. Those that were there may be gone.
+pub fn nothing(asked: &Asked, edges: &Edges) -> String {
+    let is_whole = edges.begins.is_none() && edges.next.is_none();
+    let row = html! {
+        tr { td colspan=(asked.fields.len()) { @if is_whole { "There are none." } @else { "There are no more." } } }
+        "\n"
     };
-    format!("</table></div>\n{}{}", more.0, Page::END)
+    row.into_string()
+}
+
+/// What is behind the last row: links to other pages, as on those of the repository.
+pub fn end(asked: &Asked, edges: &Edges) -> String {
+    let back = edges.begins.as_deref().map(|begins| asked.back(begins));
+    let next = edges.next.as_deref().map(|next| asked.next(next));
+    let after_rows = html! {
+        @if let Some(total) = edges.total { p { (total) " in all." } }
+        @if back.is_some() || next.is_some() {
+            nav.row.pager aria-label="Pages of the volumes" {
+                span.row {
+                    @if let Some([previous, first]) = &back {
+                        a.button rel="prev" href=(previous) { "Previous page" }
+                        a href=(first) { "First page" }
+                    }
+                }
+                @if let Some(next) = &next { a.button rel="next" href=(next) { "Next page" } }
+            }
+        }
+    };
+    format!("</table></div>\n{}{}", after_rows.0, Page::END)
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use volumes::find::{Described, Field};
 
 use super::asked::Asked;
-use super::cells::{End, cell, csv_line};
+use super::cells::{Edges, cell, csv_line};
 use super::format::Format;
 use super::page;
 
@@ -31,15 +31,23 @@ impl Format {
         }
     }
 
+    /// What a part without volumes has instead of them.
+    pub fn nothing(self, asked: &Asked, edges: &Edges) -> String {
+        match self {
+            Self::Text | Self::Lines | Self::Json | Self::Csv => String::new(),
+            Self::Html => page::nothing(asked, edges),
+        }
+    }
+
     /// What is behind the last volume.
-    pub fn end(self, end: &End) -> String {
+    pub fn end(self, asked: &Asked, edges: &Edges) -> String {
         match self {
             Self::Text | Self::Lines | Self::Csv => String::new(),
             Self::Json => {
-                let total = end.total.map(|total| format!(",\"total\":{total}")).unwrap_or_default();
-                format!("],\"next\":{}{total}}}\n", Value::from(end.next.clone()))
+                let total = edges.total.map(|total| format!(",\"total\":{total}")).unwrap_or_default();
+                format!("],\"next\":{}{total}}}\n", Value::from(edges.next.clone()))
             }
-            Self::Html => page::end(end),
+            Self::Html => page::end(asked, edges),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Finding volumes by what is known of them.
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::support::{Fixture, MACMAHON, SALMON, TAYLOR, empty, volume, with_samples};
+use crate::support::{Fixture, MACMAHON, Reply, SALMON, TAYLOR, empty, volume, with_samples};
+use area::{Area, Limit};
+use axum::Extension;
 use door_data::DataSettings;
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, stream};
 use http::{Method, StatusCode, header};
 use store::faults::{Fault, Harm, Kind, Rates};
 use volumes::Unchanged;
@@ -22,6 +25,19 @@ async fn import(fixture: &Fixture, id: &str, record: serde_json::Value) {
     whole.as_object_mut().unwrap().extend(record.as_object().unwrap().clone());
     parts.record = Some(whole.to_string().into_bytes());
     fixture.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
+}
+
+/// The ids in a list of JSON.
+fn ids(list: &serde_json::Value) -> Vec<String> {
+    let volumes = list["volumes"].as_array().unwrap().iter();
+    volumes.map(|volume| volume["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The address to which a response links as the next part.
+fn next_part(answer: &Reply) -> Option<String> {
+    let (address, relation) = answer.header("link")?.strip_prefix('<')?.split_once('>')?;
+    assert_eq!(relation, "; rel=\"next\"");
+    Some(format!("/volumes/{address}"))
 }
 
 /// The ids that a query finds, sorted.
@@ -93,9 +109,9 @@ async fn a_list_can_be_sorted_and_says_how_many_there_are() {
     import(&fixture, "t.undated", serde_json::json!({ "title": "No date" })).await;
     let sorted = async |query: &str| {
         let json = fixture.get(&format!("/volumes/?format=json&fields=id&{query}")).await.json();
-        assert_eq!((&json["total"], &json["next"]), (&4.into(), &serde_json::Value::Null), "{query}");
-        let ids = json["volumes"].as_array().unwrap().iter().map(|volume| volume["id"].as_str().unwrap().to_owned());
-        ids.collect::<Vec<_>>()
+        let ids = ids(&json);
+        assert_eq!((&json["total"], json["next"].is_null()), (&4.into(), ids.len() == 4), "{query}");
+        ids
     };
     assert_eq!(sorted("sort=year").await, [TAYLOR, MACMAHON, SALMON, "t.undated"]);
     assert_eq!(sorted("sort=-year").await, [SALMON, MACMAHON, TAYLOR, "t.undated"]);
@@ -113,18 +129,158 @@ async fn parts_of_a_search_follow_each_other_without_a_gap() {
     let whole = found(&fixture, "year=..1900").await;
     assert_eq!(whole.len(), 14);
     for limit in [1, 3, 14, 15] {
-        let (mut ids, mut query) = (Vec::new(), format!("?limit={limit}&format=json&year=..1900&fields=id"));
-        loop {
-            let answer = fixture.get(&format!("/volumes/{query}")).await;
-            let volumes = answer.json()["volumes"].as_array().unwrap().clone();
-            assert!(volumes.len() <= limit, "{query}");
-            ids.extend(volumes.iter().map(|volume| volume["id"].as_str().unwrap().to_owned()));
-            let Some(link) = answer.header("link") else { break };
-            query = link.strip_prefix('<').unwrap().split_once('>').unwrap().0.to_owned();
-        }
+        let parts = parts(&fixture, &format!("limit={limit}&format=json&year=..1900&fields=id")).await;
+        assert!(parts.iter().all(|part| part.len() <= limit), "in parts of {limit}");
+        let mut ids = parts.concat();
         ids.sort_unstable();
         assert_eq!(ids, whole, "in parts of {limit}");
     }
+}
+
+/// The ids in each part of a list of JSON.
+async fn parts(fixture: &Fixture, query: &str) -> Vec<Vec<String>> {
+    let (mut parts, mut next) = (Vec::new(), Some(format!("/volumes/?{query}")));
+    while let Some(address) = next {
+        let answer = fixture.get(&address).await;
+        assert_eq!(answer.status, StatusCode::OK, "{address}: {}", answer.text());
+        let list = answer.json();
+        next = next_part(&answer);
+        let token = list["next"].as_str().map(|token| format!("?after={token}&"));
+        assert_eq!(token.is_some(), next.is_some(), "{address}");
+        assert!(token.is_none_or(|token| next.as_ref().unwrap().contains(&token)), "{address}: {next:?}");
+        parts.push(ids(&list));
+    }
+    parts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_a_sorted_list_have_every_volume_once_and_in_order() {
+    let fixture = empty(DataSettings::default()).await;
+    let mut expected = Vec::new();
+    for number in 0..20 {
+        let id = format!("t.{number:02}");
+        let year = ["1850", "1950", "1900", "n.d."][number % 4];
+        let title = ["Beta", "alpha", "ALPHA", "", "gamma"][number % 5];
+        import(&fixture, &id, serde_json::json!({ "pubDate": year, "title": title, "names": [title] })).await;
+        expected.push((year, id));
+    }
+    expected.sort_unstable();
+    let by_year: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
+    for order in ["year", "-year", "title", "author", "-pages", "-id"] {
+        let query = |limit: usize| format!("format=json&fields=id&sort={order}&limit={limit}");
+        let whole = parts(&fixture, &query(20)).await;
+        assert_eq!(whole.len(), 1, "{order}");
+        for limit in [3, 19] {
+            let parts = parts(&fixture, &query(limit)).await;
+            assert_eq!(parts.concat(), whole[0], "{order} in parts of {limit}");
+            assert_eq!(parts.len(), 20_usize.div_ceil(limit), "{order} in parts of {limit}");
+        }
+        match order {
+            "year" => assert_eq!(whole[0], by_year),
+            "-pages" => assert!(whole[0].is_sorted(), "all have one page"),
+            _ => assert_eq!(whole[0].iter().collect::<HashSet<_>>().len(), 20, "{order}"),
+        }
+    }
+    let csv = fixture.get("/volumes/?format=csv&fields=id&sort=year&year=..1900&limit=9").await;
+    assert_eq!(csv.text().lines().skip(1).collect::<Vec<_>>(), by_year[..9]);
+    let rest = fixture.get(&next_part(&csv).unwrap()).await;
+    assert_eq!(rest.text().lines().collect::<Vec<_>>(), ["id", by_year[9].as_str()]);
+    assert_eq!(next_part(&rest), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sorted_list_goes_on_after_a_volume_that_is_gone() {
+    let fixture = empty(DataSettings::default()).await;
+    for number in 0..5 {
+        import(&fixture, &format!("t.{number}"), serde_json::json!({ "pubDate": "1850" })).await;
+    }
+    let first = fixture.get("/volumes/?format=json&sort=year&limit=2").await;
+    let (next, token) = (next_part(&first).unwrap(), first.json()["next"].as_str().unwrap().to_owned());
+    for other in ["sort=-year", "sort=title", "fields=id"] {
+        let answer = fixture.get(&format!("/volumes/?format=json&{other}&after={token}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{other}");
+        assert!(answer.text().contains("an earlier part of the same list"), "{other}: {}", answer.text());
+    }
+    let page = |place: &str| format!("/volumes/?format=html&fields=id&sort=year&limit=2&{place}={token}");
+    let delete = async |id: &str| fixture.library.volumes.delete(&id.parse().unwrap()).await.unwrap();
+    delete("t.1").await;
+    assert_eq!(ids(&fixture.get(&next).await.json()), ["t.2", "t.3"]);
+    for id in ["t.2", "t.3", "t.4"] {
+        delete(id).await;
+    }
+    let after = fixture.get(&page("after")).await;
+    assert!(rows(after.text()).contains("There are no more.") && after.text().contains("Previous page"));
+    assert!(!after.text().contains("Next page"), "{}", after.text());
+    let before = fixture.get(&page("before")).await;
+    assert!(rows(before.text()).contains("t.0</a>") && !before.text().contains("pager"), "{}", before.text());
+    let nothing = fixture.get("/volumes/?format=html&year=1").await;
+    assert!(rows(nothing.text()).contains("There are none."), "{}", nothing.text());
+}
+
+/// The rows of a page for people.
+fn rows(page: &str) -> &str {
+    page.split("</thead>").nth(1).unwrap().split("</table>").next().unwrap()
+}
+
+/// The address that follows a text on a page for people.
+fn address_behind(page: &str, text: &str) -> Option<String> {
+    let (_, rest) = page.split_once(text)?;
+    Some(rest.split('"').next()?.replace("&amp;", "&"))
+}
+
+/// How many volumes the pages of a list for people have. They are read to the last one, and back.
+async fn there_and_back(fixture: &Fixture, query: &str) -> Vec<usize> {
+    let get = async |query: String| {
+        let page = fixture.get(&format!("/volumes/{query}")).await;
+        assert_eq!(page.status, StatusCode::OK, "{query}: {}", page.text());
+        page.text().to_owned()
+    };
+    let mut pages = vec![get(query.to_owned()).await];
+    while let Some(next) = address_behind(pages.last().unwrap(), "rel=\"next\" href=\"") {
+        pages.push(get(next).await);
+    }
+    let mut back = pages.last().unwrap().clone();
+    if let Some(first) = address_behind(&back, ">Previous page</a><a href=\"") {
+        assert_eq!(get(first).await, pages[0], "{query}");
+    }
+    for earlier in pages.iter().rev().skip(1) {
+        back = get(address_behind(&back, "rel=\"prev\" href=\"").unwrap()).await;
+        assert_eq!(rows(&back), rows(earlier), "{query}");
+    }
+    assert!(!back.contains("Previous page") && !back.contains("First page"), "{query}: {back}");
+    pages.iter().map(|page| rows(page).matches("<tr>").count()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_for_people_lead_back_to_those_before_them() {
+    async fn import_texts(fixture: &Fixture, id: String, texts: &[&str]) {
+        fixture.library.volumes.import(volume(&id, texts), Unchanged::Skip, |_| {}).await.unwrap();
+    }
+    let mut fixture = empty(DataSettings::default()).await;
+    // They are more than the way back searches at a time.
+    let import = |number: u32| import_texts(&fixture, format!("t.{number}"), &["x"]);
+    stream::iter(0..270).for_each_concurrent(32, import).await;
+    let listed = fixture.get("/volumes/").await;
+    let listed: Vec<&str> = listed.text().lines().collect();
+    for at in [0, 268, 269] {
+        import_texts(&fixture, listed[at].to_owned(), &["x", "y"]).await;
+    }
+    for (query, expected) in [
+        ("?format=html&fields=id", &[100, 100, 70][..]),
+        ("?format=html&fields=id,year&limit=110", &[110, 110, 50]),
+        ("?format=html&fields=id,pages&id=t.1&limit=40", &[40, 40, 31]),
+        ("?format=html&where=pages%3E1&limit=1", &[1, 1, 1]),
+        ("?format=html&fields=id&sort=-id&limit=100", &[100, 100, 70]),
+        ("?format=html&fields=id,pages&sort=-pages&limit=90&id=t.1", &[90, 21]),
+        ("?format=html&fields=id&sort=year", &[270]),
+    ] {
+        assert_eq!(there_and_back(&fixture, query).await, expected, "{query}");
+    }
+    // A client that is limited to some volumes gets pages of those.
+    let within = Area::within(["volumes:t.1*".parse::<Limit>().unwrap()]);
+    fixture.router = fixture.router.clone().layer(Extension(within));
+    assert_eq!(there_and_back(&fixture, "?format=html&fields=id&limit=40").await, [40, 40, 31]);
+    assert_eq!(there_and_back(&fixture, "?format=html&fields=id&sort=id&limit=60").await, [60, 51]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,6 +297,10 @@ async fn what_a_list_does_not_understand_is_refused() {
         ("where=year%3Cabc", "column 6"),
         ("where=%FF", "column 1"),
         ("sort=year&after=AAEAAA", "after"),
+        ("sort=year&format=html&before=AAEAAA", "before"),
+        ("format=json&before=AAEAAA", "only pages for people"),
+        ("format=html&before=x", "before"),
+        ("format=html&after=AAEAAA&before=AAEAAA", "`after` is given too"),
     ] {
         let answer = fixture.get(&format!("/volumes/?{query}")).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");

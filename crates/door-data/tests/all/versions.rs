@@ -12,6 +12,8 @@ const ACCEPT_DATETIME: HeaderName = HeaderName::from_static("accept-datetime");
 /// The times of the two versions.
 const FIRST: &str = "Sun, 15 Jun 2025 15:06:40 GMT";
 const SECOND: &str = "Mon, 16 Jun 2025 15:06:40 GMT";
+/// The present of a fixture at first.
+const PRESENT: &str = "Wed, 18 Jun 2025 15:06:40 GMT";
 
 /// The address of the volume.
 fn address() -> String {
@@ -43,6 +45,17 @@ async fn versions(fixture: &Fixture) -> Vec<String> {
 
 async fn at(fixture: &Fixture, path: &str, time: &str) -> Reply {
     fixture.ask(Method::GET, path).header(ACCEPT_DATETIME, time).answer().await
+}
+
+/// Replaces the volume by one of a single page.
+async fn replace(fixture: &Fixture, text: &str) {
+    fixture.library.volumes.import(volume(SALMON, &[text]), Unchanged::Skip, |_| {}).await.unwrap();
+}
+
+/// Restores the version of a time.
+async fn restore_at(fixture: &Fixture, time: &str) -> Reply {
+    let ask = fixture.ask(Method::POST, &format!("{}/versions/?restore=", address()));
+    ask.header(ACCEPT_DATETIME, time).answer().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,12 +121,61 @@ async fn the_list_is_a_timemap_too() {
     let map = ask.header(header::ACCEPT, "application/link-format").answer().await;
     assert_eq!(map.header("content-type"), Some("application/link-format"));
     let lines: Vec<_> = map.text().lines().collect();
-    assert_eq!(lines.len(), 4, "{}", map.text());
-    let original = lines[0].strip_prefix("</data-api/volumes/").unwrap();
-    assert!(original.ends_with(">; rel=\"original timegate\","), "{original}");
-    assert!(lines[1].contains("rel=\"self\"; type=\"application/link-format\""));
-    assert!(lines[2].ends_with(&format!("rel=\"memento\"; datetime=\"{FIRST}\",")), "{}", lines[2]);
-    assert!(lines[3].ends_with(&format!("rel=\"memento\"; datetime=\"{SECOND}\"")), "{}", lines[3]);
+    assert_eq!(lines.len(), 5, "{}", map.text());
+    let original = lines[0].strip_suffix(">; rel=\"original\",").unwrap();
+    assert!(original.starts_with("</data-api/volumes/"), "{original}");
+    assert_eq!(lines[1], format!("{original}>; rel=\"timegate\","));
+    let typed = "type=\"application/link-format\"";
+    let times = format!("from=\"{FIRST}\"; until=\"{SECOND}\"");
+    assert_eq!(lines[2], format!("{original}/versions/>; rel=\"self\"; {typed}; {times},"));
+    assert!(lines[3].ends_with(&format!("rel=\"first memento\"; datetime=\"{FIRST}\",")), "{}", lines[3]);
+    assert!(lines[4].ends_with(&format!("rel=\"last memento\"; datetime=\"{SECOND}\"")), "{}", lines[4]);
+
+    let second = versions(&fixture).await[1].rsplit('/').next().unwrap().to_owned();
+    let ask = fixture.ask(Method::GET, &format!("/data-api{}/versions/?limit=1", address()));
+    let map = ask.header(header::ACCEPT, "application/link-format").answer().await;
+    let lines: Vec<_> = map.text().lines().collect();
+    assert_eq!(lines.len(), 5, "{}", map.text());
+    let times = format!("from=\"{FIRST}\"; until=\"{FIRST}\"");
+    assert_eq!(lines[2], format!("{original}/versions/?limit=1>; rel=\"self\"; {typed}; {times},"));
+    let rest = format!("{original}/versions/?from={second}&limit=1>; rel=\"timemap\"; {typed}; from=\"{SECOND}\",");
+    assert_eq!(lines[3], rest);
+    assert!(lines[4].ends_with(&format!("rel=\"first memento\"; datetime=\"{FIRST}\"")), "{}", lines[4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_leads_to_those_beside_it_and_to_the_first_and_the_last() {
+    let fixture = replaced(Keep::All).await;
+    replace(&fixture, "again").await;
+    let all = versions(&fixture).await;
+    let around = async |path: &str| {
+        let described = fixture.get(path).await;
+        let links = described.headers.get_all(header::LINK).iter().map(|link| link.to_str().unwrap().to_owned());
+        links.filter(|link| link.contains(" memento\"")).collect::<Vec<_>>()
+    };
+    let link = |place: usize, relation: &str| {
+        let time = [FIRST, SECOND, PRESENT][place];
+        format!("<{}>; rel=\"{relation} memento\"; datetime=\"{time}\"", all[place])
+    };
+    assert_eq!(around(&all[0]).await, [link(0, "first"), link(1, "next"), link(2, "last")]);
+    assert_eq!(around(&all[1]).await, [link(0, "first"), link(0, "prev"), link(2, "next"), link(2, "last")]);
+    assert_eq!(around(&all[2]).await, [link(0, "first"), link(1, "prev"), link(2, "last")]);
+    assert_eq!(around(&format!("{}/mets", all[1])).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_versions_of_one_millisecond_have_archives_of_their_own() {
+    let fixture = replaced(Keep::All).await;
+    for text in ["one", "two"] {
+        replace(&fixture, text).await;
+    }
+    fixture.clock.advance(DAY);
+    for (version, text) in versions(&fixture).await[2..].iter().zip(["one", "two"]) {
+        let zip = fixture.ask(Method::GET, version).header(header::ACCEPT, "application/zip").answer().await;
+        assert_eq!(zip.status, StatusCode::SEE_OTHER);
+        let texts = fixture.get(zip.header("location").unwrap()).await.entries().into_iter().map(|(_, text)| text);
+        assert_eq!(texts.filter(|text| !text.is_empty()).collect::<Vec<_>>(), [text]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,8 +271,7 @@ async fn versions_of_a_deleted_volume_stay_and_the_last_comes_back() {
     let again = fixture.library.volumes.import(sample(SALMON), Unchanged::Skip, |_| {}).await.unwrap();
     assert!(matches!(again, ::volumes::Imported::Unchanged { .. }));
 
-    let ask = fixture.ask(Method::POST, &format!("{}/versions/?restore=", address()));
-    assert_eq!(ask.header(ACCEPT_DATETIME, SECOND).answer().await.status, StatusCode::CREATED);
+    assert_eq!(restore_at(&fixture, SECOND).await.status, StatusCode::CREATED);
     assert_eq!(fixture.get(&format!("{}/pages/1", address())).await.text(), "changed");
     assert_eq!(restore("").await.status, StatusCode::BAD_REQUEST);
     assert_eq!(restore("restore=yesterday").await.status, StatusCode::BAD_REQUEST);
@@ -218,10 +279,38 @@ async fn versions_of_a_deleted_volume_stay_and_the_last_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_version_of_exactly_that_time_is_restored_and_never_one_beside_it() {
+    let fixture = replaced(Keep::Newest(1)).await;
+    replace(&fixture, "again").await;
+    let there = versions(&fixture).await;
+    let refused = async |time: &str, why: &str| {
+        let answer = restore_at(&fixture, time).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{time}: {}", answer.text());
+        assert!(answer.text().contains(why), "{time}: {}", answer.text());
+    };
+    refused(FIRST, &format!("no version of {FIRST} that is kept")).await;
+    refused("Mon, 01 Jan 2001 00:00:00 GMT", "it did not exist then").await;
+    // What is there needs no restoring.
+    let unnamed = fixture.post(&format!("{}/versions/?restore=", address()), "").await;
+    assert_eq!(unnamed.status, StatusCode::BAD_REQUEST);
+    assert!(unnamed.text().contains("is not deleted: name the version"), "{}", unnamed.text());
+    assert_eq!(versions(&fixture).await, there);
+
+    assert_eq!(restore_at(&fixture, SECOND).await.status, StatusCode::CREATED);
+    assert_eq!(fixture.get(&format!("{}/pages/1", address())).await.text(), "changed");
+    fixture.clock.advance(DAY);
+    fixture.library.volumes.delete(&SALMON.parse().unwrap()).await.unwrap();
+    refused("Thu, 19 Jun 2025 15:06:40 GMT", "or was deleted").await;
+    assert_eq!(fixture.get(&address()).await.status, StatusCode::GONE);
+    assert_eq!(restore_at(&fixture, "Thu, 19 Jun 2025 15:06:39 GMT").await.status, StatusCode::CREATED);
+    assert_eq!(fixture.get(&format!("{}/pages/1", address())).await.text(), "changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_is_not_kept_is_neither_listed_nor_found() {
     let fixture = replaced(Keep::All).await;
     let all = versions(&fixture).await;
-    fixture.library.volumes.import(volume(SALMON, &["again"]), Unchanged::Skip, |_| {}).await.unwrap();
+    replace(&fixture, "again").await;
     let history = History { volumes: Keep::Newest(1), ..History::default() };
     let fixture = fixture.reopened(LibraryOptions { history, ..LibraryOptions::default() }).await;
     assert_eq!(versions(&fixture).await.len(), 2);
@@ -241,6 +330,9 @@ async fn where_no_versions_are_kept_nothing_is_said_about_them() {
     let list = fixture.get(&format!("{}/versions/", address())).await;
     assert_eq!(list.status, StatusCode::NOT_FOUND);
     assert!(list.text().contains("history.volumes"), "{}", list.text());
+    let restored = restore_at(&fixture, FIRST).await;
+    assert_eq!(restored.status, StatusCode::NOT_FOUND);
+    assert!(restored.text().contains("history.volumes"), "{}", restored.text());
     let revision = present.json()["revision"].as_str().unwrap().to_owned();
     assert_eq!(fixture.get(&format!("{}/versions/{revision}", address())).await.status, StatusCode::NOT_FOUND);
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use budget::Pace;
 use bytes::Bytes;
-use heads::{History, Keep, LibraryOptions, keys};
+use heads::{History, Keep, LibraryOptions, RevisionId, keys};
 use library::Library;
 use repository::{BytesPlace, Part, Update};
-use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table};
+use store::{Call, Class, ContentId, Deadline, NewRow, Removal, Scan, Step, Table};
+use volumes::Volume;
+use volumes::damage::WHOLE_VOLUME;
 
 use crate::support::{Fixture, all_steps, fixture, quick};
 
@@ -87,23 +90,29 @@ async fn a_version_that_was_collected_is_no_damage() {
     assert_eq!((server.read_here().bytes, server.read_here().damaged), (300_000, 0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn damage_of_an_earlier_version_of_a_volume_is_found_and_named() {
+/// The volume `t.a`, which was replaced after a day, in a library that keeps all versions; and its
+/// first version.
+async fn replaced_volume() -> (Fixture, Volume) {
     let fixture = fixture().await;
     let history = History { volumes: Keep::All, ..History::default() };
     let options = LibraryOptions { history, ..LibraryOptions::default() };
     let library = Library::open(fixture.store.clone(), fixture.clock.clone(), options).await.unwrap();
     let fixture = Fixture { library, ..fixture };
     fixture.import("t.a", "one page", "").await;
-    let id = "t.a".parse().unwrap();
-    let earlier = fixture.library.volumes.volume(&id).await.unwrap();
+    let earlier = fixture.library.volumes.volume(&"t.a".parse().unwrap()).await.unwrap();
     fixture.clock.advance(Duration::from_secs(24 * 3_600));
     fixture.import("t.a", "another page", "").await;
+    (fixture, earlier)
+}
 
-    let (partition, call) = (
-        keys::part(&keys::volume_partition(&id), earlier.revision, 0),
-        Call::new(Class::Content, Deadline::within(Duration::from_secs(30))),
-    );
+fn call() -> Call {
+    Call::new(Class::Content, Deadline::within(Duration::from_secs(30)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_of_an_earlier_version_of_a_volume_is_found_and_named() {
+    let (fixture, earlier) = replaced_volume().await;
+    let (partition, call) = (keys::part(&keys::volume_partition(&earlier.id), earlier.revision, 0), call());
     let rows = fixture.store.scan(call, Table::Packs, &partition, Scan::prefix("", 1 << 20)).await.unwrap().rows;
     assert!(!rows.is_empty());
     let flipped = rows.into_iter().map(|row| {
@@ -121,4 +130,38 @@ async fn damage_of_an_earlier_version_of_a_volume_is_found_and_named() {
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert!(finding.parts.iter().all(|(part, _)| part.ends_with(FIRST)), "{finding:?}");
     assert!(finding.parts.iter().any(|(part, _)| part == &format!("member 0 of {FIRST}")), "{finding:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_version_that_lost_its_directory_is_damaged_and_one_that_was_collected_is_not() {
+    let (fixture, earlier) = replaced_volume().await;
+    let Volume { id, revision, .. } = &earlier;
+    let (library, volume) = (&fixture.library, keys::volume_partition(id));
+    let remove = async |partition: Bytes, row: Bytes| {
+        let rows = Removal::Rows(vec![row]);
+        fixture.store.run(call(), vec![Step::Remove { table: Table::Objects, partition, rows }]).await.unwrap();
+    };
+    let damaged = async || library.volumes.verify_versions(id, Pace::unlimited()).await.unwrap().damaged;
+    // What an interrupted change leaves: the head does not say any more that nothing below it was
+    // collected.
+    library.heads.settle_change(&volume, library.heads.revisions().mint()).await.unwrap();
+    assert_eq!(damaged().await, []);
+
+    remove(keys::part(&volume, *revision, 0), keys::directory(*revision, 0)).await;
+    let found = damaged().await;
+    let [(version, member)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((version, member.member), (revision, WHOLE_VOLUME));
+    assert!(member.detail.contains("is missing"), "{}", member.detail);
+    let listed = library.volumes.versions(id).await.unwrap().list(RevisionId::ZERO, 10).await.unwrap();
+    assert_eq!(listed.len(), 2);
+    let server = fixity::Auditor::new(library.clone(), quick());
+    all_steps(&server).await;
+    let (report, findings) = server.report(1).await.unwrap();
+    assert_eq!(report.found.damaged, 1);
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!(finding.parts.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>(), [FIRST]);
+
+    // A collector removes the entry in the list of generations too.
+    remove(volume.clone(), keys::generation(*revision)).await;
+    assert_eq!(damaged().await, []);
 }

@@ -4,20 +4,24 @@ use std::borrow::Cow;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use futures::StreamExt;
 use hathi::VolumeId;
+use http::HeaderMap;
+use http::header::LINK;
+use http_body_util::BodyExt;
 use serde_json::Value;
+use tokio::io::AsyncBufReadExt;
+use tokio_util::io::StreamReader;
 use volumes::find::Field;
 
 use crate::cli::{OutputArgs, ReachArgs};
-use crate::client::{self, Client};
+use crate::client::{self, Client, ClientError};
 use crate::exit::CliError;
 use crate::output::{Output, cell, human_bytes};
 use crate::reach::Reached;
 use crate::wanted::{WhereArgs, list_address};
 
-/// The most volumes of a sorted list.
-const SORTED_MAX: u32 = 10_000;
+/// The most volumes of one part of a list.
+const PART_MAX: u64 = 10_000;
 
 /// Arguments of `penates ls`.
 #[derive(Debug, Args)]
@@ -37,15 +41,16 @@ pub struct LsArgs {
     /// Which volumes.
     #[command(flatten)]
     which: WhereArgs,
-    /// List the first 10,000 volumes by this field.
+    /// List the volumes by this field. The server reads what it knows of all of them for each
+    /// 10,000 in the list.
     #[arg(long, value_name = "FIELD", value_parser = field())]
     sort: Option<Field>,
     /// The greatest first.
     #[arg(long, requires = "sort")]
     reverse: bool,
     /// At most so many volumes.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=SORTED_MAX as i64))]
-    limit: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     /// Print CSV with a line of names.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -82,28 +87,50 @@ async fn volumes(client: &Client, args: &LsArgs) -> anyhow::Result<()> {
         LsArgs { output: OutputArgs { json: true, .. }, .. } | LsArgs { long: true, .. } => "application/x-ndjson",
         _ => "text/plain",
     };
-    let limit = args.limit.or(args.sort.map(|_| SORTED_MAX));
+    let limit = args.limit.or(args.sort.map(|_| PART_MAX)).map(|limit| limit.min(PART_MAX));
     let sort = args.sort.map(|field| format!("{}{field}", if args.reverse { "-" } else { "" }));
     let parameters = [("sort", sort), ("limit", limit.map(|limit| limit.to_string()))];
-    let address = list_address(args.which.text(), parameters);
+    let first = list_address(args.which.text(), parameters);
     let mut output = Output::stdout();
-    let mut lines = std::pin::pin!(client.get_lines(&address, accept).await?);
-    let mut count = 0;
     if args.long {
         output.line(long_line(["ID", "YEAR", "LANG", "RIGHTS", "PAGES", "BYTES", "AUTHOR", "TITLE"]))?;
     }
-    while let Some(line) = lines.next().await {
-        let line = line?;
-        count += 1;
-        match args.long {
-            true => output.line(long(&serde_json::from_str(&line)?))?,
-            false => output.line(line)?,
+    let broken = |error: std::io::Error| ClientError::Broken(error.into());
+    let (mut room, mut next) = (args.limit.unwrap_or(u64::MAX), Some(first));
+    let mut is_first = true;
+    while room > 0
+        && let Some(address) = next
+    {
+        let response = client.get(&address, accept).await?;
+        next = next_part(response.headers());
+        let mut lines = StreamReader::new(response.into_body().into_data_stream()).lines();
+        if args.csv {
+            // Each part begins with the names of the fields.
+            let names = lines.next_line().await.map_err(broken)?;
+            if let Some(names) = names.filter(|_| is_first) {
+                output.line(names)?;
+            }
+        }
+        is_first = false;
+        while room > 0
+            && let Some(line) = lines.next_line().await.map_err(broken)?
+        {
+            room -= 1;
+            match args.long {
+                true => output.line(long(&serde_json::from_str(&line)?))?,
+                false => output.line(line)?,
+            }
         }
     }
-    if args.limit.is_none() && args.sort.is_some() && count >= SORTED_MAX {
-        note!("These are the first {SORTED_MAX}: conditions (--where) make the list shorter.");
-    }
     output.finish()
+}
+
+/// The address of the next part of a list.
+fn next_part(headers: &HeaderMap) -> Option<String> {
+    let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
+    let is_next = |(_, relation): &(&str, &str)| relation.ends_with("rel=\"next\"");
+    let next = links.filter_map(|link| link.strip_prefix('<')?.split_once('>')).find(is_next);
+    next.map(|(query, _)| format!("/volumes/{query}"))
 }
 
 /// A volume as a line for people.
@@ -158,6 +185,15 @@ async fn pages(client: &Client, id: &VolumeId, args: &LsArgs) -> anyhow::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_goes_on_at_the_next_part() {
+        let headers = |link: &'static str| HeaderMap::from_iter([(LINK, http::HeaderValue::from_static(link))]);
+        let next = next_part(&headers("<?after=00&limit=10000&format=csv&sort=year>; rel=\"next\""));
+        assert_eq!(next.as_deref(), Some("/volumes/?after=00&limit=10000&format=csv&sort=year"));
+        assert_eq!(next_part(&headers("<?before=00>; rel=\"prev\"")), None);
+        assert_eq!(next_part(&HeaderMap::new()), None);
+    }
 
     #[test]
     fn a_long_line_cannot_command_the_terminal() {

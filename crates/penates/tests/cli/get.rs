@@ -245,7 +245,11 @@ fn volumes_come_as_they_were_at_a_time_and_come_back_though_they_were_replaced_a
     let versions = run(&["history", "--volume", OTHER, "--json"]).ends_with(0).json_lines();
     assert_eq!(versions.iter().map(|one| one["current"].as_bool().unwrap()).collect::<Vec<_>>(), [false, true]);
     assert!(run(&["history", "--volume", OTHER]).ends_with(0).text().ends_with("\tcurrent\n"));
-    run(&["restore", "--volume", SMALL, "--at", &time]).ends_with(0);
+    let refused = run(&["restore", "--volume", SMALL, "--at", "2001-01-01T00:00:00Z"]).ends_with(1);
+    assert!(refused.stderr.contains("it did not exist then"), "{}", refused.stderr);
+    let last = run(&["history", "--volume", SMALL, "--json"]).ends_with(0).json_lines().remove(0);
+    run(&["restore", "--volume", SMALL, "--at", last["revision"].as_str().unwrap()]).ends_with(0);
+    assert!(run(&["restore", "--volume", SMALL]).ends_with(2).stderr.contains("is not deleted"));
     assert_eq!(unzip(&run(&["get", SMALL]).ends_with(0).stdout), expected_entries(&sample_folder(SMALL)));
     run(&["delete", SMALL]).ends_with(0);
     run(&["restore", "--volume", SMALL]).ends_with(0);

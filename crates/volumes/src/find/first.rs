@@ -35,8 +35,6 @@ pub struct Found {
     pub volumes: Vec<Described>,
     /// Where the search continues; `None` at its end.
     pub next: Option<ListToken>,
-    /// How many there are in all, if that is known.
-    pub total: Option<u64>,
     /// What the volumes hold. It is kept until the answer that is made of them is sent.
     pub held: Held,
 }
@@ -48,7 +46,7 @@ impl Volumes {
         let of_search = searching.held.bytes();
         let (mut volumes, mut next, mut bytes) = (Vec::new(), None, 0);
         while let Some(mut page) = searching.page(limit - volumes.len()).await? {
-            bytes += memory_bytes(&page.volumes);
+            bytes += page.volumes.iter().map(Described::memory_bytes).sum::<u64>();
             searching.held.resize(of_search + bytes)?;
             volumes.append(&mut page.volumes);
             if volumes.len() >= limit {
@@ -56,11 +54,6 @@ impl Volumes {
                 break;
             }
         }
-        Ok(Found { volumes, next, total: None, held: searching.held })
+        Ok(Found { volumes, next, held: searching.held })
     }
-}
-
-/// Approximate bytes of memory of volumes.
-pub(super) fn memory_bytes(volumes: &[Described]) -> u64 {
-    volumes.iter().map(Described::memory_bytes).sum()
 }

@@ -9,6 +9,7 @@ mod conditions;
 mod described;
 mod field;
 mod first;
+mod order;
 mod sorted;
 
 use area::Area;
@@ -28,7 +29,8 @@ pub use conditions::{Condition, ConditionError, Conditions, Test, Text, parse_ra
 pub use described::Described;
 pub use field::Field;
 pub use first::{Found, Held};
-pub use sorted::Order;
+pub use order::{Order, Place};
+pub use sorted::{Part, Sorted};
 
 /// Volumes whose heads are read at a time.
 const HEADS_AT_ONCE: usize = 256;

@@ -1,85 +1,167 @@
-//! The first volumes of a search by some order. The search ends before they are known.
+//! The volumes of a search by some order, in parts. The whole search is made for each part: all of
+//! it is looked at, and no more than the part is kept.
 
-use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use budget::Party;
 use heads::error::ObjectsResult;
 
-use super::first::{Found, memory_bytes};
-use super::{Described, Field, Finding};
+use super::first::Held;
+use super::order::{Order, Place};
+use super::{Described, Finding};
 use crate::handle::Volumes;
 
-/// An order of volumes. Volumes without a value are last; equal ones are in the order of their ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// The field.
-    pub by: Field,
-    /// Whether the greatest comes first.
-    pub descending: bool,
+/// A part of a sorted list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its first volumes.
+    First,
+    /// The first ones behind a place.
+    After(Place),
+    /// The last ones up to a place, with the volume that is there.
+    Before(Place),
 }
 
-impl Order {
-    /// Sorts volumes. The value of each is made once.
-    fn sort(self, volumes: &mut [Described]) {
-        // The second sort keeps this order of equal values.
-        volumes.sort_unstable_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
-        let keyed = |volume: &Described| {
-            let value = self.value(volume);
-            (value.is_none(), value)
-        };
-        match self.descending {
-            false => volumes.sort_by_cached_key(keyed),
-            true => volumes.sort_by_cached_key(|volume| {
-                let (is_none, value) = keyed(volume);
-                (is_none, Reverse(value))
-            }),
-        }
-    }
-
-    fn value(self, volume: &Described) -> Option<Value> {
-        match self.by.is_number() {
-            true => volume.number(self.by).map(Value::Number),
-            false => volume.text(self.by).map(|text| Value::Text(text.to_lowercase())),
-        }
-    }
-}
-
-/// What volumes are sorted by.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Value {
-    Number(i64),
-    Text(String),
+/// The volumes of a part of a sorted list.
+#[derive(Debug)]
+pub struct Sorted {
+    /// The volumes, in order.
+    pub volumes: Vec<Described>,
+    /// Where the part begins: behind this place. `None`: there are no volumes before it.
+    pub begins: Option<Place>,
+    /// Where the next part begins: behind this place. `None`: there are no volumes behind this one.
+    pub next: Option<Place>,
+    /// How many volumes the whole list has.
+    pub total: u64,
+    /// What the volumes hold. It is kept until the answer that is made of them is sent.
+    pub held: Held,
 }
 
 impl Volumes {
-    /// The first `limit` volumes by an order, of those that satisfy conditions. It holds at most
-    /// twice as many, within the memory of the party.
+    /// At most `limit` volumes of a part of those that satisfy conditions, by an order. The places
+    /// of the part are of this order. It holds as many, within the memory of the party. All parts
+    /// together have each volume once, if none changes meanwhile.
     pub async fn find_sorted(
         &self,
         finding: Finding,
         order: Order,
+        part: Part,
         limit: usize,
         party: Party,
-    ) -> ObjectsResult<Found> {
+    ) -> ObjectsResult<Sorted> {
         let mut searching = self.searching(finding, party).await?;
         let of_search = searching.held.bytes();
-        let (mut volumes, mut total, mut bytes): (Vec<Described>, u64, u64) = (Vec::new(), 0, 0);
+        let mut kept = Kept::of(order, part, limit);
         while let Some(page) = searching.page(usize::MAX).await? {
-            total += page.volumes.len() as u64;
-            bytes += memory_bytes(&page.volumes);
-            volumes.extend(page.volumes);
-            if volumes.len() > 2 * limit {
-                keep_first(&mut volumes, order, limit);
-                bytes = memory_bytes(&volumes);
-            }
-            searching.held.resize(of_search + bytes)?;
+            page.volumes.into_iter().for_each(|volume| kept.add(volume));
+            searching.held.resize(of_search + kept.bytes)?;
         }
-        keep_first(&mut volumes, order, limit);
-        Ok(Found { volumes, next: None, total: Some(total), held: searching.held })
+        Ok(kept.sorted(searching.held))
     }
 }
 
-fn keep_first(volumes: &mut Vec<Described>, order: Order, limit: usize) {
-    order.sort(volumes);
-    volumes.truncate(limit);
+/// The volumes of a part among those that were looked at.
+struct Kept {
+    order: Order,
+    part: Part,
+    limit: usize,
+    volumes: BTreeMap<Place, Described>,
+    /// Approximate bytes of their memory.
+    bytes: u64,
+    /// The last place before them.
+    before: Option<Place>,
+    /// Whether there are volumes behind them.
+    goes_on: bool,
+    /// How many volumes were looked at.
+    total: u64,
+}
+
+impl Kept {
+    fn of(order: Order, part: Part, limit: usize) -> Self {
+        Self { order, part, limit, volumes: BTreeMap::new(), bytes: 0, before: None, goes_on: false, total: 0 }
+    }
+
+    fn add(&mut self, volume: Described) {
+        self.total += 1;
+        let place = self.order.place_of(&volume);
+        match &self.part {
+            Part::After(after) if place <= *after => self.leave_out_before(place),
+            Part::Before(before) if place > *before => self.goes_on = true,
+            _ => self.keep(place, volume),
+        }
+    }
+
+    fn keep(&mut self, place: Place, volume: Described) {
+        self.bytes += memory_bytes(&place, &volume);
+        self.volumes.insert(place, volume);
+        if self.volumes.len() > self.limit {
+            self.leave_one_out();
+        }
+    }
+
+    /// Leaves out the volume that is the farthest from where the part is asked for.
+    fn leave_one_out(&mut self) {
+        let is_backward = matches!(self.part, Part::Before(_));
+        let farthest = if is_backward { self.volumes.pop_first() } else { self.volumes.pop_last() };
+        let Some((place, volume)) = farthest else { return };
+        self.bytes -= memory_bytes(&place, &volume);
+        match is_backward {
+            true => self.leave_out_before(place),
+            false => self.goes_on = true,
+        }
+    }
+
+    fn leave_out_before(&mut self, place: Place) {
+        self.before = self.before.take().max(Some(place));
+    }
+
+    /// The part, once all volumes were looked at.
+    fn sorted(self, held: Held) -> Sorted {
+        let Self { part, volumes, before: begins, goes_on, total, .. } = self;
+        // If all volumes up to a place are gone, the next part still begins there.
+        let of_part = || if let Part::Before(before) = part { Some(before) } else { None };
+        let next = volumes.last_key_value().map(|(place, _)| place.clone()).or_else(of_part).filter(|_| goes_on);
+        Sorted { volumes: volumes.into_values().collect(), begins, next, total, held }
+    }
+}
+
+/// Approximate bytes of memory of a volume at its place.
+fn memory_bytes(place: &Place, volume: &Described) -> u64 {
+    place.memory_bytes() + volume.memory_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Field;
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_part_is_kept_however_many_volumes_there_are() {
+        let order = Order { by: Field::Year, descending: false };
+        let volume = |number: i64| {
+            let id = format!("t.{number:03}").parse().unwrap();
+            Described { year: Some(1_800 + number % 100), ..Described::named(id) }
+        };
+        let middle = order.place_of(&volume(50));
+        for (part, begins, first, last) in [
+            (Part::First, None, 0, 600),
+            (Part::After(middle.clone()), Some(50), 150, 750),
+            (Part::Before(middle), Some(349), 449, 50),
+        ] {
+            let mut kept = Kept::of(order, part, 7);
+            // Neither in order nor in its reverse.
+            for number in (0..1_000).map(|number| number * 7 % 1_000) {
+                kept.add(volume(number));
+                let bytes: u64 = kept.volumes.iter().map(|(place, volume)| memory_bytes(place, volume)).sum();
+                assert!(kept.volumes.len() <= 7 && kept.bytes == bytes);
+            }
+            let place = |number: i64| order.place_of(&volume(number));
+            assert_eq!(kept.total, 1_000);
+            assert_eq!(kept.before, begins.map(place));
+            assert_eq!(kept.volumes.keys().next(), Some(&place(first)));
+            assert_eq!(kept.volumes.keys().next_back(), Some(&place(last)));
+            assert!(kept.goes_on);
+        }
+    }
 }
