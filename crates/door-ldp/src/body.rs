@@ -1,7 +1,7 @@
-//! Request bodies. Graphs are read whole, within limits and within the memory budget. Bytes go to
-//! the store as they arrive.
+//! Request bodies. Graphs are read whole, within limits and within the memory budget, and parsed
+//! where they keep no other request waiting. Bytes go to the store as they arrive.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use budget::Share;
@@ -12,15 +12,31 @@ use futures::{Stream, StreamExt};
 use heads::ResourcePath;
 use http::{HeaderMap, header};
 use parking_lot::Mutex;
-use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, NamedOrBlankNodeRef, Syntax, TermRef, Triple};
+use rdf::{
+    ContentType, Graph, Iri, JsonLdForm, Limits, Literal, NamedNode, NamedOrBlankNodeRef, ParseError, Syntax, Term,
+    TermRef, Triple,
+};
+use repository::ResourceError;
 use repository::upload::digests_of;
+use tokio::sync::Semaphore;
 
 use crate::address::Site;
 use crate::errors::LdpError;
 use crate::links::values;
 use crate::request::LdpRequest;
-use crate::settings::{LdpSettings, STATEMENT_BYTES};
-use crate::stored::map;
+use crate::settings::STATEMENT_BYTES;
+use crate::stored::{map, mapped};
+
+/// Up to this length in bytes a body is parsed where it was received: that takes little longer than
+/// to hand it to another thread.
+const PARSED_AT_ONCE_BYTES: usize = 4 << 10;
+
+/// The turns of longer bodies, one for each processor. Memory is not reserved for what a parser
+/// builds, so only so many run at once.
+static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    Arc::new(Semaphore::new(processors))
+});
 
 /// A received graph that is not parsed yet, because its relative IRIs have a meaning only once it
 /// has an address.
@@ -53,21 +69,77 @@ impl GraphBody {
     }
 
     /// The graph of the resource at a path, with stored IRIs.
-    pub fn graph(&self, site: &Site, path: &ResourcePath, settings: &LdpSettings) -> Result<Graph, LdpError> {
-        self.graph_from(&site.base(path)?, site, settings)
+    pub async fn graph(&self, path: &ResourcePath, asked: &LdpRequest) -> Result<Graph, LdpError> {
+        self.graph_from(&asked.site.base(path)?, asked).await
     }
 
     /// The graph with this base, with stored IRIs.
-    pub fn graph_from(&self, base: &Iri, site: &Site, settings: &LdpSettings) -> Result<Graph, LdpError> {
+    pub async fn graph_from(&self, base: &Iri, asked: &LdpRequest) -> Result<Graph, LdpError> {
+        Ok(map(self.parsed(base, asked).await?, |iri| asked.site.kept(iri)))
+    }
+
+    /// The graph of a resource in a container, whose name is not known yet.
+    pub async fn graph_in(&self, container: &ResourcePath, asked: &LdpRequest) -> Result<UnnamedGraph, LdpError> {
+        let name = hex::encode(asked.library().heads.surroundings().random.bytes::<16>());
+        let base = Iri::parse(format!("{}/{name}", asked.site.iri(container).trim_end_matches('/')))
+            .map_err(|error| LdpError::Internal(error.to_string()))?;
+        Ok(UnnamedGraph { graph: self.parsed(&base, asked).await?, base })
+    }
+
+    async fn parsed(&self, base: &Iri, asked: &LdpRequest) -> Result<Graph, LdpError> {
+        let settings = asked.settings();
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
-        let text = self.content_type.charset.to_utf8(&self.bytes);
-        let graph = rdf::parse(&text, self.content_type.syntax, base, &limits)?;
+        let graph = match self.bytes.len() <= PARSED_AT_ONCE_BYTES {
+            true => parse(&self.bytes, self.content_type, base, &limits)?,
+            false => {
+                let turn = Arc::clone(&TURNS).acquire_owned().await;
+                let turn = turn.map_err(|error| LdpError::Internal(error.to_string()))?;
+                let (bytes, content_type, base) = (self.bytes.clone(), self.content_type, base.clone());
+                let job = move || {
+                    // It runs to its end even if nobody waits for it any more.
+                    let _turn = turn;
+                    parse(&bytes, content_type, &base, &limits)
+                };
+                asked.library().heads.surroundings().compute.run(job).await.map_err(ResourceError::from)??
+            }
+        };
         if let Some(share) = &self.share {
-            // At most one graph per thread is parsed at once, each within its limits. Graphs that
-            // wait for the store hold a share.
+            // Graphs that wait for the store hold a share.
             share.lock().resize(self.bytes.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&graph))?;
         }
-        Ok(map(graph, |iri| site.kept(iri)))
+        Ok(graph)
+    }
+}
+
+fn parse(body: &[u8], content_type: ContentType, base: &Iri, limits: &Limits) -> Result<Graph, ParseError> {
+    rdf::parse(&content_type.charset.to_utf8(body), content_type.syntax, base, limits)
+}
+
+/// A graph in which a name that no resource has stands for that of a resource.
+#[derive(Debug)]
+pub struct UnnamedGraph {
+    graph: Graph,
+    /// The resource's IRI with that name.
+    base: Iri,
+}
+
+impl UnnamedGraph {
+    /// The graph once the resource has a path in its container, with stored IRIs.
+    pub fn at(&self, site: &Site, path: &ResourcePath) -> Graph {
+        let iri = site.iri(path);
+        let named = |found: &str| Some(format!("{iri}{}", found.strip_prefix(self.base.as_str())?));
+        let kept = |found: &str| site.kept(found);
+        let statements = self.graph.iter().map(|triple| {
+            let mut triple = mapped(triple.clone(), &named);
+            if let Term::Literal(literal) = &triple.object
+                && let Some(datatype) = named(literal.datatype().as_str())
+            {
+                let datatype = NamedNode::new_unchecked(datatype);
+                triple.object = Literal::new_typed_literal(literal.value(), datatype).into();
+            }
+            mapped(triple, &kept)
+        });
+        statements.collect()
     }
 }
 
@@ -137,4 +209,31 @@ pub fn refuse_codings(headers: &HeaderMap) -> Result<(), LdpError> {
     let codings = values(headers, &header::CONTENT_ENCODING);
     let coding = codings.into_iter().find(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
     coding.map_or(Ok(()), |coding| Err(LdpError::UnsupportedCoding(coding)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http::Extensions;
+
+    use super::*;
+    use crate::settings::LdpSettings;
+
+    #[test]
+    fn a_graph_that_is_parsed_before_its_resource_has_a_name_is_the_same_as_after() {
+        let headers = HeaderMap::from_iter([(header::HOST, "example.org".parse().unwrap())]);
+        let site = Site::of(&LdpSettings::default(), &"/rest/".parse().unwrap(), &headers, &Extensions::new()).unwrap();
+        let body = b"@prefix p: <> . @prefix h: <#> . <> a p:x , h:y , <?z> , <x> , <../x> , <./> , </rest/x> .
+            <#part> <p> 'text' , 'text'@en , 1 , '1'^^<#type> , '1'^^<http://example.org/rest/t> .
+            <http://b/> <p> <> .";
+        let turtle = ContentType { syntax: Syntax::Turtle, charset: rdf::Charset::Utf8 };
+        let parsed = |base: &Iri| parse(body, turtle, base, &Limits::default()).unwrap();
+        for (container, path) in [("", "a b"), ("c/d", "c/d/e")] {
+            let (container, path) = (ResourcePath::parse(container).unwrap(), ResourcePath::parse(path).unwrap());
+            let base = Iri::parse(format!("{}/0123", site.iri(&container).trim_end_matches('/'))).unwrap();
+            let unnamed = UnnamedGraph { graph: parsed(&base), base };
+            let named = map(parsed(&site.base(&path).unwrap()), |iri| site.kept(iri));
+            assert_eq!(unnamed.at(&site, &path), named);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use area::OutsideArea;
 use heads::ResourcePath;
 use rdf::Graph;
 use rdf::update::Removal;
-use repository::{Kind, Membership, NewKind, NewResource, Resource, ResourceError, Update};
+use repository::{Kind, Membership, NewKind, NewResource, Resource, ResourceError, Update, Uploaded, Written};
 
 use crate::address::kept_iri;
 use crate::errors::LdpError;
@@ -18,27 +18,42 @@ use crate::stored::{kept_description, references};
 
 impl LdpRequest {
     /// The resource to create at a path, in the given container.
-    pub fn new_resource(
+    pub async fn new_resource(
         &self,
         incoming: &Incoming,
         path: &ResourcePath,
         above: Option<&Resource>,
     ) -> Result<NewResource, LdpError> {
         match incoming {
-            Incoming::Graph(body, asked) => {
-                self.new_graph(body.graph(&self.site, path, self.settings())?, *asked, path, above)
-            }
-            Incoming::Binary(uploaded) => Ok(NewResource {
-                kind: NewKind::Binary(uploaded.clone()),
-                description: bytes::Bytes::new(),
-                member: None,
-                members_for: None,
-                refers_to: Vec::new(),
-            }),
+            Incoming::Graph(body, asked) => self.new_graph(body.graph(path, self).await?, *asked, path, above),
+            Incoming::Binary(uploaded) => Ok(new_binary(uploaded)),
         }
     }
 
-    /// The same for a graph (with stored IRIs).
+    /// Creates a resource in a container, under the requested name or a fresh one.
+    pub async fn create_in(
+        &self,
+        container: &ResourcePath,
+        wish: Option<&str>,
+        incoming: &Incoming,
+    ) -> Result<Written, LdpError> {
+        let repository = &self.library().repository;
+        match incoming {
+            Incoming::Graph(body, asked) => {
+                let graph = body.graph_in(container, self).await?;
+                let make = |above: &Resource, path: &ResourcePath| {
+                    self.new_graph(graph.at(&self.site, path), *asked, path, Some(above))
+                };
+                repository.create_in::<LdpError>(container, wish, make).await
+            }
+            Incoming::Binary(uploaded) => {
+                let make = |_: &Resource, _: &ResourcePath| Ok(new_binary(uploaded));
+                repository.create_in::<LdpError>(container, wish, make).await
+            }
+        }
+    }
+
+    /// The resource of a graph (with stored IRIs) to create at a path, in the given container.
     pub fn new_graph(
         &self,
         mut graph: Graph,
@@ -157,5 +172,15 @@ impl LdpRequest {
         }
         let refers_to = refers_to.into_iter().collect();
         Ok(Update::Description { description: rdf::to_stored(&graph).into(), membership, members_for, refers_to })
+    }
+}
+
+fn new_binary(uploaded: &Uploaded) -> NewResource {
+    NewResource {
+        kind: NewKind::Binary(uploaded.clone()),
+        description: bytes::Bytes::new(),
+        member: None,
+        members_for: None,
+        refers_to: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 //! is created. It starts while the request still arrives, and waits for a client that does not read
 //! yet.
 
+use std::future;
 use std::sync::Arc;
 
 use axum::body::{Body, BodyDataStream};
@@ -21,6 +22,7 @@ use repository::Resource;
 use crate::address::path_of_kept;
 use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, refuse_digests};
 use crate::errors::LdpError;
+use crate::incoming::Incoming;
 use crate::lines::Line;
 use crate::model::Model;
 use crate::request::{LdpRequest, empty, refuse_volumes};
@@ -155,7 +157,7 @@ impl LdpRequest {
     async fn create_graph(&self, container: &Resource, model: Option<Model>, resource: quads::Resource) -> String {
         let quads::Resource { name, graph } = resource;
         let graph = map(graph, |iri| self.site.kept(iri));
-        let made = self.create_named(container, model, name.as_str(), |_| Ok(graph.clone())).await;
+        let made = self.create_named(container, model, name.as_str(), future::ready(Ok(graph))).await;
         self.outcome(Some(name.as_str()), made)
     }
 
@@ -168,28 +170,29 @@ impl LdpRequest {
         };
         let body = GraphBody::json_ld(json_ld, share);
         let Some(id) = id else {
-            let graph = |path: &ResourcePath| body.graph(&self.site, path, self.settings());
-            return self.outcome(None, self.create_fresh(container, model, graph).await);
+            let made = self.create_in(container.path(), None, &Incoming::Graph(body, model)).await;
+            return self.outcome(None, made.map(|written| self.site.iri(&written.path)));
         };
         // With or without a slash at the end of a container's address, its children follow a slash.
         let base = Iri::parse(format!("{}/", self.site.iri(container.path()).trim_end_matches('/')));
         let named = base.and_then(|base| Ok((base.resolve(&id)?, base)));
         match named.map_err(|error| LdpError::Line(format!("@id: {error}"))) {
             Ok((named, base)) => {
-                let graph = |_: &ResourcePath| body.graph_from(&base, &self.site, self.settings());
+                let graph = body.graph_from(&base, self);
                 self.outcome(Some(&named), self.create_named(container, model, &named, graph).await)
             }
             Err(error) => line(Some(&id), &error),
         }
     }
 
-    /// Creates a resource under its stated name, in the container or deeper.
+    /// Creates a resource under its stated name, in the container or deeper. Its graph is awaited
+    /// only if the name is possible.
     async fn create_named(
         &self,
         container: &Resource,
         model: Option<Model>,
         name: &str,
-        graph: impl Fn(&ResourcePath) -> Result<rdf::Graph, LdpError>,
+        graph: impl Future<Output = Result<rdf::Graph, LdpError>>,
     ) -> Result<String, LdpError> {
         let outside = || LdpError::Outside(name.to_owned());
         let path = self.site.kept(name).and_then(|iri| path_of_kept(&iri)).ok_or_else(outside)?;
@@ -199,21 +202,9 @@ impl LdpRequest {
         refuse_volumes(&path)?;
         self.may_touch_above(&path).await?;
         let above = (path.parent().as_ref() == Some(container.path())).then_some(container);
-        let new = self.new_graph(graph(&path)?, model, &path, above)?;
+        let new = self.new_graph(graph.await?, model, &path, above)?;
         self.library().repository.create(&path, &new).await?;
         Ok(name.to_owned())
-    }
-
-    /// Creates a resource under a fresh name in the container.
-    async fn create_fresh(
-        &self,
-        container: &Resource,
-        model: Option<Model>,
-        graph: impl Fn(&ResourcePath) -> Result<rdf::Graph, LdpError>,
-    ) -> Result<String, LdpError> {
-        let make = |above: &Resource, path: &ResourcePath| self.new_graph(graph(path)?, model, path, Some(above));
-        let written = self.library().repository.create_in::<LdpError>(container.path(), None, make).await?;
-        Ok(self.site.iri(&written.path))
     }
 
     /// The line of a resource with this requested name.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use heads::ResourcePath;
 use heads::actor;
 use http::HeaderName;
-use repository::{Kind, Resource};
+use repository::Kind;
 
 use crate::address::wished_name;
 use crate::errors::LdpError;
@@ -43,8 +42,7 @@ impl LdpRequest {
         let slug = self.headers.get(SLUG).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
         let wish = slug.and_then(wished_name);
         let wish = wish.filter(|wish| self.path().child(wish).is_ok_and(|path| refuse_volumes(&path).is_ok()));
-        let make = |above: &Resource, path: &ResourcePath| self.new_resource(&incoming, path, Some(above));
-        let created = self.library().repository.create_in::<LdpError>(self.path(), wish.as_deref(), make).await;
+        let created = self.create_in(self.path(), wish.as_deref(), &incoming).await;
         if let (Err(error), Incoming::Binary(uploaded)) = (&created, &incoming) {
             self.give_back(uploaded, error).await;
         }

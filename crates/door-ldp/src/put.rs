@@ -74,7 +74,7 @@ impl LdpRequest {
                 Found::Resource(resource) => self.replace(resource, incoming).await,
                 Found::Tombstone | Found::Nothing => {
                     let above = self.above().await?;
-                    let new = self.new_resource(incoming, self.path(), above.as_ref())?;
+                    let new = self.new_resource(incoming, self.path(), above.as_ref()).await?;
                     let repository = &self.library().repository;
                     let created = match found {
                         Found::Tombstone => repository.create_over(self.path(), &new).await,
@@ -131,7 +131,7 @@ impl LdpRequest {
         let update = match (incoming, resource.kind()) {
             (Incoming::Binary(uploaded), Kind::Binary(_)) => Update::Binary(uploaded.clone()),
             (Incoming::Graph(body, _), Kind::RdfSource | Kind::Container { .. }) => {
-                let graph = body.graph(&self.site, self.path(), self.settings())?;
+                let graph = body.graph(self.path(), self).await?;
                 self.described(resource, graph, &[]).await?
             }
             _ => return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned())),
@@ -150,7 +150,7 @@ impl LdpRequest {
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_change(&resource)?;
-            let graph = body.graph(&self.site, self.path(), self.settings())?;
+            let graph = body.graph(self.path(), &self).await?;
             let update = self.described(&resource, graph, &[]).await?;
             match self.library().repository.update(&resource, &update).await {
                 Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None)).await),

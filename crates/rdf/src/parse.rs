@@ -30,17 +30,18 @@ pub struct Limits {
     /// Bytes of one IRI.
     pub iri_bytes: usize,
     /// Bytes of all statements with their names written out, because prefixes, terms and bases
-    /// expand. The parsers of JSON-LD, RDF/XML and SPARQL build much before they return anything;
-    /// for them this is an upper bound computed from the text. A body needs up to twice as much
-    /// memory while it is read.
+    /// expand. The declarations of prefixes and bases in Turtle may take as much again. The parsers
+    /// of JSON-LD, RDF/XML and SPARQL build much before they return anything; for them this is an
+    /// upper bound computed from the text. A body needs up to twice as much memory while it is read.
     pub expanded_bytes: usize,
     /// Deepest nesting: objects and arrays in JSON, brackets in Turtle, nodes in XML.
     pub depth: usize,
     /// Contexts of one JSON-LD document, including those that it only names.
     pub json_contexts: usize,
-    /// Bytes of contexts that are copied because others are active in them. For contexts of terms
-    /// (JSON-LD 1.1, section 4.1.8) it is their bytes times the document's values, because such a
-    /// context is read for each value of its term.
+    /// Bytes of contexts that are read and copied: those of each context once for each that is read
+    /// while it is active. A context of a term (JSON-LD 1.1, section 4.1.8) is read for each value of
+    /// its term, so all contexts around it count once for each value of the document. A built-in
+    /// context counts with its own size, not with that of its name.
     pub json_scoped_bytes: usize,
     /// Most solutions that the `WHERE` of an update could have, including those of its parts.
     pub solutions: usize,

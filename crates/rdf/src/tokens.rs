@@ -4,8 +4,14 @@
 //! Where a parser could read a text in two ways, the tokens are those of the reading with more
 //! brackets.
 
+use crate::Iri;
+
+/// Memory of a parser per declaration besides its IRI, roughly.
+const DECLARATION_BYTES: usize = 64;
+
 /// Tokens (SPARQL 1.1 Query, section 19.8; Turtle, section 6.5), roughly: a string or an IRI is one
-/// token, a comment is none, and any other character outside of words is one.
+/// token, a comment is none, and any other character outside of words is one. What is left is the
+/// rest of the text.
 pub(crate) struct Tokens<'a>(pub(crate) &'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -30,15 +36,30 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 /// A prefixed name is one word, including escaped characters. (`#` must be escaped there; otherwise
-/// it begins a comment.)
+/// it begins a comment.) A name with a `-` is several, because a `-` can be minus too.
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '%' | '?' | '$' | '@' | '\\')
 }
 
+/// Whether a full stop before this text is inside of a name (`PN_CHARS`, production 167 of SPARQL).
+/// No statement begins like that.
+pub(crate) fn continues_name(text: &str) -> bool {
+    text.starts_with(|c: char| c == '-' || !c.is_ascii())
+}
+
+/// Whether a token is an IRI, as opposed to a less-than sign.
+pub(crate) fn is_iri(token: &str) -> bool {
+    token.starts_with('<') && token.len() > 1
+}
+
 fn word_bytes(text: &str) -> usize {
+    let is_variable = text.starts_with(['?', '$']);
     let mut characters = text.char_indices();
     while let Some((at, c)) = characters.next() {
         match c {
+            // A variable can touch the names around it.
+            '?' | '$' if at > 0 => return at,
+            ':' | '.' | '%' | '@' | '\\' if is_variable => return at,
             '\\' => _ = characters.next(),
             c if is_word(c) => {}
             _ => return at,
@@ -74,8 +95,66 @@ fn iri_bytes(text: &str) -> Option<usize> {
     text[end..].starts_with('>').then_some(end + 1)
 }
 
+/// What a text declares: bases, and prefixes of names. All bytes are upper bounds, and saturate.
+pub(crate) struct Declarations {
+    /// Of the longest base. Each can be relative to the one before.
+    pub(crate) base_bytes: usize,
+    /// Of the longest prefix.
+    pub(crate) prefix_bytes: usize,
+    /// Of all declarations, with their IRIs resolved.
+    pub(crate) all_bytes: usize,
+    /// Whether the next IRI could be a base.
+    declares_base: bool,
+    /// Whether it could be a prefix.
+    declares_prefix: bool,
+}
+
+impl Declarations {
+    /// None yet, in a text with this base.
+    pub(crate) fn new(base: &Iri) -> Self {
+        let base_bytes = base.as_str().len();
+        Self { base_bytes, prefix_bytes: 0, all_bytes: 0, declares_base: false, declares_prefix: false }
+    }
+
+    /// Reads the next token.
+    pub(crate) fn add(&mut self, token: &str) {
+        if is_iri(token) {
+            let bytes = if has_scheme(token) { token.len() } else { self.base_bytes.saturating_add(token.len()) };
+            if self.declares_base {
+                self.base_bytes = self.base_bytes.max(bytes);
+            }
+            if self.declares_prefix {
+                self.prefix_bytes = self.prefix_bytes.max(bytes);
+            }
+            if self.declares_base || self.declares_prefix {
+                self.all_bytes = self.all_bytes.saturating_add(bytes).saturating_add(DECLARATION_BYTES);
+            }
+            (self.declares_base, self.declares_prefix) = (false, false);
+        } else {
+            // Neither needs a space before it, and `PREFIX` needs none after it. The name of a
+            // prefix can be several tokens.
+            let last = token.rsplit('.').next().unwrap_or_default();
+            self.declares_base = last.strip_prefix('@').unwrap_or(last).eq_ignore_ascii_case("base");
+            self.declares_prefix |= token.starts_with(is_word) && count(token, "prefix") > 0;
+        }
+    }
+}
+
+/// How often a text contains a word, in any case.
+pub(crate) fn count(text: &str, word: &str) -> usize {
+    text.as_bytes().windows(word.len()).filter(|part| part.eq_ignore_ascii_case(word.as_bytes())).count()
+}
+
+/// Whether an IRI in its brackets has a scheme (RFC 3986, section 3.1). Then it needs no base.
+fn has_scheme(iri: &str) -> bool {
+    let scheme = iri[1..].split_once(':').map_or("", |(scheme, _)| scheme);
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn tokens(text: &str) -> Vec<&str> {
@@ -97,6 +176,47 @@ mod tests {
         assert_eq!(tokens("<\\u0041'> ["), ["<\\u0041'>", "["]);
         assert_eq!(tokens("a:b\\#(["), ["a:b\\#", "(", "["]);
         assert_eq!(tokens("#\r["), ["["]);
+    }
+
+    #[test]
+    fn variables_are_words_of_their_own() {
+        assert_eq!(tokens("?x:p?y.$z:q'a'"), ["?x", ":p", "?y", ".", "$z", ":q", "'a'"]);
+        assert_eq!(tokens("a:b?/a:c\\?d"), ["a:b", "?", "/", "a:c\\?d"]);
+    }
+
+    /// Bytes of the longest base, of the longest prefix and of all declarations.
+    fn declared(text: &str) -> (usize, usize, usize) {
+        let mut declarations = Declarations::new(&Iri::parse("http://a/".to_owned()).unwrap());
+        tokens(text).into_iter().for_each(|token| declarations.add(token));
+        let Declarations { base_bytes, prefix_bytes, all_bytes, .. } = declarations;
+        (base_bytes, prefix_bytes, all_bytes)
+    }
+
+    #[test]
+    fn declarations_are_found_however_they_are_written() {
+        let one = "http://example.org/".len() + 2;
+        for text in [
+            "@prefix p:<http://example.org/>.",
+            "<a> <b> 1.@prefix p: # comment <x>\n <http://example.org/> .",
+            "prefix a-b:<http://example.org/>",
+            "PREFIX a\u{b7}b.-c: <http://example.org/>",
+            "PREFIXp:<http://example.org/>",
+            "<a> <b> \"x\".PREFIX base-p:<http://example.org/>",
+        ] {
+            assert_eq!(declared(text), (9, one, one + DECLARATION_BYTES), "{text}");
+        }
+        for text in
+            ["@base <http://example.org/>.", "Base<http://example.org/>", "<a> <b> 1.@base<http://example.org/>."]
+        {
+            assert_eq!(declared(text), (one, 0, one + DECLARATION_BYTES), "{text}");
+        }
+        assert_eq!(declared("<a> a:base <b>, 'prefix', <c> ."), (9, 0, 0));
+    }
+
+    #[test]
+    fn a_relative_declaration_is_as_long_as_its_base_and_itself() {
+        assert_eq!(declared("@base <b/> . @base <c/> . @prefix p:<d>."), (9 + 4 + 4, 17 + 3, 13 + 17 + 20 + 3 * 64));
+        assert_eq!(declared("@base <http://b/> . @base <c:d> ."), (11, 0, 11 + 5 + 2 * 64));
     }
 
     #[test]

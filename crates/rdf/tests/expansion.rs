@@ -72,6 +72,17 @@ fn names_are_refused_before_they_expand_too_much() {
         Syntax::Turtle,
     );
 
+    assert_refused(
+        "prefixes without use",
+        &format!("@base <http://a/{long}/> .{}", many(40_000, |n| format!("@prefix p{n}:<>."))),
+        Syntax::Turtle,
+    );
+    assert_refused(
+        "bases that make each other longer",
+        &many(40_000, |_| "@base <abcdefgh/>.@prefix p: <>.".to_owned()),
+        Syntax::N3,
+    );
+
     // JSON-LD: wherever the context and the `@id` come, and whether the object has one.
     let context = format!(
         r#""@context": {{"a": "http://{long}/", "b": {{"@id": "a:b", "@type": "a:t"}}, "c": {{"@id": "a:c", "@type": "@vocab"}}}}"#
@@ -153,6 +164,21 @@ fn names_are_refused_before_they_expand_too_much() {
     assert_refused(
         "a context of a term with many values",
         &format!(r#"{{"@context": {{{large} "t": {{"@id": "http://a/b", "@context": {{}}}}}}, "t": [{values} 1]}}"#),
+        JSON_LD,
+    );
+    assert_refused(
+        "a context of a term in an object inside of a large context",
+        &format!(
+            r#"{{"@context": {{{large} "u": "http://a/"}}, "http://a/b": {{"@context": {{"t": {{"@id": "http://a/b", "@context": {{}}}}}}, "t": [{values} 1]}}}}"#
+        ),
+        JSON_LD,
+    );
+    assert_refused(
+        "many definitions by a long term of an earlier context",
+        &format!(
+            r#"{{"@context": [{{"a": "http://{long}/"}}, {{{} "u": "http://a/"}}]}}"#,
+            many(40_000, |n| format!(r#""t{n}": "a:{n}","#))
+        ),
         JSON_LD,
     );
     assert_refused(
@@ -246,6 +272,17 @@ fn names_are_refused_before_they_expand_too_much() {
         );
         assert_refused("template", &format!("PREFIX a: <http://{long}/> INSERT {{ ?s a:p ?o }} WHERE {{ ?s <p> ?o }}"));
     }
+    assert_refused(
+        "prefix with a hyphen",
+        &format!(
+            "PREFIX a-b: <http://{long}/> INSERT DATA {{ <s> <p> 1 . a-b:s a-b:p a-b:0 {} }}",
+            many(30_000, |n| format!(", a-b:{n}"))
+        ),
+    );
+    assert_refused(
+        "subject of names with a full stop",
+        &format!("PREFIX a: <a> INSERT DATA {{ <http://{long}/> <p> a:0 {} }}", ", a:\\.".repeat(40_000)),
+    );
     let bases = many(60, |_| format!("BASE <{}/> ", "x".repeat(1_000)));
     assert_refused(
         "bases that make each other longer",

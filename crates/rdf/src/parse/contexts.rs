@@ -9,6 +9,12 @@ const BUILT_IN: [(&str, &str); 2] = [
     ("www.w3.org/ns/ldp.jsonld", include_str!("contexts/ldp.json")),
 ];
 
+/// Bytes of the longest.
+pub(super) const LONGEST_BYTES: usize = {
+    let [(_, annotations), (_, containers)] = BUILT_IN;
+    if annotations.len() > containers.len() { annotations.len() } else { containers.len() }
+};
+
 /// The document with the context at an address, if it is built in.
 pub(super) fn built_in(iri: &str) -> Option<JsonLdRemoteDocument> {
     let address = iri.strip_prefix("https://").or_else(|| iri.strip_prefix("http://"))?;

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::json_terms::Terms;
+use super::json_terms::{DEFINITION_NAMES, Terms};
 use super::json_tokens::{is_before_colon, names, token_bytes, value_bytes};
 use super::{Limits, Location, ParseError};
 
@@ -20,6 +20,10 @@ const STATEMENT_BYTES: usize = 128;
 /// Names in a statement.
 const STATEMENT_NAMES: usize = 3;
 
+/// A byte of a name that is copied written out costs this fraction of a byte of a context's text,
+/// which stands for a part of a definition.
+const WRITTEN_OUT: usize = 64;
+
 /// Measurements of a text. All bytes are upper bounds, and saturate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
@@ -27,17 +31,18 @@ pub(super) struct Shape {
     depth: usize,
     /// Objects and plain values.
     values: usize,
+    /// Arrays. Even an empty one is a value for which the context of its term is read.
+    arrays: usize,
     /// Contexts, including nested ones.
     contexts: usize,
-    /// Bytes of contexts that are copied, because others are active in them or belong to their
-    /// terms.
+    /// Bytes and definitions of contexts, once for each context that is read while they are active,
+    /// themselves included.
     copied_bytes: usize,
-    /// Whether a context is nested in another: then it belongs to a term, and is read for each
-    /// value that uses the term.
-    has_scoped_context: bool,
-    /// Bytes of all contexts with nested ones, and measurements of their terms.
-    scoping_bytes: usize,
-    scoping: Terms,
+    copied_definitions: usize,
+    /// Of all contexts that are active at once.
+    active: Terms,
+    /// Number of contexts of objects that are active at once.
+    context_depth: usize,
     /// Length of the longest chain from a term to its IRI.
     chain: usize,
     /// Whether some names are in another object than their own (JSON-LD 1.1, section 4.9).
@@ -63,12 +68,11 @@ struct Open {
     names: usize,
     /// Its own contexts.
     own: Terms,
-    own_bytes: usize,
-    /// Contexts in it, at all depths.
+    /// Contexts in it, at all depths, including nested ones.
     contexts: usize,
-    /// Number of contexts active in each other, and the bytes kept of all of them at once.
+    /// The contexts in it that are active in each other.
+    active: Terms,
     context_depth: usize,
-    kept_bytes: usize,
 }
 
 impl Shape {
@@ -82,8 +86,7 @@ impl Shape {
         if shape.chain > CHAIN {
             return too_large("terms of a context that lead from one to the next", CHAIN);
         }
-        let reread_bytes = shape.scoping_bytes.saturating_mul(shape.values);
-        if shape.copied_bytes.saturating_add(reread_bytes) > limits.json_scoped_bytes {
+        if shape.read_bytes() > limits.json_scoped_bytes {
             return too_large(
                 "bytes of contexts, once for each value that they are read for",
                 limits.json_scoped_bytes,
@@ -96,12 +99,34 @@ impl Shape {
         Ok(())
     }
 
+    /// Levels at which the context of a term can be active.
+    fn scoped_depth(&self) -> usize {
+        if self.active.scoped == 0 { 0 } else { self.depth }
+    }
+
+    /// Bytes of contexts that are read or copied.
+    fn read_bytes(&self) -> usize {
+        let Terms { longest_bytes, scoped, bytes, definitions, .. } = self.active;
+        let name_bytes = longest_bytes.saturating_mul(self.scoped_depth().max(1));
+        let definition_bytes = name_bytes.saturating_mul(DEFINITION_NAMES) / WRITTEN_OUT;
+        let all = |bytes: usize, count: usize| bytes.saturating_add(definition_bytes.saturating_mul(count));
+        // For each value all that is active is copied for each context that is read.
+        let copies = scoped.saturating_mul(self.values.saturating_add(self.arrays));
+        all(self.copied_bytes, self.copied_definitions).saturating_add(copies.saturating_mul(all(bytes, definitions)))
+    }
+
     fn all_expanded_bytes(&self) -> usize {
         let names = self.values.saturating_mul(STATEMENT_NAMES);
-        let scoped_bytes = self.scoping.longest_bytes.saturating_mul(self.depth).saturating_mul(names);
-        let kept_bytes = self.scoping.kept_bytes.saturating_mul(self.depth);
+        let Terms { longest_bytes, kept_bytes, definitions, .. } = self.active;
+        // Contexts of terms that are used inside each other make each other's names longer.
+        let scoped_bytes = longest_bytes.saturating_mul(self.scoped_depth());
+        let grown_bytes = scoped_bytes.saturating_mul(DEFINITION_NAMES).saturating_mul(definitions);
+        let copies = self.context_depth.saturating_add(self.scoped_depth());
+        let kept_bytes = kept_bytes.saturating_add(grown_bytes).saturating_mul(copies);
         let nested_bytes = if self.has_nests { self.longest_id_bytes.saturating_mul(self.values) } else { 0 };
-        [scoped_bytes, kept_bytes, nested_bytes].into_iter().fold(self.expanded_bytes, usize::saturating_add)
+        [scoped_bytes.saturating_mul(names), kept_bytes, nested_bytes]
+            .into_iter()
+            .fold(self.expanded_bytes, usize::saturating_add)
     }
 
     /// Measures a text (or what begins like one), up to where it is too deep.
@@ -140,6 +165,8 @@ impl Shape {
                     let is_object = token == b"{";
                     if is_object {
                         shape.value(&mut here, 0);
+                    } else {
+                        shape.arrays += 1;
                     }
                     let (path_bytes, key_bytes) = (here.key_bytes, here.key_bytes);
                     let inside = Open { is_object, path_bytes, key_bytes, ..Open::default() };
@@ -164,7 +191,7 @@ impl Shape {
             let ended = std::mem::replace(&mut here, outer);
             shape.end(ended, &mut here);
         }
-        shape.add(here.kept_bytes);
+        (shape.active, shape.context_depth) = (here.active, here.context_depth);
         Ok(shape)
     }
 
@@ -188,19 +215,13 @@ impl Shape {
                 format!("the context is not JSON: {error}"),
             )
         })?;
-        let terms = Terms::of(&context);
-        let (scoped, all) = (contexts_inside(&context), contexts_of(&context));
-        if scoped > 0 {
-            self.has_scoped_context = true;
-            self.scoping_bytes = self.scoping_bytes.saturating_add(range.len());
-            self.scoping = self.scoping.with(terms);
-        }
-        self.contexts += all;
-        self.copied_bytes = self.copied_bytes.saturating_add(range.len().saturating_mul(all - 1));
+        let mut terms = Terms::of(&context);
+        terms.bytes = terms.bytes.saturating_add(range.len());
+        let contexts = contexts_of(&context);
+        self.contexts += contexts;
         self.chain = self.chain.max(terms.chain);
-        here.contexts += 1;
+        here.contexts += contexts;
         here.own = here.own.with(terms);
-        here.own_bytes = here.own_bytes.saturating_add(range.len());
         Ok(())
     }
 
@@ -210,14 +231,14 @@ impl Shape {
         self.add(ended.own.longest_bytes.saturating_mul(ended.names));
         self.add(ended.id_bytes.saturating_mul(ended.values));
         self.longest_id_bytes = self.longest_id_bytes.max(ended.id_bytes);
-        self.copied_bytes = self.copied_bytes.saturating_add(ended.own_bytes.saturating_mul(ended.contexts));
-        let context_depth = ended.context_depth + usize::from(ended.own_bytes > 0);
-        let kept_bytes = ended.kept_bytes.saturating_add(ended.own.kept_bytes.saturating_mul(context_depth));
+        self.copied_bytes = self.copied_bytes.saturating_add(ended.own.bytes.saturating_mul(ended.contexts));
+        self.copied_definitions =
+            self.copied_definitions.saturating_add(ended.own.definitions.saturating_mul(ended.contexts));
         around.values += ended.values;
         around.names += ended.names;
         around.contexts += ended.contexts;
-        around.context_depth = around.context_depth.max(context_depth);
-        around.kept_bytes = around.kept_bytes.max(kept_bytes);
+        around.context_depth = around.context_depth.max(ended.context_depth + usize::from(ended.own.bytes > 0));
+        around.active = around.active.or(ended.own.with(ended.active));
     }
 
     fn add(&mut self, bytes: usize) {
@@ -250,6 +271,7 @@ fn contexts_inside(context: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::contexts;
     use super::*;
 
     fn shape(text: &str) -> Shape {
@@ -258,7 +280,7 @@ mod tests {
 
     #[test]
     fn contexts_are_counted_in_any_notation() {
-        let of = |text: &str| (shape(text).contexts, shape(text).has_scoped_context);
+        let of = |text: &str| (shape(text).contexts, shape(text).active.scoped > 0);
         assert_eq!(of(r#"{"a": "@context", "b": ["@context"]}"#), (0, false), "values are no contexts");
         assert_eq!(of(r#"{"@context" : "http://a", "b": 1}"#), (1, false));
         assert_eq!(of(r#"[{"\u0040context": {"a": "b"}}, {"@context": []}]"#), (2, false));
@@ -271,6 +293,70 @@ mod tests {
         let inner = r#"{"@context": {"b": "c:"}}"#;
         assert_eq!(shape(&format!(r#"{{"@context": {{}}, "a": {inner}}}"#)).copied_bytes, 2 * 3 + 12);
         assert_eq!(shape(&format!("[{inner}, {inner}]")).copied_bytes, 2 * 12);
+    }
+
+    /// A context with many definitions.
+    fn large(definitions: usize) -> String {
+        (0..definitions).map(|n| format!(r#""t{n}": "http://a/", "#)).collect()
+    }
+
+    #[test]
+    fn all_active_contexts_are_counted_for_each_value_of_a_term_with_a_context() {
+        let read_bytes = |text: &str| shape(text).read_bytes();
+        let limits = Limits { json_scoped_bytes: 200_000, ..Limits::default() };
+        let large = large(200);
+        for (inner, one) in [
+            (r#""T": {"@id": "http://a/b", "@context": {}}"#, r#""T": 1"#),
+            (r#""T": {"@id": "http://a/b", "@context": {}}"#, r#""@type": "T""#),
+            (r#""T": {"@id": "http://a/b", "@context": {}}"#, r#""T": {}"#),
+            (r#""T": {"@id": "@nest", "@context": {}}"#, r#""T": []"#),
+        ] {
+            let text = |count: usize| {
+                let values = vec![one; count].join(", ");
+                format!(r#"{{"@context": {{{large} "u": "v:"}}, "http://a/b": {{"@context": {{{inner}}}, {values}}}}}"#)
+            };
+            assert!(read_bytes(&text(100)) > 100 * large.len(), "{one}");
+            assert!(Shape::check(text(100).as_bytes(), &limits).is_err_and(|error| error.is_too_large()), "{one}");
+            assert_eq!(Shape::check(text(10).as_bytes(), &limits), Ok(()), "{one}");
+        }
+    }
+
+    #[test]
+    fn a_built_in_context_counts_with_its_real_size_each_time_it_is_named() {
+        let name = r#""http://www.w3.org/ns/anno.jsonld""#;
+        let text = |names: usize, values: usize| {
+            let (names, values) = (vec![name; names].join(", "), vec!["1"; values].join(", "));
+            format!(r#"{{"@context": {{"T": {{"@id": "http://a/b", "@context": [{names}]}}}}, "T": [{values}]}}"#)
+        };
+        let one = contexts::LONGEST_BYTES;
+        assert!(shape(&text(1, 1)).read_bytes() > 2 * one);
+        assert!(shape(&text(10, 100)).read_bytes() > 100 * 10 * 10 * one);
+        // Those that are active around the context of a term, and those that are named in an object.
+        let around = format!(r#"{{"@context": [{name}, {{"T": {{"@id": "u:", "@context": {{}}}}}}], "T": [1, 2, 3]}}"#);
+        assert!(shape(&around).read_bytes() > 3 * one);
+        let limits = Limits { json_scoped_bytes: 1_000_000, ..Limits::default() };
+        assert!(Shape::check(text(10, 100).as_bytes(), &limits).is_err_and(|error| error.is_too_large()));
+        assert_eq!(Shape::check(text(1, 10).as_bytes(), &limits), Ok(()));
+        assert_eq!(Shape::check(around.as_bytes(), &limits), Ok(()));
+    }
+
+    #[test]
+    fn what_is_active_is_copied_for_each_context_that_an_object_names() {
+        let large = large(200);
+        let names = vec![r#""http://www.w3.org/ns/ldp.jsonld""#; 50].join(", ");
+        let text = format!(r#"{{"@context": {{{large} "u": "v:"}}, "http://a/b": {{"@context": [{names}]}}}}"#);
+        assert!(shape(&text).read_bytes() > 50 * large.len());
+    }
+
+    #[test]
+    fn definitions_grow_by_the_terms_of_contexts_around_them() {
+        let long = format!(r#"{{"p": "http://{}/"}}"#, "x".repeat(1_000));
+        let short: Vec<_> = (0..100).map(|n| format!(r#""t{n}": "p:{n}""#)).collect();
+        let short = format!("{{{}}}", short.join(", "));
+        let inside = format!(r#"{{"@context": {short}}}"#);
+        assert!(shape(&format!(r#"{{"@context": [{long}, {short}]}}"#)).all_expanded_bytes() > 100_000);
+        assert!(shape(&format!(r#"{{"@context": {long}, "p:q": {inside}}}"#)).all_expanded_bytes() > 100_000);
+        assert!(shape(&format!(r#"[{{"@context": {long}}}, {inside}]"#)).all_expanded_bytes() < 100_000);
     }
 
     #[test]

@@ -5,11 +5,24 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::contexts;
+
 /// Memory of the parser per term besides its text, roughly.
 const TERM_BYTES: usize = 256;
 
+/// Names that a definition can write out: the IRI, the type and the index of its term.
+pub(super) const DEFINITION_NAMES: usize = 3;
+
 /// Measurements of a built-in context: none of its terms leads further than to a prefix.
-const BUILT_IN: Terms = Terms { chain: 2, longest_bytes: 128, kept_bytes: 64 * 1_024 };
+const BUILT_IN: Terms = Terms {
+    chain: 2,
+    longest_bytes: 128,
+    kept_bytes: 64 * 1_024,
+    bytes: contexts::LONGEST_BYTES,
+    definitions: 128,
+    nested: 1,
+    scoped: 0,
+};
 
 /// Measurements of the terms of a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +33,15 @@ pub(super) struct Terms {
     pub(super) longest_bytes: usize,
     /// Bytes of all definitions, written out.
     pub(super) kept_bytes: usize,
+    /// Bytes of the built-in contexts that it names, and of its own text where that is known.
+    pub(super) bytes: usize,
+    /// All definitions, including those of contexts of terms.
+    pub(super) definitions: usize,
+    /// Contexts that are read together with it: those that it names, and those of its terms.
+    nested: usize,
+    /// The most contexts that are read for one value, because its term has a context: that, and
+    /// those that are read together with it. Each is read into a copy of all that is active.
+    pub(super) scoped: usize,
 }
 
 impl Terms {
@@ -29,16 +51,34 @@ impl Terms {
             Value::Object(terms) => Self::of_object(terms),
             Value::Array(contexts) => contexts.iter().map(Self::of).fold(Self::default(), |sum, terms| sum.with(terms)),
             Value::String(_) => BUILT_IN,
-            Value::Null | Value::Bool(_) | Value::Number(_) => Self::default(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Self { nested: 1, ..Self::default() },
         }
     }
 
-    /// One context, and another that is active in it.
+    /// One context, and then another that is read while it is active, and can use its terms.
     pub(super) fn with(self, other: Self) -> Self {
+        let grown_bytes = self.longest_bytes.saturating_mul(other.definitions).saturating_mul(DEFINITION_NAMES);
         Self {
             chain: self.chain.max(other.chain),
             longest_bytes: self.longest_bytes.saturating_add(other.longest_bytes),
-            kept_bytes: self.kept_bytes.saturating_add(other.kept_bytes),
+            kept_bytes: self.kept_bytes.saturating_add(other.kept_bytes).saturating_add(grown_bytes),
+            bytes: self.bytes.saturating_add(other.bytes),
+            definitions: self.definitions.saturating_add(other.definitions),
+            nested: self.nested.saturating_add(other.nested),
+            scoped: self.scoped.max(other.scoped),
+        }
+    }
+
+    /// One context or another, whichever is more in each respect.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            chain: self.chain.max(other.chain),
+            longest_bytes: self.longest_bytes.max(other.longest_bytes),
+            kept_bytes: self.kept_bytes.max(other.kept_bytes),
+            bytes: self.bytes.max(other.bytes),
+            definitions: self.definitions.max(other.definitions),
+            nested: self.nested.max(other.nested),
+            scoped: self.scoped.max(other.scoped),
         }
     }
 
@@ -54,16 +94,21 @@ impl Terms {
             sum.kept_bytes = sum.kept_bytes.saturating_add(bytes);
         }
         let keywords_bytes = sum.longest_bytes;
-        let mut longest = 0_usize;
+        let (mut longest, mut of_terms) = (0_usize, Self::default());
         for definition in Definition::all_of(context) {
-            let bytes = definition.bytes().saturating_add(definition.scoped.longest_bytes);
-            longest = longest.max(bytes);
+            let bytes = definition.bytes();
+            let kept = bytes.saturating_add(keywords_bytes).saturating_mul(DEFINITION_NAMES) + TERM_BYTES;
+            longest = longest.max(bytes.saturating_add(definition.scoped.unwrap_or_default().longest_bytes));
             sum.chain = sum.chain.max(definition.chain);
-            let kept = definition.bytes().saturating_add(keywords_bytes).saturating_mul(3) + TERM_BYTES;
-            sum.kept_bytes = sum.kept_bytes.saturating_add(kept).saturating_add(definition.scoped.kept_bytes);
+            sum.kept_bytes = sum.kept_bytes.saturating_add(kept);
+            sum.definitions += 1;
+            if let Some(scoped) = definition.scoped {
+                let read = scoped.nested.saturating_add(1);
+                of_terms = of_terms.with(Self { longest_bytes: 0, nested: read, scoped: read, ..scoped });
+            }
         }
         sum.longest_bytes = sum.longest_bytes.saturating_add(longest);
-        sum
+        sum.with(of_terms)
     }
 }
 
@@ -75,8 +120,8 @@ struct Definition {
     used_bytes: usize,
     /// Length of the chain of definitions from it, itself included.
     chain: usize,
-    /// Of its nested context.
-    scoped: Terms,
+    /// Of its nested context, if it has one.
+    scoped: Option<Terms>,
 }
 
 impl Definition {
@@ -95,17 +140,17 @@ impl Definition {
         let mut open = vec![0_usize; context.len()];
         for (number, (term, value)) in context.iter().enumerate() {
             let mut texts = vec![term.as_str()];
-            let mut scoped = Terms::default();
+            let mut scoped = None;
             match value {
                 Value::String(text) => texts.push(text),
                 Value::Object(entries) => {
-                    scoped = entries.get("@context").map(Terms::of).unwrap_or_default();
+                    scoped = entries.get("@context").map(Terms::of);
                     texts.extend(entries.values().filter_map(Value::as_str));
                 }
                 _ => {}
             }
             let own_bytes = texts.iter().map(|text| text.len()).sum();
-            let chain = 1 + if scoped == Terms::default() { 0 } else { 1 + scoped.chain };
+            let chain = 1 + scoped.filter(|terms| terms.chain > 0).map_or(0, |terms| 1 + terms.chain);
             definitions.push(Self { own_bytes, used_bytes: 0, chain, scoped });
             let used = texts.iter().flat_map(|text| names_in(text)).filter_map(|name| numbers.get(name).copied());
             for used in used.filter(|used| *used != number) {
@@ -192,5 +237,36 @@ mod tests {
         assert!(longest(r#"{"@vocab": "http://LONG/"}"#) >= 1_000);
         assert!(longest(r#"{"a": "http://a/", "b": "http://b/"}"#) < 100);
         assert!(terms(&r#"{"a": "http://LONG/", "b": "a:b", "c": "a:c"}"#.replace("LONG", &long)).kept_bytes >= 9_000);
+    }
+
+    #[test]
+    fn a_definition_grows_by_the_terms_of_the_contexts_around_it() {
+        let long = "x".repeat(1_000);
+        for context in [
+            r#"[{"a": "http://LONG/"}, {"b": "a:b", "c": "a:c"}]"#,
+            r#"{"a": "http://LONG/", "t": {"@id": "u:t", "@context": {"b": "a:b", "c": "a:c"}}}"#,
+        ] {
+            assert!(terms(&context.replace("LONG", &long)).kept_bytes >= 9_000, "{context}");
+        }
+    }
+
+    #[test]
+    fn contexts_are_counted_for_each_value_that_they_are_read_for() {
+        let scoped = |context: &str| terms(context).scoped;
+        assert_eq!(scoped(r#"[{"a": "http://a/"}, "http://www.w3.org/ns/anno.jsonld", null]"#), 0);
+        assert_eq!(scoped(r#"{"a": {"@id": "u:a", "@context": {}}, "b": {"@context": {"c": "u:c"}}}"#), 1);
+        assert_eq!(scoped(r#"{"a": {"@context": ["http://a", {"b": {"@context": {}}}, null]}}"#), 4);
+        assert_eq!(terms(r#"{"a": {"@context": {"b": "u:b", "c": "u:c"}}}"#).definitions, 3);
+    }
+
+    #[test]
+    fn a_built_in_context_is_no_larger_than_assumed() {
+        for address in ["http://www.w3.org/ns/anno.jsonld", "http://www.w3.org/ns/ldp.jsonld"] {
+            let text = contexts::built_in(address).unwrap().document;
+            let document: Value = serde_json::from_slice(&text).unwrap();
+            let found = Terms::of(&document["@context"]);
+            assert_eq!(BUILT_IN.or(found), BUILT_IN, "{address}");
+            assert!(text.len() <= BUILT_IN.bytes && found.definitions > 10, "{address}");
+        }
     }
 }

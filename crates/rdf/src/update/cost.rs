@@ -7,9 +7,9 @@
 
 use std::collections::HashMap;
 
-use oxrdf::{NamedNode, NamedOrBlankNode, Term, Triple, Variable};
+use oxrdf::{Literal, NamedNode, NamedOrBlankNode, Term, Triple, Variable};
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, Function, GraphPattern, OrderExpression};
-use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
 
 use super::{UpdateError, regex};
 use crate::graph::Graph;
@@ -102,9 +102,10 @@ pub(super) fn check(
 /// Upper bounds. Sums and products saturate.
 struct Estimate<'a> {
     graph: &'a Graph,
-    /// Bytes of a term that is not computed.
+    /// Bytes of a term of the graph.
     term_bytes: usize,
-    /// Bytes of computed values, by variable.
+    /// Bytes of values that are computed or that the update brings, by variable: the longest of
+    /// all branches that give it one.
     computed: HashMap<Variable, usize>,
     /// Bytes of all computed values in all solutions.
     computed_bytes: usize,
@@ -153,8 +154,11 @@ impl Estimate<'_> {
                 self.triple_patterns += patterns.len();
                 patterns.iter().map(|pattern| self.matching(pattern).max(1)).fold(1, usize::saturating_mul)
             }
-            GraphPattern::Path { .. } => {
+            GraphPattern::Path { subject, object, .. } => {
                 self.triple_patterns += 1;
+                // A path of no steps gives one end to the other.
+                self.equal(subject, object);
+                self.equal(object, subject);
                 // Every two nodes may be connected.
                 (2 * self.graph.len() + 2).saturating_pow(2)
             }
@@ -176,10 +180,17 @@ impl Estimate<'_> {
             GraphPattern::Extend { inner, variable, expression } => {
                 let solutions = self.pattern(inner)?;
                 let (solutions, bytes) = self.computed(expression, solutions)?;
-                self.computed.insert(variable.clone(), bytes);
+                self.takes(variable, bytes);
                 solutions
             }
-            GraphPattern::Values { bindings, .. } => bindings.len().max(1),
+            GraphPattern::Values { variables, bindings } => {
+                for binding in bindings.iter() {
+                    for (variable, term) in variables.iter().zip(binding) {
+                        self.takes(variable, term.as_ref().map_or(0, ground_bytes));
+                    }
+                }
+                bindings.len().max(1)
+            }
             GraphPattern::OrderBy { inner, expression } => {
                 let mut solutions = self.pattern(inner)?;
                 for OrderExpression::Asc(expression) | OrderExpression::Desc(expression) in expression {
@@ -220,8 +231,27 @@ impl Estimate<'_> {
             _ => bytes,
         };
         self.computed_bytes = self.computed_bytes.saturating_add(bytes);
-        self.computed.insert(variable.clone(), bytes);
+        self.takes(variable, bytes);
         Ok(evaluated)
+    }
+
+    /// A variable takes a value of that many bytes, in one branch of several.
+    fn takes(&mut self, variable: &Variable, bytes: usize) {
+        let longest = self.computed.entry(variable.clone()).or_default();
+        *longest = bytes.max(*longest);
+    }
+
+    /// A term can take the value of another one, which need not be in the graph.
+    fn equal(&mut self, term: &TermPattern, other: &TermPattern) {
+        if let TermPattern::Variable(variable) = term {
+            let bytes = match other {
+                TermPattern::NamedNode(node) => node.as_str().len(),
+                TermPattern::Literal(literal) => literal_bytes(literal),
+                TermPattern::Variable(other) => self.computed.get(other).copied().unwrap_or_default(),
+                TermPattern::BlankNode(_) => 0,
+            };
+            self.takes(variable, bytes);
+        }
     }
 
     /// Triples of the graph that match a pattern alone.
@@ -243,7 +273,7 @@ impl Estimate<'_> {
         use Expression as E;
         Ok(match expression {
             E::NamedNode(node) => ExpressionCost::term(node.as_str().len()),
-            E::Literal(literal) => ExpressionCost::term(literal.value().len() + 64),
+            E::Literal(literal) => ExpressionCost::term(literal_bytes(literal)),
             E::Variable(variable) => {
                 ExpressionCost::term(self.computed.get(variable).copied().unwrap_or(0).max(self.term_bytes))
             }
@@ -361,6 +391,18 @@ impl ExpressionCost {
     /// Of a function that only inspects its arguments.
     fn looking(self) -> Self {
         Self { worked: self.worked.saturating_add(self.bytes / LOOKED_AT), ..self }
+    }
+}
+
+/// Bytes of a literal with its type, and at least those of a usual type.
+fn literal_bytes(literal: &Literal) -> usize {
+    literal.value().len() + literal.datatype().as_str().len().max(64)
+}
+
+fn ground_bytes(term: &GroundTerm) -> usize {
+    match term {
+        GroundTerm::NamedNode(node) => node.as_str().len(),
+        GroundTerm::Literal(literal) => literal_bytes(literal),
     }
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::UpdateError;
 use crate::Iri;
 use crate::parse::Limits;
-use crate::tokens::{Tokens, is_word};
+use crate::tokens::{Declarations, Tokens, continues_name, is_iri, is_word};
 
 /// Deepest nesting of brackets.
 const DEPTH: usize = 32;
@@ -20,6 +20,10 @@ const TOKENS: usize = 1_000;
 /// last argument, and what follows a `!`. At this depth the innermost is read a few hundred times.
 const READ_TWICE: [&str; 4] = ["regex", "replace", "substr", "group_concat"];
 const READ_TWICE_DEPTH: usize = 8;
+
+/// The error for what the parser could read in two ways.
+const AMBIGUOUS: &str =
+    "after a `<` comes an IRI, or what is compared: write the IRI with its scheme, or a space after the `<`";
 
 /// Memory of the parser per name and text besides their bytes, roughly.
 const TERM_BYTES: usize = 64;
@@ -74,23 +78,27 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
     let (mut depth, mut tokens, mut data_depth, mut is_after_data) = (0_usize, 0_usize, None, false);
     // Outside of DATA `<` can be less-than, and what looks like an IRI an expression.
     let mut hidden = 0_usize;
-    // For each bracket that is open: whether it is that of a function that is read twice.
+    // For each bracket that is open: whether it is that of a function that is read twice, and whether
+    // it is a round one.
     let (mut open, mut read_twice, mut is_read_twice) = (Vec::new(), 0_usize, false);
     let mut is_negated = false;
+    let (mut before, mut is_unsure) = ("", false);
     let mut names = Names::new(base);
-    for token in Tokens(update) {
+    let mut rest = Tokens(update);
+    while let Some(token) = rest.next() {
         match token {
             "{" | "(" | "[" => {
                 if is_after_data && token == "{" {
                     data_depth = Some(depth);
                 }
                 depth += 1;
-                open.push(is_read_twice || is_negated);
+                open.push((is_read_twice || is_negated, token == "("));
                 read_twice += usize::from(is_read_twice || is_negated);
             }
             "}" | ")" | "]" => {
                 depth = depth.saturating_sub(1);
-                read_twice -= usize::from(open.pop().unwrap_or_default());
+                let (ended_read_twice, _) = open.pop().unwrap_or_default();
+                read_twice -= usize::from(ended_read_twice);
                 if data_depth.is_some_and(|start| depth <= start) {
                     data_depth = None;
                 }
@@ -120,73 +128,73 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
         if tokens > TOKENS {
             return Err(UpdateError::TooLarge { of: "words outside of DATA", limit: TOKENS });
         }
-        names.add(token, limits)?;
+        // The parser compares only in round brackets. What it then reads as the start of a text or of
+        // a comment would hide other things than these tokens do.
+        if data_depth.is_none() && is_iri(token) {
+            let is_compared = is_unsure || open.last().is_some_and(|(_, is_round)| *is_round);
+            if is_compared && ends_operand(before) && could_hide(token, ['\'', '#']) {
+                return Err(UpdateError::Syntax { location: None, message: AMBIGUOUS.to_owned() });
+            }
+            // If it is a comparison, these are brackets, and what is open is not known from here on.
+            is_unsure |= could_hide(token, ['(', ')', '[', ']']);
+        }
+        before = token;
+        names.add(token, rest.0, limits)?;
     }
     Ok(Shape { has_where })
 }
 
+/// Whether a `<` after this token can be less-than.
+fn ends_operand(token: &str) -> bool {
+    token.starts_with(|c: char| is_word(c) || matches!(c, '"' | '\'' | '<' | '>' | ')' | ']' | '}'))
+}
+
+/// Whether what looks like an IRI has such a character where it could be part of a comparison. No
+/// expression contains two slashes, but most IRIs begin with them.
+fn could_hide<const N: usize>(iri: &str, characters: [char; N]) -> bool {
+    iri.find(characters).is_some_and(|at| !iri[..at].contains("//"))
+}
+
 /// An upper bound for the bytes of a text's names when written out.
 struct Names {
-    /// Bytes of all bases so far, because each can be relative to the one before.
-    base_bytes: usize,
-    /// Of the longest prefix.
-    prefix_bytes: usize,
-    /// What the last words could start: the declaration of a base or of a prefix.
-    declared: Declared,
+    declarations: Declarations,
     /// Of the longest name of the statement. It can be its subject or its predicate, and is then
     /// written out for each object.
     longest_bytes: usize,
     all_bytes: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Declared {
-    Nothing,
-    Base,
-    PrefixName,
-    Prefix,
-}
-
 impl Names {
     fn new(base: &Iri) -> Self {
-        let base_bytes = base.as_str().len();
-        Self { base_bytes, prefix_bytes: 0, declared: Declared::Nothing, longest_bytes: 0, all_bytes: 0 }
+        Self { declarations: Declarations::new(base), longest_bytes: 0, all_bytes: 0 }
     }
 
-    fn add(&mut self, token: &str, limits: &Limits) -> Result<(), UpdateError> {
-        let is_iri = token.starts_with('<') && token.len() > 1;
-        if is_iri && token.len() > limits.iri_bytes {
+    /// Reads the next token; `rest` is the text after it.
+    fn add(&mut self, token: &str, rest: &str, limits: &Limits) -> Result<(), UpdateError> {
+        if is_iri(token) && token.len() > limits.iri_bytes {
             return Err(UpdateError::TooLarge { of: "bytes of one IRI", limit: limits.iri_bytes });
         }
-        self.declared = match self.declared {
-            Declared::Base if is_iri => {
-                self.base_bytes = self.base_bytes.saturating_add(token.len());
-                Declared::Nothing
-            }
-            Declared::Prefix if is_iri => {
-                self.prefix_bytes = self.prefix_bytes.max(self.base_bytes.saturating_add(token.len()));
-                Declared::Nothing
-            }
-            Declared::PrefixName => Declared::Prefix,
-            _ if token.eq_ignore_ascii_case("base") => Declared::Base,
-            _ if token.eq_ignore_ascii_case("prefix") => Declared::PrefixName,
-            _ => Declared::Nothing,
-        };
+        self.declarations.add(token);
         let is_text = token.starts_with(['"', '\'']);
         let is_word = token.starts_with(is_word);
-        if is_iri || is_word || is_text {
-            let bytes = match is_iri || token.contains(':') {
-                true => token.len().saturating_add(self.base_bytes.max(self.prefix_bytes)),
-                false => token.len(),
+        if is_iri(token) || is_word || is_text {
+            // Names can touch: a blank node's and the next one.
+            let names = match token.matches(':').count() {
+                0 if !is_iri(token) => 0,
+                colons if is_word => colons,
+                _ => 1,
             };
+            let start_bytes = self.declarations.base_bytes.max(self.declarations.prefix_bytes);
+            let bytes = token.len().saturating_add(names.saturating_mul(start_bytes));
             if !is_text {
                 self.longest_bytes = self.longest_bytes.max(bytes);
             }
             let all = bytes.saturating_add(TERM_BYTES).saturating_add(self.longest_bytes.saturating_mul(2));
             self.all_bytes = self.all_bytes.saturating_add(all);
         }
-        // No name ends with a full stop.
-        if token.ends_with('.') && !is_iri && !is_text {
+        // No name ends with a full stop, unless that is escaped.
+        let is_stop = token.ends_with('.') && !token.ends_with("\\.") && !continues_name(rest);
+        if is_stop && !is_iri(token) && !is_text {
             self.longest_bytes = 0;
         }
         if self.all_bytes > limits.expanded_bytes {
@@ -230,6 +238,80 @@ mod tests {
         assert!(check(&format!("INSERT DATA {{ {many} }}")).is_ok());
         assert!(check(&format!("INSERT {{ {many} }} WHERE {{}}")).is_err());
         assert!(check("DELETE WHERE { <http://en.example.org/A_(b)> <b> ?c }").is_ok());
+    }
+
+    /// Whether an update with a long IRI (`LONG`, 1,000 bytes) is refused within 100 kB.
+    fn is_refused(update: &str) -> bool {
+        let limits = Limits { expanded_bytes: 100_000, ..Limits::default() };
+        let update = update.replace("LONG", &format!("http://a/{}/", "x".repeat(1_000)));
+        match super::check(&update, &Iri::parse("http://a/".to_owned()).unwrap(), &limits) {
+            Ok(_) => false,
+            Err(error) if error.is_too_large() => true,
+            Err(error) => panic!("{update}: {error}"),
+        }
+    }
+
+    #[test]
+    fn a_long_prefix_is_counted_however_it_is_declared() {
+        for (declaration, prefix) in [
+            ("PREFIX a:", "a:"),
+            ("prefix a-b: # comment <x>\n", "a-b:"),
+            ("PREFIX base-b: ", "base-b:"),
+            ("PREFIX a\u{b7}\u{300}b: ", "a\u{b7}\u{300}b:"),
+            ("PREFIX a.-b: ", "a.-b:"),
+            ("PREFIXa:", "a:"),
+        ] {
+            let update = |objects: usize| {
+                let objects: String = (0..objects).map(|n| format!(", {prefix}{n}")).collect();
+                format!("{declaration}<LONG> INSERT DATA {{ <s> <p> 1 . {prefix}s {prefix}p 1{objects} }}")
+            };
+            assert!(is_refused(&update(50)), "{declaration}");
+            assert!(!is_refused(&update(5)), "{declaration}");
+        }
+    }
+
+    #[test]
+    fn a_subject_is_counted_for_each_object_even_if_a_full_stop_is_part_of_their_names() {
+        for object in ["a:\\.", "a:x.-1", "a.-b:1", "a:x.\u{b7}"] {
+            let update = |count: usize| {
+                let objects = format!(", {object}").repeat(count);
+                format!("PREFIX a: <x> PREFIX a.-b: <x> INSERT DATA {{ <LONG> <p> 1{objects} }}")
+            };
+            assert!(is_refused(&update(60)), "{object}");
+            assert!(!is_refused(&update(10)), "{object}");
+        }
+    }
+
+    #[test]
+    fn names_that_touch_are_counted_one_by_one() {
+        let error = check(&format!("DELETE WHERE {{ {} }}", "?x:p?y.".repeat(300))).unwrap_err();
+        assert_eq!(error.to_string(), "too large: more than 1000 words outside of DATA");
+        let statements = |count: usize| "_:b:p 1.".repeat(count);
+        assert!(is_refused(&format!("PREFIX : <LONG> INSERT DATA {{ {} }}", statements(50))));
+        assert!(!is_refused(&format!("PREFIX : <LONG> INSERT DATA {{ {} }}", statements(5))));
+    }
+
+    #[test]
+    fn what_could_be_an_iri_or_a_comparison_is_refused_if_it_could_hide_something() {
+        for filter in
+            ["1<'x>' || 'x' = ''", "1<2#>\n", "(1)<'>'", "EXISTS{}<'>'", "((1<2)&&(3>1))&& 1<'>'", "(1<(2>1))&& ?x<'>'"]
+        {
+            let update = format!("INSERT {{ <s> <p> 1 }} WHERE {{ FILTER({filter}) }}");
+            assert_eq!(
+                check(&update),
+                Err(UpdateError::Syntax { location: None, message: AMBIGUOUS.to_owned() }),
+                "{filter}"
+            );
+        }
+        for pattern in [
+            "<#a> <#p> ?o . <O'Brien> <#p> <#a>",
+            "<#a> <p> ?o FILTER(?o < 'x' && ?o > 'a')",
+            "?s <p> ?o FILTER(?o = <#a> || ?o IN (1, <#a>))",
+            "VALUES (?a ?b) { (<http://a/#b> <http://a/O'Brien>) (2 <b>) }",
+            "?s <p> ?o FILTER(1<2&&3>1)",
+        ] {
+            assert!(check(&format!("DELETE {{ <#a> <p> <#b> }} WHERE {{ {pattern} }}")).is_ok(), "{pattern}");
+        }
     }
 
     #[test]

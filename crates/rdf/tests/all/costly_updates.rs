@@ -107,6 +107,26 @@ fn functions_inside_operators_are_counted_too() {
 }
 
 #[test]
+fn a_value_is_as_long_as_the_longest_that_any_branch_gives_it() {
+    let before = graph(&format!("<a> <p> \"{}\" .", "x".repeat(500_000)));
+    let times = |variable: &str, count: usize| format!("CONCAT({})", vec![variable; count].join(", "));
+    let long = format!("?s <p> ?o BIND({} AS ?x)", times("?o", 20));
+    let value = "y".repeat(1 << 20);
+    for ways in [
+        format!("{{ {long} }} UNION {{ BIND('' AS ?x) }}"),
+        format!("{{ BIND('' AS ?x) }} UNION {{ {long} }} UNION {{ BIND('' AS ?x) }}"),
+        format!("{{ {long} }} UNION {{ SELECT (COUNT(?s) AS ?x) WHERE {{ ?s <p> ?o }} }}"),
+        format!("VALUES ?x {{ '{value}' 1 }}"),
+        format!("?x <p>* '{value}'"),
+    ] {
+        let error = updated(&before, &format!("{ways} BIND({} AS ?y)", times("?x", 40))).unwrap_err();
+        assert!(error.to_string().ends_with("bytes that this WHERE could compute"), "{error}");
+    }
+    let pattern = format!("{{ {long} }} UNION {{ BIND('' AS ?x) }} BIND({} AS ?y)", times("?x", 2));
+    assert!(updated(&before, &pattern).is_ok());
+}
+
+#[test]
 fn many_operations_share_the_budget_of_an_update() {
     let before = numbers(60);
     let limits = Limits { solutions: 10_000, ..Limits::default() };

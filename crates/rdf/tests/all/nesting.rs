@@ -1,6 +1,5 @@
 //! The depth of nesting, for everything that a syntax can nest: the greatest allowed depth fits the
 //! stack of a normal thread, and one level more is refused as too large.
-//! of a usual thread, and one level more is refused as too large.
 
 use rdf::update::{Cancellation, UpdateError};
 use rdf::{Graph, Iri, JsonLdForm, Limits, ParseError, Syntax};
