@@ -1,8 +1,8 @@
 //! Turns at a resource that serves only a limited number of requests at once.
 //!
 //! A free turn goes to a waiting request of the party that has the fewest turns. So a party with
-//! many requests delays itself, not others. No turn is reserved: a party that is alone may have all
-//! turns.
+//! many requests delays itself, not others. A party that is alone may have all turns, unless they
+//! have a limit for one party ([`Turns::shared`]): where turns last long, it leaves some to others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct Turns(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     free: usize,
+    /// The most turns of one party.
+    each_max: usize,
     /// The parties that have turns, or wait for some.
     parties: HashMap<Party, Has>,
     /// The waiting parties. First comes the one with the fewest turns. Among several with equally
@@ -54,10 +56,16 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// At most `at_once` turns at a time, at least one.
+    /// At most `at_once` turns at a time, at least one. One party may have all of them.
     pub fn new(at_once: usize) -> Self {
+        Self::shared(at_once, usize::MAX)
+    }
+
+    /// The same, of which one party has at most `each_max` at a time, at least one.
+    pub fn shared(at_once: usize, each_max: usize) -> Self {
+        let (free, each_max) = (at_once.max(1), each_max.max(1));
         let (parties, waiting) = (HashMap::new(), BTreeMap::new());
-        Self(Arc::new(Mutex::new(State { free: at_once.max(1), parties, waiting, order: 0 })))
+        Self(Arc::new(Mutex::new(State { free, each_max, parties, waiting, order: 0 })))
     }
 
     /// How many turns are taken, and how many callers wait for one.
@@ -74,8 +82,9 @@ impl Turns {
     pub async fn turn(&self, party: &Party) -> Result<Turn, Overloaded> {
         let waiting = {
             let mut state = self.0.lock();
-            // No caller waits while there is a free turn.
-            if state.free > 0 {
+            // No caller waits while there is a free turn that its party may have.
+            let has_turns = state.parties.get(party).map_or(0, |has| has.turns);
+            if state.free > 0 && has_turns < state.each_max {
                 return Ok(self.give(&mut state, party.clone()));
             }
             let (sender, receiver) = oneshot::channel();
@@ -127,11 +136,16 @@ impl State {
         }
     }
 
-    /// Removes the next waiting caller. However many wait, this visits few: the next one, and
-    /// callers before it that have gone.
+    /// Removes the next waiting caller whose party may have a turn. However many wait, this visits
+    /// few: the next one, and callers before it that have gone.
     fn next(&mut self) -> Option<(Party, oneshot::Sender<Turn>)> {
         loop {
-            let party = self.waiting.values().next()?.clone();
+            let (&(turns, _), party) = self.waiting.first_key_value()?;
+            // The others have at least as many.
+            if turns >= self.each_max {
+                return None;
+            }
+            let party = party.clone();
             let mut next = None;
             self.change(&party, |has, _| {
                 next = std::iter::from_fn(|| has.waiting.pop_front()).find(|sender| !sender.is_closed());
@@ -228,6 +242,22 @@ mod tests {
             }
         }
         assert_eq!(now, [2, 2, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_party_gets_no_more_turns_than_one_may_have_and_the_others_are_free() {
+        let turns = Turns::shared(4, 2);
+        let (greedy, other) = (party(1), party(2));
+        let mut had = all(&turns, &greedy, 2).await;
+        let mut waiting = wait(&turns, &greedy, 3);
+        let others = all(&turns, &other, 2).await;
+        assert_eq!(turns.load(), Load { taken: 4, waiting: 3 });
+        drop(others);
+        assert_eq!(given(&mut waiting).len(), 0, "it has as many as it may");
+        drop(had.pop_front());
+        let next = given(&mut waiting);
+        assert_eq!(next.len(), 1, "another one takes the place of its own");
+        assert_eq!(turns.load(), Load { taken: 2, waiting: 2 });
     }
 
     #[tokio::test]

@@ -4,15 +4,21 @@
 use anyhow::{Context, Result, ensure};
 use http::{Method, StatusCode};
 
-use crate::sample::{BYTES, CONSTRAINED_BY, LDP, Sample};
+use crate::sample::{BYTES, CONSTRAINED_BY, LDP, Sample, VERSIONED, change, create_in};
+use crate::site::Answer;
 use crate::statement::{Statement, statements};
 
 const MEMENTO: &str = "http://mementoweb.org/ns#";
+/// A time before the resources are created.
+const LONG_AGO: &str = "Sat, 01 Jan 2000 00:00:00 GMT";
 
 /// The statements, in the order of sections.
 pub const STATEMENTS: &[Statement] = statements! {
+    Must "Fedora API, 4" a_resource_that_is_created_as_an_original_resource_is_versioned;
     Must "Fedora API, 4.1.1" a_versioned_resource_has_the_types_original_resource_and_timegate;
     Must "Fedora API, 4.1.1" a_versioned_resource_is_its_own_original_and_timegate;
+    Should "Fedora API, 4.1.1" a_time_before_the_first_version_is_not_acceptable;
+    Must "Fedora API, 4.1.2" a_versioned_resource_is_changed_by_put;
     Must "Fedora API, 4.2.1" a_version_has_the_type_memento;
     Must "Fedora API, 4.2.2" a_version_offers_get_head_and_options;
     Must "Fedora API, 4.2" a_version_is_never_modified_by_put_post_or_patch;
@@ -21,15 +27,34 @@ pub const STATEMENTS: &[Statement] = statements! {
     Must "Fedora API, 4.3.1" a_list_of_versions_has_the_type_timemap;
     Must "Fedora API, 4.3.1" a_list_of_versions_has_the_type_container;
     Must "Fedora API, 4.3.1" a_list_of_versions_offers_get_head_and_options;
+    Must "Fedora API, 4.3.1" an_answer_to_get_of_a_list_that_offers_post_names_what_it_accepts;
     Must "Fedora API, 4.3.2" a_list_of_versions_answers_options;
     Must "Fedora API, 4.3.2" a_list_of_versions_that_offers_post_names_what_it_accepts;
-    Must "Fedora API, 4.3.3" a_post_to_the_list_makes_a_version_or_is_not_allowed;
+    Must "Fedora API, 4.3.3" a_post_to_the_list_makes_a_version_or_names_the_constraint;
+    Must "Fedora API, 4.3.3" a_post_to_the_list_ignores_its_body;
     Must "Fedora API, 4.3.3" a_post_with_a_memento_datetime_makes_that_version_or_names_the_constraint;
     Must "Fedora API, 4.3.4" a_list_of_versions_is_not_replaced;
     Must "Fedora API, 7.1" bytes_with_another_digest_are_a_conflict;
     Must "Fedora API, 7.1" an_unknown_digest_algorithm_is_a_bad_request;
     Must "Fedora API, 7.2" a_binary_reports_the_digest_that_is_asked_for;
 };
+
+async fn a_resource_that_is_created_as_an_original_resource_is_versioned(sample: &Sample<'_>) -> Result<()> {
+    for (model, media_type) in [("BasicContainer", "text/turtle"), ("NonRDFSource", "text/plain")] {
+        let link = format!("<{LDP}{model}>; rel=\"type\"");
+        let headers = [("content-type", media_type), ("link", link.as_str()), ("link", VERSIONED)];
+        let created = sample.site.send(Method::POST, &sample.container, &headers, "").await?;
+        created.expect(StatusCode::CREATED).context(model)?;
+        let made = sample.site.absolute(created.header("location").context("a new resource has no address")?)?;
+        let made = sample.site.get(&made, &[]).await?;
+        ensure!(made.is_of_type(&format!("{MEMENTO}OriginalResource")), "the {model} is no OriginalResource");
+        let list = made.link("timemap").with_context(|| format!("the {model} has no list of versions"))?;
+        let list = sample.site.get(&list, &[]).await?;
+        list.expect(StatusCode::OK)?;
+        ensure!(list.is_of_type(&format!("{MEMENTO}TimeMap")), "the list of the {model} is no TimeMap");
+    }
+    Ok(())
+}
 
 async fn a_versioned_resource_has_the_types_original_resource_and_timegate(sample: &Sample<'_>) -> Result<()> {
     let answer = sample.site.get(&sample.original, &[]).await?;
@@ -45,6 +70,21 @@ async fn a_versioned_resource_is_its_own_original_and_timegate(sample: &Sample<'
         let target = answer.link(relation).with_context(|| format!("there is no link `{relation}`"))?;
         ensure!(sample.site.absolute(&target)? == sample.original, "{relation}: {target}");
     }
+    Ok(())
+}
+
+async fn a_time_before_the_first_version_is_not_acceptable(sample: &Sample<'_>) -> Result<()> {
+    sample.at(LONG_AGO).await?.expect(StatusCode::NOT_ACCEPTABLE)
+}
+
+async fn a_versioned_resource_is_changed_by_put(sample: &Sample<'_>) -> Result<()> {
+    let made = create_in(sample.site, &sample.container, "text/turtle", "", "BasicContainer").await?;
+    let answer = sample.site.send(Method::OPTIONS, &made, &[], "").await?;
+    ensure!(answer.lists("allow", "PUT"), "`Allow` has no PUT");
+    change(sample.site, &made, "<> <urn:p> \"by PUT\" .").await?;
+    let answer = sample.site.get(&made, &[("accept", "application/n-triples")]).await?;
+    ensure!(answer.text().contains("\"by PUT\""), "{}", answer.text());
+    ensure!(answer.link("timemap").is_some(), "it has no list of versions");
     Ok(())
 }
 
@@ -115,29 +155,56 @@ async fn a_list_of_versions_answers_options(sample: &Sample<'_>) -> Result<()> {
     offers(sample, &sample.timemap, Method::OPTIONS).await
 }
 
-async fn a_list_of_versions_that_offers_post_names_what_it_accepts(sample: &Sample<'_>) -> Result<()> {
-    let answer = sample.site.send(Method::OPTIONS, &sample.timemap, &[], "").await?;
+/// Judges the list's answer to a request with a method.
+async fn names_what_it_accepts(sample: &Sample<'_>, method: Method) -> Result<()> {
+    let answer = sample.site.send(method, &sample.timemap, &[], "").await?;
     for (method, header) in [("POST", "accept-post"), ("PATCH", "accept-patch")] {
         ensure!(!answer.lists("allow", method) || answer.header(header).is_some(), "there is no `{header}`");
     }
     Ok(())
 }
 
-async fn a_post_to_the_list_makes_a_version_or_is_not_allowed(sample: &Sample<'_>) -> Result<()> {
-    let answer = sample.site.send(Method::POST, &sample.timemap, &[], "").await?;
-    if answer.status == StatusCode::METHOD_NOT_ALLOWED {
-        return Ok(());
-    }
+async fn an_answer_to_get_of_a_list_that_offers_post_names_what_it_accepts(sample: &Sample<'_>) -> Result<()> {
+    names_what_it_accepts(sample, Method::GET).await
+}
+
+async fn a_list_of_versions_that_offers_post_names_what_it_accepts(sample: &Sample<'_>) -> Result<()> {
+    names_what_it_accepts(sample, Method::OPTIONS).await
+}
+
+/// Judges the version of the current state that an answer says is made.
+async fn is_current_state(sample: &Sample<'_>, answer: &Answer) -> Result<()> {
     answer.expect(StatusCode::CREATED)?;
     let made = sample.site.absolute(answer.header("location").context("the new version has no address")?)?;
-    let answer = sample.site.get(&made, &[("accept", "application/n-triples")]).await?;
-    ensure!(answer.text().contains("state 3"), "it is not the current state: {}", answer.text());
+    let made = sample.site.get(&made, &[("accept", "application/n-triples")]).await?;
+    let is_current = made.text().contains("state 3") && !made.text().contains("of the body");
+    ensure!(is_current, "it is not the current state: {}", made.text());
     Ok(())
 }
 
+async fn a_post_to_the_list_makes_a_version_or_names_the_constraint(sample: &Sample<'_>) -> Result<()> {
+    let answer = sample.site.send(Method::POST, &sample.timemap, &[], "").await?;
+    if answer.status.is_client_error() {
+        ensure!(answer.link(CONSTRAINED_BY).is_some(), "status {} names no constraint", answer.status);
+        return Ok(());
+    }
+    is_current_state(sample, &answer).await
+}
+
+async fn a_post_to_the_list_ignores_its_body(sample: &Sample<'_>) -> Result<()> {
+    let headers = [("content-type", "text/turtle")];
+    let body = "<> <urn:p> \"of the body\" .";
+    let answer = sample.site.send(Method::POST, &sample.timemap, &headers, body).await?;
+    if answer.status.is_client_error() {
+        let without = sample.site.send(Method::POST, &sample.timemap, &[], "").await?;
+        ensure!(without.status.is_client_error(), "status {} with a body, {} without", answer.status, without.status);
+        return Ok(());
+    }
+    is_current_state(sample, &answer).await
+}
+
 async fn a_post_with_a_memento_datetime_makes_that_version_or_names_the_constraint(sample: &Sample<'_>) -> Result<()> {
-    let time = "Sat, 01 Jan 2000 00:00:00 GMT";
-    let headers = [("memento-datetime", time), ("content-type", "text/turtle")];
+    let headers = [("memento-datetime", LONG_AGO), ("content-type", "text/turtle")];
     let answer = sample.site.send(Method::POST, &sample.timemap, &headers, "<> <urn:p> 1 .").await?;
     if answer.status.is_client_error() {
         ensure!(answer.link(CONSTRAINED_BY).is_some(), "status {} names no constraint", answer.status);
@@ -146,7 +213,7 @@ async fn a_post_with_a_memento_datetime_makes_that_version_or_names_the_constrai
     answer.expect(StatusCode::CREATED)?;
     let made = sample.site.absolute(answer.header("location").context("the new version has no address")?)?;
     let said = sample.site.get(&made, &[]).await?;
-    ensure!(said.header("memento-datetime") == Some(time), "{:?}", said.header("memento-datetime"));
+    ensure!(said.header("memento-datetime") == Some(LONG_AGO), "{:?}", said.header("memento-datetime"));
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! RFC 7089, with the pattern that the Fedora API chooses: a resource is its own TimeGate, and
 //! redirects to its versions (section 4.1.1).
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use http::{Method, StatusCode};
 
@@ -18,6 +20,7 @@ pub const STATEMENTS: &[Statement] = statements! {
     Should "RFC 7089, 2.2.2" an_original_links_to_its_timegate;
     Should "RFC 7089, 2.2.3" an_original_and_a_memento_link_to_the_timemap;
     Must "RFC 7089, 2.2.4" a_link_to_a_memento_has_its_datetime;
+    Must "RFC 7089, 2.2.4" links_of_a_memento_to_others_lead_to_the_first_last_and_adjacent_ones;
     Must "RFC 7089, 4.1.1" a_timegate_redirects_to_the_memento_of_a_time;
     Must "RFC 7089, 4.1.1" a_redirection_has_no_memento_datetime;
     Must "RFC 7089, 4.1.1" a_timegate_negotiates_with_head_as_with_get;
@@ -29,7 +32,13 @@ pub const STATEMENTS: &[Statement] = statements! {
     Must "RFC 7089, 5" a_timemap_links_to_its_original;
     Should "RFC 7089, 5" a_timemap_links_to_the_timegate_and_to_itself;
     Must "RFC 7089, 5" each_memento_in_a_timemap_can_be_read_and_has_the_listed_datetime;
+    Must "RFC 7089, 5.1" a_timemap_in_pages_lists_each_memento_once_and_within_its_times;
 };
+
+/// The media type of TimeMaps (section 5).
+const LINK_FORMAT: &str = "application/link-format";
+/// The most pages of a TimeMap that are followed.
+const PAGES_MAX: usize = 64;
 
 async fn a_memento_has_its_memento_datetime(sample: &Sample<'_>) -> Result<()> {
     let (memento, time) = sample.first();
@@ -94,6 +103,26 @@ async fn a_link_to_a_memento_has_its_datetime(sample: &Sample<'_>) -> Result<()>
     Ok(())
 }
 
+/// A server may leave them out.
+async fn links_of_a_memento_to_others_lead_to_the_first_last_and_adjacent_ones(sample: &Sample<'_>) -> Result<()> {
+    let last = sample.mementos.len() - 1;
+    for (at, (memento, _)) in sample.mementos.iter().enumerate() {
+        let links = sample.site.get(memento, &[]).await?.links();
+        let places = [("first", Some(0)), ("prev", at.checked_sub(1)), ("next", Some(at + 1)), ("last", Some(last))];
+        for (relation, place) in places {
+            let is_wanted = |link: &&Link| link.is("memento") && link.is(relation);
+            let Some(link) = links.iter().find(is_wanted) else { continue };
+            let other = place.and_then(|place| sample.mementos.get(place));
+            let (url, time) = other.with_context(|| format!("{memento} has a link `{relation}` to {}", link.target))?;
+            let is_other = sample.site.absolute(&link.target)? == sample.site.absolute(url)?;
+            ensure!(is_other, "{memento}: `{relation}` leads to {}", link.target);
+            let datetime = link.parameter("datetime");
+            ensure!(datetime == Some(time.as_str()), "{memento}: `{relation}` has {datetime:?} instead of {time}");
+        }
+    }
+    Ok(())
+}
+
 async fn a_timegate_redirects_to_the_memento_of_a_time(sample: &Sample<'_>) -> Result<()> {
     for (memento, time) in &sample.mementos {
         leads_to(sample, time, memento).await?;
@@ -148,16 +177,21 @@ async fn a_memento_ignores_accept_datetime(sample: &Sample<'_>) -> Result<()> {
 }
 
 async fn timemap(sample: &Sample<'_>) -> Result<Vec<Link>> {
-    let answer = sample.site.get(&sample.timemap, &[("accept", "application/link-format")]).await?;
+    timemap_at(sample, &sample.timemap).await
+}
+
+/// The links in a TimeMap, or in a page of it.
+async fn timemap_at(sample: &Sample<'_>, url: &str) -> Result<Vec<Link>> {
+    let answer = sample.site.get(url, &[("accept", LINK_FORMAT)]).await?;
     answer.expect(StatusCode::OK)?;
     Ok(Link::parse_all(&answer.text()))
 }
 
 async fn a_timemap_is_available_in_link_format(sample: &Sample<'_>) -> Result<()> {
-    let answer = sample.site.get(&sample.timemap, &[("accept", "application/link-format")]).await?;
+    let answer = sample.site.get(&sample.timemap, &[("accept", LINK_FORMAT)]).await?;
     answer.expect(StatusCode::OK)?;
     let media_type = answer.header("content-type").unwrap_or_default();
-    ensure!(media_type.starts_with("application/link-format"), "it is {media_type}");
+    ensure!(media_type.starts_with(LINK_FORMAT), "it is {media_type}");
     Ok(())
 }
 
@@ -184,4 +218,44 @@ async fn each_memento_in_a_timemap_can_be_read_and_has_the_listed_datetime(sampl
         ensure!(said == Some(time), "{memento}: {said:?} instead of {time}");
     }
     Ok(())
+}
+
+async fn a_timemap_in_pages_lists_each_memento_once_and_within_its_times(sample: &Sample<'_>) -> Result<()> {
+    // How to ask for pages is up to a server. One that does not know `limit` sends its own pages.
+    let short = format!("{}?limit=1", sample.timemap);
+    let is_known = sample.site.get(&short, &[("accept", LINK_FORMAT)]).await?.status == StatusCode::OK;
+    let mut open = vec![if is_known { short } else { sample.timemap.clone() }];
+    let (mut pages, mut listed) = (BTreeSet::new(), Vec::new());
+    while let Some(url) = open.pop() {
+        if !pages.insert(url.clone()) {
+            continue;
+        }
+        ensure!(pages.len() <= PAGES_MAX, "there are more than {PAGES_MAX} pages");
+        let links = timemap_at(sample, &url).await?;
+        let original =
+            links.iter().find(|link| link.is("original")).with_context(|| format!("{url} has no original"))?;
+        ensure!(original.target == sample.original, "{url}: {}", original.target);
+        let own = links.iter().find(|link| link.is("self"));
+        for link in &links {
+            if link.is("memento") {
+                ensure!(own.is_none_or(|own| is_within(own, link)), "{url}: {} is not within its times", link.target);
+                listed.push(sample.site.absolute(&link.target)?);
+            } else if link.is("timemap") && !link.is("self") {
+                open.push(sample.site.absolute(&link.target)?);
+            }
+        }
+    }
+    for (memento, _) in &sample.mementos {
+        let memento = sample.site.absolute(memento)?;
+        let times = listed.iter().filter(|one| **one == memento).count();
+        ensure!(times == 1, "{memento} is listed {times} times, on {} pages", pages.len());
+    }
+    Ok(())
+}
+
+/// Whether a memento is within the times of a TimeMap, as far as its links say them.
+fn is_within(own: &Link, memento: &Link) -> bool {
+    let time = |link: &Link, name: &str| httpdate::parse_http_date(link.parameter(name)?).ok();
+    let Some(then) = time(memento, "datetime") else { return true };
+    time(own, "from").is_none_or(|from| from <= then) && time(own, "until").is_none_or(|until| then <= until)
 }

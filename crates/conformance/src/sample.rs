@@ -10,8 +10,8 @@ use crate::link::Link;
 use crate::notifications::Notifications;
 use crate::site::{Answer, Site};
 
-/// A type of Memento that asks for versions (Fedora API, section 4.1).
-const VERSIONED: &str = "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"";
+/// A type of Memento that asks for versions (Fedora API, section 4).
+pub const VERSIONED: &str = "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"";
 /// Memento's times are seconds. States that differ in them need one each, and nothing says when it
 /// is over.
 pub const SECOND: Duration = Duration::from_millis(1_100);
@@ -52,11 +52,7 @@ impl<'a> Sample<'a> {
         let original = create(site, "text/turtle", &title(1), "BasicContainer").await?;
         for n in 2..=3 {
             tokio::time::sleep(SECOND).await;
-            let current = site.get(&original, &[]).await?;
-            let tag = current.header("etag").unwrap_or("*").trim_start_matches("W/").to_owned();
-            let headers = [("content-type", "text/turtle"), ("if-match", tag.as_str())];
-            let changed = site.send(Method::PUT, &original, &headers, &title(n)).await?;
-            ensure!(changed.status.is_success(), "a change was refused: {} {}", changed.status, changed.text());
+            change(site, &original, &title(n)).await?;
         }
         let binary = create(site, "text/plain", BYTES, "NonRDFSource").await?;
         describe(site, &binary).await?;
@@ -98,6 +94,16 @@ impl<'a> Sample<'a> {
     pub fn last(&self) -> &(String, String) {
         &self.mementos[self.mementos.len() - 1]
     }
+}
+
+/// Replaces an RDF source by PUT.
+pub async fn change(site: &Site, url: &str, body: &str) -> Result<()> {
+    let current = site.get(url, &[]).await?;
+    let tag = current.header("etag").unwrap_or("*").trim_start_matches("W/").to_owned();
+    let headers = [("content-type", "text/turtle"), ("if-match", tag.as_str())];
+    let changed = site.send(Method::PUT, url, &headers, body).await?;
+    ensure!(changed.status.is_success(), "a change was refused: {} {}", changed.status, changed.text());
+    Ok(())
 }
 
 /// Changes the description of a binary. Fedora finds descriptions only after a change.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The server that is judged.
 pub struct Site {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// The container in which resources are created.
     container: String,
     /// The collection that has notifications.
@@ -42,19 +43,24 @@ pub struct Answer {
 }
 
 impl Site {
-    /// A server whose container at an `http://` address may get new resources, and whose
-    /// notifications are in the collection `feed`.
+    /// A server whose container at an `http://` or `https://` address may get new resources, and
+    /// whose notifications are in the collection `feed`.
     ///
     /// # Errors
-    /// If the address or a header is malformed.
+    /// If the address or a header is malformed, or the system's root certificates cannot be read.
     pub fn new(container: &str, feed: Option<String>, headers: &[(String, String)]) -> Result<Self> {
         let uri: Uri = container.parse().with_context(|| format!("{container} is not an address"))?;
-        ensure!(uri.scheme_str() == Some("http") && uri.authority().is_some(), "the address must begin with http://");
+        ensure!(
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some(),
+            "the address must begin with http:// or https://"
+        );
         let mut all = HeaderMap::new();
         for (name, value) in headers {
             all.append(name.parse::<HeaderName>()?, HeaderValue::from_str(value)?);
         }
-        let client = Client::builder(TokioExecutor::new()).build_http();
+        let roots = HttpsConnectorBuilder::new().with_native_roots();
+        let connector = roots.context("the root certificates cannot be read")?.https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { client, container: container.to_owned(), feed, external: None, headers: all })
     }
 
@@ -112,7 +118,8 @@ impl Site {
             return Ok(url.to_owned());
         }
         let container: Uri = self.container.parse()?;
-        Ok(format!("http://{}{url}", container.authority().context("no authority")?))
+        let (scheme, authority) = container.scheme_str().zip(container.authority()).context("no authority")?;
+        Ok(format!("{scheme}://{authority}{url}"))
     }
 }
 

@@ -10,13 +10,25 @@ use crate::search::own_types;
 /// The most rows of a description whose types are read: 240 KB.
 const DESCRIPTION_ROWS_MAX: u32 = 4;
 
+/// What of a resource a change changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// The resource itself: of bytes, the bytes alone. Also if it is not known.
+    #[default]
+    Itself,
+    /// The description of bytes alone.
+    Description,
+    /// Bytes and their description: they were created, restored, or changed by a transaction.
+    Both,
+}
+
 /// What a change made of a resource, besides what its event says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// The types that clients gave the resource, as public IRIs.
     pub types: Vec<String>,
-    /// Whether the resource is bytes, and the change is one of their description alone.
-    pub is_description: bool,
+    /// What of the resource the change changed.
+    pub parts: Parts,
 }
 
 impl Changed {
@@ -44,20 +56,24 @@ impl Changed {
     ) -> ResourceResult<Self> {
         let versions = library.repository.versions(path).await?;
         let Some(version) = versions.at(revision).await? else { return Ok(Self::default()) };
-        let is_description = is_description_alone(&version);
+        let parts = parts(&version);
         if version.body().description.pieces > DESCRIPTION_ROWS_MAX {
-            return Ok(Self { types: Vec::new(), is_description });
+            return Ok(Self { types: Vec::new(), parts });
         }
         let description = library.repository.description(&version).await?;
         let public = |kept: String| site.shown(&kept).unwrap_or(kept);
         let types = own_types(path, &description).into_iter().map(public).collect();
-        Ok(Self { types, is_description })
+        Ok(Self { types, parts })
     }
 }
 
-/// Whether a version of bytes differs from the one before it by its description alone.
-fn is_description_alone(version: &Resource) -> bool {
-    let revision = version.revision();
-    let has_old_bytes = version.body().binary().is_some_and(|binary| binary.revision != revision);
-    has_old_bytes && version.body().description.revision == revision
+/// What of a version differs from the one before it.
+fn parts(version: &Resource) -> Parts {
+    let (revision, body) = (version.revision(), version.body());
+    let Some(binary) = body.binary() else { return Parts::Itself };
+    match (binary.revision == revision, body.description.revision == revision) {
+        (true, true) => Parts::Both,
+        (false, true) => Parts::Description,
+        (_, false) => Parts::Itself,
+    }
 }

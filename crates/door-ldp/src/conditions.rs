@@ -3,7 +3,8 @@
 //! The entity tag of a graph begins with the revision of its description, and `If-Match` compares
 //! only that. So a new child changes the tag of its container and fails no writer's `If-Match`. The
 //! rest distinguishes representations: when the listing changed, and the format. A binary's tag is
-//! the revision of its bytes.
+//! the revision of its bytes. A form that deletes or restores a binary changes its description too,
+//! so the tag in the form has both revisions.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,6 +36,8 @@ const OF_ONE_REPRESENTATION: [HeaderName; 6] = [
 pub struct Validators {
     /// The revision that writers compare with.
     pub revision: RevisionId,
+    /// The revision of the description of bytes, with which forms compare as well.
+    pub described: Option<RevisionId>,
     /// The whole entity tag, as in a header.
     pub etag: String,
     /// Last change of the representation.
@@ -53,13 +56,18 @@ pub enum Reading {
 impl Validators {
     /// Those of bytes.
     pub fn of_bytes(revision: RevisionId) -> Self {
-        Self { revision, etag: format!("\"{revision}\""), modified: revision.time() }
+        Self { revision, described: None, etag: format!("\"{revision}\""), modified: revision.time() }
     }
 
     /// Those of bytes stored elsewhere, where they may change. The tag is weak, and serves to
     /// change their description here.
     pub fn of_bytes_elsewhere(revision: RevisionId) -> Self {
-        Self { revision, etag: format!("W/\"{revision}\""), modified: revision.time() }
+        Self { etag: format!("W/\"{revision}\""), ..Self::of_bytes(revision) }
+    }
+
+    /// The same, with the revision of the description of the bytes.
+    pub fn with_description(self, described: RevisionId) -> Self {
+        Self { described: Some(described), ..self }
     }
 
     /// Those of a graph in the representation named by `variant`. A streaming listing may change
@@ -71,7 +79,15 @@ impl Validators {
             Some(Some(change)) => (format!("W/\"{revision}-{change}-{variant}\""), Some(change)),
         };
         let modified = revision.time().max(changed.map_or(UnixMillis(0), |change| change.time()));
-        Self { revision, etag, modified }
+        Self { revision, described: None, etag, modified }
+    }
+
+    /// The tag of a form that changes all of the resource.
+    pub fn tag_of_form(&self) -> String {
+        match self.described {
+            Some(described) => format!("\"{}-{described}\"", self.revision),
+            None => self.etag.clone(),
+        }
     }
 
     /// Sets their headers.
@@ -125,11 +141,14 @@ impl Validators {
         }
     }
 
-    /// Whether a tag is one of this revision, in whatever representation.
+    /// Whether a tag is one of this revision, in whatever representation. A tag of bytes that names
+    /// their description has to name the present one.
     fn is_of(&self, tag: &str) -> bool {
         let opaque = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
-        let revision = opaque.split('-').next().unwrap_or_default();
-        RevisionId::parse(revision) == Some(self.revision)
+        let mut parts = opaque.split('-').map(RevisionId::parse);
+        let (revision, described) = (parts.next().flatten(), parts.next().flatten());
+        let is_described = self.described.is_none() || described.is_none() || described == self.described;
+        revision == Some(self.revision) && is_described
     }
 
     fn time(&self) -> SystemTime {
@@ -224,6 +243,18 @@ mod tests {
         assert!(creating(&with(header::IF_MATCH, "*")).is_err());
         assert!(current.writing(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
         assert!(creating(&with(IF_STATE_TOKEN, "W/\"1\"")).is_err());
+    }
+
+    #[test]
+    fn a_form_compares_the_description_of_bytes_too_and_a_program_only_the_bytes() {
+        let before = Validators::of_bytes(REVISION).with_description(REVISION);
+        let after = Validators::of_bytes(REVISION).with_description(CHANGE);
+        assert_eq!(before.etag, after.etag);
+        after.writing(&with(header::IF_MATCH, &after.etag)).unwrap();
+        after.writing(&with(header::IF_MATCH, &after.tag_of_form())).unwrap();
+        assert!(after.writing(&with(header::IF_MATCH, &before.tag_of_form())).is_err());
+        let graph = Validators::of_graph(REVISION, None, "w");
+        assert_eq!(graph.tag_of_form(), graph.etag);
     }
 
     #[test]

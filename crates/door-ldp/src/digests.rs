@@ -100,7 +100,7 @@ impl LdpRequest {
         let mut known = match others.is_empty() {
             true => Vec::new(),
             false => {
-                let _reading = self.turn_to_read().await?;
+                let _reading = self.turn_to_read_whole().await?;
                 self.library().repository.digests(resource, binary, &others).await?
             }
         };

@@ -10,9 +10,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use rdf::vocab::ldp;
 use repository::ResourceError;
 
-use crate::address::{At, Facet};
+use crate::address::{At, Facet, wished_name};
 use crate::errors::LdpError;
 use crate::model::Model;
+use crate::post::SLUG;
 use crate::request::{LdpRequest, empty, refuse_volumes};
 use crate::version_name::VersionName;
 use crate::{LdpDoor, LdpSettings, constraints, links, query, search, timemap};
@@ -70,7 +71,7 @@ impl LdpRequest {
     async fn respond(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         if !self.method.is_safe() && self.target.facet != Facet::Search {
             refuse_volumes(self.path())?;
-            Model::refuse_unknown(&self.headers)?;
+            Model::refuse_unknown(&self.headers, self.keeps_versions_of_result())?;
         }
         if matches!(self.target.facet, Facet::Itself | Facet::Description) {
             query::refuse_other_graph(self.query.as_deref(), &self.site.iri_of_target(&self.target))?;
@@ -109,6 +110,16 @@ impl LdpRequest {
         }
     }
 
+    /// Whether versions are kept of what the request makes or changes. A new child may get the name
+    /// that its client wishes, or another one.
+    fn keeps_versions_of_result(&self) -> bool {
+        let slug = self.headers.get(SLUG).filter(|_| self.method == Method::POST);
+        let wish = slug.and_then(|slug| wished_name(&String::from_utf8_lossy(slug.as_bytes())));
+        let child = wish.and_then(|wish| self.path().child(&wish).ok());
+        let repository = &self.library().repository;
+        [Some(self.path()), child.as_ref()].into_iter().flatten().all(|path| repository.keeps_versions(path))
+    }
+
     /// The response to a request for `fcr:versions`.
     async fn respond_about_all_versions(self: &Arc<Self>) -> Result<Response, LdpError> {
         match self.method.as_str() {
@@ -144,6 +155,9 @@ impl LdpRequest {
             self.library().repository.note_conflict();
         }
         let mut response = self.site.shown_error(error).into_response();
+        // Each refused request for a version leads to the rules (Fedora API, section 4.3.3).
+        let asks_for_version = self.target.at == At::All && self.method == Method::POST;
+        let explained = explained || (asks_for_version && response.status().is_client_error());
         let headers = response.headers_mut();
         self.name_transaction(headers);
         if explained {

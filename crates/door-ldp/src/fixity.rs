@@ -63,7 +63,7 @@ impl LdpRequest {
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let reading = self.turn_to_read().await?;
+        let reading = self.turn_to_read_whole().await?;
         let verified = self.library().repository.verify_parts(&resource, &[Part::Bytes], Pace::unlimited()).await?;
         drop(reading);
         let Format::Graph(syntax) = format else {

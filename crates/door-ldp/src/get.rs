@@ -305,7 +305,7 @@ impl LdpRequest {
 }
 
 /// Part of the tags of pages. It changes with what they show.
-const PAGE_VERSION: u32 = 3;
+pub(crate) const PAGE_VERSION: u32 = 4;
 
 /// Whether a representation depends on descriptions of other resources: the page of a container has
 /// the titles of its members.

@@ -99,7 +99,7 @@ use library::Library;
 use external::External;
 
 pub use address::Site;
-pub use changed::Changed;
+pub use changed::{Changed, Parts};
 pub use external::{ExternalPrefix, InvalidPrefix, WebPrefix};
 pub use files::Folder;
 pub use search::own_types;
@@ -107,9 +107,16 @@ pub use settings::{DefaultModel, LdpSettings, SearchSettings};
 pub use transactions::ATOMIC_ID;
 pub use volume_members::members;
 
-/// The number of contents that are read at once for small responses (fixity, digests). Two keep a
-/// disk busy; more leave some for clients that wait behind a large content.
+/// The number of short readings at once: for pages for people, searches and lists. Each reads
+/// little, however much is stored.
 const READINGS_AT_ONCE: usize = 4;
+
+/// The number of contents that are read to their end at once for small responses (fixity, digests).
+/// That may last long, so no short reading waits for it.
+const WHOLE_READINGS_AT_ONCE: usize = 4;
+
+/// The most of these of one client. Two keep a disk busy, and the others are left to other clients.
+const WHOLE_READINGS_OF_ONE: usize = 2;
 
 /// The door: a library and its settings.
 pub struct LdpDoor {
@@ -117,8 +124,10 @@ pub struct LdpDoor {
     settings: LdpSettings,
     /// The client for content stored elsewhere, if that is allowed.
     external: Option<External>,
-    /// Turns to read all bytes of a resource for a small response.
+    /// Turns to read for a page, a search or a list.
     readings: Turns,
+    /// Turns to read all bytes of a resource for a small response.
+    whole_readings: Turns,
 }
 
 impl LdpDoor {
@@ -130,7 +139,9 @@ impl LdpDoor {
             true => None,
             false => Some(External::new(&settings.external)?),
         };
-        Ok(Self { library, settings, external, readings: Turns::new(READINGS_AT_ONCE) })
+        let readings = Turns::new(READINGS_AT_ONCE);
+        let whole_readings = Turns::shared(WHOLE_READINGS_AT_ONCE, WHOLE_READINGS_OF_ONE);
+        Ok(Self { library, settings, external, readings, whole_readings })
     }
 
     /// The settings.

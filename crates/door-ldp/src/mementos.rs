@@ -1,18 +1,20 @@
 //! Mementos: versions of resources at addresses of their own (RFC 7089, section 2.2; Fedora API,
 //! section 4.2). They never change. For a while after its time, a container's version may still get
-//! members from servers whose clocks are behind; until then it has no validators.
+//! members from servers whose clocks are behind; until then it has no validators. Its page never
+//! has any.
 
 use axum::response::Response;
 use heads::RevisionId;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use repository::{Kind, Membership, Versions};
+use repository::{Kind, Membership, Resource, Versions};
 
 use crate::address::{At, Facet};
 use crate::arrange::{Contents, arranged};
 use crate::conditions::{Reading, Validators, is_conditional};
 use crate::errors::LdpError;
 use crate::format::Format;
-use crate::get::listings;
+use crate::get::{PAGE_VERSION, listings};
+use crate::pages::members_then::Asked;
 use crate::prefer::Preferences;
 use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::{Statements, is_container};
@@ -98,10 +100,16 @@ impl LdpRequest {
         let version = &state.resource;
         let format = Format::negotiated(&self.headers)?;
         let preferences = Preferences::of(&self.headers).without_others();
-        let variant = format!("{:x}{:x}-{}", format.tag(), preferences.tag(), state.name);
-        let listings = self.listings_then(state, &preferences).await?;
-        let is_settled = listings.is_empty() || self.library().repository.is_settled(state.below);
-        let validators = is_settled.then(|| Validators::of_graph(version.description_revision(), None, &variant));
+        let mut variant = format!("{:x}{:x}-{}", format.tag(), preferences.tag(), state.name);
+        let containers = self.containers_then(state, &preferences).await?;
+        let page = self.is_page(format).then(|| Asked::of(self.query.as_deref())).transpose()?;
+        if page.is_some() {
+            variant += &format!("-p{PAGE_VERSION}");
+        }
+        // Nothing records which versions of the members on a page are still kept.
+        let is_settled = page.is_none() && self.library().repository.is_settled(state.below);
+        let never_changes = containers.is_empty() || is_settled;
+        let validators = never_changes.then(|| Validators::of_graph(version.description_revision(), None, &variant));
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         self.describe(version, headers);
@@ -120,8 +128,13 @@ impl LdpRequest {
             return Ok(unsent(response));
         }
         let title = || format!("/{}, {}", version.path(), state.name.second().http());
-        if self.is_page(format) && listings.is_empty() {
-            return self.page_of_version(version, title(), response).await;
+        if let Some(asked) = page {
+            return self.page_of_version(state, &containers, &asked, title(), response).await;
+        }
+        let mut listings = Vec::with_capacity(containers.len());
+        for (membership, container) in containers {
+            let members = self.library().repository.members_as_of(&container, state.below).await?;
+            listings.push((membership, Contents::Then(container.path().clone(), Box::new(members))));
         }
         let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
         let described = self.own_statements(version, &preferences).await?;
@@ -131,29 +144,24 @@ impl LdpRequest {
         Ok(response)
     }
 
-    /// The requested statements that follow from the contents that containers had then.
-    async fn listings_then(
+    /// The containers whose contents then give requested statements, with the rules of these. Those
+    /// whose contents are not known are left out.
+    async fn containers_then(
         &self,
         state: &State,
         preferences: &Preferences,
-    ) -> Result<Vec<(Membership, Contents)>, LdpError> {
+    ) -> Result<Vec<(Membership, Resource)>, LdpError> {
         let repository = &self.library().repository;
         if self.target.facet != Facet::Itself || !repository.knows_as_of(self.path(), state.below) {
             return Ok(Vec::new());
         }
-        let mut rules = listings(&state.resource, preferences);
+        let mut containers = listings(&state.resource, preferences);
         if preferences.membership {
-            rules.extend(managed::giving_members_as_of(self.library(), &self.area, self.path(), state.below).await?);
+            let giving = managed::giving_members_as_of(self.library(), &self.area, self.path(), state.below).await?;
+            containers.extend(giving);
         }
-        let mut listed = Vec::new();
-        for (membership, container) in rules {
-            // It may be in a tree of which less is kept.
-            if !repository.knows_as_of(container.path(), state.below) {
-                continue;
-            }
-            let members = repository.members_as_of(&container, state.below).await?;
-            listed.push((membership, Contents::Then(container.path().clone(), Box::new(members))));
-        }
-        Ok(listed)
+        // One may be in a tree of which less is kept.
+        containers.retain(|(_, container)| repository.knows_as_of(container.path(), state.below));
+        Ok(containers)
     }
 }

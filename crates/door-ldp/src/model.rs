@@ -9,7 +9,7 @@ use repository::{Kind, Membership, Resource};
 
 use crate::errors::LdpError;
 use crate::settings::DefaultModel;
-use crate::{fedora, links};
+use crate::{fedora, links, timegate};
 
 /// An interaction model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +107,9 @@ impl Model {
 
     /// Refuses links to features that this server does not have: access rules for a resource (Web
     /// Access Control), and types that are not interaction models. Ignoring them would mislead the
-    /// client.
-    pub fn refuse_unknown(headers: &HeaderMap) -> Result<(), LdpError> {
+    /// client. `keeps_versions`: versions are kept of what the request makes or changes, so that it
+    /// has the types of a versioned resource (Fedora API, section 4).
+    pub fn refuse_unknown(headers: &HeaderMap, keeps_versions: bool) -> Result<(), LdpError> {
         let links = links::of(headers);
         if links.iter().any(|link| link.has_rel("acl")) {
             return Err(LdpError::NotOffered(
@@ -119,7 +120,13 @@ impl Model {
             let of_every_kind = [fedora::RESOURCE, fedora::CONTAINER, fedora::BINARY, fedora::ARCHIVAL_GROUP];
             class.starts_with(ldp::NAMESPACE) || of_every_kind.iter().any(|known| known.as_str() == class)
         };
-        match links.iter().find(|link| link.has_rel("type") && !is_known(&link.target)) {
+        let is_had = |class: &str| keeps_versions && timegate::is_of_versioned(class);
+        let is_refused = |class: &str| !is_known(class) && !is_had(class);
+        match links.iter().find(|link| link.has_rel("type") && is_refused(&link.target)) {
+            Some(link) if timegate::is_of_versioned(&link.target) => Err(LdpError::NotOffered(format!(
+                "no versions are kept here (history.resources, history.trees): leave out the type {}",
+                link.target
+            ))),
             Some(link) => Err(LdpError::Model(format!("{} is not an interaction model here", link.target))),
             None => Ok(()),
         }

@@ -7,7 +7,7 @@ use area::Area;
 use audit::Requester;
 use axum::body::Body;
 use axum::response::Response;
-use budget::{Party, Share, Turn};
+use budget::{Party, Share, Turn, Turns};
 use bytes::Bytes;
 use door_http::ReadsOnly;
 use futures::stream;
@@ -34,7 +34,7 @@ const VOLUMES: &str = heads::VOLUMES;
 /// The methods of a memento (Fedora API, section 4.2.2).
 const MEMENTO_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Memory that a reading of bytes takes: a few pieces of them.
+/// Memory that a reading takes: a few pieces of bytes, or some descriptions.
 const READING_BYTES: u64 = 1 << 20;
 
 /// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
@@ -132,11 +132,20 @@ impl LdpRequest {
         self.door.external.as_ref().ok_or_else(none)
     }
 
-    /// The right to read all bytes of a resource for a small response: a share of the memory, then
-    /// a turn. The client that asks pays for them, and waits behind its own other readings.
+    /// The right to read for a page: a share of the memory, then a turn. The client that asks pays
+    /// for them, and waits behind its own other readings.
     pub async fn turn_to_read(&self) -> Result<(Share, Turn), LdpError> {
+        self.turn_of(&self.door.readings).await
+    }
+
+    /// The same, to read all bytes of a resource for a small response.
+    pub async fn turn_to_read_whole(&self) -> Result<(Share, Turn), LdpError> {
+        self.turn_of(&self.door.whole_readings).await
+    }
+
+    async fn turn_of(&self, turns: &Turns) -> Result<(Share, Turn), LdpError> {
         let share = self.library().memory.reserve(&self.party, READING_BYTES).await?;
-        Ok((share, self.door.readings.turn(&self.party).await?))
+        Ok((share, turns.turn(&self.party).await?))
     }
 
     pub fn path(&self) -> &ResourcePath {
@@ -177,7 +186,9 @@ impl LdpRequest {
     /// The validators for a writer's conditions.
     pub fn validators(&self, resource: &Resource) -> Validators {
         match (self.target.facet, resource.kind()) {
-            (Facet::Itself, Kind::Binary(binary)) => Validators::of_bytes(binary.revision),
+            (Facet::Itself, Kind::Binary(binary)) => {
+                Validators::of_bytes(binary.revision).with_description(resource.description_revision())
+            }
             _ => Validators::of_graph(resource.description_revision(), None, "w"),
         }
     }

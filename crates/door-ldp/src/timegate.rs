@@ -20,6 +20,9 @@ const ACCEPT_DATETIME: HeaderName = HeaderName::from_static("accept-datetime");
 /// The namespace of Memento's types (Fedora API, section 4).
 const MEMENTO: &str = "http://mementoweb.org/ns#";
 
+/// The types of a resource of which versions are kept (Fedora API, section 4.1.1).
+const OF_VERSIONED: [&str; 2] = ["OriginalResource", "TimeGate"];
+
 /// A state of a resource that has an address.
 pub struct State {
     /// The version that was in force.
@@ -39,6 +42,11 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<Second>, LdpError> {
     let no_time =
         || malformed("it has a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date".to_owned());
     wanted.map(|wanted| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(no_time)).transpose()
+}
+
+/// Whether a class is one that every resource has of which versions are kept.
+pub fn is_of_versioned(class: &str) -> bool {
+    class.strip_prefix(MEMENTO).is_some_and(|name| OF_VERSIONED.contains(&name))
 }
 
 impl LdpRequest {
@@ -157,7 +165,7 @@ impl LdpRequest {
         }
         let original = self.iri_at(At::Present);
         let types: &[_] = match self.target.at {
-            At::Present => &["OriginalResource", "TimeGate"],
+            At::Present => &OF_VERSIONED,
             At::All => &["TimeMap"],
             At::Version(_) => &["Memento"],
         };

@@ -1,6 +1,7 @@
 //! TimeMaps: the versions of a resource as a list, in pages (RFC 7089, sections 2.2.3 and 5; Fedora
 //! API, section 4.3).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -70,10 +71,14 @@ struct Page {
 }
 
 impl Page {
-    /// A tag that changes when another version is listed, or one is not listed any more.
-    fn tag(&self) -> u128 {
-        let of = |all, (_, revision): &(_, RevisionId)| all ^ u128::from_be_bytes(revision.0);
-        self.versions.iter().fold(u128::from_be_bytes(self.ends[0].0), of)
+    /// A tag that changes when other versions are listed, when others are the first or the last one,
+    /// and when the next page begins elsewhere. It is the same on all servers of one release.
+    fn tag(&self) -> u64 {
+        let revisions: Vec<_> = self.versions.iter().map(|(_, revision)| *revision).collect();
+        let next = self.next.map(|name| name.to_string());
+        let mut hasher = DefaultHasher::new();
+        (self.ends, revisions, next).hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -144,17 +149,20 @@ impl LdpRequest {
         let format_tag = format.map_or(Syntax::ALL.len() + 1, Format::tag);
         let variant = format!("{:x}-{format_tag:x}", page.tag());
         let validators = Validators::of_graph(versions.newest(), None, &variant);
-        // Another version may follow within the same second, and one may be deleted at any time.
-        let is_settled = self.library().repository.is_settled(Second::of(versions.newest().time()).end());
-        match is_settled && !self.settings().delete_versions {
-            true => validators.insert(headers),
-            false => validators.insert_tag(headers),
+        let mut conditions = self.headers.clone();
+        if self.is_dated(&versions) {
+            validators.insert(headers);
+        } else {
+            validators.insert_tag(headers);
+            // RFC 9110, sections 13.1.3 and 13.1.4: what has no date ignores conditions on it.
+            conditions.remove(header::IF_MODIFIED_SINCE);
+            conditions.remove(header::IF_UNMODIFIED_SINCE);
         }
         let list = self.iri_at(At::All);
         if let Some(next) = page.next {
             links::append(headers, &format!("{list}{}", query.going_on(Some(next))), "next");
         }
-        if validators.reading(&self.headers)? == Reading::NotModified {
+        if validators.reading(&conditions)? == Reading::NotModified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(unsent(response));
         }
@@ -174,6 +182,16 @@ impl LdpRequest {
             }
         };
         Ok(response)
+    }
+
+    /// Whether the time of the newest version says that the list is still the same. Another version
+    /// may follow within the same second, and a version may be deleted, or cease to be kept, without
+    /// a new one.
+    fn is_dated(&self, versions: &Versions) -> bool {
+        let repository = &self.library().repository;
+        let are_all_kept = repository.knows_as_of(self.path(), RevisionId::ZERO);
+        let is_settled = repository.is_settled(Second::of(versions.newest().time()).end());
+        are_all_kept && is_settled && !self.settings().delete_versions
     }
 
     /// The types and methods of a list of versions.

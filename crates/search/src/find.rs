@@ -63,6 +63,8 @@ pub struct Found {
     /// Whether the search ended at its limits. Then there may be fewer results than were asked for,
     /// or none, although more are behind `next`.
     pub is_cut: bool,
+    /// Whether the results were to be counted, and the search ended at its limits before all were.
+    pub is_count_cut: bool,
     /// Whether the index has everything. It has not while it is built for the first time, after it
     /// was away for longer than the change feed keeps changes, and while the feed is off.
     pub is_complete: bool,
@@ -220,8 +222,9 @@ impl Finding<'_> {
             }
             if cut.is_some() || is_over_with(looked_up)(merge.rows_used()) {
                 page.examined = cut.or(page.examined);
-                // A full page lacks nothing; its results were not counted.
+                // A full page lacks nothing but the number of all results.
                 page.found.is_cut = page.found.hits.len() < self.query.max;
+                page.found.is_count_cut = self.query.counts && after.is_none();
                 return Ok(page.end(self.query, false));
             }
         }

@@ -193,13 +193,13 @@ fn id_order(query: &Query) -> Option<Vec<Range>> {
 /// The most paths before an id whose descriptions may have greater ids.
 const DESCRIBED_MAX: usize = 32;
 
-/// The paths that are less than an id, while the ids of their descriptions may be greater: the id
-/// begins with each of them. `None`: there are too many.
+/// The paths that are less than an id, while the ids of their descriptions are not: the id begins
+/// with each of them. `None`: there are too many.
 fn described_above(id: &str) -> Option<Vec<&str>> {
     let mut paths = Vec::new();
     for (at, _) in id.char_indices().skip(1) {
         let (path, rest) = id.split_at(at);
-        if rest < DESCRIPTION_SUFFIX {
+        if rest <= DESCRIPTION_SUFFIX {
             paths.push(path);
         }
     }
@@ -373,6 +373,8 @@ mod tests {
         };
         assert_eq!(ranges(Comparison::Greater, "a-b/c"), ["a", "a-b", "b\"a-b/c\\0\""]);
         assert_eq!(ranges(Comparison::GreaterOrEqual, "a/x"), ["b\"a/x\\0\""]);
+        // The id is that of a description.
+        assert_eq!(ranges(Comparison::GreaterOrEqual, "a/fcr:metadata"), ["a", "b\"a/fcr:metadata\\0\""]);
         assert_eq!(ranges(Comparison::Less, "b"), ["b\"\""]);
         // Too many of them.
         assert_eq!(ranges(Comparison::Greater, &"-".repeat(40)), ["b\"\""]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use door_http::Acted;
+use door_http::{Acted, PreconditionFailed};
 use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -12,7 +12,7 @@ use rdf::vocab::ldp;
 use serde_json::{Map, Value, json};
 
 use super::sent::{Sent, refused};
-use super::{Action, CONTENTS, ETAG, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
+use super::{Action, CONTENTS, EMPTY, ETAG, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
 use crate::address::{At, Facet, Target};
 use crate::disposition;
 use crate::errors::LdpError;
@@ -123,9 +123,23 @@ impl LdpRequest {
         let mut headers = HeaderMap::new();
         insert(&mut headers, header::IF_MATCH, sent.text(ETAG))?;
         let asked = self.like(Method::DELETE, self.at(Facet::Itself), headers);
+        if !sent.text(EMPTY).is_empty() {
+            self.refuse_members().await?;
+        }
         let response = asked.delete().await?;
         let above = self.path().parent().unwrap_or_default();
         asked.done(&response, Some(self.site.iri(&above)))
+    }
+
+    /// Refuses to delete a container that has members, because the form showed none. The tag of a
+    /// container does not change with its members.
+    async fn refuse_members(&self) -> Result<(), LdpError> {
+        let repository = &self.library().repository;
+        let container = repository.resource(self.path()).await?;
+        if repository.children(&container, None, 1).await?.children.is_empty() {
+            return Ok(());
+        }
+        Err(PreconditionFailed { condition: "If-Match", found: "the container has members now".to_owned() }.into())
     }
 
     async fn restore_by_form(self: &Arc<Self>, sent: &Sent) -> Result<Done, LdpError> {

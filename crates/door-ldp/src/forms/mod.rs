@@ -39,6 +39,8 @@ const TURTLE: &str = "turtle";
 const FILE: &str = "file";
 /// The field that confirms.
 const SURE: &str = "sure";
+/// The field of a form that showed a container without members.
+const EMPTY: &str = "empty";
 /// The field with the name of a version; empty for the last state of what was deleted.
 const VERSION: &str = "version";
 /// The field that asks for the contents of a container as well.

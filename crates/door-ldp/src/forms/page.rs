@@ -9,14 +9,18 @@ use repository::{Kind, Resource, ResourceError};
 
 use super::sent::TEXT_BYTES_MAX;
 use super::shown::{Refusal, Shown, field, group_box};
-use super::{ACTION, Action, CONTENTS, ETAG, FILE, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
+use super::{ACTION, Action, CONTENTS, EMPTY, ETAG, FILE, GROUP, SLUG, SURE, TITLE, TURTLE, VERSION, members};
 use crate::address::{FORMS, Facet};
+use crate::conditions::Validators;
 use crate::errors::LdpError;
 use crate::fedora;
 use crate::pages::{about, local, name_of};
 use crate::prefer::PREFER;
 use crate::request::LdpRequest;
 use crate::statements::is_container;
+
+/// The most members that the form that deletes a container counts.
+const COUNTED_MAX: usize = 100;
 
 /// What is at the path.
 enum Found {
@@ -45,7 +49,7 @@ impl LdpRequest {
         let forms = match (&found, &shown.asked) {
             (Found::Resource(resource), None) => self.forms_of(resource, shown).await?,
             (Found::Resource(resource), Some(version)) => {
-                self.restore_form(Some(&self.tag_of(resource)), version, shown)
+                self.restore_form(Some(&self.validators_of(resource).tag_of_form()), version, shown)
             }
             (Found::Deleted, version) => {
                 let version = version.as_deref().unwrap_or_default();
@@ -99,7 +103,10 @@ impl LdpRequest {
             Action::CreateDescription => self.description_form(shown),
             Action::Upload | Action::Replace => self.upload_form(action, tag, shown),
             Action::Describe => self.describe_form(shown.description()),
-            Action::Delete => self.delete_form(false, tag),
+            Action::Delete => {
+                let was_empty = shown.texts.get(EMPTY).is_some_and(|empty| !empty.is_empty());
+                self.delete_form("Delete this", was_empty, tag)
+            }
             Action::Restore => {
                 let version = shown.asked.as_deref().unwrap_or_default();
                 self.restore_form(Some(tag).filter(|tag| !tag.is_empty()), version, shown)
@@ -117,7 +124,11 @@ impl LdpRequest {
     }
 
     async fn forms_of(&self, resource: &Resource, shown: &Shown) -> Result<Markup, LdpError> {
-        let tag = self.tag_of(resource);
+        let validators = self.validators_of(resource);
+        let (deleted, is_empty) = match is_container(resource) && !resource.path().is_root() {
+            true => self.contents_deleted(resource).await?,
+            false => ("Delete this".to_owned(), false),
+        };
         let description = match shown.description() {
             Some(typed) => Some(typed),
             None => self.turtle().await?,
@@ -125,15 +136,35 @@ impl LdpRequest {
         Ok(html! {
             @if is_container(resource) {
                 (self.create_form(!resource.is_group(), shown))
-                (self.upload_form(Action::Upload, &tag, shown))
+                (self.upload_form(Action::Upload, &validators.etag, shown))
                 (self.description_form(shown))
                 (self.members_form(!resource.is_group(), shown))
             }
             @if let Kind::Binary(_) = resource.kind() {
-                (self.upload_form(Action::Replace, &tag, shown))
+                // The description stays as it is.
+                (self.upload_form(Action::Replace, &validators.etag, shown))
             }
             (self.describe_form(description))
-            @if !resource.path().is_root() { (self.delete_form(is_container(resource), &tag)) }
+            @if !resource.path().is_root() { (self.delete_form(&deleted, is_empty, &validators.tag_of_form())) }
+        })
+    }
+
+    /// What is deleted with a container, in words, and whether it has no members.
+    async fn contents_deleted(&self, container: &Resource) -> Result<(String, bool), LdpError> {
+        let page = match self.library().repository.children(container, None, COUNTED_MAX).await {
+            // It can be deleted all the same.
+            Err(error) if error.is_damage() => {
+                return Ok(("Delete this container with everything in it".to_owned(), false));
+            }
+            page => page?,
+        };
+        Ok(match (page.children.len(), page.next) {
+            (0, _) => ("Delete this container, which is empty".to_owned(), true),
+            (1, None) => ("Delete this container with everything in it (1 member)".to_owned(), false),
+            (count, None) => (format!("Delete this container with everything in it ({count} members)"), false),
+            (count, Some(_)) => {
+                (format!("Delete this container with everything in it ({count} members or more)"), false)
+            }
         })
     }
 
@@ -208,16 +239,19 @@ impl LdpRequest {
         })
     }
 
-    fn delete_form(&self, is_container: bool, tag: &str) -> Markup {
+    /// The form that deletes, with what it deletes. `is_empty`: it shows a container without
+    /// members, and deletes none that has some.
+    fn delete_form(&self, deleted: &str, is_empty: bool, tag: &str) -> Markup {
         self.form(
             Action::Delete,
             "Delete",
             &html! {
                 (hidden(ETAG, tag))
+                @if is_empty { (hidden(EMPTY, "yes")) }
                 p {
                     label {
                         input type="checkbox" name=(SURE) value="yes" required;
-                        @if is_container { " Delete this container with everything in it" } @else { " Delete this" }
+                        " " (deleted)
                     }
                 }
                 p { button { "Delete" } }
@@ -262,9 +296,9 @@ impl LdpRequest {
         }
     }
 
-    /// The tag of the state that the page shows.
-    fn tag_of(&self, resource: &Resource) -> String {
-        self.like(Method::GET, self.at(Facet::Itself), HeaderMap::new()).validators(resource).etag
+    /// The validators of the state that the page shows.
+    fn validators_of(&self, resource: &Resource) -> Validators {
+        self.like(Method::GET, self.at(Facet::Itself), HeaderMap::new()).validators(resource)
     }
 
     /// The description that clients may change, and its tag; `None` if it is too long for a form.

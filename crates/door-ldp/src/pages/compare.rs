@@ -10,9 +10,11 @@ use heads::RevisionId;
 use http::Method;
 use maud::{Markup, html};
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple};
-use repository::{Resource, Versions};
+use repository::{Binary, Resource, ResourceError, Versions};
 
 use super::alike::alike;
+use super::changed_lines::changed_lines;
+use super::preview::is_text;
 use super::{about_part, described, local, members, terms};
 use crate::address::{At, kept_iri};
 use crate::errors::LdpError;
@@ -20,6 +22,9 @@ use crate::request::{LdpRequest, unsent};
 use crate::stored::kept_description;
 use crate::timegate::State;
 use crate::version_name::VersionName;
+
+/// Most bytes of a text that is compared line by line.
+const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 impl LdpRequest {
     /// What two versions differ in.
@@ -64,6 +69,7 @@ impl LdpRequest {
             @if is_same { p.note { "The two versions have the same description and the same bytes." } }
             @if has_same_statements { (connections(has_same_graph)) }
             (bytes_changed(&older, &newer))
+            (self.text_changed(&older, &newer).await?)
             (statements("Removed statements", "removed", removed))
             (statements("Added statements", "added", added))
         };
@@ -71,6 +77,27 @@ impl LdpRequest {
         page.way.push(Place::new("Versions", local(&self.iri_at(At::All))));
         *response.body_mut() = with_share(page.with(&content), share)?.into();
         Ok(response)
+    }
+
+    /// What the bytes differ in, line by line, if both are short texts.
+    async fn text_changed(&self, older: &Resource, newer: &Resource) -> Result<Markup, LdpError> {
+        let (Some(of_older), Some(of_newer)) = (short_text(older), short_text(newer)) else { return Ok(html! {}) };
+        if of_older.sha256 == of_newer.sha256 {
+            return Ok(html! {});
+        }
+        let texts = self.texts([(older, of_older), (newer, of_newer)]).await;
+        let [older, newer] = match texts {
+            Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => {
+                return Ok(html! { p.note { "The bytes of a version are damaged." } });
+            }
+            texts => texts?,
+        };
+        let compared = tokio::task::spawn_blocking(move || changed_lines(&older, &newer)).await;
+        compared.map_err(|error| LdpError::Internal(error.to_string()))
+    }
+
+    async fn texts(&self, [older, newer]: [(&Resource, &Binary); 2]) -> Result<[String; 2], LdpError> {
+        Ok([self.whole_text(older.0, older.1).await?, self.whole_text(newer.0, newer.1).await?])
     }
 
     /// A link to a version.
@@ -95,6 +122,13 @@ fn connections(has_same_graph: Option<bool>) -> Markup {
 /// The digest, the size and the type of a resource's bytes.
 fn bytes_of(resource: &Resource) -> Option<([u8; 32], u64, &str)> {
     resource.body().binary().map(|binary| (binary.sha256, binary.len_bytes, binary.media_type.as_str()))
+}
+
+/// The bytes of a resource, if they are a text of at most [`TEXT_BYTES_MAX`] that is stored here.
+fn short_text(resource: &Resource) -> Option<&Binary> {
+    let binary = resource.body().binary()?;
+    let is_short = binary.elsewhere().is_none() && binary.len_bytes <= TEXT_BYTES_MAX;
+    (is_short && is_text(&binary.media_type)).then_some(binary)
 }
 
 fn bytes_changed(older: &Resource, newer: &Resource) -> Markup {

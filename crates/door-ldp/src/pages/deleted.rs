@@ -1,13 +1,14 @@
 //! The page of what was deleted from a container: of each its tombstone, its versions, and the form
-//! that brings it back. A page reads the list from its beginning, and holds only what it shows.
+//! that brings it back. The list leads forward only. So each page reads it from its beginning, and
+//! holds what it shows; the page before a place also holds the names among which it looks.
 
 use axum::response::Response;
 use door_http::body::with_share;
 use heads::{ResourcePath, RevisionId};
 use maud::{Markup, html};
-use repository::PastMembers;
+use repository::{Child, PastMembers};
 
-use super::members::{MEMBERS, MEMBERS_MAX};
+use super::members::{MEMBERS, MEMBERS_MAX, pager_to};
 use super::{about_part, local, name_of, terms};
 use crate::address::{At, FORMS, Facet, Target};
 use crate::deleted::{self, QUERY, deletions};
@@ -22,11 +23,14 @@ const LIMIT: &str = "limit";
 /// tombstone.
 const AFTER: &str = "after";
 
-/// The parameters of the page.
-pub const PARAMETERS: [&str; 3] = [deleted::MEMBERS, LIMIT, AFTER];
+/// The parameter that asks for the page that ends where one with this `after` begins.
+const BEFORE: &str = "before";
 
-/// Most members that a page leaves out, because it reads their names.
-const AFTER_MAX: usize = 100_000;
+/// The parameters of the page.
+pub const PARAMETERS: [&str; 4] = [deleted::MEMBERS, LIMIT, AFTER, BEFORE];
+
+/// Most members before the place that a query names, because a page reads their names.
+const PLACE_MAX: usize = 100_000;
 
 /// Members that are left out together.
 const LEFT_OUT_AT_ONCE: usize = 1_000;
@@ -39,16 +43,27 @@ const LOOKED_UP_MAX: usize = 2_000;
 
 /// What a query asks for.
 pub struct Asked {
-    /// Members that are left out at the beginning of the list.
-    after: usize,
+    /// Where the page is in the list.
+    place: Place,
     /// Most entries of the page.
     rows_max: usize,
+}
+
+/// Where a page is: by how many members of the list, with and without a tombstone, are before it.
+#[derive(Clone, Copy)]
+enum Place {
+    /// It begins after so many.
+    After(usize),
+    /// It ends after so many.
+    Before(usize),
 }
 
 /// A page of the list.
 struct Found {
     /// What was deleted, each path once, with the revision that deleted it.
     rows: Vec<(ResourcePath, RevisionId)>,
+    /// How many members are before the page; 0 on the first page.
+    begins: usize,
     /// How many members the next page leaves out; `None` on the last page.
     next: Option<usize>,
 }
@@ -57,8 +72,12 @@ impl Asked {
     /// Reads a query. Its fields are those of the list.
     pub fn of(query: Option<&str>) -> Result<Self, LdpError> {
         let asked = Parameters::only(query, &PARAMETERS)?;
-        let after = asked.number(AFTER, AFTER_MAX)?.unwrap_or(0);
-        Ok(Self { after, rows_max: asked.number(LIMIT, MEMBERS_MAX)?.unwrap_or(MEMBERS) })
+        let place = match (asked.number(AFTER, PLACE_MAX)?, asked.number(BEFORE, PLACE_MAX)?) {
+            (Some(_), Some(_)) => return Err(LdpError::parameter(BEFORE, "`after` is given too")),
+            (after, None) => Place::After(after.unwrap_or(0)),
+            (None, Some(before)) => Place::Before(before),
+        };
+        Ok(Self { place, rows_max: asked.number(LIMIT, MEMBERS_MAX)?.unwrap_or(MEMBERS) })
     }
 }
 
@@ -74,9 +93,10 @@ impl LdpRequest {
     ) -> Result<Response, LdpError> {
         let (share, _turn) = self.turn_to_read().await?;
         let is_deleted_container = members.is_some() && !is_live;
-        let found = match members {
-            Some(members) => self.found_among(members, asked).await?,
-            None => Found { rows: Vec::new(), next: None },
+        let found = match (members, asked.place) {
+            (Some(members), Place::After(after)) => self.found_after(members, after, asked.rows_max).await?,
+            (Some(members), Place::Before(before)) => self.found_before(members, before, asked.rows_max).await?,
+            (None, _) => Found { rows: Vec::new(), begins: 0, next: None },
         };
         let content = html! {
             @if is_deleted_container { (self.deleted_itself()) }
@@ -87,14 +107,14 @@ impl LdpRequest {
         Ok(response)
     }
 
-    /// Reads what a page shows.
-    async fn found_among(&self, mut members: PastMembers, asked: &Asked) -> Result<Found, LdpError> {
+    /// Reads what a page shows that begins after so many members.
+    async fn found_after(&self, mut members: PastMembers, begins: usize, rows_max: usize) -> Result<Found, LdpError> {
         let mut rows: Vec<(ResourcePath, RevisionId)> = Vec::new();
         let mut place = 0;
-        while place < asked.after + LOOKED_UP_MAX {
-            let left_out = asked.after.saturating_sub(place);
+        while place < begins + LOOKED_UP_MAX {
+            let left_out = begins.saturating_sub(place);
             let at_once = if left_out > 0 { left_out.min(LEFT_OUT_AT_ONCE) } else { LOOKED_UP_AT_ONCE };
-            let Some(page) = members.more(at_once).await? else { return Ok(Found { rows, next: None }) };
+            let Some(page) = members.more(at_once).await? else { return Ok(Found { rows, begins, next: None }) };
             let first = place + left_out.min(page.len());
             place += page.len();
             let rest = page.get(left_out..).unwrap_or_default();
@@ -107,13 +127,49 @@ impl LdpRequest {
                 if rows.iter().any(|(known, _)| *known == path) {
                     continue;
                 }
-                if rows.len() == asked.rows_max {
-                    return Ok(Found { rows, next: Some(at) });
+                if rows.len() == rows_max {
+                    return Ok(Found { rows, begins, next: Some(at) });
                 }
                 rows.push((path, deleted));
             }
         }
-        Ok(Found { rows, next: Some(place) })
+        Ok(Found { rows, begins, next: Some(place) })
+    }
+
+    /// Reads what a page shows that ends after so many members. It looks up the last of them, from
+    /// the end on.
+    async fn found_before(&self, mut members: PastMembers, ends: usize, rows_max: usize) -> Result<Found, LdpError> {
+        let mut last: Vec<Child> = Vec::new();
+        let (mut begins, mut next) = (0, Some(ends));
+        while begins < ends {
+            let wanted = ends - begins;
+            let Some(mut page) = members.more(wanted.min(LEFT_OUT_AT_ONCE)).await? else {
+                next = None;
+                break;
+            };
+            // There may be a few more than wanted.
+            page.truncate(wanted);
+            begins += page.len();
+            last.append(&mut page);
+            last.drain(..last.len().saturating_sub(LOOKED_UP_MAX));
+        }
+        let mut rows: Vec<(ResourcePath, RevisionId)> = Vec::new();
+        'looked_up: for some in last.rchunks(LOOKED_UP_AT_ONCE) {
+            for (path, deleted) in deletions(self.library(), self.path(), some).await?.into_iter().rev() {
+                if let Some(deleted) = deleted {
+                    match rows.iter().position(|(known, _)| *known == path) {
+                        // The page lists it where it is first.
+                        Some(later) => _ = rows.remove(later),
+                        None if rows.len() == rows_max => break 'looked_up,
+                        None => {}
+                    }
+                    rows.push((path, deleted));
+                }
+                begins -= 1;
+            }
+        }
+        rows.reverse();
+        Ok(Found { rows, begins, next })
     }
 
     /// What a page of a container says that is deleted itself.
@@ -128,8 +184,10 @@ impl LdpRequest {
         }
     }
 
-    fn list_of_deleted(&self, asked: &Asked, Found { rows, next }: &Found, is_live: bool) -> Markup {
-        let next_page = next.filter(|next| *next <= AFTER_MAX);
+    fn list_of_deleted(&self, asked: &Asked, Found { rows, begins, next }: &Found, is_live: bool) -> Markup {
+        let next_page = next.filter(|next| *next <= PLACE_MAX);
+        let page = |place: Place| self.page_of_list(asked, place);
+        let back = (*begins > 0).then(|| [page(Place::Before(*begins)), page(Place::After(0))]);
         html! {
             @if !rows.is_empty() {
                 div.wide {
@@ -147,30 +205,26 @@ impl LdpRequest {
             } @else {
                 p {
                     @if next.is_some() { "None on this page." }
-                    @else if asked.after > 0 { "There are no more." }
+                    @else if back.is_some() { "There are no more." }
                     @else { "Nothing was deleted from it that is kept." }
                 }
             }
             @if next.is_some() && next_page.is_none() {
                 p.note { "There may be more. Ask for " code { "application/x-ndjson" } " to get all." }
             }
-            @if asked.after > 0 || next_page.is_some() {
-                nav.row.pager aria-label="Pages of what was deleted" {
-                    @if asked.after == 0 { span {} }
-                    @else { a.button href=(self.page_of_list(asked, 0)) { "First page" } }
-                    @if let Some(next) = next_page {
-                        a.button rel="next" href=(self.page_of_list(asked, next)) { "Next page" }
-                    }
-                }
-            }
+            (pager_to("Pages of what was deleted", back, next_page.map(|next| page(Place::After(next)))))
         }
     }
 
-    /// The address of a page that leaves out so many members.
-    fn page_of_list(&self, asked: &Asked, after: usize) -> String {
+    /// The address of a page at a place.
+    fn page_of_list(&self, asked: &Asked, place: Place) -> String {
         let list = self.iri_at(At::All);
-        let after = if after > 0 { format!("&{AFTER}={after}") } else { String::new() };
-        format!("{}?{QUERY}&{LIMIT}={}{after}", local(&list), asked.rows_max)
+        let place = match place {
+            Place::After(0) => String::new(),
+            Place::After(after) => format!("&{AFTER}={after}"),
+            Place::Before(before) => format!("&{BEFORE}={before}"),
+        };
+        format!("{}?{QUERY}&{LIMIT}={}{place}", local(&list), asked.rows_max)
     }
 
     fn deleted_row(&self, path: &ResourcePath, deleted: RevisionId, is_live: bool) -> Markup {

@@ -37,13 +37,20 @@ pub struct Members {
 }
 
 /// A member.
-enum Row {
+pub enum Row {
+    /// It can be read.
     Readable {
+        /// The state that is shown.
         resource: Box<Resource>,
+        /// What people call it.
         title: Option<Title>,
+        /// Where that state is in time.
+        at: At,
     },
     /// Its head is damaged.
     Damaged(ResourcePath),
+    /// What it was is not kept, or not shown.
+    NotKept(ResourcePath),
 }
 
 impl Members {
@@ -65,6 +72,14 @@ impl Members {
         let is_first = self.begins.is_none();
         let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && is_first);
         let iri = site.iri(container.path());
+        let first = html! {
+            @if let Some(path) = &volumes {
+                tr {
+                    th scope="row" { a href=(local(&site.iri(path))) { (VOLUMES) } }
+                    td { "Volumes" } td.number {} td {}
+                }
+            }
+        };
         let is_empty = self.rows.is_empty() && volumes.is_none();
         html! {
             h2 { "Contents" }
@@ -73,29 +88,31 @@ impl Members {
             } @else if is_empty {
                 p { @if is_first { "This container is empty." } @else { "There are no more." } }
             } @else {
-                div.wide {
-                    table {
-                        thead {
-                            tr {
-                                th scope="col" { "Name" }
-                                th scope="col" { "Kind" }
-                                th.number scope="col" { "Size" }
-                                th scope="col" { "Changed" }
-                            }
-                        }
-                        tbody {
-                            @if let Some(path) = volumes {
-                                tr {
-                                    th scope="row" { a href=(local(&site.iri(&path))) { (VOLUMES) } }
-                                    td { "Volumes" } td.number {} td {}
-                                }
-                            }
-                            @for row in &self.rows { (row.shown(site)) }
-                        }
-                    }
-                }
+                (table(site, &first, &self.rows))
             }
             (pager("Pages of the contents", local(&iri), self.members_max, self.begins.as_ref(), self.next.as_ref()))
+        }
+    }
+}
+
+/// A table of members. `first` has rows before theirs.
+pub fn table(site: &Site, first: &Markup, rows: &[Row]) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Name" }
+                        th scope="col" { "Kind" }
+                        th.number scope="col" { "Size" }
+                        th scope="col" { "Changed" }
+                    }
+                }
+                tbody {
+                    (first)
+                    @for row in rows { (row.shown(site)) }
+                }
+            }
         }
     }
 }
@@ -110,18 +127,23 @@ pub fn pager(
     next: Option<&ListToken>,
 ) -> Markup {
     let page = |place: Place| paging::address(address, members_max, &place);
+    let back = begins.map(|begins| [page(Place::Before(begins.clone())), page(Place::First)]);
+    pager_to(label, back, next.map(|next| page(Place::After(next.clone()))))
+}
+
+/// Links from a page of a list to other pages, by their addresses. `back` has those of the previous
+/// page and of the first one. `None`: there is none before it, or after it.
+pub fn pager_to(label: &str, back: Option<[String; 2]>, next: Option<String>) -> Markup {
     html! {
-        @if begins.is_some() || next.is_some() {
+        @if back.is_some() || next.is_some() {
             nav.row.pager aria-label=(label) {
                 span.row {
-                    @if let Some(begins) = begins {
-                        a.button rel="prev" href=(page(Place::Before(begins.clone()))) { "Previous page" }
-                        a href=(page(Place::First)) { "First page" }
+                    @if let Some([previous, first]) = &back {
+                        a.button rel="prev" href=(previous) { "Previous page" }
+                        a href=(first) { "First page" }
                     }
                 }
-                @if let Some(next) = next {
-                    a.button rel="next" href=(page(Place::After(next.clone()))) { "Next page" }
-                }
+                @if let Some(next) = &next { a.button rel="next" href=(next) { "Next page" } }
             }
         }
     }
@@ -135,20 +157,14 @@ async fn row(library: &Library, path: ResourcePath) -> Result<Option<Row>, LdpEr
         Err(ResourceError::Objects(error)) if error.is_damage() => return Ok(Some(Row::Damaged(path))),
         Err(error) => return Err(error.into()),
     };
-    let title = match title_of(library, &resource).await {
-        // A damaged description does not hide what is known of its resource.
-        Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => None,
-        title => title?,
-    };
-    let title = title.or_else(|| filename(&resource));
-    Ok(Some(Row::Readable { resource: Box::new(resource), title }))
+    Ok(Some(Row::of(library, resource, At::Present).await?))
 }
 
 /// What people call the resource at a path; `None` if it is gone, or says nothing.
 pub async fn title_at(library: &Library, path: ResourcePath) -> Result<Option<Title>, LdpError> {
     match row(library, path).await? {
         Some(Row::Readable { title, .. }) => Ok(title),
-        Some(Row::Damaged(_)) | None => Ok(None),
+        Some(Row::Damaged(_) | Row::NotKept(_)) | None => Ok(None),
     }
 }
 
@@ -160,9 +176,20 @@ async fn title_of(library: &Library, resource: &Resource) -> Result<Option<Title
 }
 
 impl Row {
+    /// The row of a member in a state that has an address in time.
+    pub async fn of(library: &Library, resource: Resource, at: At) -> Result<Self, LdpError> {
+        let title = match title_of(library, &resource).await {
+            // A damaged description does not hide what is known of its resource.
+            Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => None,
+            title => title?,
+        };
+        let title = title.or_else(|| filename(&resource));
+        Ok(Self::Readable { resource: Box::new(resource), title, at })
+    }
+
     fn shown(&self, site: &Site) -> Markup {
-        let (resource, title) = match self {
-            Self::Readable { resource, title } => (resource, title),
+        let (resource, title, at) = match self {
+            Self::Readable { resource, title, at } => (resource, title, *at),
             Self::Damaged(path) => {
                 return html! {
                     tr {
@@ -171,13 +198,16 @@ impl Row {
                     }
                 };
             }
+            Self::NotKept(path) => {
+                return html! { tr { th scope="row" { (name_of(path)) } td { "not kept" } td.number {} td {} } };
+            }
         };
         let name = name_of(resource.path());
         let title = title.as_ref().filter(|title| title.text != name);
         html! {
             tr {
                 th scope="row" {
-                    a href=(local(&page_of(site, resource))) { (name) }
+                    a href=(local(&page_of(site, resource, at))) { (name) }
                     @if let Some(title) = title { br; (title.shown()) }
                 }
                 td { (kind(resource)) }
@@ -189,14 +219,12 @@ impl Row {
 }
 
 /// The address of a resource's page: of bytes, that of their description.
-fn page_of(site: &Site, resource: &Resource) -> String {
-    match resource.kind() {
-        Kind::Binary(_) => {
-            let path = resource.path().clone();
-            site.iri_of_target(&Target { path, facet: Facet::Description, at: At::Present })
-        }
-        _ => site.iri(resource.path()),
-    }
+fn page_of(site: &Site, resource: &Resource, at: At) -> String {
+    let facet = match resource.kind() {
+        Kind::Binary(_) => Facet::Description,
+        Kind::Container { .. } | Kind::RdfSource => Facet::Itself,
+    };
+    site.iri_of_target(&Target { path: resource.path().clone(), facet, at })
 }
 
 /// What a resource is, for people.

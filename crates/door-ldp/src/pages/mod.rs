@@ -1,17 +1,19 @@
 //! Pages for people. `resource.rs` is the page of a resource: its statements (`described.rs`), its
-//! members (`members.rs`) and a look at its bytes (`preview.rs`, of a METS `mets.rs`).
-//! `versions.rs` is the page of its versions, and `compare.rs` (with `alike.rs`) says what two of
-//! them differ in. `deleted.rs` is the page of what was deleted from a container, and `fixity.rs`
-//! that of a check. `volumes.rs` is the page of all volumes,
-//! `volume.rs` that of one, and `volume_member.rs` that of a page of it, of its METS and of its
-//! record. Long answers are streams of statements with the same head and foot.
+//! members (`members.rs`, of a version `members_then.rs`) and a look at its bytes (`preview.rs`, of
+//! a METS `mets.rs`). `versions.rs` is the page of its versions, and `compare.rs` (with `alike.rs`
+//! and `changed_lines.rs`) says what two of them differ in. `deleted.rs` is the page of what was
+//! deleted from a container, and `fixity.rs` that of a check. `volumes.rs` is the page of all
+//! volumes, `volume.rs` that of one, and `volume_member.rs` that of a page of it, of its METS and
+//! of its record. Long answers are streams of statements with the same head and foot.
 
 mod alike;
+mod changed_lines;
 mod compare;
 pub mod deleted;
 mod described;
 mod fixity;
 mod members;
+pub mod members_then;
 mod mets;
 mod preview;
 mod resource;

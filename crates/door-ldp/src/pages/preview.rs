@@ -1,10 +1,11 @@
 //! A look at the bytes of a resource, for the types that every browser shows.
 
 use bytes::{Bytes, BytesMut};
+use encoding_rs::{CoderResult, Encoding, UTF_8};
 use futures::TryStreamExt;
 use hathi::outline::Outline;
 use maud::{Markup, html};
-use mediatype::MediaType;
+use mediatype::{MediaType, ReadParams, names};
 use repository::{Binary, Resource, ResourceError};
 
 use crate::address::{Facet, Target};
@@ -79,7 +80,7 @@ impl LdpRequest {
                     None => html! {
                         h2 id="beginning" { "Beginning" }
                         pre.text tabindex="0" role="region" aria-labelledby="beginning" {
-                            (text_of(&begin, binary.len_bytes > TEXT_BYTES))
+                            (text_of(&begin, binary.len_bytes > TEXT_BYTES, encoding_of(&binary.media_type)))
                         }
                         @if binary.len_bytes > TEXT_BYTES { p.lead { "The first 4 KiB are shown." } }
                     },
@@ -99,6 +100,12 @@ impl LdpRequest {
         Ok((begin, listed))
     }
 
+    /// All of bytes that are a text.
+    pub async fn whole_text(&self, resource: &Resource, binary: &Binary) -> Result<String, LdpError> {
+        let bytes = self.first_bytes(resource, binary, binary.len_bytes).await?;
+        Ok(text_of(&bytes, false, encoding_of(&binary.media_type)))
+    }
+
     async fn first_bytes(&self, resource: &Resource, binary: &Binary, len_max: u64) -> Result<Bytes, LdpError> {
         let range = 0..binary.len_bytes.min(len_max);
         if range.is_empty() {
@@ -113,18 +120,74 @@ impl LdpRequest {
     }
 }
 
-/// Bytes as a text. What is no UTF-8 is shown as such. A character may be cut at the end.
-pub fn text_of(bytes: &[u8], is_cut: bool) -> String {
-    let whole = bytes.utf8_chunks().map(|chunk| (chunk.valid(), !chunk.invalid().is_empty()));
+/// Whether bytes of this type are a text that people read.
+pub fn is_text(media_type: &str) -> bool {
+    matches!(Look::at(media_type), Some(Look::Text))
+}
+
+/// The encoding that a media type states; UTF-8 if it states none that browsers know (WHATWG
+/// Encoding, section 4.2).
+pub fn encoding_of(media_type: &str) -> &'static Encoding {
+    let media_type = MediaType::parse(media_type).ok();
+    let stated = media_type.as_ref().and_then(|media_type| media_type.get_param(names::CHARSET));
+    let known = stated.and_then(|label| Encoding::for_label_no_replacement(label.unquoted_str().as_bytes()));
+    known.unwrap_or(UTF_8)
+}
+
+/// Bytes as a text in an encoding, or in that of their byte order mark. What is malformed in it is
+/// shown as such. If the bytes are cut, half a character at their end is left out.
+pub fn text_of(bytes: &[u8], is_cut: bool, encoding: &'static Encoding) -> String {
+    let mut decoder = encoding.new_decoder();
     let mut text = String::with_capacity(bytes.len());
-    let mut rest = 0;
-    for (valid, is_broken) in whole {
-        text.push_str(valid);
-        rest += valid.len();
-        let is_at_end = is_cut && bytes.len() - rest < 4;
-        if is_broken && !is_at_end {
-            text.push(char::REPLACEMENT_CHARACTER);
+    let mut rest = bytes;
+    loop {
+        let (result, read, _) = decoder.decode_to_string(rest, &mut text, !is_cut);
+        rest = rest.get(read..).unwrap_or_default();
+        if result == CoderResult::InputEmpty {
+            return text;
+        }
+        text.reserve(decoder.max_utf8_buffer_length(rest.len()).unwrap_or(rest.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use encoding_rs::{UTF_16LE, WINDOWS_1252};
+
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_encoding_that_its_type_states_or_else_utf_8() {
+        for (media_type, encoding) in [
+            ("text/plain", UTF_8),
+            ("text/plain; charset=iso-8859-1", WINDOWS_1252),
+            ("Text/Plain; Charset=\"ISO-8859-1\"", WINDOWS_1252),
+            ("text/csv; header=present; charset=utf-16le", UTF_16LE),
+            ("text/plain; charset=nonsense", UTF_8),
+            ("text/plain; charset=iso-2022-kr", UTF_8),
+            ("nonsense", UTF_8),
+        ] {
+            assert_eq!(encoding_of(media_type), encoding, "{media_type}");
         }
     }
-    text
+
+    #[test]
+    fn what_is_malformed_is_shown_as_such_and_a_cut_character_is_left_out() {
+        for (bytes, is_cut, encoding, text) in [
+            (&b"\xDCber"[..], false, WINDOWS_1252, "Über"),
+            (b"\xDCber", false, UTF_8, "\u{FFFD}ber"),
+            (b"a\xC3", true, UTF_8, "a"),
+            (b"a\xC3", false, UTF_8, "a\u{FFFD}"),
+            (b"a\0\xDC", true, UTF_16LE, "a"),
+            (b"\xEF\xBB\xBFa", false, WINDOWS_1252, "a"),
+            (b"", false, UTF_8, ""),
+        ] {
+            assert_eq!(text_of(bytes, is_cut, encoding), text, "{bytes:?}");
+        }
+        // Each byte becomes two or three.
+        for byte in [0xDC, 0x80] {
+            let text = text_of(&[byte; 5_000], false, WINDOWS_1252);
+            assert_eq!(text.chars().count(), 5_000, "{byte}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use rdf::Graph;
 use repository::{Kind, Membership, Resource};
 
 use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
+use super::members_then::Asked;
 use super::terms::Title;
 use super::{about, about_part, described, local, name_of, terms};
 use crate::address::{At, FORMS, Facet, Target, kept_iri};
@@ -16,6 +17,7 @@ use crate::paging::{Page, Place};
 use crate::request::{LdpRequest, unsent};
 use crate::statements::is_container;
 use crate::stored::kept_description;
+use crate::timegate::State;
 use crate::{deleted, managed};
 
 impl LdpRequest {
@@ -62,22 +64,36 @@ impl LdpRequest {
         Ok(response)
     }
 
-    /// The page of a version of a resource, or of the description of bytes. It has no members.
+    /// The page of a version of a resource, or of the description of bytes. `containers` are those
+    /// whose contents then are known: the resource itself, and those that gave it members. A
+    /// container's page has some of its contents.
     pub async fn page_of_version(
         &self,
-        version: &Resource,
+        state: &State,
+        containers: &[(Membership, Resource)],
+        asked: &Asked,
         title: String,
         mut response: Response,
     ) -> Result<Response, LdpError> {
         let (share, _turn) = self.turn_to_read().await?;
+        let version = &state.resource;
+        let is_itself = |container: &Resource| container.path() == version.path();
+        let is_listed = containers.iter().any(|(_, container)| is_itself(container));
         let description = kept_description(self.library(), version).await?;
         let content = html! {
-            (self.facts(version))
-            @if let Kind::Binary(binary) = version.kind() {
-                p.row { a.button.primary href=(local(&self.iri_of_bytes())) { "Open the file" } }
-                (self.preview(version, binary, &title).await?)
+            @if asked.is_first() || !is_listed {
+                (self.facts(version))
+                @if let Kind::Binary(binary) = version.kind() {
+                    p.row { a.button.primary href=(local(&self.iri_of_bytes())) { "Open the file" } }
+                    (self.preview(version, binary, &title).await?)
+                }
+                (self.statements(version, description))
+                @for (_, container) in containers.iter().filter(|(_, container)| !is_itself(container)) {
+                    p { "Its members were in " (terms::iri(&self.site, &kept_iri(container.path()))) "." }
+                }
             }
-            (self.statements(version, description))
+            @if is_listed { (self.members_then(state, asked).await?) }
+            @else if is_container(version) { p.note { "What was in it then is not kept." } }
         };
         let page = about_part(&self.site, &self.target, title).with(&content);
         *response.body_mut() = with_share(page, share)?.into();

@@ -12,7 +12,7 @@ use super::terms::Title;
 use super::{about, local, members, name_of, place, terms};
 use crate::errors::LdpError;
 use crate::request::LdpRequest;
-use crate::search::{Asked, Searched, address, incomplete};
+use crate::search::{Asked, Searched, address, incomplete, uncounted};
 
 /// Results on a page. Each of them is read for its title.
 const RESULTS_MAX: usize = 50;
@@ -88,6 +88,7 @@ impl LdpRequest {
             h2 { "Results" }
             @if let Some(wider) = wider(asked) { (wider) }
             @if let Some(why) = incomplete(found) { p.note { "Some may be missing: " (why) "." } }
+            @if let Some(why) = uncounted(found) { p.note { "There is no total: " (why) "." } }
             @if let Some(total) = found.total { p.lead { (total) " in all" } }
             @if found.hits.is_empty() {
                 p { @if found.next.is_some() { "None so far." } @else { "Nothing was found." } }

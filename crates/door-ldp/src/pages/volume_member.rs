@@ -4,6 +4,7 @@
 
 use ::volumes::{PageInfo, Volume};
 use door_http::page::ARROW_KEYS;
+use encoding_rs::UTF_8;
 use hathi::{Seq, VolumeId};
 use heads::ObjectsResult;
 use library::Library;
@@ -51,7 +52,7 @@ pub async fn page_of_member(
         Part::Mets => "METS".to_owned(),
         Part::Record => "Record".to_owned(),
     };
-    let text = text_of(&beginning.text, beginning.is_cut);
+    let text = text_of(&beginning.text, beginning.is_cut, UTF_8);
     let text = match part {
         Part::Page(_) if text.is_empty() => html! { p { "There is no text on this page." } },
         Part::Page(_) => html! { div.leaf { pre { (text) } } },

@@ -14,7 +14,8 @@ const NOT_COUNTED: i64 = -1;
 /// The size of what has none.
 const NO_SIZE: i64 = -1;
 
-/// The answer. Besides what Fedora has, `incomplete` says why results may be missing, if they may.
+/// The answer. Besides what Fedora has, `incomplete` says why results may be missing, if they may,
+/// and why they were not counted, if they were to be.
 pub fn json(site: &Site, asked: &Asked, found: &Found) -> Value {
     let items: Vec<_> = found.hits.iter().map(|hit| item(site, &asked.fields, hit)).collect();
     let total = found.total.map_or(NOT_COUNTED, |total| i64::try_from(total).unwrap_or(i64::MAX));
@@ -23,8 +24,9 @@ pub fn json(site: &Site, asked: &Asked, found: &Found) -> Value {
         "maxResults": asked.query.max,
         "totalResults": total,
     });
-    if let Some(why) = incomplete(found) {
-        pagination["incomplete"] = why.into();
+    let why: Vec<_> = [incomplete(found), uncounted(found)].into_iter().flatten().collect();
+    if !why.is_empty() {
+        pagination["incomplete"] = why.join("; ").into();
     }
     json!({ "pagination": pagination, "items": items })
 }
@@ -39,6 +41,12 @@ pub fn incomplete(found: &Found) -> Option<&'static str> {
         );
     }
     found.is_cut.then_some("the search ended at its limits; the link `next` leads on")
+}
+
+/// Why there is no total, although the results were to be counted; `None`: there is one, or they
+/// were not to be counted.
+pub fn uncounted(found: &Found) -> Option<&'static str> {
+    found.is_count_cut.then_some("the results were not all counted, because the search ended at its limits")
 }
 
 fn item(site: &Site, fields: &[Output], hit: &Hit) -> Value {

@@ -102,7 +102,7 @@ impl Asked {
             "max_results" => self.query.max = max_results(value)?.min(settings.results_max),
             "include_total_result_count" => self.query.counts = counts(value)?,
             _ => match short {
-                Some((_, field, comparison)) => self.add(condition::of_parts(*field, *comparison, value, site))?,
+                Some((_, field, comparison)) => self.add(condition::of_form(*field, *comparison, value, site))?,
                 None => {
                     return Err(refused(format!("the search has no parameter `{}`", condition::shortened(name))));
                 }
@@ -243,6 +243,22 @@ mod tests {
         asked(&many).unwrap_err();
         assert_eq!(asked(&many[..many.len() / 33 * 32]).unwrap().query.conditions.len(), 32);
         assert_eq!(asked("max_results=5000").unwrap().query.max, 1_000);
+    }
+
+    #[test]
+    fn a_day_that_the_form_names_as_the_last_one_is_included() {
+        let (begins, ends) = (1_767_225_600_000, 1_767_311_999_999);
+        for (query, condition) in [
+            ("modified_to=2026-01-01", Condition::Modified(Comparison::LessOrEqual, ends)),
+            ("created_to=2026-01-01", Condition::Created(Comparison::LessOrEqual, ends)),
+            ("modified_from=2026-01-01", Condition::Modified(Comparison::GreaterOrEqual, begins)),
+            ("modified_to=2026-01-01T00:00:00Z", Condition::Modified(Comparison::LessOrEqual, begins)),
+            ("created_to=1960-01-01", Condition::Created(Comparison::LessOrEqual, 0)),
+            // Fedora's parameter means the beginning.
+            ("condition=modified%3C%3D2026-01-01", Condition::Modified(Comparison::LessOrEqual, begins)),
+        ] {
+            assert_eq!(asked(query).unwrap().query.conditions, [condition], "{query}");
+        }
     }
 
     #[test]

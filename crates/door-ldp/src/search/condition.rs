@@ -8,6 +8,9 @@ use crate::address::Site;
 /// The most bytes of a value.
 const VALUE_BYTES_MAX: usize = 4_096;
 
+/// The milliseconds of a day.
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+
 /// The most stars of a value.
 const STARS_MAX: usize = 16;
 
@@ -79,7 +82,7 @@ pub fn parse(text: &str, site: &Site) -> Result<Condition, String> {
 }
 
 /// The condition of a field, an operator and a value.
-pub fn of_parts(field: Output, comparison: Comparison, value: &str, site: &Site) -> Result<Condition, String> {
+fn of_parts(field: Output, comparison: Comparison, value: &str, site: &Site) -> Result<Condition, String> {
     let name = field.name();
     if value.is_empty() || value.starts_with(['<', '>']) {
         return Err(format!("the condition on `{name}` has no value, or one that begins with an operator"));
@@ -108,6 +111,19 @@ pub fn of_parts(field: Output, comparison: Comparison, value: &str, site: &Site)
         }
         Output::RdfType => Err("types have no order: the only operator for `rdf_type` is =".to_owned()),
     }
+}
+
+/// The condition of a field of the form, whose times are days: the last day is included.
+pub fn of_form(field: Output, comparison: Comparison, value: &str, site: &Site) -> Result<Condition, String> {
+    Ok(match of_parts(field, comparison, value, site)? {
+        Condition::Created(Comparison::LessOrEqual, _) => {
+            Condition::Created(Comparison::LessOrEqual, end_of_time(field.name(), value)?)
+        }
+        Condition::Modified(Comparison::LessOrEqual, _) => {
+            Condition::Modified(Comparison::LessOrEqual, end_of_time(field.name(), value)?)
+        }
+        condition => condition,
+    })
 }
 
 /// The id of a resource in this repository: its path without a slash in front, `/fcr:metadata`
@@ -143,17 +159,29 @@ fn without_star(name: &str, value: String) -> Result<String, String> {
 
 /// An instant, or the beginning of a day (UTC), in milliseconds since 1970. Earlier ones are 1970.
 fn time(name: &str, value: &str) -> Result<u64, String> {
-    let instant = || value.parse::<Timestamp>().ok();
-    let day = || Some(value.parse::<civil::Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    let (begins, _) = span(name, value)?;
+    Ok(u64::try_from(begins).unwrap_or(0))
+}
+
+/// The same instant, or the last millisecond of a day.
+fn end_of_time(name: &str, value: &str) -> Result<u64, String> {
+    let (begins, len) = span(name, value)?;
+    Ok(u64::try_from(begins + len - 1).unwrap_or(0))
+}
+
+/// When an instant or a day (UTC) begins, and how long it is, in milliseconds since 1970.
+fn span(name: &str, value: &str) -> Result<(i64, i64), String> {
+    let instant = || Some((value.parse::<Timestamp>().ok()?, 1));
+    let day = || Some((value.parse::<civil::Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(), DAY_MILLIS));
     // A time of day without an offset is parsed as a date too, and would lose its time.
     let day = || if value.contains(['T', 't', ' ']) { None } else { day() };
-    let Some(time) = instant().or_else(day) else {
+    let Some((begins, len)) = instant().or_else(day) else {
         return Err(format!(
             "`{}` is no time for `{name}`: write a day (2026-01-31) or an instant (2026-01-31T12:00:00Z)",
             shortened(value)
         ));
     };
-    Ok(u64::try_from(time.as_millisecond()).unwrap_or(0))
+    Ok((begins.as_millisecond(), len))
 }
 
 fn size(comparison: Comparison, value: &str) -> Result<Condition, String> {

@@ -25,7 +25,7 @@ use crate::errors::LdpError;
 use crate::links;
 use crate::request::{LdpRequest, empty, unsent};
 
-pub use answer::{address, incomplete};
+pub use answer::{address, incomplete, uncounted};
 pub use asked::Asked;
 
 /// The methods of the search.

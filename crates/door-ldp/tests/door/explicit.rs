@@ -152,6 +152,30 @@ async fn a_version_is_deleted_where_the_operator_allows_it_and_elsewhere_it_is_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_has_another_tag_once_a_version_on_it_or_the_next_one_after_it_is_deleted() {
+    let fixture = deleting().await;
+    for text in ["one", "two", "three", "four"] {
+        put(&fixture, "/rest/a", text).await;
+    }
+    let versions = listed(&fixture, "/rest/a").await;
+    let page_unless = |known: String| {
+        let ask = fixture.ask(Method::GET, "/rest/a/fcr:versions?limit=1").header("accept", "application/link-format");
+        ask.header("if-none-match", &known).answer()
+    };
+    let mut known = page_unless("\"none\"".to_owned()).await.etag();
+    for (deleted, first, next) in [(1, 0, 2), (0, 2, 3)] {
+        assert_eq!(page_unless(known.clone()).await.status, StatusCode::NOT_MODIFIED);
+        assert_eq!(delete(&fixture, &versions[deleted]).await.status, StatusCode::NO_CONTENT);
+        let page = page_unless(known).await;
+        assert_eq!(page.status, StatusCode::OK, "a cache must not show the page as it was");
+        assert!(page.text().contains(&versions[first]), "{}", page.text());
+        let name = versions[next].rsplit('/').next().unwrap();
+        assert!(page.links("next")[0].contains(name), "{page:?}");
+        known = page.etag();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_earlier_version_is_not_deleted_as_one() {
     let fixture = deleting().await;
     fixture.make("/rest/c", "BasicContainer", "").await;

@@ -241,6 +241,65 @@ async fn forms_edit_descriptions_replace_files_and_delete_only_what_they_show() 
     assert_eq!(fixture.get("/rest/file").await.status, StatusCode::GONE);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_showed_an_empty_container_deletes_no_member_that_came_later() {
+    let fixture = fixture().await;
+    fixture.make("/rest/box", "BasicContainer", "").await;
+    let tag = hidden(&fixture, "/rest/box", "delete", "etag").await;
+    assert_eq!(hidden(&fixture, "/rest/box", "delete", "empty").await, "yes");
+    let shown_empty = form(&[("action", "delete"), ("etag", &tag), ("empty", "yes"), ("sure", "yes")], None);
+    fixture.make("/rest/box/in", "RDFSource", "").await;
+    let refused = send(&fixture, "/rest/box", shown_empty.clone()).await;
+    assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED, "{}", refused.text());
+    assert!(refused.text().contains("Somebody has changed this"), "{}", refused.text());
+    assert!(refused.text().contains("with everything in it (1 member)"), "{}", refused.text());
+    assert!(!refused.text().contains("name=\"empty\""), "{}", refused.text());
+    assert_eq!(fixture.get("/rest/box/in").await.status, StatusCode::OK);
+    assert_eq!(fixture.ask(Method::DELETE, "/rest/box/in").answer().await.status, StatusCode::NO_CONTENT);
+    assert_eq!(location(&send(&fixture, "/rest/box", shown_empty).await), "/rest/", "it is empty again");
+
+    fixture.make("/rest/full", "BasicContainer", "").await;
+    fixture.make("/rest/full/in", "RDFSource", "").await;
+    let tag = hidden(&fixture, "/rest/full", "delete", "etag").await;
+    let all = form(&[("action", "delete"), ("etag", &tag), ("sure", "yes")], None);
+    assert_eq!(location(&send(&fixture, "/rest/full", all).await), "/rest/");
+    assert_eq!(fixture.get("/rest/full/in").await.status, StatusCode::GONE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_of_a_file_deletes_and_restores_no_description_that_it_did_not_show() {
+    let fixture = fixture().await;
+    let put = async |bytes: &'static str| {
+        let put = fixture.ask(Method::PUT, "/rest/file").header("content-type", "image/png").body(bytes);
+        assert!(put.answer().await.status.is_success());
+        fixture.clock.advance(std::time::Duration::from_secs(5));
+    };
+    put("old").await;
+    put("new").await;
+    let list = fixture.ask(Method::GET, "/rest/file/fcr:versions").header("accept", "text/html").answer().await;
+    let link = list.text().split("href=\"").find(|link| link.contains("fcr:forms?restore=")).unwrap();
+    let version = link.split(['=', '"']).nth(1).unwrap().to_owned();
+    let tag = hidden(&fixture, "/rest/file", "delete", "etag").await;
+    let shown = fixture.get(&format!("/rest/file/fcr:forms?restore={version}")).await;
+    assert!(shown.text().contains(&tag.replace('"', "&quot;")), "{}", shown.text());
+    let described = fixture.put("/rest/file/fcr:metadata", "<> <http://purl.org/dc/terms/title> \"Theirs\" .");
+    assert_eq!(described.answer().await.status, StatusCode::NO_CONTENT);
+    let delete = |tag: &str| form(&[("action", "delete"), ("etag", tag), ("sure", "yes")], None);
+    let restore = |tag: &str| form(&[("action", "restore"), ("version", &version), ("etag", tag)], None);
+    for stale in [delete(&tag), restore(&tag)] {
+        let refused = send(&fixture, "/rest/file", stale).await;
+        assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED, "{}", refused.text());
+        assert!(refused.text().contains("Somebody has changed this"), "{}", refused.text());
+    }
+    assert!(fixture.get("/rest/file/fcr:metadata").await.says("<file> dc:title \"Theirs\" ."));
+    assert_eq!(fixture.get("/rest/file").await.text(), "new");
+    let restored = send(&fixture, "/rest/file", restore(&hidden(&fixture, "/rest/file", "delete", "etag").await));
+    assert_eq!(location(&restored.await), "/rest/file/fcr:metadata");
+    assert_eq!(fixture.get("/rest/file").await.text(), "old");
+    let deleted = send(&fixture, "/rest/file", delete(&hidden(&fixture, "/rest/file", "delete", "etag").await));
+    assert_eq!(location(&deleted.await), "/rest/");
+}
+
 /// The same over a store that can meet faults.
 async fn faulty(fixture: Fixture) -> (Fixture, Arc<Faults>) {
     let faults = Arc::new(Faults::new(fixture.library.store().clone()));

@@ -27,6 +27,7 @@ mod returning;
 mod search;
 mod support;
 mod transactions;
+mod turns;
 mod versions;
 mod vocabularies;
 mod volume_pages;

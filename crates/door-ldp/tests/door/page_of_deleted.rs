@@ -41,6 +41,12 @@ fn listed(page: &Reply) -> Vec<String> {
     rows.map(|row| row.split('"').next().unwrap().to_owned()).collect()
 }
 
+/// Where the link of a page to the next or the previous one leads.
+fn address(page: &Reply, rel: &str) -> Option<String> {
+    let (_, rest) = page.text().split_once(&format!("rel=\"{rel}\" href=\""))?;
+    Some(rest.split('"').next()?.replace("&amp;", "&"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_a_container_leads_to_what_was_deleted_from_it_and_that_to_forms_that_bring_it_back() {
     let fixture = with_deleted().await;
@@ -78,25 +84,31 @@ async fn the_page_of_a_container_leads_to_what_was_deleted_from_it_and_that_to_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_what_was_deleted_have_all_of_it_once() {
+async fn pages_of_what_was_deleted_have_all_of_it_once_and_lead_back() {
     let fixture = with_deleted().await;
-    let mut found = Vec::new();
-    let mut at = format!("{LIST}&limit=2");
-    let mut lengths = Vec::new();
-    loop {
-        let page = page(&fixture, &at).await;
-        lengths.push(listed(&page).len());
-        found.extend(listed(&page));
-        assert_eq!(page.text().contains(">First page</a>"), lengths.len() > 1, "{}", page.text());
-        let Some(next) = page.text().split("rel=\"next\" href=\"").nth(1) else { break };
-        at = next.split('"').next().unwrap().replace("&amp;", "&");
+    let mut pages = vec![page(&fixture, &format!("{LIST}&limit=2")).await];
+    while let Some(next) = address(pages.last().unwrap(), "next") {
+        pages.push(page(&fixture, &next).await);
     }
-    assert_eq!(lengths, [2, 2, 1], "{found:?}");
-    assert_eq!(BTreeSet::from_iter(&found).len(), 5, "{found:?}");
-    let beyond = page(&fixture, &format!("{LIST}&after=90000")).await;
-    assert!(beyond.text().contains("There are no more."), "{}", beyond.text());
+    let found: Vec<_> = pages.iter().map(listed).collect();
+    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1], "{found:?}");
+    assert_eq!(BTreeSet::from_iter(found.iter().flatten()).len(), 5, "{found:?}");
+    // The way back has the same pages.
+    let mut back = page(&fixture, &format!("{LIST}&limit=2&after=90000")).await;
+    assert!(back.text().contains("There are no more."), "{}", back.text());
+    let last = page(&fixture, &address(&back, "prev").unwrap()).await;
+    assert_eq!((listed(&last).len(), address(&last, "next")), (2, None), "{}", last.text());
+    back = pages.pop().unwrap();
+    for earlier in pages.iter().rev() {
+        let (_, first) = back.text().split_once(">Previous page</a><a href=\"").unwrap();
+        assert!(first.starts_with(&format!("{LIST}&amp;limit=2\">First page</a>")), "{first}");
+        back = page(&fixture, &address(&back, "prev").unwrap()).await;
+        assert_eq!(listed(&back), listed(earlier), "{}", back.text());
+        assert!(address(&back, "next").is_some(), "{}", back.text());
+    }
+    assert!(address(&back, "prev").is_none() && !back.text().contains("First page"), "{}", back.text());
     let ask = |method: Method, path: String| fixture.ask(method, &path).header("accept", BROWSER).answer();
-    for wrong in ["limit=0", "limit=201", "after=x", "after=100001", "last=true"] {
+    for wrong in ["limit=0", "limit=201", "after=x", "after=100001", "before=x", "after=1&before=2", "last=true"] {
         let refused = ask(Method::GET, format!("{LIST}&{wrong}")).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{wrong}: {}", refused.text());
     }

@@ -186,6 +186,11 @@ async fn a_page_of_versions_has_a_tag_and_offers_readers_nothing_to_restore() {
     assert_eq!(again.status, StatusCode::NOT_MODIFIED);
     let head = ask(Method::HEAD).answer().await;
     assert_eq!((head.status, head.body.len(), head.etag()), (StatusCode::OK, 0, of_writer.etag()));
+    // Versions may leave the page without a new one, so it has no date.
+    for (name, time) in [("if-modified-since", "15:07:00"), ("if-unmodified-since", "15:00:00")] {
+        let dated = ask(Method::GET).header(name, &format!("Sun, 15 Jun 2025 {time} GMT")).answer().await;
+        assert_eq!((dated.status, dated.header("last-modified")), (StatusCode::OK, None), "{name}");
+    }
 
     let reader = Fixture { router: fixture.router.clone().layer(Extension(ReadsOnly)), ..fixture };
     let of_reader = page(&reader, "/rest/x/fcr:versions").await;
@@ -276,4 +281,92 @@ async fn a_version_that_was_deleted_is_not_on_the_page() {
     let after = page(&fixture, "/rest/x/fcr:versions").await;
     assert_eq!(names(&after), ["20250615150650", "20250615150640"]);
     assert_ne!(after.etag(), before.etag());
+}
+
+/// The addresses of the members that a page lists, from top to bottom.
+fn members(page: &Reply) -> Vec<String> {
+    let rows = between(page.text(), "<th scope=\"row\">", "</th>").into_iter();
+    rows.filter_map(|row| row.split('"').nth(1)).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_version_of_a_container_has_its_members_as_they_were_then() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    fixture.make("/rest/c/d", "BasicContainer", "").await;
+    fixture.make("/rest/c/x", "RDFSource", "<> <http://purl.org/dc/terms/title> \"<i>Old\" .").await;
+    put_bytes(&fixture, "/rest/c/b", "text/plain", "four").await;
+    fixture.clock.advance(Duration::from_secs(60));
+    put_text(&fixture, "/rest/c/b", "longer").await;
+    let put = fixture.put("/rest/c/x", "<> <http://purl.org/dc/terms/title> \"New\" .").answer().await;
+    assert_eq!(put.status, StatusCode::NO_CONTENT, "{}", put.text());
+    fixture.make("/rest/c/d/e", "RDFSource", "").await;
+    fixture.make("/rest/c/later", "RDFSource", "").await;
+    fixture.clock.advance(Duration::from_secs(60));
+    assert_eq!(fixture.ask(Method::DELETE, "/rest/c/x").answer().await.status, StatusCode::NO_CONTENT);
+
+    let then = "/rest/c/fcr:versions/20250615150700";
+    let all = page(&fixture, then).await;
+    let mut listed = members(&all);
+    listed.sort();
+    let name = "fcr:versions/20250615150640";
+    let of_file = format!("/rest/c/b/fcr:metadata/{name}");
+    let expected = [of_file.as_str(), "/rest/c/d/fcr:versions/20250615150700", &format!("/rest/c/x/{name}")];
+    assert_eq!(listed, expected, "{}", all.text());
+    for part in ["<h1>/c, Sun, 15 Jun 2025 15:07:00 GMT</h1>", "<dt>Kind</dt>", "&lt;i&gt;Old", "4 B", "text/plain"] {
+        assert!(all.text().contains(part), "{part} is not in {}", all.text());
+    }
+    assert!(!all.text().contains(">New<") && !all.text().contains("/rest/c/later"), "{}", all.text());
+    assert_eq!(all.header("etag"), None, "versions of members may be removed later");
+    assert!(page(&fixture, &of_file).await.text().contains(">four</pre>"));
+    let within = page(&fixture, "/rest/c/d/fcr:versions/20250615150700").await;
+    assert!(within.text().contains("This container was empty."), "{}", within.text());
+    let within = page(&fixture, "/rest/c/d/fcr:versions/20250615150750").await;
+    assert_eq!(members(&within), ["/rest/c/d/e/fcr:versions/20250615150740"], "{}", within.text());
+
+    let first = page(&fixture, &format!("{then}?limit=2")).await;
+    let second = page(&fixture, &link(&first, "next").unwrap()).await;
+    assert_eq!([members(&first), members(&second)].concat(), members(&all));
+    assert!(!second.text().contains("<dt>Kind</dt>") && link(&second, "next").is_none(), "{}", second.text());
+    let back = page(&fixture, &link(&second, "prev").unwrap()).await;
+    assert_eq!((members(&back), link(&back, "prev")), (members(&first), None));
+    let end = page(&fixture, &format!("{then}?after=100000")).await;
+    assert!(end.text().contains("There are no more."), "{}", end.text());
+    for wrong in ["limit=0", "limit=201", "after=x", "after=100001", "After=1"] {
+        let refused = fixture.ask(Method::GET, &format!("{then}?{wrong}")).header("accept", "text/html");
+        assert_eq!(refused.answer().await.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    let head = fixture.ask(Method::HEAD, then).header("accept", "text/html").answer().await;
+    assert_eq!((head.status, head.body.len()), (StatusCode::OK, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_version_names_members_of_which_nothing_is_shown_and_containers_that_gave_members() {
+    let fixture = fixture_with(LdpSettings { deleted_versions: false, ..LdpSettings::default() }).await;
+    fixture.make("/rest/book", "RDFSource", "").await;
+    let direct = "<> <http://www.w3.org/ns/ldp#membershipResource> </rest/book> ;
+        <http://www.w3.org/ns/ldp#hasMemberRelation> <http://purl.org/dc/terms/hasPart> .";
+    fixture.make("/rest/parts", "DirectContainer", direct).await;
+    fixture.make("/rest/parts/p", "RDFSource", "<> <http://purl.org/dc/terms/title> \"Hidden\" .").await;
+    fixture.clock.advance(Duration::from_secs(60));
+    assert_eq!(fixture.ask(Method::DELETE, "/rest/parts/p").answer().await.status, StatusCode::NO_CONTENT);
+    let parts = page(&fixture, "/rest/parts/fcr:versions/20250615150700").await;
+    assert!(parts.text().contains("<th scope=\"row\">p</th><td>not kept</td>"), "{}", parts.text());
+    assert!(!parts.text().contains("Hidden"), "{}", parts.text());
+    let version = fixture.ask(Method::POST, "/rest/book/fcr:versions").answer().await;
+    assert_eq!(version.status, StatusCode::CREATED, "{}", version.text());
+    let book = page(&fixture, "/rest/book/fcr:versions/20250615150740").await;
+    let leads = "Its members were in <a href=\"/rest/parts\">/parts</a>";
+    assert!(book.text().contains(leads) && !book.text().contains("hasPart"), "{}", book.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_version_of_a_container_says_where_its_members_are_not_kept() {
+    let history = History { resources: Keep::Newest(5), ..History::default() };
+    let fixture = fixture_keeping(LibraryOptions { history, ..LibraryOptions::default() }).await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    fixture.make("/rest/c/x", "RDFSource", "").await;
+    let page = page(&fixture, "/rest/c/fcr:versions/20250615150640").await;
+    assert!(page.text().contains("What was in it then is not kept."), "{}", page.text());
+    assert!(members(&page).is_empty(), "{}", page.text());
 }

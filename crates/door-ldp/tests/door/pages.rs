@@ -140,6 +140,9 @@ async fn the_page_of_a_file_shows_what_browsers_show_and_leads_to_its_bytes() {
         assert!(page.text().contains(&format!("href=\"/rest/{path}\"")), "{}", page.text());
         assert!(!page.text().contains("<i>"), "{}", page.text());
     }
+    put_bytes(&fixture, "/rest/latin", "text/plain; charset=iso-8859-1", &b"\xDCber <i>"[..]).await;
+    let latin = page(&fixture, "/rest/latin/fcr:metadata").await;
+    assert!(latin.text().contains(">Über &lt;i&gt;</pre>"), "{}", latin.text());
     let text = page(&fixture, "/rest/text/fcr:metadata").await;
     assert!(!text.text().contains('\u{FFFD}') && text.text().contains("The first 4 KiB are shown."));
     let bytes = fixture.ask(Method::GET, "/rest/text").header("accept", BROWSER).answer().await;
@@ -271,6 +274,44 @@ async fn two_versions_are_compared_by_statements_and_bytes() {
         let refused = fixture.ask(Method::GET, &format!("/rest/b/fcr:versions?{query}")).header("accept", BROWSER);
         assert!(refused.answer().await.status.is_client_error(), "{query}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_versions_of_a_short_text_are_compared_line_by_line() {
+    let fixture = fixture().await;
+    put_bytes(&fixture, "/rest/b", "text/plain", "same\n<i>old</i>\n").await;
+    let long = "x".repeat((64 << 10) + 1);
+    let latin = "text/plain; charset=iso-8859-1";
+    for (media_type, bytes) in [
+        ("text/plain", "same\n<i>Über</i>\n".as_bytes()),
+        (latin, b"same\n<i>\xDCber</i>\n"),
+        ("text/plain", long.as_bytes()),
+        ("application/octet-stream", b"same\n"),
+    ] {
+        fixture.clock.advance(std::time::Duration::from_secs(5));
+        let put = fixture.ask(Method::PUT, "/rest/b").header("content-type", media_type).body(bytes.to_vec());
+        assert_eq!(put.answer().await.status, StatusCode::NO_CONTENT);
+    }
+    let compared = async |older: &str, newer: &str| {
+        let query = format!("older=202506151506{older}&newer=2025061515{newer}");
+        page(&fixture, &format!("/rest/b/fcr:versions?{query}")).await.text().to_owned()
+    };
+    let changed = compared("40", "0645").await;
+    for part in [
+        "  same\n",
+        "<del><span class=\"visually-hidden\">Removed: </span>- &lt;i&gt;old&lt;/i&gt;\n</del>",
+        "<ins><span class=\"visually-hidden\">Added: </span>+ &lt;i&gt;Über&lt;/i&gt;\n</ins>",
+    ] {
+        assert!(changed.contains(part) && !changed.contains("<i>"), "{part} is not in {changed}");
+    }
+    let in_other_bytes = compared("45", "0650").await;
+    assert!(in_other_bytes.contains("the text is the same") && in_other_bytes.contains(latin), "{in_other_bytes}");
+    for newer in ["0655", "0700"] {
+        let not_compared = compared("40", newer).await;
+        assert!(not_compared.contains("<h2>Bytes</h2>") && !not_compared.contains("<del>"), "{not_compared}");
+    }
+    let same_bytes = compared("40", "0640").await;
+    assert!(same_bytes.contains("the same bytes") && !same_bytes.contains("the text is"), "{same_bytes}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use heads::{HistoryTrees, Keep, LibraryOptions};
 use http::{Method, StatusCode};
 use sha2::{Digest, Sha256};
 
-use crate::support::{ROOT, fixture, fixture_with};
+use crate::support::{ROOT, fixture, fixture_keeping, fixture_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn path_tricks_are_refused() {
@@ -249,7 +250,7 @@ async fn unsupported_features_are_refused_and_not_ignored() {
     fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;
     for link in [
         "<http://test/rest/c/fcr:acl>; rel=\"acl\"",
-        "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"",
+        "<http://mementoweb.org/ns#Memento>; rel=\"type\"",
         "<http://example.org/Thing>; rel=\"type\"",
         "<http://www.w3.org/ns/ldp#Page>; rel=\"type\"",
     ] {
@@ -271,4 +272,36 @@ async fn unsupported_features_are_refused_and_not_ignored() {
     let known =
         "<http://fedora.info/definitions/v4/repository#Container>; rel=\"type\", <http://example.org/>; rel=\"author\"";
     assert_eq!(fixture.put("/rest/new", "").header("link", known).answer().await.status, StatusCode::CREATED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_versioned_resource_is_refused_where_no_versions_are_kept() {
+    let tree = |path: &str, keep| (path.parse().unwrap(), keep);
+    let history_trees = HistoryTrees::new(vec![tree("off", Keep::None), tree("off/on", Keep::All)]);
+    let fixture = fixture_keeping(LibraryOptions { history_trees, ..LibraryOptions::default() }).await;
+    let versioned = |method: Method, path: &str, slug: &str| {
+        let ask = fixture.ask(method, path).header("slug", slug).header("content-type", "text/turtle");
+        ask.header("link", "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"").body(TITLED).answer()
+    };
+    // The name that the client wishes is that of a tree without versions.
+    assert_eq!(versioned(Method::POST, "/rest/", "off").await.status, StatusCode::CONFLICT);
+    for path in ["/rest/c", "/rest/off/c"] {
+        fixture.put(path, "").answer().await;
+    }
+    for (method, path, slug) in [
+        (Method::PUT, "/rest/off/new", ""),
+        (Method::PUT, "/rest/off/c", ""),
+        (Method::POST, "/rest/off/c", ""),
+        (Method::POST, "/rest/off/c", "name"),
+    ] {
+        let refused = versioned(method.clone(), path, slug).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{method} {path}: {}", refused.text());
+        assert!(refused.detail().contains("history.trees"), "{}", refused.detail());
+        assert_eq!(refused.links(&format!("{}constrainedBy", crate::support::LDP)).len(), 1, "{method} {path}");
+    }
+    assert_eq!(fixture.get("/rest/off/new").await.status, StatusCode::NOT_FOUND);
+    for (method, path) in [(Method::PUT, "/rest/off/on"), (Method::POST, "/rest/off/on"), (Method::POST, "/rest/c")] {
+        let made = versioned(method.clone(), path, "off").await;
+        assert_eq!(made.status, StatusCode::CREATED, "{method} {path}: {}", made.text());
+    }
 }

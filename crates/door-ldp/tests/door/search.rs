@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::{Fixture, ROOT, fixture};
 
 /// Lets the index have everything.
-async fn index(fixture: &Fixture) {
+pub async fn index(fixture: &Fixture) {
     let library = fixture.library.clone();
     if library.store().capabilities().is_shared {
         fixture.clock.advance(std::time::Duration::from_secs(3_600));
@@ -92,6 +92,60 @@ async fn a_search_is_answered_as_fedora_answers_it() {
     }
     let own = found(&fixture, "condition=rdf_type%3Dhttp://test/rest/types%23own&fields=fedora_id").await;
     assert_eq!(own["items"], serde_json::json!([{ "fedora_id": format!("{ROOT}c") }]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_is_among_what_is_not_before_its_own_id() {
+    let fixture = filled().await;
+    let description = format!("{ROOT}c/b%20%C3%BC/fcr:metadata");
+    for (operator, found_ids) in [("%3E%3D", vec![&description]), ("%3E", Vec::new())] {
+        let query = format!("condition=fedora_id{operator}c/b%20%C3%BC/fcr:metadata");
+        let answer = found(&fixture, &query).await;
+        let items = answer["items"].as_array().unwrap();
+        assert_eq!(items.iter().map(|item| &item["fedora_id"]).collect::<Vec<_>>(), found_ids, "{operator}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_that_was_chosen_as_the_last_one_is_included() {
+    // All of it is of this day.
+    let fixture = filled().await;
+    for (query, count) in [
+        ("modified_to=2025-06-15", 3),
+        ("created_to=2025-06-15", 3),
+        ("modified_to=2025-06-14", 0),
+        ("condition=modified%3C%3D2025-06-15", 0),
+    ] {
+        assert_eq!(found(&fixture, query).await["items"].as_array().unwrap().len(), count, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_ends_while_it_counts_says_that_there_is_no_total() {
+    let mut fixture = fixture().await;
+    for number in 0..9 {
+        let put = fixture.ask(Method::PUT, &format!("/rest/f{number}")).header("content-type", "text/plain").body("x");
+        assert_eq!(put.answer().await.status, StatusCode::CREATED);
+    }
+    index(&fixture).await;
+    let query = "max_results=1&include_total_result_count=true";
+    let counted = found(&fixture, query).await;
+    assert_eq!(counted["pagination"]["totalResults"], 18);
+    assert!(counted["pagination"]["incomplete"].is_null(), "{counted:#}");
+    let settings =
+        LdpSettings { search: SearchSettings { rows_max: 1, ..SearchSettings::default() }, ..LdpSettings::default() };
+    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings).unwrap()));
+    fixture.router = read;
+    let cut = found(&fixture, query).await;
+    assert_eq!((cut["items"].as_array().unwrap().len(), &cut["pagination"]["totalResults"]), (1, &(-1).into()));
+    let why = cut["pagination"]["incomplete"].as_str().unwrap();
+    assert!(why.contains("not all counted"), "{why}");
+    let page = fixture.ask(Method::GET, &format!("/rest/fcr:search?{query}")).header("accept", "text/html");
+    let page = page.answer().await;
+    assert!(page.text().contains("There is no total"), "{}", page.text());
+    // Whoever asks for no count lacks nothing.
+    let uncounted = found(&fixture, "max_results=1").await;
+    assert!(uncounted["pagination"]["incomplete"].is_null(), "{uncounted:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

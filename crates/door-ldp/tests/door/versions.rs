@@ -236,7 +236,81 @@ async fn rfc7089_5_1_2_a_timemap_comes_in_pages_that_lead_to_each_other() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_has_a_date_where_all_versions_are_kept_and_only_a_tag_where_time_removes_them() {
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    for (keep, is_dated) in [(Keep::All, true), (Keep::For(days(30)), false)] {
+        let fixture = keeping(keep).await;
+        versioned(&fixture, "/rest/a", 2).await;
+        // No other version can come to this second any more.
+        fixture.clock.advance(Duration::from_secs(3_600));
+        let before = links_of(&fixture, "/rest/a/fcr:versions").await;
+        assert_eq!(before.header("last-modified").is_some(), is_dated, "{before:?}");
+        let first = path_of(&listed(&fixture, "/rest/a/fcr:versions").await[0]);
+        fixture.clock.advance(days(31));
+        let again = |name: &str, value: &str| {
+            let ask = fixture.ask(Method::GET, "/rest/a/fcr:versions").header("accept", "application/link-format");
+            ask.header(name, value).answer()
+        };
+        let (of_first, of_list) = match is_dated {
+            true => (StatusCode::OK, StatusCode::NOT_MODIFIED),
+            false => (StatusCode::NOT_FOUND, StatusCode::OK),
+        };
+        assert_eq!(fixture.get(&first).await.status, of_first);
+        let tag = before.etag();
+        for (name, value) in [("if-modified-since", "Mon, 16 Jun 2025 15:06:40 GMT"), ("if-none-match", &*tag)] {
+            assert_eq!(again(name, value).await.status, of_list, "{name}");
+        }
+    }
+}
+
 // Fedora API, section 4.
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fedora_4_a_resource_that_is_created_as_an_original_resource_is_versioned() {
+    for keep in [Keep::All, Keep::Explicit] {
+        let fixture = keeping(keep).await;
+        fixture.make("/rest/c", "BasicContainer", "").await;
+        for class in ["OriginalResource", "TimeGate"] {
+            let link = format!("<{MEMENTO}{class}>; rel=\"type\"");
+            for (method, path, media_type) in [
+                (Method::POST, "/rest/c", "text/turtle"),
+                (Method::POST, "/rest/c", "text/plain"),
+                (Method::PUT, &*format!("/rest/c/{class}"), "text/turtle"),
+            ] {
+                let ask = fixture.ask(method.clone(), path).header("content-type", media_type).header("link", &link);
+                let made = ask.body(titled(0)).answer().await;
+                assert_eq!(made.status, StatusCode::CREATED, "{method} {media_type}: {}", made.text());
+                let made = path_of(made.header("location").unwrap());
+                let types = fixture.get(&made).await.links("type");
+                assert!(types.contains(&format!("{MEMENTO}OriginalResource")), "{types:?}");
+                assert_eq!(types.contains(&format!("{}NonRDFSource", crate::support::LDP)), media_type == "text/plain");
+                assert_eq!(fixture.get(&format!("{made}/fcr:versions")).await.status, StatusCode::OK);
+                // A client may send back the types that it read.
+                let put = fixture.ask(Method::PUT, &made).header("content-type", media_type).header("link", &link);
+                assert_eq!(put.body(titled(1)).answer().await.status, StatusCode::NO_CONTENT, "{media_type}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fedora_4_3_3_a_refused_request_for_a_version_leads_to_the_rules() {
+    let fixture = fixture().await;
+    versioned(&fixture, "/rest/a", 1).await;
+    let begun = fixture.ask(Method::POST, "/rest/fcr:tx").answer().await;
+    let transaction = begun.header("location").unwrap();
+    for (name, value) in [("memento-datetime", BEGIN), ("atomic-id", transaction)] {
+        let refused = fixture.ask(Method::POST, "/rest/a/fcr:versions").header(name, value).answer().await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{name}: {}", refused.text());
+        assert_eq!(refused.links(&format!("{}constrainedBy", crate::support::LDP)).len(), 1, "{name}: {refused:?}");
+    }
+    let body = fixture.ask(Method::POST, "/rest/a/fcr:versions").header("content-type", "text/turtle").body(titled(7));
+    let made = body.answer().await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+    let made = fixture.get(&path_of(made.header("location").unwrap())).await;
+    assert!(made.says("<a> dc:title \"0\" .") && !made.says("<a> dc:title \"7\" ."), "{}", made.text());
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fedora_4_1_1_a_versioned_resource_has_the_types_original_resource_and_timegate() {

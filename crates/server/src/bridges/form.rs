@@ -8,7 +8,7 @@
 
 use ::broker::{Message, Value};
 use ::feed::{Change, Cursor, Event, ObjectKind, Subject};
-use door_ldp::{Changed, Site};
+use door_ldp::{Changed, Parts, Site};
 use heads::ResourcePath;
 use serde::Serialize;
 use serde_json::json;
@@ -32,7 +32,8 @@ const DESCRIPTION: &str = "/fcr:metadata";
 /// than 10 KiB over STOMP, where some characters become two.
 const TYPES_BYTES_MAX: usize = 4 << 10;
 
-/// The messages of an event, in order. Of a binary that is deleted, its description is too.
+/// The messages of an event, in order. A binary is deleted with its description, and both may also
+/// change at once.
 pub(super) fn messages(event: &Event, changed: &Changed, site: &Site) -> Vec<Message> {
     let path = match &event.subject {
         Subject::Resource(path) if path.is_root() => String::new(),
@@ -40,9 +41,10 @@ pub(super) fn messages(event: &Event, changed: &Changed, site: &Site) -> Vec<Mes
         Subject::Volume(id) => format!("/{}/{}", heads::VOLUMES, id.cleaned()),
     };
     let description = format!("{path}{DESCRIPTION}");
-    let about = match event.change {
-        Change::Deleted if event.kind == ObjectKind::Binary => vec![&description, &path],
-        Change::Updated if changed.is_description => vec![&description],
+    let about = match (event.change, changed.parts) {
+        (Change::Deleted, _) if event.kind == ObjectKind::Binary => vec![&description, &path],
+        (Change::Updated, Parts::Description) => vec![&description],
+        (Change::Updated, Parts::Both) => vec![&path, &description],
         _ => vec![&path],
     };
     // Of one key, so that none of them comes before an earlier change of the other.
@@ -80,12 +82,13 @@ struct Object<'a> {
     is_part_of: &'a str,
 }
 
-/// A message about a path, which begins with a slash unless it is the root's.
+/// A message about a path, which begins with a slash unless it is the root's. `key` is the path of
+/// the resource; for a description of bytes, that of the bytes.
 fn message(event: &Event, changed: &Changed, site: &Site, path: &str, key: String) -> Message {
     let base = site.iri(&ResourcePath::root());
     let base = base.trim_end_matches('/');
     // When it is sent again, it may not be known any more that only the description changed.
-    let id = event_id(event.cursor, if event.change == Change::Deleted { path } else { &key });
+    let id = event_id(event.cursor, if changed.parts == Parts::Description { key.as_str() } else { path });
     let (change, name) = match event.change {
         Change::Created => ("Create", "create resource"),
         Change::Updated => ("Update", "update resource"),
@@ -93,7 +96,7 @@ fn message(event: &Event, changed: &Changed, site: &Site, path: &str, key: Strin
     };
     let types = match event.change {
         Change::Deleted => Vec::new(),
-        Change::Created | Change::Updated => types(event.kind, changed, path.is_empty()),
+        Change::Created | Change::Updated => types(event.kind, path != key, &changed.types, path.is_empty()),
     };
     let text = |text: &str| Value::Text(text.to_owned());
     let timestamp = Value::Number(i64::try_from(event.at.0).unwrap_or(i64::MAX));
@@ -134,8 +137,9 @@ fn message(event: &Event, changed: &Changed, site: &Site, path: &str, key: Strin
     Message { key, id, properties, text }
 }
 
-/// The types that Fedora gives a resource by itself, and those that a client gave it.
-fn types(kind: ObjectKind, changed: &Changed, is_root: bool) -> Vec<String> {
+/// The types that Fedora gives a resource, or the description of bytes, by itself, and those that a
+/// client gave it.
+fn types(kind: ObjectKind, is_description: bool, of_clients: &[String], is_root: bool) -> Vec<String> {
     let ldp = |names: &[&str]| names.iter().map(|name| format!("{LDP}{name}")).collect::<Vec<_>>();
     let container =
         |class: &str| [ldp(&["RDFSource", "Container", class]), vec![format!("{FEDORA}Container")]].concat();
@@ -148,7 +152,7 @@ fn types(kind: ObjectKind, changed: &Changed, is_root: bool) -> Vec<String> {
         ObjectKind::Volume | ObjectKind::BasicGroup => group("BasicContainer"),
         ObjectKind::DirectGroup => group("DirectContainer"),
         ObjectKind::IndirectGroup => group("IndirectContainer"),
-        ObjectKind::Binary if changed.is_description => {
+        ObjectKind::Binary if is_description => {
             [ldp(&["RDFSource"]), vec![format!("{FEDORA}NonRdfSourceDescription")]].concat()
         }
         ObjectKind::Binary => [ldp(&["NonRDFSource"]), vec![format!("{FEDORA}Binary")]].concat(),
@@ -157,7 +161,7 @@ fn types(kind: ObjectKind, changed: &Changed, is_root: bool) -> Vec<String> {
     types.extend([format!("{LDP}Resource"), format!("{FEDORA}Resource")]);
     types.extend(["OriginalResource", "TimeGate"].map(|name| format!("{MEMENTO}{name}")));
     let mut left = TYPES_BYTES_MAX;
-    for of_client in &changed.types {
+    for of_client in of_clients {
         let Some(rest) = left.checked_sub(of_client.len()) else { continue };
         if !types.contains(of_client) {
             left = rest;
@@ -304,7 +308,7 @@ mod tests {
             // The client gave this type to one resource, when it created it.
             let types = headers["org.fcrepo.jms.resourceType"].split(',');
             let types = types.filter(|name| *name == "http://example.org/T").map(str::to_owned).collect();
-            let changed = Changed { types, is_description: false };
+            let changed = Changed { types, ..Changed::default() };
             let expected = comparable(headers, recorded["body"].clone());
             let ours = messages(&event, &changed, &site());
             let ours = ours.iter().find(|message| about(message) == identifier);
@@ -347,7 +351,7 @@ mod tests {
     fn a_change_of_a_description_names_the_description_and_keeps_the_id_and_the_order_of_the_binary() {
         let event = event(Change::Updated, ObjectKind::Binary, "a/b", 1_750_000_000_123);
         let of_bytes = messages(&event, &Changed::default(), &site());
-        let changed = Changed { types: vec!["urn:T".to_owned()], is_description: true };
+        let changed = Changed { types: vec!["urn:T".to_owned()], parts: Parts::Description };
         let of_description = messages(&event, &changed, &site());
         assert_eq!(of_bytes.iter().map(about).collect::<Vec<_>>(), ["/a/b"]);
         assert_eq!(of_description.iter().map(about).collect::<Vec<_>>(), ["/a/b/fcr:metadata"]);
@@ -359,12 +363,27 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_bytes_and_their_description_is_two_messages_and_that_of_the_bytes_has_the_id_that_stays() {
+        let event = event(Change::Updated, ObjectKind::Binary, "a/b", 1_750_000_000_123);
+        let changed = Changed { parts: Parts::Both, ..Changed::default() };
+        let sent = messages(&event, &changed, &site());
+        assert_eq!(sent.iter().map(about).collect::<Vec<_>>(), ["/a/b", "/a/b/fcr:metadata"]);
+        assert_eq!(sent[..1], messages(&event, &Changed::default(), &site()), "what is sent if no more is known");
+        assert_eq!(sent[0].key, sent[1].key);
+        assert_ne!(sent[0].id, sent[1].id);
+        let types = types_of(&sent[1]);
+        assert!(types.contains(&format!("{FEDORA}NonRdfSourceDescription")), "{types:?}");
+        let created = Event { change: Change::Created, ..event };
+        assert_eq!(messages(&created, &changed, &site()).len(), 1, "as Fedora creates bytes");
+    }
+
+    #[test]
     fn types_of_clients_are_named_once_and_as_many_as_a_broker_takes() {
         let event = event(Change::Updated, ObjectKind::BasicContainer, "a", 1);
         let long = format!("urn:{}", "x".repeat(TYPES_BYTES_MAX));
         let own = format!("{LDP}Container");
         let types = [own.as_str(), "urn:a", long.as_str(), "urn:b", "urn:a"].map(str::to_owned).to_vec();
-        let sent = messages(&event, &Changed { types, is_description: false }, &site());
+        let sent = messages(&event, &Changed { types, ..Changed::default() }, &site());
         let sent = types_of(&sent[0]);
         assert!(sent.ends_with(&["urn:a".to_owned(), "urn:b".to_owned()]), "{sent:?}");
         assert_eq!(sent.iter().filter(|name| **name == own).count(), 1);

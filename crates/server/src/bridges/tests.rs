@@ -290,6 +290,25 @@ async fn a_message_names_types_that_clients_gave_the_description_that_changed_an
 }
 
 #[tokio::test]
+async fn a_transaction_that_changes_bytes_and_their_description_is_a_message_about_each() {
+    let fake = fake(willing).await;
+    let server = server(bridge(&fake.url)).await;
+    let _delivering = server.begin().await;
+    server.does(Method::PUT, "b", &[("content-type", "text/plain")], "bytes").await;
+    fake.until(1).await;
+    let begin = Request::builder().method(Method::POST).uri("/rest/fcr:tx").header(header::HOST, "books.test");
+    let begun = server.app.router(Via::Network).oneshot(begin.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(begun.status(), StatusCode::CREATED);
+    let transaction = begun.headers()[header::LOCATION].to_str().unwrap().to_owned();
+    let joined = |media_type: &'static str| [("content-type", media_type), ("atomic-id", &*transaction)];
+    server.does(Method::PUT, "b", &joined("text/plain"), "others").await;
+    let typing = "INSERT DATA { <http://books.test/rest/b> a <http://example.org/U> }";
+    server.does(Method::PATCH, "b/fcr:metadata", &joined("application/sparql-update"), typing).await;
+    server.does(Method::PUT, transaction.strip_prefix("http://books.test/rest/").unwrap(), &[], "").await;
+    assert_eq!(fake.until(3).await, ["Create /b", "Update /b", "Update /b/fcr:metadata"]);
+}
+
+#[tokio::test]
 async fn types_are_those_of_the_version_that_the_event_is_about() {
     let fake = fake(willing).await;
     let server = server(bridge(&fake.url)).await;

@@ -1,0 +1,133 @@
+//! The members that a container had in an earlier state, a page at a time: each as it was then. The
+//! list leads forward only. So each page reads it from its beginning, and holds what it shows.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use heads::ResourcePath;
+use maud::{Markup, html};
+use repository::{Child, Resource, ResourceError};
+
+use super::local;
+use super::members::{MEMBERS, MEMBERS_MAX, READ_AT_ONCE, Row, pager_to, table};
+use crate::address::At;
+use crate::errors::LdpError;
+use crate::query::Parameters;
+use crate::request::LdpRequest;
+use crate::statements::{is_container, paths_of};
+use crate::timegate::State;
+use crate::version_name::VersionName;
+
+/// The parameter with the most members of a page.
+const LIMIT: &str = "limit";
+
+/// The parameter that leaves out so many members at the beginning of the list.
+const AFTER: &str = "after";
+
+/// Most members that a page leaves out, because it reads their names.
+const AFTER_MAX: usize = 100_000;
+
+/// Members that are left out together.
+const LEFT_OUT_AT_ONCE: usize = 1_000;
+
+/// What a query asks for.
+pub struct Asked {
+    /// Members that are left out at the beginning of the list.
+    after: usize,
+    /// Most members of the page.
+    members_max: usize,
+}
+
+impl Asked {
+    /// Reads a query. Like every query of a resource it may have other fields.
+    pub fn of(query: Option<&str>) -> Result<Self, LdpError> {
+        let asked = Parameters::among(query, &[LIMIT, AFTER])?;
+        let after = asked.number(AFTER, AFTER_MAX)?.unwrap_or(0);
+        Ok(Self { after, members_max: asked.number(LIMIT, MEMBERS_MAX)?.unwrap_or(MEMBERS) })
+    }
+
+    /// Whether the page begins with the first member.
+    pub fn is_first(&self) -> bool {
+        self.after == 0
+    }
+}
+
+impl LdpRequest {
+    /// Some of the members that a container had in a state, with links to other pages of them.
+    pub async fn members_then(&self, state: &State, asked: &Asked) -> Result<Markup, LdpError> {
+        let (children, has_more) = self.names_then(state, asked).await?;
+        let rows = stream::iter(paths_of(&state.resource, &children)).map(|path| self.member_then(state, path));
+        let rows: Vec<_> = rows.buffered(READ_AT_ONCE).try_collect().await?;
+        let iri = self.iri_at(At::Version(state.name));
+        let page = |after: usize| {
+            let after = if after > 0 { format!("&{AFTER}={after}") } else { String::new() };
+            format!("{}?{LIMIT}={}{after}", local(&iri), asked.members_max)
+        };
+        let back = (!asked.is_first()).then(|| [page(asked.after.saturating_sub(asked.members_max)), page(0)]);
+        let next = asked.after + asked.members_max;
+        let has_next = has_more && next <= AFTER_MAX;
+        Ok(html! {
+            h2 { "Contents" }
+            @if rows.is_empty() {
+                p { @if asked.is_first() { "This container was empty." } @else { "There are no more." } }
+            } @else {
+                (table(&self.site, &html! {}, &rows))
+            }
+            @if has_more && !has_next { p.note { "There are more. Ask for Turtle to get all." } }
+            (pager_to("Pages of the contents", back, has_next.then(|| page(next))))
+        })
+    }
+
+    /// The children on a page, and whether there are more.
+    async fn names_then(&self, state: &State, asked: &Asked) -> Result<(Vec<Child>, bool), LdpError> {
+        let mut members = self.library().repository.members_as_of(&state.resource, state.below).await?;
+        let (mut left_out, mut children) = (asked.after, Vec::new());
+        // One more says whether there is a next page.
+        let children_max = asked.members_max + 1;
+        while children.len() < children_max {
+            let at_once = if left_out > 0 { left_out.min(LEFT_OUT_AT_ONCE) } else { children_max - children.len() };
+            let Some(page) = members.more(at_once).await? else { break };
+            let of_others = left_out.min(page.len());
+            left_out -= of_others;
+            children.extend(page.into_iter().skip(of_others));
+        }
+        let has_more = children.len() > asked.members_max;
+        children.truncate(asked.members_max);
+        Ok((children, has_more))
+    }
+
+    /// A member as it was in a state of its container.
+    async fn member_then(&self, state: &State, path: ResourcePath) -> Result<Row, LdpError> {
+        match self.found_then(state, &path).await {
+            Ok(Some((member, name))) => Row::of(self.library(), member, At::Version(name)).await,
+            Ok(None) | Err(LdpError::Resource(ResourceError::Absent(_) | ResourceError::Gone { .. })) => {
+                Ok(Row::NotKept(path))
+            }
+            Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => Ok(Row::Damaged(path)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The version of a member that was in force, and the name by which it shows what it was.
+    async fn found_then(
+        &self,
+        state: &State,
+        path: &ResourcePath,
+    ) -> Result<Option<(Resource, VersionName)>, LdpError> {
+        let repository = &self.library().repository;
+        if !repository.keeps_versions(path) {
+            return Ok(None);
+        }
+        let versions = match self.settings().deleted_versions {
+            true => repository.versions(path).await?,
+            false => repository.versions_of_existing(path).await?,
+        };
+        let Some(member) = versions.in_force(state.below).await? else { return Ok(None) };
+        // A container has the members of the second, and not those with which its version began.
+        let second = state.name.second();
+        let has_second = is_container(&member) && repository.knows_as_of(path, second.end());
+        let name = match has_second && versions.first_ever(second.first(), second.end()).await?.is_none() {
+            true => VersionName::of_second(second),
+            false => self.name_of(&versions, member.revision()).await?,
+        };
+        Ok(Some((member, name)))
+    }
+}
