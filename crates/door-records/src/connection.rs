@@ -334,7 +334,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 self.watched = Watched::default();
                 return Ok(Reply::OK);
             }
-            b"reset" => (self.transaction, self.watched) = (None, Watched::default()),
+            // `QUIT` waits for no `EXEC`.
+            b"reset" | b"quit" => (self.transaction, self.watched) = (None, Watched::default()),
             _ => {}
         }
         let command = RecordCommand::find(name);

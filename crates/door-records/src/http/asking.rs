@@ -13,8 +13,11 @@ use store::Deadline;
 use super::error::HttpError;
 use crate::Door;
 
-/// The header with the time that a request may take, in milliseconds.
+/// The header with the time that a request may take: milliseconds, or [`MOST`].
 const DEADLINE: &str = "penates-deadline";
+
+/// As long as the server allows.
+const MOST: &str = "max";
 
 /// Who asks, and until when.
 pub(super) struct Asking {
@@ -39,12 +42,15 @@ impl FromRequestParts<Arc<Door>> for Asking {
         let most = door.settings.deadline_max;
         let time_limit = match parts.headers.get(DEADLINE) {
             None => door.settings.deadline,
+            Some(value) if value == MOST => most,
             Some(value) => {
                 let asked = value.to_str().ok().and_then(|text| text.parse().ok()).map(Duration::from_millis);
                 let asked = asked.filter(|asked| !asked.is_zero() && *asked <= most);
                 let most = most.as_millis();
                 asked.ok_or_else(|| {
-                    HttpError::Malformed(format!("Penates-Deadline is a number of milliseconds from 1 to {most}"))
+                    HttpError::Malformed(format!(
+                        "Penates-Deadline is a number of milliseconds from 1 to {most}, or {MOST}"
+                    ))
                 })?
             }
         };

@@ -128,9 +128,14 @@ const ATTRIBUTE: &str = "an attribute is a text, a number, {\"base64\": …}, or
 impl<'de> Deserialize<'de> for SentAttribute {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = <&RawValue>::deserialize(deserializer)?;
+        if let Some(value) = Sent::of(json) {
+            return Ok(Self::Lasting(value));
+        }
         let is_object = json.get().starts_with('{');
-        let expiring = || serde_json::from_str(json.get()).ok().filter(|_| is_object).map(Self::Expiring);
-        Sent::of(json).map(Self::Lasting).or_else(expiring).ok_or_else(|| D::Error::custom(ATTRIBUTE))
+        let expiring: Option<ExpiringAttribute> = serde_json::from_str(json.get()).ok().filter(|_| is_object);
+        let expiring = expiring.ok_or_else(|| D::Error::custom(ATTRIBUTE))?;
+        expiring.life().check().map_err(D::Error::custom)?;
+        Ok(Self::Expiring(expiring))
     }
 }
 
@@ -142,12 +147,19 @@ pub(super) struct ExpiringAttribute {
     ttl_ms: Option<u64>,
 }
 
+impl ExpiringAttribute {
+    fn life(&self) -> Life {
+        Life { expires_at: self.expires_at, ttl_ms: self.ttl_ms }
+    }
+}
+
 impl SentAttribute {
     pub(super) fn at(self, now: UnixMillis) -> Attribute {
         match self {
             Self::Lasting(value) => Attribute::lasting(value.bytes()),
-            Self::Expiring(ExpiringAttribute { value, expires_at, ttl_ms }) => {
-                Attribute { value: value.bytes(), expires_at: Life { expires_at, ttl_ms }.end(now) }
+            Self::Expiring(expiring) => {
+                let expires_at = expiring.life().end(now);
+                Attribute { value: expiring.value.bytes(), expires_at }
             }
         }
     }
@@ -174,30 +186,64 @@ pub(super) fn value(bytes: &[u8]) -> Value {
     }
 }
 
+/// At most so many bytes has a value as JSON.
+pub(super) fn value_bytes(bytes: &[u8]) -> usize {
+    match str::from_utf8(bytes) {
+        Ok(text) => "\"\"".len() + text.bytes().map(escaped_bytes).sum::<usize>(),
+        Err(_) => "{\"base64\":\"\"}".len() + 4 * bytes.len().div_ceil(3),
+    }
+}
+
+/// At most so many bytes has a byte of a text in a JSON string.
+fn escaped_bytes(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        byte if byte.is_ascii_control() => 6,
+        _ => 1,
+    }
+}
+
 /// Which attributes a client asks for; `None`: all.
 pub(super) type Wanted = Option<Vec<String>>;
 
-/// Attributes as JSON: those that are wanted, with their expiries or without. A name that is not
-/// UTF-8 has no form in JSON.
-pub(super) fn object(
-    found: &Attributes,
-    wanted: &Wanted,
-    expiries: bool,
-) -> Result<IndexMap<String, Value>, HttpError> {
-    let one = |attribute: &Attribute| match attribute.expires_at.filter(|_| expiries) {
-        None => value(&attribute.value),
-        Some(at) => json!({ "value": value(&attribute.value), "expires_at": at.0 }),
-    };
+/// Attributes with their names.
+pub(super) type Chosen<'a> = IndexMap<&'a str, &'a Attribute>;
+
+/// The attributes that are wanted, each once. A name that is not UTF-8 has no form in JSON.
+pub(super) fn chosen<'a>(found: &'a Attributes, wanted: &'a Wanted) -> Result<Chosen<'a>, HttpError> {
     match wanted {
         None => found
             .iter()
             .map(|(name, attribute)| {
                 let name = str::from_utf8(name).map_err(|_| HttpError::NotText("the name of an attribute"))?;
-                Ok((name.to_owned(), one(attribute)))
+                Ok((name, attribute))
             })
             .collect(),
         Some(names) => {
-            Ok(names.iter().filter_map(|name| Some((name.clone(), one(found.get(name.as_bytes())?)))).collect())
+            let named = names.iter().filter_map(|name| Some((name.as_str(), found.get(name.as_bytes())?)));
+            Ok(named.collect())
         }
     }
+}
+
+/// Attributes as JSON, with their expiries or without.
+pub(super) fn object(chosen: &Chosen<'_>, expiries: bool) -> IndexMap<String, Value> {
+    let one = |attribute: &Attribute| match attribute.expires_at.filter(|_| expiries) {
+        None => value(&attribute.value),
+        Some(at) => json!({ "value": value(&attribute.value), "expires_at": at.0 }),
+    };
+    chosen.iter().map(|(name, attribute)| ((*name).to_owned(), one(attribute))).collect()
+}
+
+/// At most so many bytes has an attribute as JSON besides its name and its value: the long form with
+/// an expiry.
+const LONG_FORM_BYTES: usize = 64;
+
+/// At most so many bytes has [`object`] as JSON.
+pub(super) fn object_bytes(chosen: &Chosen<'_>) -> usize {
+    let one = |(name, attribute): (&&str, &&Attribute)| {
+        let form = if attribute.expires_at.is_some() { LONG_FORM_BYTES } else { ":,".len() };
+        value_bytes(name.as_bytes()) + form + value_bytes(&attribute.value)
+    };
+    "{}".len() + chosen.iter().map(one).sum::<usize>()
 }

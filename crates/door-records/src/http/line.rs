@@ -120,8 +120,8 @@ pub(super) fn found(id: &Bytes, record: Option<&Record>, wanted: &Wanted) -> Str
     if let Some(record) = record {
         match &record.content {
             Content::Text(text) => found.text = Some(json::value(text)),
-            Content::Attributes(attributes) => match json::object(attributes, wanted, true) {
-                Ok(object) => found.attributes = Some(object),
+            Content::Attributes(attributes) => match json::chosen(attributes, wanted) {
+                Ok(chosen) => found.attributes = Some(json::object(&chosen, true)),
                 Err(error) => return refused(Some(id), &error),
             },
         }
@@ -129,6 +129,21 @@ pub(super) fn found(id: &Bytes, record: Option<&Record>, wanted: &Wanted) -> Str
         found.etag = tag(record).map(|tag| conditional::text(&tag));
     }
     ended(&found)
+}
+
+/// At most so many bytes has a line of a record besides its id and what the record holds.
+const LINE_BYTES: usize = 256;
+
+/// At most so many bytes has the line of a record ([`found`]); `None`: there is none, or the line has
+/// the id alone.
+pub(super) fn found_bytes(id: &Bytes, record: Option<&Record>, wanted: &Wanted) -> usize {
+    let content = match record.map(|record| &record.content) {
+        None => 0,
+        Some(Content::Text(text)) => json::value_bytes(text),
+        // What has no form is refused in a short line.
+        Some(Content::Attributes(all)) => json::chosen(all, wanted).map_or(0, |chosen| json::object_bytes(&chosen)),
+    };
+    LINE_BYTES + json::value_bytes(id) + content
 }
 
 /// The line of a record that was changed.
@@ -156,5 +171,6 @@ fn ended(line: &impl Serialize) -> String {
     // Neither kind of line can fail: all keys are texts.
     let mut text = serde_json::to_string(line).unwrap_or_default();
     text.push('\n');
+    text.shrink_to_fit();
     text
 }

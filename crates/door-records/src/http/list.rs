@@ -6,8 +6,9 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
-use budget::{Party, Share};
+use budget::Party;
 use bytes::Bytes;
+use door_http::body::with_share;
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt};
 use http::header;
@@ -20,10 +21,22 @@ use super::error::HttpError;
 use super::{LINES, line};
 use crate::Door;
 use crate::pattern::matches;
-use crate::run::note;
+use crate::run::{READ_AT_ONCE, note};
 
-/// Ids of a page, and about the most bytes of its records.
-const PAGE: (usize, usize) = (1_000, 16 << 20);
+/// Ids of a page.
+const PAGE_IDS: usize = 1_000;
+
+/// Bytes of the largest record. A page may have one record more than fit.
+const RECORD_BYTES: usize = 64 << 10;
+
+/// About the most bytes of the records of a page.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Likewise where ids are read first, and then as many records as certainly fit.
+const PAGE_BYTES_BY_IDS: usize = READ_AT_ONCE * RECORD_BYTES;
+
+/// Memory per byte of a page while it is read, for what is stored and for the records.
+const PAGE_TIMES: usize = 2;
 
 /// What a listing may ask for.
 #[derive(Debug, Default, Deserialize)]
@@ -60,8 +73,6 @@ struct Walk {
     party: Party,
     listing: Listing,
     from: Option<Bytes>,
-    /// Memory for the page that is being sent.
-    share: Option<Share>,
     has_ended: bool,
 }
 
@@ -82,25 +93,45 @@ impl Walk {
     /// The first lines, and where the others are.
     async fn begin(door: Arc<Door>, asking: &Asking, listing: Listing) -> Result<(Bytes, Self), HttpError> {
         let party = asking.party.clone();
-        let mut walk = Self { door, party, listing, from: None, share: None, has_ended: false };
+        let mut walk = Self { door, party, listing, from: None, has_ended: false };
         let first = walk.next(asking.deadline()).await?;
         Ok((first, walk))
     }
 
-    /// The next lines; there may be none in a page.
+    /// The next lines, with the share of the memory that they take until they are sent; there may be
+    /// none in a page. The share for the page comes before it is read.
     async fn next(&mut self, deadline: Deadline) -> Result<Bytes, HttpError> {
-        self.share = None;
+        let door = self.door.clone();
         let pattern = self.listing.r#match.clone().map(Bytes::from);
-        let is_wanted = |id: &Bytes| pattern.as_ref().is_none_or(|pattern| matches(pattern, id));
-        let page = self.door.records.list(deadline, self.from.take(), PAGE, is_wanted).await?;
-        self.has_ended = page.next.is_none();
-        self.from = page.next;
-        let bytes: usize = page.records.iter().map(|(_, record)| record.bytes()).sum();
-        self.share = Some(self.door.share_by(deadline, &self.party, 2 * bytes as u64).await?);
-        let line = |(id, record): &(Bytes, Record)| match self.listing.values {
-            true => line::found(id, Some(record), &None),
-            false => line::id_alone(id),
-        };
-        Ok(page.records.iter().map(line).collect::<String>().into())
+        let page_bytes = if door.records.lists_in_one_pass() { PAGE_BYTES } else { PAGE_BYTES_BY_IDS };
+        let mut bytes = PAGE_TIMES * (page_bytes + RECORD_BYTES);
+        loop {
+            let mut share = door.share_by(deadline, &self.party, bytes as u64).await?;
+            let _place = door.admission.places(1, deadline).await?;
+            let is_wanted = |id: &Bytes| pattern.as_ref().is_none_or(|pattern| matches(pattern, id));
+            let page = door.records.list(deadline, self.from.clone(), (PAGE_IDS, page_bytes), is_wanted).await?;
+            let line_bytes: usize = page.records.iter().map(|(id, record)| self.line_bytes(id, record)).sum();
+            bytes = line_bytes + page.records.iter().map(|(_, record)| record.bytes()).sum::<usize>();
+            if bytes as u64 > share.bytes() && share.resize(bytes as u64).is_err() {
+                // The page is read again once there is memory for it. Nothing is held meanwhile,
+                // because others may wait for that.
+                continue;
+            }
+            let mut lines = String::with_capacity(line_bytes);
+            page.records.iter().for_each(|(id, record)| lines.push_str(&self.line(id, record)));
+            lines.shrink_to_fit();
+            self.has_ended = page.next.is_none();
+            self.from = page.next;
+            return Ok(with_share(lines, share)?);
+        }
+    }
+
+    fn line(&self, id: &Bytes, record: &Record) -> String {
+        if self.listing.values { line::found(id, Some(record), &None) } else { line::id_alone(id) }
+    }
+
+    /// At most so many bytes has the line of a record.
+    fn line_bytes(&self, id: &Bytes, record: &Record) -> usize {
+        line::found_bytes(id, self.listing.values.then_some(record), &None)
     }
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use budget::Share;
 use bytes::Bytes;
-use door_http::{BodyError, lines, spool};
+use door_http::{BodyError, lines};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{Stream, StreamExt};
@@ -19,8 +19,9 @@ use store::Deadline;
 use super::LINES;
 use super::asking::Asking;
 use super::error::HttpError;
-use super::json;
+use super::json::{self, Wanted};
 use super::line::{self, Asked, Asks};
+use super::spooled::{self, Answered};
 use crate::Door;
 use crate::run::note;
 
@@ -33,11 +34,16 @@ const HELD_BYTES: u64 = 64 << 10;
 /// Memory per byte of a line, for what is made of it.
 const LINE_TIMES: u64 = 4;
 
-/// A line that has arrived. Its time began then.
+/// Memory for a small answer to a line. It is taken with that for the line: both come from the part
+/// of the budget for small shares.
+const SMALL_ANSWER_BYTES: u64 = 1 << 10;
+
+/// A line that has arrived, with the memory for it. Its time began then.
 struct Line {
     text: Bytes,
     began: Instant,
     deadline: Deadline,
+    share: Share,
 }
 
 /// What answers lines.
@@ -45,7 +51,7 @@ struct Line {
 struct Answering {
     /// Whether the lines change records.
     writes: bool,
-    answer: fn(Arc<Door>, Line) -> BoxFuture<'static, String>,
+    answer: fn(Arc<Door>, Line) -> BoxFuture<'static, Answered>,
 }
 
 /// The answer to a line that is not understood, or cannot be held. It is counted.
@@ -60,20 +66,30 @@ pub(super) async fn get(State(door): State<Arc<Door>>, asking: Asking, body: Bod
     each(door, asking, body, Answering { writes: false, answer })
 }
 
-async fn read(door: Arc<Door>, Line { text, began, deadline }: Line) -> String {
+async fn read(door: Arc<Door>, Line { text, began, deadline, mut share }: Line) -> Answered {
     let (id, wanted) = match json::read::<Asked>(&text) {
         Ok(asked) => asked.parts(),
-        Err(error) => return refused(&error, false, began),
+        Err(error) => return Answered::within(refused(&error, false, began), share),
     };
-    let found = match door.admission.places(1, deadline).await {
-        Ok(_place) => door.records.read(deadline, &id).await.map_err(HttpError::from),
-        Err(error) => Err(error.into()),
-    };
+    let found = found(&door, deadline, (&id, &wanted), &mut share).await;
     note(found.as_ref().map_or_else(HttpError::outcome, |_| "answered"), false, began);
-    match found {
-        Ok(record) => line::found(&id, record.as_ref(), &wanted),
-        Err(error) => line::refused(Some(&id), &error),
+    Answered::within(found.unwrap_or_else(|error| line::refused(Some(&id), &error)), share)
+}
+
+/// The line of a record. The share of the line that asks for it grows before it is made.
+async fn found(
+    door: &Door,
+    deadline: Deadline,
+    (id, wanted): (&Bytes, &Wanted),
+    share: &mut Share,
+) -> Result<String, HttpError> {
+    let _place = door.admission.places(1, deadline).await?;
+    let record = door.records.read(deadline, id).await?;
+    let answer_bytes = line::found_bytes(id, record.as_ref(), wanted) as u64;
+    if answer_bytes > SMALL_ANSWER_BYTES {
+        share.resize(share.bytes() - SMALL_ANSWER_BYTES + answer_bytes)?;
     }
+    Ok(line::found(id, record.as_ref(), wanted))
 }
 
 /// `POST /records:batchWrite`
@@ -82,17 +98,18 @@ pub(super) async fn write(State(door): State<Arc<Door>>, asking: Asking, body: B
     each(door, asking, body, Answering { writes: true, answer })
 }
 
-async fn change(door: Arc<Door>, Line { text, began, deadline }: Line) -> String {
+async fn change(door: Arc<Door>, Line { text, began, deadline, share }: Line) -> Answered {
     let (id, change, conditions) = match json::read::<Asks>(&text).and_then(Asks::parts) {
         Ok(parts) => parts,
-        Err(error) => return refused(&error, true, began),
+        Err(error) => return Answered::within(refused(&error, true, began), share),
     };
     let changed = door.apply(deadline, &id, &change, &conditions).await;
     note(changed.as_ref().map_or_else(HttpError::outcome, |_| "answered"), true, began);
-    match changed {
+    let answer = match changed {
         Ok(changed) => line::changed(&id, &changed),
         Err(error) => line::refused(Some(&id), &error),
-    }
+    };
+    Answered::within(answer, share)
 }
 
 /// Answers each line of a request.
@@ -106,13 +123,13 @@ fn each(door: Arc<Door>, asking: Asking, body: Body, answering: Answering) -> Re
     };
     let most = door.settings.request.bytes;
     let sent = lines::of(body, most, share);
+    let (output, response) = spooled::new(door.memory.clone(), asking.party.clone());
     let answers = answers(door, Arc::new(asking), sent, answering);
-    let (output, response) = spool::new();
     // It continues when the client leaves, and does not wait for it to read.
     tokio::spawn(async move {
         let mut answers = std::pin::pin!(answers);
-        while let Some(line) = answers.next().await {
-            if let Err(error) = output.write(line.as_bytes()).await {
+        while let Some(answered) = answers.next().await {
+            if let Err(error) = output.write(answered).await {
                 return tracing::warn!(%error, "lines that wait for their client cannot be kept");
             }
         }
@@ -128,7 +145,7 @@ fn answers(
     asking: Arc<Asking>,
     sent: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
     answering: Answering,
-) -> impl Stream<Item = String> + Send + 'static {
+) -> impl Stream<Item = Answered> + Send + 'static {
     let payer = door.clone();
     let paid = sent.then(move |text| {
         let (door, asking) = (payer.clone(), asking.clone());
@@ -141,22 +158,23 @@ fn answers(
         let door = door.clone();
         async move {
             match line {
-                Ok((line, _share)) => (answering.answer)(door, line).await,
-                Err((began, error)) => refused(&error, answering.writes, began),
+                Ok(line) => (answering.answer)(door, line).await,
+                Err((began, error)) => Answered::free(refused(&error, answering.writes, began)),
             }
         }
     });
     answered.buffered(AT_ONCE)
 }
 
-/// A line that has arrived, with the memory for it. The wait for memory is a part of its time.
+/// A line that has arrived. The wait for its memory is a part of its time.
 async fn with_memory(
     door: &Door,
     asking: &Asking,
     began: Instant,
     text: Result<Bytes, BodyError>,
-) -> Result<(Line, Share), HttpError> {
-    let line = Line { text: text?, began, deadline: asking.deadline() };
-    let share = door.share_by(line.deadline, &asking.party, line.text.len() as u64 * LINE_TIMES).await?;
-    Ok((line, share))
+) -> Result<Line, HttpError> {
+    let (text, deadline) = (text?, asking.deadline());
+    let bytes = text.len() as u64 * LINE_TIMES + SMALL_ANSWER_BYTES;
+    let share = door.share_by(deadline, &asking.party, bytes).await?;
+    Ok(Line { text, began, deadline, share })
 }

@@ -6,22 +6,24 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
+use budget::{Memory, Party};
 use bytes::Bytes;
 use door_http::{Condition, Validators, body, conditional};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use indexmap::IndexMap;
 use records::{Content, Draft, Mode, Record};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Deadline, UnixMillis, stored};
 use tokio::time::timeout_at;
 
 use super::asking::{Asking, Id};
 use super::error::HttpError;
-use super::json::{self, Life, SentAttribute, SentAttributes, TextOr};
+use super::json::{self, Life, SentAttribute, SentAttributes, TextOr, Wanted};
 use crate::Door;
+use crate::answer::is_small;
 use crate::run::note;
 
 /// The header with the time at which the record expires, in milliseconds since the Unix epoch.
@@ -139,16 +141,8 @@ async fn sent(
     let mut response = match condition {
         Condition::NotModified => StatusCode::NOT_MODIFIED.into_response(),
         Condition::Send => {
-            let wanted = shown.attributes.as_ref().map(|names| names.split(',').map(str::to_owned).collect());
-            let text = match &record.content {
-                Content::Text(_) if wanted.is_some() => return Err(records::RecordError::OtherKind.into()),
-                Content::Text(text) => {
-                    serde_json::to_string(str::from_utf8(text).map_err(|_| HttpError::NotText("the text"))?)
-                }
-                Content::Attributes(found) => serde_json::to_string(&json::object(found, &wanted, shown.expiries)?),
-            };
-            let text = text.map_err(|error| HttpError::Malformed(error.to_string()))?;
-            ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+            let text = shown.of((&door.memory, &asking.party), &record)?;
+            ([(header::CONTENT_TYPE, "application/json")], Body::from(text)).into_response()
         }
     };
     if let Some(at) = record.expires_at {
@@ -157,6 +151,45 @@ async fn sent(
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     etag.into_iter().for_each(|etag| response.headers_mut().typed_insert(etag));
     Ok(response)
+}
+
+impl Shown {
+    /// What is shown of a record, as JSON.
+    ///
+    /// Errors: as of [`written`]; JSON has no form for it; a text has no attributes.
+    fn of(&self, memory: (&Memory, &Party), record: &Record) -> Result<Bytes, HttpError> {
+        let wanted: Wanted = self.attributes.as_ref().map(|names| names.split(',').map(str::to_owned).collect());
+        match &record.content {
+            Content::Text(_) if wanted.is_some() => Err(records::RecordError::OtherKind.into()),
+            Content::Text(text) => {
+                let text = str::from_utf8(text).map_err(|_| HttpError::NotText("the text"))?;
+                written(memory, json::value_bytes(text.as_bytes()), || text)
+            }
+            Content::Attributes(found) => {
+                let chosen = json::chosen(found, &wanted)?;
+                written(memory, json::object_bytes(&chosen), || json::object(&chosen, self.expiries))
+            }
+        }
+    }
+}
+
+/// JSON of at most `bytes`. Unless it is small, it takes a share of the memory before it is made,
+/// and keeps that until it is sent.
+///
+/// Errors: there is no memory for it now.
+fn written<T: Serialize>(
+    (memory, party): (&Memory, &Party),
+    bytes: usize,
+    value: impl FnOnce() -> T,
+) -> Result<Bytes, HttpError> {
+    let share = if is_small(bytes) { None } else { Some(memory.try_reserve(party, bytes as u64)?) };
+    let mut text = Vec::with_capacity(bytes);
+    serde_json::to_writer(&mut text, &value()).map_err(|error| HttpError::Malformed(error.to_string()))?;
+    text.shrink_to_fit();
+    match share {
+        None => Ok(text.into()),
+        Some(share) => Ok(body::with_share(text, share)?),
+    }
 }
 
 /// The expiry that a query states.
@@ -262,6 +295,9 @@ impl Change {
         let (was_there, now) = (draft.record().is_some(), draft.now);
         match self.clone() {
             Self::Put(content, life) => draft.put(content.record(life, now)?),
+            Self::Patch(patch, _) if !was_there && patch.values().all(Option::is_none) => {
+                return Err(HttpError::Absent);
+            }
             Self::Patch(patch, life) => {
                 draft.change_attributes(|found| {
                     for (name, attribute) in patch {

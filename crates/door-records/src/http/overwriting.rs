@@ -23,21 +23,23 @@ impl Door {
         }
         let now = self.records.now();
         self.records.overwrite(deadline, id, change.unread(now)?).await?;
-        if let Change::Patch(_, life) = change
+        if let Change::Patch(patch, life) = change
             && let Some(at) = life.end(now)
         {
-            self.expire(deadline, id, at).await?;
+            let is_there = self.expire(deadline, id, at).await?;
+            if !is_there && patch.is_empty() {
+                return Err(HttpError::Absent);
+            }
         }
         Ok(Changed::unknown())
     }
 
-    /// Sets the expiry of what a patch has not set. The patch was written, so no failure says that
-    /// nothing was.
-    async fn expire(&self, deadline: Deadline, id: &Bytes, at: UnixMillis) -> Result<(), HttpError> {
+    /// Sets the expiry of what a patch has not set, and returns whether there is a record. The patch
+    /// was written, so no failure says that nothing was.
+    async fn expire(&self, deadline: Deadline, id: &Bytes, at: UnixMillis) -> Result<bool, HttpError> {
         let expire = |drafts: &mut [Draft]| {
-            for draft in drafts {
-                draft.change_record(|record| record.expires_at = Some(at));
-            }
+            let set = |draft: &mut Draft| draft.change_record(|record| record.expires_at = Some(at)).is_some();
+            drafts.iter_mut().any(set)
         };
         let expired = self.records.change(deadline, std::slice::from_ref(id), expire).await;
         expired.map_err(|error| match error {

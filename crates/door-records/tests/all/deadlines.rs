@@ -29,7 +29,7 @@ async fn stalling() -> (Subject, Arc<Faults>, Connection) {
         faults = Some(wrapped.clone());
         wrapped as Arc<dyn Store>
     };
-    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings).await;
+    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings).await;
     let connection = subject.connect();
     (subject, faults.unwrap(), connection)
 }
@@ -296,6 +296,9 @@ async fn what_cannot_end_by_its_deadline_is_refused_at_once_while_the_store_stal
             assert!(answer.starts_with("OVERLOADED the commands before this one take longer"), "{answer}");
             assert!(took < SCHEDULING, "{took:?}");
         }
+        let (status, headers, took, answer) = asked(&router, "GET /records/", "", None).await;
+        assert!(status == StatusCode::SERVICE_UNAVAILABLE && headers.contains_key(header::RETRY_AFTER), "{answer}");
+        assert!(took < SCHEDULING, "{took:?}");
         let (_, _, _, answer) = asked(&router, "POST /records:batchGet", "\"a\"\n", None).await;
         assert!(answer.contains("\"kind\":\"overloaded\""), "{answer}");
     };

@@ -329,6 +329,7 @@ fn records_over_http_are_written_unread_and_without_conditions() {
         assert_eq!(ask(&mut client, "PEXPIRETIME a").await, later.to_string());
         assert_eq!(patch(&router, "/records/a?ttl_ms=0", json!({})).await.status, StatusCode::NO_CONTENT);
         assert_eq!(get(&router, "/records/a").await.status, StatusCode::NOT_FOUND);
+        assert_eq!(patch(&router, "/records/a?ttl_ms=60000", json!({})).await.status, StatusCode::NOT_FOUND);
         assert_eq!(put(&router, "/records/a", json!("a text")).await.status, StatusCode::NO_CONTENT);
         assert_eq!(get(&router, "/records/a").await.json(), json!("a text"));
         for _ in 0..2 {

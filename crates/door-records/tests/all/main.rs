@@ -10,6 +10,7 @@ mod expiring;
 mod fast;
 mod hostile;
 mod hot;
+mod http_memory;
 mod reclaiming;
 mod records_http;
 mod several_servers;

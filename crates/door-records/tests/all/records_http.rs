@@ -37,6 +37,7 @@ macro_rules! over_each_engine {
 
 over_each_engine! {
     a_record_is_put_read_changed_and_deleted
+    a_patch_that_sets_nothing_makes_no_record
     a_condition_that_does_not_hold_changes_nothing
     records_and_attributes_expire_at_the_time_that_is_said
     a_record_is_the_same_by_both_doors
@@ -88,6 +89,23 @@ async fn a_record_is_put_read_changed_and_deleted(subject: Subject) {
     assert_eq!(get(&router, "/records/a%2Fb").await.json(), json!({"x": "1"}));
 }
 
+async fn a_patch_that_sets_nothing_makes_no_record(subject: Subject) {
+    let router = subject.router();
+    for (path, change) in [
+        ("/records/none?ttl_ms=60000", json!({})),
+        ("/records/none", json!({})),
+        ("/records/none?ttl_ms=60000", json!({"a": null})),
+    ] {
+        let refused = patch(&router, path, change.clone()).await;
+        assert_eq!(refused.status, StatusCode::NOT_FOUND, "{path} {change}: {}", refused.body);
+        assert_eq!(refused.json()["kind"], "absent");
+    }
+    let line = json!({"id": "none", "patch": {}, "ttl_ms": 60000}).to_string();
+    let refused = send(&router, Method::POST, "/records:batchWrite", &[], line).await.lines();
+    assert_eq!((&refused[0]["status"], &refused[0]["kind"]), (&json!(404), &json!("absent")));
+    assert_eq!(get(&router, "/records/none").await.status, StatusCode::NOT_FOUND);
+}
+
 async fn a_condition_that_does_not_hold_changes_nothing(subject: Subject) {
     let router = subject.router();
     let if_match = async |tag: &str, value: &str| {
@@ -133,6 +151,12 @@ async fn records_and_attributes_expire_at_the_time_that_is_said(subject: Subject
     assert_eq!(get(&router, "/records/a").await.status, StatusCode::NOT_FOUND);
     let both = put(&router, "/records/a?ttl_ms=1&expires_at=2", json!({"a": "b"})).await;
     assert_eq!(both.status, StatusCode::BAD_REQUEST);
+    let both = json!({"a": {"value": "b", "ttl_ms": 60000, "expires_at": later}});
+    for refused in [put(&router, "/records/a", both.clone()).await, patch(&router, "/records/a", both).await] {
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        assert!(refused.body.contains("either expires_at or ttl_ms, not both"), "{}", refused.body);
+    }
+    assert_eq!(get(&router, "/records/a").await.status, StatusCode::NOT_FOUND);
 }
 
 async fn a_record_is_the_same_by_both_doors(subject: Subject) {

@@ -89,6 +89,17 @@ async fn a_transaction_that_does_not_happen_is_a_missing_list() {
     assert_eq!(answers, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$-1\r\n*1\r\n$-1\r\n+OK\r\n");
 }
 
+#[tokio::test]
+async fn quit_within_a_transaction_ends_the_connection_and_changes_nothing() {
+    let subject = Subject::start().await;
+    let mut connection = subject.pipe(1 << 10);
+    connection.write_all(b"MULTI\r\nSET a 1\r\nQUIT\r\nSET a 2\r\n").await.unwrap();
+    let mut answers = String::new();
+    connection.read_to_string(&mut answers).await.unwrap();
+    assert_eq!(answers, "+OK\r\n+QUEUED\r\n+OK\r\n");
+    assert_eq!(subject.connect().ask(&["EXISTS", "a"]).await, Frame::Integer(0));
+}
+
 /// Counts by reading and writing. The slower connection tries again.
 async fn count(mut connection: Connection, times: usize) {
     for _ in 0..times {

@@ -4,10 +4,10 @@ use clap::Args;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::format::{EXPIRES_AT, Format, ID, row_of};
-use super::{LINES, listing};
+use super::asking::{Asking, DeadlineArgs};
+use super::format::{EXPIRES_AT, Format, ID, expiring, repeated, row_of};
+use super::listing;
 use crate::cli::ReachArgs;
-use crate::client::Client;
 use crate::exit::CliError;
 use crate::output::Output;
 use crate::progress;
@@ -25,9 +25,13 @@ pub struct ExportArgs {
     /// The format. Lines of JSON have everything; CSV has no texts, and no expiries of attributes.
     #[arg(long, value_enum, default_value = "ndjson")]
     format: Format,
-    /// The columns of CSV, separated by commas.
+    /// The attributes that are columns of CSV, separated by commas. They follow the columns `id`
+    /// and `expires_at`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required_if_eq("format", "csv"))]
     attributes: Vec<String>,
+    /// How long it may take.
+    #[command(flatten)]
+    deadline: DeadlineArgs,
     /// Where from.
     #[command(flatten)]
     reach: ReachArgs,
@@ -35,21 +39,32 @@ pub struct ExportArgs {
 
 /// Runs it.
 pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
+    if args.format == Format::Csv
+        && let Some(name) = repeated(columns(&args))
+    {
+        let hint = "lines of JSON have all attributes (--format ndjson)";
+        let refused = format!("CSV would have the column `{name}` twice; `id` and `expires_at` are its own: {hint}");
+        return Err(CliError::Usage(refused).into());
+    }
     let reached = Reached::open(&args.reach).await?;
-    let exported = export(&reached.client, &args).await;
+    let exported = export(Asking::new(&reached.client, args.deadline), &args).await;
     reached.close().await?;
     exported
 }
 
-async fn export(client: &Client, args: &ExportArgs) -> anyhow::Result<()> {
+/// The columns of CSV.
+fn columns(args: &ExportArgs) -> impl Iterator<Item = &str> {
+    [ID, EXPIRES_AT].into_iter().chain(args.attributes.iter().map(String::as_str))
+}
+
+async fn export(asking: Asking, args: &ExportArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     let bar = progress::records();
     if args.format == Format::Csv {
-        let columns = [ID, EXPIRES_AT].into_iter().chain(args.attributes.iter().map(String::as_str));
-        output.bytes(&csv_line(columns)?)?;
+        output.bytes(&csv_line(columns(args))?)?;
     }
-    let mut left_out = 0_u64;
-    let mut lines = std::pin::pin!(client.get_lines(&listing(args.pattern.as_deref(), true), LINES).await?);
+    let (mut left_out, mut expiries) = (0_u64, 0);
+    let mut lines = std::pin::pin!(asking.lines(&listing(args.pattern.as_deref(), true)).await?);
     while let Some(line) = lines.next().await {
         let line = line?;
         let value: Value = serde_json::from_str(&line)?;
@@ -62,7 +77,10 @@ async fn export(client: &Client, args: &ExportArgs) -> anyhow::Result<()> {
             }
             Format::Ndjson => output.line(line)?,
             Format::Csv => match row() {
-                Some(row) => output.bytes(&csv_line(row)?)?,
+                Some(row) => {
+                    expiries += expiring(&value, &args.attributes);
+                    output.bytes(&csv_line(row)?)?;
+                }
                 None => {
                     left_out += 1;
                     note!("left out: {}: CSV has no form for it", value[ID]);
@@ -73,6 +91,9 @@ async fn export(client: &Client, args: &ExportArgs) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     output.finish()?;
+    if expiries > 0 {
+        note!("left out: expiries of attributes, which CSV does not have: {expiries}");
+    }
     if left_out > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 

@@ -1,6 +1,7 @@
 //! The formats of many records: lines of JSON, which have everything, and CSV, which has the values
 //! of named attributes and the expiry of the record.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -47,6 +48,19 @@ pub fn row_of(line: &Value, names: &[String]) -> Option<Vec<String>> {
     first.into_iter().chain(values).collect()
 }
 
+/// How many of the named attributes of a line expire by themselves, which a row of CSV does not
+/// say.
+pub fn expiring(line: &Value, names: &[String]) -> usize {
+    let attributes = &line["attributes"];
+    names.iter().filter(|name| attributes[name.as_str()].get(EXPIRES_AT).is_some()).count()
+}
+
+/// The first column that there is twice.
+pub fn repeated<'a>(mut columns: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = HashSet::new();
+    columns.find(|name| !seen.insert(*name))
+}
+
 /// A row of CSV as a line of JSON. An empty cell is no attribute. The error says what is wrong.
 pub fn line_of(names: &csv::StringRecord, row: &csv::StringRecord) -> Result<Value, String> {
     if row.len() < names.len() {
@@ -87,6 +101,7 @@ mod tests {
         let names = ["y", "none", "x"].map(str::to_owned);
         let row = row_of(&line, &names).unwrap();
         assert_eq!(row, ["a", "7", "2,3", "", "1"]);
+        assert_eq!((expiring(&line, &names), expiring(&line, &names[1..])), (1, 0));
         let columns: csv::StringRecord = [ID, EXPIRES_AT, "y", "none", "x"].iter().collect();
         let back = line_of(&columns, &row.iter().collect()).unwrap();
         assert_eq!(back, json!({"id": "a", "attributes": {"x": "1", "y": "2,3"}, "expires_at": 7}));
@@ -101,6 +116,13 @@ mod tests {
         ] {
             assert_eq!(line_of(&columns, &row.iter().collect()), Err(why.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_column_that_there_is_twice_is_found() {
+        assert_eq!(repeated([ID, EXPIRES_AT, "x"].into_iter()), None);
+        assert_eq!(repeated([ID, "x", ID].into_iter()), Some(ID));
+        assert_eq!(repeated(["x", "y", "y", "x"].into_iter()), Some("y"));
     }
 
     #[test]

@@ -5,15 +5,20 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use bytes::Bytes;
+use bytesize::ByteSize;
 use clap::Args;
-use http::{Method, Request, header};
+use http::Method;
+use http::header::CONTENT_TYPE;
 use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::LINES;
-use super::format::{Format, line_of};
-use crate::cli::ReachArgs;
-use crate::client::{self, Client};
+use super::asking::{Asking, DeadlineArgs};
+use super::format::{Format, ID, line_of, repeated};
+use super::lines::{Line, next_line, too_long};
+use crate::cli::WriteArgs;
+use crate::client;
 use crate::exit::CliError;
 use crate::progress;
 use crate::reach::Reached;
@@ -23,6 +28,10 @@ const LINES_AT_ONCE: usize = 1_000;
 
 /// And bytes of them.
 const BYTES_AT_ONCE: usize = 4 << 20;
+
+/// The kind of the refusal of a line that is longer than the server takes (`records.request_max`).
+/// No answer follows it.
+const TOO_LARGE: &str = "too-large";
 
 /// Arguments of `penates records import`.
 #[derive(Debug, Args)]
@@ -37,9 +46,15 @@ pub struct ImportArgs {
     /// milliseconds since the Unix epoch, and each other column is an attribute.
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// Refuse longer lines without sending them. A server takes lines of `records.request_max`.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    line_max: ByteSize,
+    /// How long it may take.
+    #[command(flatten)]
+    deadline: DeadlineArgs,
     /// Where to.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 /// Runs it.
@@ -47,8 +62,10 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
     let format = args.format.or_else(|| Format::of(&args.file));
     let format = format.ok_or_else(|| CliError::Usage("name the format with --format".to_owned()))?;
     let (bar, source) = opened(&args.file)?;
-    let reached = Reached::open_or_make(&args.reach).await?;
-    let imported = import(&reached.client, format, source, &bar).await;
+    let bytes_max = usize::try_from(args.line_max.as_u64()).unwrap_or(usize::MAX);
+    let lines = lines_of(format, source, bytes_max).inspect_err(|_| bar.finish_and_clear())?;
+    let reached = Reached::open_or_make(&args.write).await?;
+    let imported = import(Asking::new(&reached.client, args.deadline), lines, &bar).await;
     bar.finish_and_clear();
     reached.close().await?;
     let Imported { stored, refused } = imported?;
@@ -74,15 +91,10 @@ struct Imported {
     refused: u64,
 }
 
-async fn import(
-    client: &Client,
-    format: Format,
-    source: Box<dyn Read + Send>,
-    bar: &ProgressBar,
-) -> anyhow::Result<Imported> {
+async fn import(asking: Asking, lines: Lines, bar: &ProgressBar) -> anyhow::Result<Imported> {
     let mut imported = Imported::default();
     let mut batch = Batch::default();
-    for (number, line) in (1..).zip(lines_of(format, source)?) {
+    for (number, line) in (1..).zip(lines) {
         match line? {
             Ok(line) => batch.push(number, &line),
             Err(why) => {
@@ -91,11 +103,11 @@ async fn import(
             }
         }
         if batch.is_full() {
-            imported.add(write(client, std::mem::take(&mut batch), bar).await?);
+            imported.add(write(&asking, std::mem::take(&mut batch), bar).await?);
         }
     }
     if !batch.numbers.is_empty() {
-        imported.add(write(client, batch, bar).await?);
+        imported.add(write(&asking, batch, bar).await?);
     }
     Ok(imported)
 }
@@ -118,10 +130,13 @@ impl Batch {
     fn is_full(&self) -> bool {
         self.numbers.len() == LINES_AT_ONCE || self.lines.len() >= BYTES_AT_ONCE
     }
-}
 
-/// A record as a line of JSON, or why it is none.
-type Line = Result<String, String>;
+    /// What is behind the first `count` records.
+    fn behind(mut self, count: usize) -> Self {
+        let bytes: usize = self.lines.split_inclusive('\n').take(count).map(str::len).sum();
+        Self { lines: self.lines.split_off(bytes), numbers: self.numbers.split_off(count) }
+    }
+}
 
 impl Imported {
     fn add(&mut self, other: Self) {
@@ -130,23 +145,30 @@ impl Imported {
     }
 }
 
-/// The records of a source. An error of one is the end of them.
-fn lines_of(
-    format: Format,
-    source: Box<dyn Read + Send>,
-) -> anyhow::Result<Box<dyn Iterator<Item = anyhow::Result<Line>> + Send>> {
+/// Records as lines of JSON.
+type Lines = Box<dyn Iterator<Item = anyhow::Result<Line>> + Send>;
+
+/// The records of a source. An error of one is the end of them. A line that has more than
+/// `bytes_max` is refused.
+fn lines_of(format: Format, source: Box<dyn Read + Send>, bytes_max: usize) -> anyhow::Result<Lines> {
     match format {
         Format::Ndjson => {
-            let lines = BufReader::new(source).lines().map(|line| line.context("reading the file"));
-            let lines = lines.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty()));
-            // The server says what is wrong with one.
-            Ok(Box::new(lines.map(|line| line.map(Ok))))
+            let mut source = BufReader::new(source);
+            let lines = std::iter::from_fn(move || next_line(&mut source, bytes_max).transpose());
+            let lines = (1_u64..).zip(lines).map(|(number, line)| -> anyhow::Result<Line> {
+                Ok(line.context("reading the file")?.map_err(|why| format!("line {number}: {why}")))
+            });
+            // The server says what else is wrong with one.
+            Ok(Box::new(lines.filter(|line| !matches!(line, Ok(Ok(line)) if line.trim().is_empty()))))
         }
         Format::Csv => {
             let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
             let names = reader.headers().context("reading the names of the columns")?.clone();
-            if !names.iter().any(|name| name == super::format::ID) {
+            if !names.iter().any(|name| name == ID) {
                 bail!(CliError::Usage("the first line has no column `id`".to_owned()));
+            }
+            if let Some(name) = repeated(names.iter()) {
+                bail!(CliError::Usage(format!("the first line has the column `{name}` twice")));
             }
             Ok(Box::new(reader.into_records().map(move |row| {
                 let (at, line) = match row {
@@ -156,35 +178,46 @@ fn lines_of(
                     }
                     Err(error) => return Err(error).context("reading the file"),
                 };
-                Ok(line.map(|line| line.to_string()).map_err(|why| format!("line {}: {why}", at.unwrap_or_default())))
+                let line = line.map(|line| line.to_string()).and_then(|line| match line.len() > bytes_max {
+                    true => Err(too_long(bytes_max)),
+                    false => Ok(line),
+                });
+                Ok(line.map_err(|why| format!("line {}: {why}", at.unwrap_or_default())))
             })))
         }
     }
 }
 
-/// Writes a batch. Reports what is refused.
-async fn write(client: &Client, batch: Batch, bar: &ProgressBar) -> anyhow::Result<Imported> {
-    let Batch { lines, numbers } = batch;
-    let first = numbers.first().copied().unwrap_or_default();
-    let request = Request::builder().method(Method::POST).header(header::CONTENT_TYPE, LINES);
-    let response = client.ask("/records:batchWrite", request, client::full(lines)).await;
-    let before = || format!("the records before number {first} are stored; the import can be repeated");
-    let response = response.with_context(before)?;
-    let answers = client::whole(response).await.with_context(before)?;
+/// Writes a batch. Reports what is refused. What is behind a line that is longer than the server
+/// takes is sent again, because the server has not read it.
+async fn write(asking: &Asking, mut batch: Batch, bar: &ProgressBar) -> anyhow::Result<Imported> {
     let mut imported = Imported::default();
-    for (number, line) in numbers.iter().zip(answers.lines()) {
-        let line: Value = serde_json::from_str(&line.context("reading the answer")?)?;
-        if line.get("kind").is_none() {
-            imported.stored += 1;
-            continue;
+    loop {
+        let first = batch.numbers.first().copied().unwrap_or_default();
+        let before = || format!("the records before number {first} are stored; the import can be repeated");
+        let body = Bytes::from(batch.lines.clone());
+        let response = asking.ask(Method::POST, "/records:batchWrite", (CONTENT_TYPE, LINES), body).await;
+        let response = response.with_context(before)?;
+        let answers = client::whole(response).await.with_context(before)?;
+        let (mut answered, mut is_too_large) = (0, false);
+        for (number, line) in batch.numbers.iter().zip(answers.lines()) {
+            let line: Value = serde_json::from_str(&line.context("reading the answer")?)?;
+            let kind = line.get("kind");
+            (answered, is_too_large) = (answered + 1, kind.is_some_and(|kind| kind == TOO_LARGE));
+            if kind.is_none() {
+                imported.stored += 1;
+                continue;
+            }
+            imported.refused += 1;
+            let (id, detail) = (line["id"].as_str().unwrap_or("?"), line["detail"].as_str().unwrap_or_default());
+            bar.suspend(|| note!("refused: number {number}, {id}: {detail}"));
         }
-        imported.refused += 1;
-        let (id, detail) = (line["id"].as_str().unwrap_or("?"), line["detail"].as_str().unwrap_or_default());
-        bar.suspend(|| note!("refused: number {number}, {id}: {detail}"));
+        if answered == batch.numbers.len() {
+            return Ok(imported);
+        }
+        if !is_too_large {
+            bail!("the server answered {answered} of {} records; {}", batch.numbers.len(), before());
+        }
+        batch = batch.behind(answered);
     }
-    let answered = imported.stored + imported.refused;
-    if answered < numbers.len() as u64 {
-        bail!("the server answered {answered} of {} records; {}", numbers.len(), before());
-    }
-    Ok(imported)
 }

@@ -1,22 +1,27 @@
-//! `penates records`: `export.rs` and `import.rs` move many at once, `format.rs` knows their formats,
-//! `plan.rs` computes machines.
+//! `penates records`: `export.rs` and `import.rs` move many at once, `format.rs` knows their
+//! formats and `lines.rs` reads lines, `asking.rs` asks servers, `plan.rs` computes machines.
 
+mod asking;
 mod export;
 mod format;
 mod import;
+mod lines;
 mod plan;
 
 use std::str::FromStr;
 
+use bytes::Bytes;
 use clap::{Args, Subcommand};
 use futures::StreamExt;
-use http::{Method, Request};
+use http::Method;
+use http::header::CONTENT_TYPE;
 use humantime::Duration;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::cli::{OutputArgs, ReachArgs};
-use crate::client::{self, Client};
+use self::asking::{Asking, DeadlineArgs};
+use crate::cli::{OutputArgs, ReachArgs, WriteArgs};
+use crate::client;
 use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach::Reached;
@@ -70,6 +75,9 @@ struct GetArgs {
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
+    /// How long it may take.
+    #[command(flatten)]
+    deadline: DeadlineArgs,
     /// Where from.
     #[command(flatten)]
     reach: ReachArgs,
@@ -96,9 +104,12 @@ struct SetArgs {
     /// Replace the record, with its expiry: what is not named is deleted.
     #[arg(long)]
     replace: bool,
+    /// How long it may take.
+    #[command(flatten)]
+    deadline: DeadlineArgs,
     /// Where.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 /// Arguments of `penates records scan`.
@@ -113,6 +124,9 @@ struct ScanArgs {
     /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
+    /// How long it may take.
+    #[command(flatten)]
+    deadline: DeadlineArgs,
     /// Where from.
     #[command(flatten)]
     reach: ReachArgs,
@@ -161,7 +175,7 @@ async fn get(args: GetArgs) -> anyhow::Result<()> {
     let query = args.attributes.as_ref().map(|names| format!("?attributes={}", client::query_value(names)));
     let path = address(&args.id) + &query.unwrap_or_default();
     let reached = Reached::open(&args.reach).await?;
-    let found = reached.client.get_json::<Value>(&path).await;
+    let found = Asking::new(&reached.client, args.deadline).json(&path).await;
     reached.close().await?;
     let found = found?;
     let mut output = Output::stdout();
@@ -182,9 +196,10 @@ async fn set(args: SetArgs) -> anyhow::Result<()> {
     let ttl = args.ttl.map(|ttl| format!("?ttl_ms={}", ttl.as_millis()));
     let path = address(&args.id) + &ttl.unwrap_or_default();
     let method = if args.replace { Method::PUT } else { Method::PATCH };
-    let body = client::full(serde_json::to_string(&record)?);
-    let reached = Reached::open_or_make(&args.reach).await?;
-    let answered = reached.client.ask(&path, Request::builder().method(method), body).await;
+    let body = Bytes::from(serde_json::to_string(&record)?);
+    let reached = Reached::open_or_make(&args.write).await?;
+    let field = (CONTENT_TYPE, "application/json");
+    let answered = Asking::new(&reached.client, args.deadline).ask(method, &path, field, body).await;
     reached.close().await?;
     answered?;
     Ok(())
@@ -192,14 +207,14 @@ async fn set(args: SetArgs) -> anyhow::Result<()> {
 
 async fn scan(args: ScanArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let listed = list(&reached.client, &args).await;
+    let listed = list(Asking::new(&reached.client, args.deadline), &args).await;
     reached.close().await?;
     listed
 }
 
-async fn list(client: &Client, args: &ScanArgs) -> anyhow::Result<()> {
+async fn list(asking: Asking, args: &ScanArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
-    let mut lines = std::pin::pin!(client.get_lines(&listing(args.pattern.as_deref(), false), LINES).await?);
+    let mut lines = std::pin::pin!(asking.lines(&listing(args.pattern.as_deref(), false)).await?);
     while let Some(line) = lines.next().await {
         let line = line?;
         if args.output.json {

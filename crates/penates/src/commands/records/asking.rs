@@ -1,0 +1,80 @@
+//! Requests for records. They say how long the server may take, because its own time for a command
+//! (`records.deadline`) is made for clients that go on without an answer.
+
+use std::io;
+
+use bytes::Bytes;
+use clap::Args;
+use futures::{Stream, TryStreamExt};
+use http::header::{ACCEPT, HeaderName};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use humantime::Duration;
+use serde_json::Value;
+use tokio::io::AsyncBufReadExt;
+use tokio_util::io::StreamReader;
+
+use super::LINES;
+use crate::client::{self, Body, Client, ClientError};
+
+/// The header with the time that a request may take, and in a request of lines each of them, in
+/// milliseconds.
+const DEADLINE: &str = "penates-deadline";
+
+/// That time, unless the command line has another: the most that the server allows.
+const MOST: &str = "max";
+
+/// How long the server may take.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct DeadlineArgs {
+    /// How long the server may take for a record, or for the first page of a list [default:
+    /// records.deadline_max of the server]
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Duration>,
+}
+
+/// A client of the records of a server.
+pub struct Asking {
+    client: Client,
+    /// The value of the header.
+    deadline: String,
+}
+
+impl Asking {
+    /// A client that gives the server so much time.
+    pub fn new(client: &Client, args: DeadlineArgs) -> Self {
+        let deadline = args.deadline.map_or_else(|| MOST.to_owned(), |time| time.as_millis().to_string());
+        Self { client: client.clone(), deadline }
+    }
+
+    /// Sends a request with one header field besides the deadline, and returns a success, or the
+    /// server's error.
+    pub async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        (name, value): (HeaderName, &'static str),
+        body: Bytes,
+    ) -> Result<Response<Body>, ClientError> {
+        let request = Request::builder().method(method).header(name, value).header(DEADLINE, &self.deadline);
+        self.client.ask(path, request, client::full(body)).await
+    }
+
+    /// A GET of a JSON value.
+    pub async fn json(&self, path: &str) -> Result<Value, ClientError> {
+        client::json(self.ask(Method::GET, path, (ACCEPT, "application/json"), Bytes::new()).await?).await
+    }
+
+    /// A GET of lines, as they arrive.
+    pub async fn lines(
+        &self,
+        path: &str,
+    ) -> Result<impl Stream<Item = Result<String, ClientError>> + use<>, ClientError> {
+        let body = self.ask(Method::GET, path, (ACCEPT, LINES), Bytes::new()).await?.into_body();
+        let lines = StreamReader::new(body.into_data_stream().map_err(io::Error::other)).lines();
+        Ok(futures::stream::try_unfold(lines, async |mut lines| {
+            let line = lines.next_line().await.map_err(|error| ClientError::Broken(error.into()))?;
+            Ok(line.map(|line| (line, lines)))
+        }))
+    }
+}
