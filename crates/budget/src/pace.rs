@@ -29,9 +29,14 @@ impl Pace {
         Self { bytes_per_second, due: Mutex::new(None) }
     }
 
+    /// Whether there is a limit.
+    pub const fn is_limited(&self) -> bool {
+        self.bytes_per_second > 0
+    }
+
     /// Reports bytes that were read, and waits until they were due.
     pub async fn took(&self, bytes: u64) {
-        if self.bytes_per_second == 0 {
+        if !self.is_limited() {
             return;
         }
         let lasts = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
 use heads::ObjectsResult;
 use store::Expect;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -14,6 +16,10 @@ use crate::state::{Finding, Reader, Tally};
 
 /// How often a server saves its progress, which extends its lease.
 pub(crate) const SAVE_EVERY: Duration = Duration::from_secs(15);
+
+/// Objects that a server checks at once without a limit: while one waits for the disk, another one
+/// is hashed. At a limited rate the wait is wanted, and one at a time disturbs readers less.
+const UNLIMITED_AT_ONCE: usize = 2;
 
 /// A step ends after so many consecutive objects could not be read, because the store may fail, and
 /// not an object. The next step goes on with others.
@@ -49,6 +55,9 @@ impl Auditor {
     pub(crate) async fn read_pending(&self, mut held: Held) -> ObjectsResult<Step> {
         let (mut read, mut saved) = (Tally::default(), Instant::now());
         let (mut failed_in_a_row, mut put_off_for) = (0, None);
+        let at_once = if self.pace.is_limited() { 1 } else { UNLIMITED_AT_ONCE };
+        // Checks of the reader's next objects, in the order of the reader.
+        let mut checks = FuturesOrdered::new();
         while let Some(object) = held.reader.pending.last().cloned() {
             let was_put_off = self.put_off.lock().contains(&object);
             let ends = was_put_off || failed_in_a_row >= FAILED_IN_A_ROW_MAX;
@@ -56,8 +65,15 @@ impl Auditor {
                 self.saved(held).await?;
                 return Err(error);
             }
+            for next in held.reader.pending.iter().rev().take(at_once).skip(checks.len()) {
+                // One that was put off has to wait until its turn.
+                if !checks.is_empty() && self.put_off.lock().contains(next) {
+                    break;
+                }
+                checks.push_back(self.check(next.clone()));
+            }
             let checked;
-            (checked, held) = match self.check_while_saving(&object, held).await? {
+            (checked, held) = match self.first_while_saving(&mut checks, held).await? {
                 Some(checked) => checked,
                 None => return Ok(Step::Moved),
             };
@@ -113,18 +129,22 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks an object, and extends the lease meanwhile; `None`: another server has the reader.
-    async fn check_while_saving(
+    async fn check(&self, object: Bytes) -> ObjectsResult<Option<Checked>> {
+        check::check(&self.library, &object, &self.pace).await
+    }
+
+    /// Waits for the first of some checks, and extends the lease meanwhile; `None`: another server
+    /// has the reader.
+    async fn first_while_saving(
         &self,
-        object: &Bytes,
+        checks: &mut FuturesOrdered<impl Future<Output = ObjectsResult<Option<Checked>>>>,
         mut held: Held,
     ) -> ObjectsResult<Option<(ObjectsResult<Option<Checked>>, Held)>> {
-        let mut checking = std::pin::pin!(check::check(&self.library, object, &self.pace));
         let mut ticks = tokio::time::interval_at(Instant::now() + SAVE_EVERY, SAVE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                checked = &mut checking => return Ok(Some((checked, held))),
+                Some(checked) = checks.next() => return Ok(Some((checked, held))),
                 _ = ticks.tick() => {
                     held = match self.saved(held).await? {
                         Some(held) => held,

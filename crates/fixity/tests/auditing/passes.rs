@@ -151,3 +151,15 @@ async fn a_copy_of_a_store_begins_its_own_first_pass() {
     assert_eq!(ended(&copy).await.1.resources, 4);
     target.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_of_a_clock_that_was_ahead_does_not_put_off_the_next_one() {
+    let fixture = fixture_alone(EmbeddedOptions::default()).await;
+    let server = fixture.server(quick()).await;
+    let now = fixture.library.heads.now();
+    fixture.clock.advance(Duration::from_secs(365 * 24 * 3_600));
+    all_steps(&server).await;
+    assert!(matches!(server.step().await.unwrap(), Step::Rests { .. }));
+    fixture.clock.set(now);
+    assert_eq!(server.step().await.unwrap(), Step::Moved, "the next pass begins");
+}
