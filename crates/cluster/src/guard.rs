@@ -28,9 +28,25 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// pipe at first, which both close only when the watcher runs. Its reader sees the end of the
 /// pipe then. A signal that held the shell earlier would leave a child unwatched.
 const SCRIPT: &str = r#"exec 3<&0 </dev/null
-(exec 2>&1; read -r nothing <&3; kill -9 0) &
+(printf child-watcher >/proc/self/comm; exec 2>&1; read -r nothing <&3; kill -9 0) &
 exec 3<&- 2>&1
 exec "$@""#;
+
+/// The name of a watcher (`/proc/PID/comm`). Who measures what a process group uses leaves it out.
+pub const WATCHER: &str = "child-watcher";
+
+/// A command that starts a program in a process group of its own, which does not outlive the owner
+/// of the program. The program's standard input is empty. Both its outputs go to the standard
+/// output of the command, which the caller sets, as well as the environment and the folder.
+///
+/// The standard input of the started process is the lifeline: when it closes, the watcher kills the
+/// group. The end of its standard error shows that the watcher runs.
+pub fn guarded<S: AsRef<OsStr>>(program: &OsStr, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", SCRIPT, "sh"]).arg(program).args(arguments);
+    command.stdin(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command
+}
 
 /// A child process that does not outlive its owner. Dropping it kills it and waits until it is
 /// gone.
@@ -49,9 +65,8 @@ impl Guarded {
         output: File,
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "sh"]).arg(program).args(arguments);
-        command.stdin(Stdio::piped()).stdout(output).stderr(Stdio::piped()).process_group(0);
+        let mut command = guarded(program, arguments);
+        command.stdout(output);
         prepare(&mut command);
         let mut child = command.spawn()?;
         let lifeline = child.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
@@ -159,6 +174,17 @@ mod tests {
         owner.kill().unwrap();
         owner.wait().unwrap();
         assert!(is_released(&output, PATIENCE), "the child outlived its owner");
+    }
+
+    #[test]
+    fn a_watcher_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let child = sleeper(&folder.path().join("output"));
+        // Its parent, and the leader of its group, is the child.
+        let of_child = format!(" {0} {0} ", child.pid());
+        let stats = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        assert!(stats.any(|stat| stat.contains(&format!("({WATCHER})")) && stat.contains(&of_child)));
     }
 
     #[test]

@@ -196,38 +196,30 @@ impl Coordinator<'_> {
         if !objections.is_empty() {
             return Err(RunError::Objections(objections));
         }
-        let (fill, has_failed) = self.fill(&mut all).await?;
-        if has_failed {
-            let now = Timestamp::now();
-            (self.on_start)(now);
-            return Ok(Collected {
-                started_at: now,
-                ended_at: now,
-                workers,
-                machines,
-                events: Vec::new(),
-                users: Vec::new(),
-                fill,
-                replay,
-                lost: Some("There was no load, because the fill failed.".to_owned()),
-            });
-        }
-        let comparing = all.iter_mut().map(|connected| async {
-            let (offset_us, error_us) = compare_clocks(&mut connected.wire).await?;
-            (connected.record.clock_offset_us, connected.record.clock_error_us) = (offset_us, error_us);
-            Ok::<_, String>(())
-        });
-        let compared = timeout(READY_MAX, try_join_all(comparing)).await;
-        compared
-            .map_err(|_| "it is silent".to_owned())
-            .and_then(|done| done)
-            .map_err(|message| RunError::Worker { worker: 0, message: format!("or another one: {message}") })?;
-        let begun_at = Timestamp::now() + BEFORE_START;
-        for connected in &mut all {
-            let unix_us = begun_at.as_microsecond().saturating_add(connected.record.clock_offset_us);
-            let sent = connected.wire.send(&ToWorker::Start { unix_us }).await;
-            sent.map_err(|error| RunError::Worker { worker: connected.worker, message: error.to_string() })?;
-        }
+        let (fill, begun_at) = match self.fill(&mut all).await {
+            Ok((fill, true)) => (fill, begin(&mut all).await),
+            Ok((fill, false)) => (fill, Err("There was no load, because the fill is not whole.".to_owned())),
+            // What a lost worker has left of the fill is no file that could be read.
+            Err(lost) => (None, Err(lost)),
+        };
+        let begun_at = match begun_at {
+            Ok(begun_at) => begun_at,
+            Err(why) => {
+                let now = Timestamp::now();
+                (self.on_start)(now);
+                return Ok(Collected {
+                    started_at: now,
+                    ended_at: now,
+                    workers,
+                    machines,
+                    events: Vec::new(),
+                    users: Vec::new(),
+                    fill,
+                    replay,
+                    lost: Some(why),
+                });
+            }
+        };
         // The warm-up is before the start instant.
         let warm_up = SignedDuration::try_from(self.inputs.plan.warm_up).unwrap_or_default();
         let started_at = begun_at + warm_up;
@@ -385,6 +377,24 @@ pub(crate) async fn compare_clocks(wire: &mut Wire) -> Result<(i64, u64), String
         }
     }
     Ok(best)
+}
+
+/// Compares the clocks, and lets all workers begin at one instant. Returns it, or which worker was lost.
+async fn begin(all: &mut [Connected]) -> Result<Timestamp, String> {
+    let comparing = all.iter_mut().map(|connected| async move {
+        let compared = compare_clocks(&mut connected.wire).await;
+        let (offset_us, error_us) = compared.map_err(|why| format!("worker {}: {why}", connected.worker))?;
+        (connected.record.clock_offset_us, connected.record.clock_error_us) = (offset_us, error_us);
+        Ok::<_, String>(())
+    });
+    timeout(READY_MAX, try_join_all(comparing)).await.map_err(|_| "A worker is silent.".to_owned())??;
+    let begun_at = Timestamp::now() + BEFORE_START;
+    for connected in all {
+        let unix_us = begun_at.as_microsecond().saturating_add(connected.record.clock_offset_us);
+        let sent = connected.wire.send(&ToWorker::Start { unix_us }).await;
+        sent.map_err(|error| format!("worker {}: {error}", connected.worker))?;
+    }
+    Ok(begun_at)
 }
 
 fn seconds_since(start: Timestamp) -> f64 {

@@ -245,7 +245,8 @@ impl Search {
         let not_measured = self.factors(|verdict| verdict == Verdict::Void);
         let not_measured = not_measured.filter(|factor| *factor > held && self.voids(*factor) >= VOID_MAX);
         let not_measured = not_measured.fold(f64::INFINITY, f64::min);
-        let (end, above) = match not_measured < not_held {
+        // An end that one run did not hold, and that void runs cannot confirm, is not measured either.
+        let (end, above) = match not_measured <= not_held {
             true => (not_measured, Above::NotMeasured),
             false => (not_held, Above::NotHeld),
         };
@@ -259,6 +260,7 @@ impl Search {
                 // Void runs cannot confirm anything.
                 let ends = [Some(held), (above == Above::NotHeld).then_some(end)];
                 match ends.into_iter().flatten().find(|end| !self.is_confirmed(*end)) {
+                    Some(end) if self.voids(end) >= VOID_MAX => return Next::Ended(WhyEnded::Void),
                     Some(end) => end,
                     None => return Next::Found(Bracket { held, not_held: end, above }),
                 }
@@ -404,6 +406,25 @@ mod tests {
         let Next::Found(Bracket { held, not_held, above: Above::NotMeasured }) = next else { panic!("{next:?}") };
         assert!(held <= 7.3 && 7.3 < not_held && not_held / held <= 1.1, "{held} to {not_held}");
         assert_eq!((search.runs(held), search.runs(not_held), search.voids(not_held)), ([3, 0], [0, 0], 3));
+    }
+
+    #[test]
+    fn an_end_whose_confirming_runs_are_void_again_and_again_is_not_tried_for_ever() {
+        let tried = |search: &mut Search, factor: f64| {
+            for _ in 0..VOID_MAX {
+                assert_eq!(search.next(), Next::Try(factor));
+                search.add(factor, Verdict::Void);
+            }
+            search.next()
+        };
+        let mut of_held = Search::new(PRECISION);
+        of_held.add(1.0, Verdict::Held);
+        of_held.add(1.05, Verdict::Failed);
+        let mut of_not_held = of_held.clone();
+        assert_eq!(tried(&mut of_held, 1.0), Next::Ended(WhyEnded::Void));
+        (0..2).for_each(|_| of_not_held.add(1.0, Verdict::Held));
+        let found = Bracket { held: 1.0, not_held: 1.05, above: Above::NotMeasured };
+        assert_eq!(tried(&mut of_not_held, 1.05), Next::Found(found));
     }
 
     #[test]

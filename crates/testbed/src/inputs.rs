@@ -178,11 +178,30 @@ impl Inputs {
     }
 }
 
+/// The place of a file or a folder that a plan names. A plan of somebody else reads nothing but what came
+/// with it: links that lead elsewhere are refused, too.
+///
+/// # Errors
+/// It is not below the folder of the plan. What is missing is no error here.
+pub(crate) fn inside(folder: &Path, name: &str) -> Result<PathBuf, PlanError> {
+    if !is_inside(name) {
+        return Err(invalid(name, "name a place below the folder of the plan"));
+    }
+    let path = folder.join(name);
+    // Who reads it says what is missing.
+    let Ok(found) = path.canonicalize() else { return Ok(path) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match folder.canonicalize() {
+        Ok(folder) if found.starts_with(&folder) => Ok(found),
+        _ => Err(invalid(name, "it is a link to a place that is not below the folder of the plan")),
+    }
+}
+
 /// The text of a scenario of a plan. The files of its feeds are read.
 fn scenario(key: &str, name: &str, folder: &Path, files: &mut Files) -> Result<(String, String), InputError> {
     let text = match shipped::text(name) {
         Some(text) => text.to_owned(),
-        None if name.ends_with(".toml") => text_of(&folder.join(name))?,
+        None if name.ends_with(".toml") => text_of(&inside(folder, name)?)?,
         None => {
             let message = format!(
                 "there is no scenario `{name}`; name a file (….toml) or one of {}",
@@ -204,10 +223,7 @@ fn scenario(key: &str, name: &str, folder: &Path, files: &mut Files) -> Result<(
 /// The access log of a replay.
 fn log(load: &Shape, folder: &Path) -> Result<Option<Log>, InputError> {
     let Shape::Replay { file, .. } = load else { return Ok(None) };
-    if !is_inside(file) {
-        return Err(invalid(file.as_str(), "name a place below the folder of the plan").into());
-    }
-    let path = folder.join(file);
+    let path = inside(folder, file)?;
     let failed = |error| InputError::Io { path: path.clone(), error };
     if !fs::metadata(&path).map_err(failed)?.is_file() {
         return Err(invalid(file.as_str(), "it is no file").into());
@@ -231,21 +247,12 @@ fn read_files(source: &Source, folder: &Path, files: &mut Files) -> Result<(), I
         files.0.insert(name, bytes.into());
         Ok(())
     };
-    // A plan of somebody else reads nothing but what came with it.
-    let named = match source {
-        Source::Lines { file, .. } | Source::Csv { file, .. } | Source::Ndjson { file, .. } => Some(file),
-        Source::Files { folder, .. } => Some(folder),
-        _ => None,
-    };
-    if let Some(name) = named.filter(|name| !is_inside(name)) {
-        return Err(invalid(name.as_str(), "name a place below the folder of the plan").into());
-    }
     match source {
         Source::Lines { file, .. } | Source::Csv { file, .. } | Source::Ndjson { file, .. } => {
-            add(file.clone(), folder.join(file))
+            add(file.clone(), inside(folder, file)?)
         }
         Source::Files { folder: name, .. } => {
-            let place = folder.join(name);
+            let place = inside(folder, name)?;
             let failed = |error| InputError::Io { path: place.clone(), error };
             for entry in fs::read_dir(&place).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
@@ -287,5 +294,25 @@ mod tests {
             assert!(read(elsewhere).unwrap_err().to_string().contains("below the folder"), "{elsewhere}");
         }
         assert!(read(".").is_err());
+    }
+
+    #[test]
+    fn a_plan_reads_nothing_by_a_link_that_leads_out_of_its_folder() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("secret.txt"), "s3cret").unwrap();
+        fs::write(folder.path().join("words.txt"), "a").unwrap();
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, folder.path().join(name)).unwrap();
+        link(&elsewhere.path().join("secret.txt"), "file.txt");
+        link(elsewhere.path(), "folder");
+        link(Path::new("words.txt"), "same.txt");
+        for name in ["file.txt", "folder", "folder/secret.txt"] {
+            let error = inside(folder.path(), name).unwrap_err().to_string();
+            assert!(error.contains("not below the folder of the plan"), "{error}");
+        }
+        for name in ["same.txt", "words.txt", "none.txt"] {
+            assert!(inside(folder.path(), name).is_ok(), "{name}");
+        }
+        let files = Source::Files { folder: "folder".to_owned(), order: Order::default() };
+        assert!(read_files(&files, folder.path(), &mut Files::default()).is_err());
     }
 }

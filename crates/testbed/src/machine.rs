@@ -9,13 +9,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use procfs::process::Process;
 use procfs::{CpuInfo, Current, Meminfo};
 use sha2::{Digest, Sha256};
 
-use crate::monitor::CpuTimes;
 use crate::monitor::device::Volume;
 use crate::record::{Machine, Program};
 
@@ -27,7 +24,7 @@ impl Machine {
     /// This machine. `data` is a path on the disk to describe.
     ///
     /// What cannot be found is `None`, or is left out of the limits. The roles are empty; and so is
-    /// [`Machine::busy_before`], which [`busy`] measures.
+    /// [`Machine::busy_before`], which is measured before a run.
     pub fn find(data: Option<&Path>) -> Self {
         let system = rustix::system::uname();
         Self {
@@ -109,27 +106,6 @@ pub fn sha256_of_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Processors that others used during a window that begins now: other programs, and other virtual
-/// machines on the same host. `None` if the machine does not report it.
-pub async fn busy(window: Duration) -> Option<f64> {
-    let (start, all, own) = (Instant::now(), CpuTimes::read()?, own_ticks()?);
-    tokio::time::sleep(window).await;
-    let all = CpuTimes::read()?.since(&all);
-    let own = own_ticks()?.saturating_sub(own);
-    let elapsed_s = start.elapsed().as_secs_f64();
-    Some(used_by_others(&all, own) as f64 / procfs::ticks_per_second() as f64 / elapsed_s)
-}
-
-fn used_by_others(all: &CpuTimes, own: u64) -> u64 {
-    (all.user + all.system + all.steal).saturating_sub(own)
-}
-
-/// Processor time of this process since its start.
-fn own_ticks() -> Option<u64> {
-    let stat = Process::myself().ok()?.stat().ok()?;
-    Some(stat.utime + stat.stime)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -197,18 +173,5 @@ mod tests {
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(program.sha256.as_deref(), Some(sha256));
         assert!(Program::of_file("server", "1.2", Path::new("/absent")).is_err());
-    }
-
-    #[tokio::test]
-    async fn busy_processors_are_a_number() {
-        let busy = busy(Duration::from_millis(20)).await.unwrap();
-        assert!(busy >= 0.0 && busy.is_finite(), "{busy}");
-    }
-
-    #[test]
-    fn others_are_all_without_this_process() {
-        let all = CpuTimes { user: 100, system: 20, interrupts: 0, idle: 900, iowait: 50, steal: 5 };
-        assert_eq!(used_by_others(&all, 25), 100);
-        assert_eq!(used_by_others(&all, 500), 0);
     }
 }

@@ -11,7 +11,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE}
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, inside};
 use crate::plan::{PlanError, invalid};
 use crate::tls::Trust;
 
@@ -70,13 +70,7 @@ impl Reach {
     /// # Errors
     /// [`PlanError`] names the header field or the file.
     pub fn of_plan(inputs: &Inputs, url: &str) -> Result<Self, PlanError> {
-        let folder = &inputs.folder;
-        let path = |name: &str| -> Result<PathBuf, PlanError> {
-            match preservation::bagit::text::is_inside(name) {
-                true => Ok(folder.join(name)),
-                false => Err(invalid(name, "name a place below the folder of the plan")),
-            }
-        };
+        let path = |name: &str| inside(&inputs.folder, name);
         let tls = &inputs.plan.connections.tls;
         let ca = tls.ca.as_deref().map(path).transpose()?.unwrap_or_default();
         Ok(Self {

@@ -63,6 +63,7 @@ impl Program {
     /// What should be known of it and is not. `whose` is `the testbed's`, for example.
     pub(crate) fn missing(&self, whose: &str) -> Vec<String> {
         let known = [
+            ("name", !self.name.is_empty()),
             ("version", !self.version.is_empty()),
             ("digest of the program", self.sha256.is_some()),
             ("commit", self.commit.is_some()),
@@ -126,10 +127,7 @@ pub struct WorkerRecord {
 impl WorkerRecord {
     /// What should be known of its program and is not.
     pub(crate) fn missing(&self) -> Vec<String> {
-        let whose = format!("worker {}'s", self.number);
-        let mut missing = lacking(&[("name", !self.program.name.is_empty())], |what| format!("{whose} {what}"));
-        missing.extend(self.program.missing(&whose));
-        missing
+        self.program.missing(&format!("worker {}'s", self.number))
     }
 }
 
@@ -214,7 +212,7 @@ mod tests {
             ..Program::default()
         };
         assert!(whole.missing("the testbed's").is_empty());
-        let wanted = ["the testbed's version", "the testbed's digest of the program", "the testbed's commit"];
+        let wanted = ["name", "version", "digest of the program", "commit"].map(|what| format!("the testbed's {what}"));
         assert_eq!(Program::default().missing("the testbed's"), wanted);
         let worker = |program: Program| WorkerRecord {
             number: 3,

@@ -204,8 +204,9 @@ pub fn times(us: &Histogram<u64>) -> Times {
 
 /// Counts the events of a run.
 ///
-/// `log` gets the response times of each second and step as an HdrHistogram log (V2). `users` is how
-/// many users were active at the end of seconds: the second since the start instant, users.
+/// `log` gets the response times of each second and step as an HdrHistogram log (V2), without those of
+/// the warm-up that ended after it: they count for nothing. `users` is how many users were active at the
+/// end of seconds: the second since the start instant, users.
 ///
 /// # Errors
 /// [`TallyError`] names the file.
@@ -289,6 +290,8 @@ struct Counting<'a> {
     seconds: BTreeMap<i64, Second>,
     /// The response times of this second, by step.
     second: BTreeMap<(usize, usize), Histogram<u64>>,
+    /// Those of this second that were due in the warm-up and ended after it.
+    left_over: Histogram<u64>,
     quarters: [Quarter; 4],
     /// The response times of what was due in each quarter, by step.
     quarter_times: BTreeMap<(usize, usize), [Histogram<u64>; 4]>,
@@ -307,6 +310,7 @@ impl<'a> Counting<'a> {
             first_error_us: None,
             seconds: BTreeMap::new(),
             second: BTreeMap::new(),
+            left_over: histogram(),
             quarters: [Quarter::default(); 4],
             quarter_times: BTreeMap::new(),
             done_in_time: 0,
@@ -335,7 +339,12 @@ impl<'a> Counting<'a> {
         }
         let step = (event.scenario, event.step);
         if event.outcome == Outcome::Done {
-            record(self.second.entry(step).or_insert_with(histogram), event.done_us - event.due_us);
+            let is_left_over = event.due_us < 0 && event.done_us >= 0;
+            let second = match is_left_over {
+                true => &mut self.left_over,
+                false => self.second.entry(step).or_insert_with(histogram),
+            };
+            record(second, event.done_us - event.due_us);
         }
         for (quarter, end_us) in self.quarters.iter_mut().zip(self.window.quarter_ends_us()) {
             quarter.backlog += u64::from(event.due_us < end_us && event.done_us >= end_us);
@@ -379,7 +388,7 @@ impl<'a> Counting<'a> {
 
     /// Ends a second. Returns its response times by step.
     fn end_second(&mut self, now: i64) -> Vec<(String, Histogram<u64>)> {
-        let mut all = histogram();
+        let mut all = std::mem::replace(&mut self.left_over, histogram());
         let steps = std::mem::take(&mut self.second);
         steps.values().for_each(|step| {
             // Both grow as they need.
@@ -484,6 +493,11 @@ mod tests {
 
     /// Counts what workers have measured: the events of each.
     fn counted(workers: &[&[Event]], users: &[(i64, u64)]) -> Measured {
+        counted_after(Duration::ZERO, workers, users).0
+    }
+
+    /// The same after a warm-up, with the log.
+    fn counted_after(warm_up: Duration, workers: &[&[Event]], users: &[(i64, u64)]) -> (Measured, Vec<u8>) {
         let folder = tempfile::tempdir().unwrap();
         let file = |(worker, events): (usize, &&[Event])| {
             let path = folder.path().join(worker.to_string());
@@ -494,12 +508,25 @@ mod tests {
         };
         let files: Vec<_> = workers.iter().enumerate().map(file).collect();
         let window = Window {
-            started_at: Timestamp::UNIX_EPOCH,
-            warm_up: Duration::ZERO,
+            started_at: Timestamp::UNIX_EPOCH + warm_up,
+            warm_up,
             duration: Duration::from_secs(10),
             late_from: None,
         };
-        count(&files, &names(), window, users, &mut Vec::new()).unwrap()
+        let mut log = Vec::new();
+        (count(&files, &names(), window, users, &mut log).unwrap(), log)
+    }
+
+    #[test]
+    fn a_request_of_the_warm_up_that_ends_after_it_is_in_the_log_of_no_second() {
+        let events = [done(0, -900_000, -800_000), done(0, 100_000, 200_000), done(1, -100_000, 300_000)];
+        let (measured, log) = counted_after(Duration::from_secs(1), &[&events], &[]);
+        let units = crate::latencies::read(log.as_slice()).unwrap().units;
+        assert_eq!(units.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(-1, 1), (0, 1)]);
+        assert_eq!(measured.response_us.len(), 1);
+        // What was done in a second is shown all the same.
+        let second = measured.seconds.iter().find(|second| second.at_s == 0).unwrap();
+        assert_eq!((second.done, second.max_ms.round()), (2, 400.0));
     }
 
     #[test]

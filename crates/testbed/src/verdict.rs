@@ -172,6 +172,8 @@ fn missed(objective: &Objective, measured: &Measured) -> Option<String> {
             1.0 - in_time as f64 / all.due as f64
         }
         Measure::Percentile(percent) => percentile_of_all_ms(percent, measured),
+        // One that took for ever is enough.
+        Measure::Mean if measured.response_us.len() < all.due => f64::INFINITY,
         Measure::Mean => all.response.mean_ms,
         Measure::Max => percentile_of_all_ms(100.0, measured),
     };
@@ -321,6 +323,21 @@ mod tests {
         let (found, reasons) = verdict(&plan(&tolerant.replace("p95", "p99")), &failing);
         assert_eq!(found, Verdict::Failed);
         assert!(reasons.contains("it was not reached, because too many requests failed"), "{reasons}");
+    }
+
+    #[test]
+    fn a_mean_with_a_request_that_took_for_ever_is_reached_by_nobody() {
+        let tolerant = plan("tolerated_errors = 0.99\nobjectives = [\"mean < 1h\"]");
+        assert_eq!(verdict(&tolerant, &measured()).0, Verdict::Held);
+        let mut failing = measured();
+        (failing.summary.all.due, failing.summary.all.failed) = (101, 1);
+        assert_eq!(verdict(&tolerant, &failing).0, Verdict::Failed);
+        // Of nothing that was done the mean is 0.
+        let mut nothing = measured();
+        nothing.response_us.reset();
+        nothing.summary.all = Tally { due: 100, sent: 100, failed: 100, ..Tally::default() };
+        let (found, reasons) = verdict(&tolerant, &nothing);
+        assert!(found == Verdict::Failed && reasons.contains("The objective mean < 1h is not met"), "{reasons}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn assert_done(summary: &Value, requests: u64) {
 fn the_scenarios_of_the_repository_and_of_volumes_are_understood_by_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let import = ["import", "--store", "data", sample_folder(SMALL).to_str().unwrap()].map(str::to_owned);
+    let import = ["import", "--store", "data", "--init", sample_folder(SMALL).to_str().unwrap()].map(str::to_owned);
     let mut command = penates(&import);
     command.current_dir(here);
     Ran::of(command).ends_with(0);
@@ -222,7 +222,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     assert!(page.contains(record["id"].as_str().unwrap()));
 
     let run = run.to_str().unwrap();
-    testbed(folder.path(), &["file", run, "--into", "runs", "--store", "kept"]).ends_with(0);
+    testbed(folder.path(), &["file", run, "--into", "runs", "--store", "kept", "--init"]).ends_with(0);
     let id = record["id"].as_str().unwrap();
     let mut tree = penates(&["tree", &format!("runs/{id}"), "--store", "kept"]);
     tree.current_dir(folder.path());

@@ -118,7 +118,10 @@ pub(crate) async fn run(
 async fn one(event: &PlannedEvent, candidate: &RunningCandidate, start: Instant, file: &Path, into: &mut EventRecord) {
     let since = || start.elapsed().as_secs_f64();
     into.begun_s = Some(since());
-    let started = File::create(file).and_then(|out| candidate.start_command(&event.run, &event.arguments, out));
+    let started = match File::create(file) {
+        Ok(out) => candidate.start_command(&event.run, &event.arguments, out).await,
+        Err(error) => Err(error),
+    };
     let mut running = match started {
         Ok(running) => running,
         Err(error) => {
@@ -167,7 +170,24 @@ impl EventRecord {
     /// Why the run says nothing, if the event has failed.
     pub fn void(&self) -> Option<String> {
         let why = self.failure.as_ref()?;
-        let said = self.output.lines().last().map(|line| format!(" (it says: {line})")).unwrap_or_default();
+        // Signs that steer a terminal are no words.
+        let words = |line: &str| line.chars().filter(|sign| !sign.is_control()).collect::<String>();
+        let said = self.output.lines().last().map(words);
+        let said = said.map(|said| format!(" (it says: {said})")).unwrap_or_default();
         Some(format!("The event `{}` at {:.0} s failed: {why}{said}.", self.run.join(" "), self.at_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_event_says_its_last_line_without_signs_that_steer_a_terminal() {
+        let (run, failure) = (vec!["add".to_owned()], Some("exit status: 1".to_owned()));
+        let output = "one\n\u{1b}[31mno\u{0} node".to_owned();
+        let event = EventRecord { run, failure, output, ..EventRecord::default() };
+        let why = event.void();
+        assert_eq!(why.as_deref(), Some("The event `add` at 0 s failed: exit status: 1 (it says: [31mno node)."));
     }
 }

@@ -64,6 +64,8 @@ pub struct FillRecord {
     pub scenario: String,
     /// Users that have begun.
     pub units: u64,
+    /// How many the plan wants; 0 in records of older programs.
+    pub wanted: u64,
     /// How long it took.
     pub seconds: f64,
     /// Its requests. They are due when the one before has ended.
@@ -71,21 +73,26 @@ pub struct FillRecord {
 }
 
 impl FillRecord {
-    /// Why the run says nothing, if a unit has failed.
+    /// Why the run says nothing, if a unit has failed or was not made.
     pub fn void(&self) -> Option<String> {
         let all = &self.summary.all;
         let failed = all.failed + all.refused;
-        let first = self.summary.errors.first()?;
-        Some(format!(
-            "The fill failed: {failed} of {} requests, first with \"{}\" in {}.",
-            all.due, first.kind, first.step
-        ))
+        match self.summary.errors.first() {
+            Some(first) => Some(format!(
+                "The fill failed: {failed} of {} requests, first with \"{}\" in {}.",
+                all.due, first.kind, first.step
+            )),
+            None => (self.units < self.wanted).then(|| {
+                format!("The fill made {} of {} units: its time (`within`) was over.", self.units, self.wanted)
+            }),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::ErrorTally;
 
     #[test]
     fn workers_share_the_users_of_a_fill() {
@@ -93,5 +100,16 @@ mod tests {
         let shares = |concurrency| [0, 1, 2].map(|worker| fill(concurrency).share(worker, 3));
         assert_eq!(shares(7), [(3, 3), (2, 3), (2, 3)]);
         assert_eq!(shares(2), [(1, 2), (1, 2), (0, 2)]);
+    }
+
+    #[test]
+    fn a_fill_that_is_not_whole_says_why_the_run_is_void() {
+        let mut fill = FillRecord { units: 20, wanted: 20, ..FillRecord::default() };
+        assert_eq!(fill.void(), None);
+        fill.units = 7;
+        assert_eq!(fill.void().as_deref(), Some("The fill made 7 of 20 units: its time (`within`) was over."));
+        let (kind, step) = ("status 404".to_owned(), "x/get".to_owned());
+        fill.summary.errors.push(ErrorTally { kind, step, count: 1, first_at_us: 0 });
+        assert!(fill.void().is_some_and(|why| why.starts_with("The fill failed: ")));
     }
 }

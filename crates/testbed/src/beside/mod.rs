@@ -60,7 +60,7 @@ impl Beside {
     /// What it says, for people: names and facts.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts = Vec::new();
-        if let Some(FillRecord { scenario, units, seconds, summary }) = &self.fill {
+        if let Some(FillRecord { scenario, units, seconds, summary, .. }) = &self.fill {
             let rate = *units as f64 / seconds.max(1e-3);
             let failed = summary.all.failed + summary.all.refused;
             let fact = format!("{units} units of {scenario} in {seconds:.1} s ({rate:.0}/s), {failed} requests failed");

@@ -3,15 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 
-use super::command::{command, output};
+use super::command::{self, Lifeline, guarded, output};
 use super::{Candidate, CandidateError, Files, RunningCandidate};
 use crate::beside::{MarkSpec, PlannedEvent};
-use crate::monitor::{Groups, NodeSource};
+use crate::monitor::{Groups, NodeSource, has_processes};
 use crate::plan::invalid;
 
 /// A command that runs. It is killed with this value, with everything that it has started.
@@ -21,6 +20,7 @@ pub(crate) struct RunningCommand {
     group: Option<Pid>,
     /// The groups of the candidate: its own is among them while it runs.
     groups: Groups,
+    lifeline: Option<Lifeline>,
 }
 
 impl RunningCommand {
@@ -105,38 +105,35 @@ impl RunningCandidate {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn start_command(&self, run: &str, arguments: &[String], out: File) -> io::Result<RunningCommand> {
+    pub(crate) async fn start_command(&self, run: &str, arguments: &[String], out: File) -> io::Result<RunningCommand> {
         let id = self.id().map(|id| id.to_string()).unwrap_or_default();
         let of_file = [format!("${{folder}}/{run}")];
         let words = self.spec.commands.get(run).map_or(of_file.as_slice(), Vec::as_slice);
         let words = words.iter().chain(arguments);
         let words: Vec<_> = words.map(|word| self.places.fill(&word.replace("${pid}", &id))).collect();
-        let process = command(&self.spec, &words)
+        let mut command = guarded(&self.spec, &words)?;
+        command
             .env("TESTBED_URL", self.url())
             .env("TESTBED_DATA", &self.places.data)
             .env("TESTBED_FOLDER", &self.places.folder)
             .env("TESTBED_PROGRAM", &self.places.program)
-            .env("TESTBED_PID", id)
-            .stdin(Stdio::null())
-            .stdout(out.try_clone()?)
-            .stderr(out)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+            .env("TESTBED_PID", id);
+        let (process, lifeline) = command::start(command, out).await?;
         let group = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         // From now on: what it starts is the candidate before it ends, too.
         if let Some(group) = group {
             self.groups.add(group);
         }
-        Ok(RunningCommand { process, group, groups: self.groups.clone() })
+        Ok(RunningCommand { process, group, groups: self.groups.clone(), lifeline: Some(lifeline) })
     }
 
     /// Lets what a command has left running be a part of the candidate, and end with it.
     pub(crate) fn keep(&self, mut command: RunningCommand) {
-        let group = command.group.take();
-        // Without processes the number of the group may be given to another one.
-        if let Some(group) = group.filter(|group| test_kill_process_group(*group).is_err()) {
-            self.groups.remove(group);
+        let Some(group) = command.group.take() else { return };
+        match has_processes(group) {
+            true => self.lifelines.lock().extend(command.lifeline.take()),
+            // Without its watcher nothing of the group is left, and its number may be given to another one.
+            false => self.groups.remove(group),
         }
     }
 }
@@ -166,7 +163,7 @@ mod tests {
         for (run, left) in [("leave", 1), ("end", 0)] {
             let before = running.groups().all().len();
             let out = File::create(folder.path().join("out")).unwrap();
-            let mut command = running.start_command(run, &[], out).unwrap();
+            let mut command = running.start_command(run, &[], out).await.unwrap();
             assert_eq!(running.groups().all().len(), before + 1, "{run}");
             command.process.wait().await.unwrap();
             running.keep(command);

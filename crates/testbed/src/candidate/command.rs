@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use tokio::process::Command;
+use tokio::process::{Child, ChildStdin, Command};
 
 use super::{CandidateError, CandidateSpec};
 
@@ -85,11 +87,52 @@ pub fn find(program: &str) -> Option<PathBuf> {
     }
 }
 
+/// What keeps the processes of a group running: they are killed when it is dropped, and when this process
+/// ends, however that ends.
+pub type Lifeline = ChildStdin;
+
 /// A command of a candidate.
-pub fn command(spec: &CandidateSpec, words: &[String]) -> Command {
-    let (program, arguments) = words.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
+fn command(spec: &CandidateSpec, words: &[String]) -> Command {
+    let (program, arguments) = split(words);
     let mut command = Command::new(program);
-    command.args(arguments).env_clear();
+    command.args(arguments);
+    with_environment(spec, command)
+}
+
+/// A command of a candidate in a process group of its own, for [`start`]: nothing of the group outlives this
+/// process.
+///
+/// # Errors
+/// The program is missing.
+pub fn guarded(spec: &CandidateSpec, words: &[String]) -> io::Result<Command> {
+    let (program, arguments) = split(words);
+    if find(program).is_none() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no program `{program}`")));
+    }
+    Ok(with_environment(spec, cluster::guarded(program.as_ref(), arguments).into()))
+}
+
+/// Starts a guarded command. Both its outputs go to a file.
+///
+/// # Errors
+/// It cannot be started.
+pub async fn start(mut command: Command, out: File) -> io::Result<(Child, Lifeline)> {
+    let mut process = command.stdout(out).kill_on_drop(true).spawn()?;
+    let missing = |what: &str| io::Error::other(format!("the process has no standard {what}"));
+    let lifeline = process.stdin.take().ok_or_else(|| missing("input"))?;
+    let mut unwatched = process.stderr.take().ok_or_else(|| missing("error"))?;
+    tokio::io::copy(&mut unwatched, &mut tokio::io::sink()).await?;
+    Ok((process, lifeline))
+}
+
+/// The program and its arguments.
+fn split(words: &[String]) -> (&str, &[String]) {
+    words.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest))
+}
+
+/// A command with the variables that a candidate has.
+fn with_environment(spec: &CandidateSpec, mut command: Command) -> Command {
+    command.env_clear();
     command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.env("PATH", search_path()).envs(&spec.environment);
     command

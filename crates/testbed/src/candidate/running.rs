@@ -3,14 +3,14 @@
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::command::{self, Places, command, command_error, output};
+use super::command::{self, Lifeline, Places, command_error, guarded, output};
 use super::look::{Seen, look};
 use super::{Candidate, CandidateError, CandidateSpec, FolderSpec, Versions};
 use crate::machine::sha256_of_file;
@@ -36,6 +36,9 @@ pub struct RunningCandidate {
     /// The group of its processes, which may outlive the one that was started, and those of events that run
     /// or have left something running.
     pub(super) groups: Groups,
+    /// Its processes do not outlive these: the first is its own, and the others are those of events that have
+    /// left something running.
+    pub(super) lifelines: Mutex<Vec<Lifeline>>,
     log: PathBuf,
     reach: Reach,
 }
@@ -98,19 +101,15 @@ impl RunningCandidate {
         let log = work.join("candidate.log");
         let out = File::create(&log).map_err(failed(&log))?;
         let words = places.words(&spec.start);
-        let started = command(&spec, &words)
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().map_err(failed(&log))?)
-            .stderr(out)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn();
-        let process = started.map_err(|error| command_error(&spec.name, &words, &error.to_string()))?;
+        let not_started = |error: std::io::Error| command_error(&spec.name, &words, &error.to_string());
+        let command = guarded(&spec, &words).map_err(not_started)?;
+        let (process, lifeline) = command::start(command, out).await.map_err(not_started)?;
         let (groups, reach) = (Groups::default(), Reach::default());
         if let Some(group) = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
             groups.add(group);
         }
-        let mut running = Self { spec, places, process, groups, log, reach };
+        let lifelines = Mutex::new(vec![lifeline]);
+        let mut running = Self { spec, places, process, groups, lifelines, log, reach };
         running.wait_until_ready().await?;
         Ok(running)
     }
@@ -349,9 +348,15 @@ fn facts(reach: &Reach, seen: Option<Seen>) -> impl Iterator<Item = (String, Str
 }
 
 impl CandidateRecord {
-    /// Adds what the process of a candidate shows: its program and its command line.
+    /// Adds what the process of a candidate shows: its program and its command line. A server that does not
+    /// name itself has the name of the program.
     pub(crate) fn describe_process(&mut self, id: u32) {
-        self.program.sha256 = sha256_of_file(Path::new(&format!("/proc/{id}/exe"))).ok();
+        let exe = PathBuf::from(format!("/proc/{id}/exe"));
+        self.program.sha256 = sha256_of_file(&exe).ok();
+        if self.program.name.is_empty() {
+            let file = std::fs::read_link(&exe).unwrap_or_default();
+            self.program.name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        }
         let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();

@@ -125,8 +125,18 @@ impl CandidateSpec {
         if let Some(name) = spec.folders.keys().find(|name| PLACES.contains(&name.as_str())) {
             return Err(invalid("candidate: folders", format!("`${{{name}}}` is a place of every candidate")).into());
         }
+        if let Some(name) = spec.environment.keys().find(|name| !is_of_shell(name)) {
+            let message = "a name of letters, digits and `_`: a shell starts the candidate, and passes on no other";
+            return Err(invalid(format!("candidate: environment.{name}"), message).into());
+        }
         Ok(spec)
     }
+}
+
+/// Whether shells pass on a variable of this name.
+fn is_of_shell(name: &str) -> bool {
+    let is_letter = |char: char| char.is_ascii_alphabetic() || char == '_';
+    name.starts_with(is_letter) && name.chars().all(|char| is_letter(char) || char.is_ascii_digit())
 }
 
 /// A folder that the user names.

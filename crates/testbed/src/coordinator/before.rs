@@ -36,9 +36,10 @@ impl Coordinator<'_> {
         Ok((Some(split.map_err(std::io::Error::other)??), parts))
     }
 
-    /// Lets the workers make the fill of the plan. The second is true if a unit has failed.
-    pub(super) async fn fill(&self, all: &mut [Connected]) -> Result<(Option<Filled>, bool), RunError> {
-        let Some(fill) = &self.inputs.plan.fill else { return Ok((None, false)) };
+    /// Lets the workers make the fill of the plan. The second is false if a unit has failed or was not made.
+    /// The error says which worker was lost.
+    pub(super) async fn fill(&self, all: &mut [Connected]) -> Result<(Option<Filled>, bool), String> {
+        let Some(fill) = &self.inputs.plan.fill else { return Ok((None, true)) };
         let of_unit = self.inputs.compiled_fill().ok().flatten();
         let of_unit = of_unit.map(|scenario| scenario.longest(self.inputs.plan.connections.timeout));
         let made = fill.within.saturating_add(of_unit.unwrap_or_default()).saturating_add(BEYOND_PLAN);
@@ -52,13 +53,14 @@ impl Coordinator<'_> {
         let filling = all.iter_mut().zip(&events).map(|(connected, file)| async move {
             let worker = connected.worker;
             let filled = connected.fill(file, failure, longest, |progress| (self.on_progress)(worker, progress)).await;
-            filled.map_err(|message| RunError::Worker { worker, message: format!("in the fill: {message}") })
+            filled.map_err(|why| format!("worker {worker}: in the fill: {why}"))
         });
         let filled: Vec<(f64, Progress)> = try_join_all(filling).await?;
         let seconds = filled.iter().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
-        let units = filled.iter().map(|(_, progress)| progress.due).sum();
+        let units: u64 = filled.iter().map(|(_, progress)| progress.due).sum();
         let has_failed = filled.iter().any(|(_, progress)| progress.failed + progress.refused > 0);
-        Ok((Some(Filled { begun_at, seconds, units, events }), has_failed))
+        let is_whole = !has_failed && units == fill.units;
+        Ok((Some(Filled { begun_at, seconds, units, events }), is_whole))
     }
 
     /// Gives a worker its job, with its part of an access log.

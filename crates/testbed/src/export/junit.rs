@@ -8,6 +8,13 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use crate::record::RunRecord;
 use crate::results::{Judgement, Summary, Tally, Verdict};
 
+/// A text with signs that XML can have (XML 1.0, section 2.2). What a command has printed may have others,
+/// and no build server could read the file.
+fn readable(text: &str) -> String {
+    let is_of_xml = |sign: char| matches!(sign, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
+    text.chars().map(|sign| if is_of_xml(sign) { sign } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
 /// The report of a run.
 ///
 /// # Errors
@@ -33,7 +40,7 @@ pub fn report(record: &RunRecord, judgement: &Judgement, summary: &Summary) -> i
         ])
         .write_inner_content(|xml| {
             let verdict = xml.create_element("testcase").with_attributes([
-                ("classname", record.candidate.program.name.as_str()),
+                ("classname", readable(&record.candidate.program.name).as_str()),
                 ("name", "holds the load"),
                 ("time", duration.as_str()),
             ]);
@@ -42,7 +49,7 @@ pub fn report(record: &RunRecord, judgement: &Judgement, summary: &Summary) -> i
                 Verdict::Held => verdict.write_empty()?,
                 _ => verdict.write_inner_content(|xml| {
                     let message = format!("{:?}", judgement.verdict).to_lowercase();
-                    let reasons = judgement.reasons.join("\n");
+                    let reasons = readable(&judgement.reasons.join("\n"));
                     let element = xml.create_element(kind).with_attribute(("message", message.as_str()));
                     element.write_text_content(BytesText::new(&reasons))?;
                     Ok(())
@@ -52,8 +59,8 @@ pub fn report(record: &RunRecord, judgement: &Judgement, summary: &Summary) -> i
                 let tally = &step.tally;
                 let time = format!("{:.6}", tally.response.mean_ms / 1e3);
                 let case = xml.create_element("testcase").with_attributes([
-                    ("classname", step.scenario.as_str()),
-                    ("name", step.step.as_str()),
+                    ("classname", readable(&step.scenario).as_str()),
+                    ("name", readable(&step.step).as_str()),
                     ("time", time.as_str()),
                 ]);
                 if !is_step_failed(tally) {
@@ -114,5 +121,11 @@ mod tests {
         let void = reported(Verdict::Void, "late");
         assert!(void.contains("failures=\"1\" errors=\"1\"") && void.contains("<error message=\"void\">"), "{void}");
         assert!(reported(Verdict::Held, "").contains("failures=\"0\" errors=\"0\""), "what failed is tolerated");
+    }
+
+    #[test]
+    fn signs_that_no_file_of_xml_may_have_are_replaced() {
+        let void = reported(Verdict::Void, "it says: \u{1b}[31mno\u{0}\u{ffff}\tnode\nü\u{1f600}");
+        assert!(void.contains("it says: \u{fffd}[31mno\u{fffd}\u{fffd}\tnode\nü\u{1f600}"), "{void}");
     }
 }

@@ -64,10 +64,9 @@ use cassandra::Nodes;
 pub(crate) use cassandra::answering;
 pub use cgroup::CgroupWatch;
 use clock::Clock;
-pub(crate) use cpu::CpuTimes;
 pub(crate) use endpoint::Endpoint;
 pub use endpoint::FetchError;
-pub(crate) use processes::Groups;
+pub(crate) use processes::{Groups, has_processes};
 pub(crate) use remote::Watcher;
 pub use remote::{RemoteError, RemoteMonitor};
 use scrape::Scrape;
@@ -229,6 +228,18 @@ pub(crate) async fn run_with(
         }
     }
     Ok(Totals { samples, ..scrape.map(Scrape::into_totals).unwrap_or_default() })
+}
+
+/// Processors that others used during a window that begins now: all but this process, what is watched, and
+/// descendants of them. `None` if the machine does not report it.
+pub(crate) async fn others_during(window: Duration, watches: Vec<Watch>, cgroups: Vec<CgroupWatch>) -> Option<f64> {
+    let (data, metrics, nodes) = (None, None, Vec::new());
+    let settings = Settings { data, watches, cgroups, others: true, metrics, nodes, interval: window };
+    let look = |mut sampler: Sampler| tokio::task::spawn_blocking(move || (sampler.take(), sampler));
+    let (before, sampler) = look(Sampler::new(&settings, Groups::default())).await.ok()?;
+    tokio::time::sleep(window).await;
+    let (now, _) = look(sampler).await.ok()?;
+    now.others(&before)
 }
 
 /// Waits until one interval before the start, and learns the series meanwhile.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::Arc;
 
+use cluster::WATCHER;
 use parking_lot::Mutex;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
@@ -73,7 +74,8 @@ impl Root {
     /// The process, those of its groups and all their descendants. Some may have ended and wait to be reaped.
     fn tree<'a>(self, groups: &[Pid], all: &'a [Stat]) -> Option<Vec<&'a Stat>> {
         let (mut tree, mut children): (Vec<&Stat>, HashMap<i32, Vec<&Stat>>) = Default::default();
-        for stat in all {
+        // What only ends a group with its owner uses nothing for it.
+        for stat in all.iter().filter(|stat| stat.comm != WATCHER) {
             let is_root = stat.pid == self.pid && stat.starttime == self.started;
             match is_root || groups.iter().any(|group| group.as_raw_pid() == stat.pgrp) {
                 true => tree.push(stat),
@@ -128,6 +130,12 @@ impl Candidates {
 fn pids() -> HashSet<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether processes of a group run, besides the watcher that ends it with its owner.
+pub fn has_processes(group: Pid) -> bool {
+    let mut all = pids().into_iter().filter_map(|pid| Process::new(pid).ok()?.stat().ok());
+    all.any(|stat| stat.pgrp == group.as_raw_pid() && stat.comm != WATCHER && !has_ended(&stat))
 }
 
 /// Whether a process ended. One whose first thread ended runs on while it has others.
@@ -223,6 +231,15 @@ mod tests {
         let later = [stat(1, "init", 'S', 0, 1, 1), stat(10, "server", 'Z', 1, 1, 500), of_group(31, 'S', 1)];
         assert_eq!(pids_with(ROOT, &[30], &later), Some(vec![10, 31]));
         assert_eq!(pids_with(ROOT, &[30], &[of_group(31, 'Z', 1)]), None);
+    }
+
+    #[test]
+    fn a_watcher_is_no_part_of_the_group_that_it_ends() {
+        let mut watcher = stat(11, WATCHER, 'S', 10, 1, 501);
+        watcher.pgrp = 10;
+        let all = |state: char| [stat(10, "server", state, 1, 1, 500), watcher.clone()];
+        assert_eq!(pids_with(ROOT, &[10], &all('S')), Some(vec![10]));
+        assert_eq!(pids_with(ROOT, &[10], &all('Z')), None);
     }
 
     #[test]

@@ -129,14 +129,16 @@ impl Snapshot {
             values.extend(cgroup::values(before, now, elapsed_s));
         }
         if self.has_others {
-            values.push(self.others(before, elapsed_s));
+            values.push(self.others(before));
         }
         values
     }
 
-    /// Processors that neither this process nor what is watched uses: other programs, and other virtual
-    /// machines on the same host.
-    fn others(&self, before: &Self, elapsed_s: f64) -> Option<f64> {
+    /// Processors that neither this process nor what is watched has used since an earlier snapshot: other
+    /// programs, and other virtual machines on the same host. `None` if the machine does not report it, or
+    /// others are not sampled.
+    pub fn others(&self, before: &Self) -> Option<f64> {
+        let elapsed_s = self.at.saturating_duration_since(before.at).as_secs_f64();
         let all = self.cpu?.since(&before.cpu?);
         let known = self.known.as_ref()?.all_ticks_since(before.known.as_ref()?);
         let ticks = (all.user + all.system + all.steal).saturating_sub(all.interrupts + known);

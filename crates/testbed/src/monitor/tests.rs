@@ -297,3 +297,9 @@ fn the_token_is_not_shown() {
     let source = MetricsSource { url: "http://localhost/".into(), token: Some("secret".into()), prefixes: vec![] };
     assert!(!format!("{source:?}").contains("secret"));
 }
+
+#[tokio::test]
+async fn what_others_use_during_a_window_is_a_number_of_processors() {
+    let busy = others_during(Duration::from_millis(20), Vec::new(), Vec::new()).await.unwrap();
+    assert!(busy >= 0.0 && busy.is_finite(), "{busy}");
+}

@@ -29,9 +29,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::archive::ArchiveError;
+use crate::archive::{ArchiveError, ArchivedRun};
+use crate::report::Ceiling;
 use crate::report::ceiling::Ceilings;
 use folder::Folder;
+use row::Row;
 use source::Failure;
 
 /// What was published.
@@ -83,8 +85,8 @@ pub enum PortalError {
 /// Publishes the runs of an archive in the folder `out`.
 ///
 /// All files of a run are compared with their digests when it is published first. A portal that is
-/// there already gets new runs and loses those that the archive has lost. A damaged run, or a folder
-/// that is none, is listed on the page.
+/// there already gets new runs and loses those that the archive has lost, and a report whose ceiling has
+/// become known is written again. A damaged run, or a folder that is none, is listed on the page.
 ///
 /// # Errors
 /// The archive cannot be read, `out` holds something else than a portal, another publication writes it,
@@ -92,17 +94,21 @@ pub enum PortalError {
 pub fn publish(archive: &Path, out: &Path) -> Result<Published, PortalError> {
     let folder = Folder::open(out)?;
     let (runs, mut refused) = source::runs(archive)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut published) = (Vec::new(), Vec::new());
     // Only what is new has to know them.
     let ceilings = LazyCell::new(|| Ceilings::of(&runs));
     for run in &runs {
         match source::publish(run, &folder, |record| ceilings.of_run(record)) {
-            Ok(row) => rows.push(row),
+            Ok(row) => {
+                published.push((run, row.ceiling.clone()));
+                rows.push(row);
+            }
             Err(Failure::Refused(reason)) => refused.push(Refused { name: source::name(run.folder()), reason }),
             Err(Failure::Portal(error)) => return Err(error),
         }
     }
     row::add_ceilings(&mut rows);
+    let mut rows = publish_changed(&folder, rows, &published, &mut refused)?;
     rows.sort_by(|a, b| b.started_at.cmp(&a.started_at).then_with(|| b.id.cmp(&a.id)));
     let failed = |error: serde_json::Error| folder::failed(out)(error.into());
     let mut json = serde_json::to_vec_pretty(&rows).map_err(failed)?;
@@ -113,4 +119,28 @@ pub fn publish(archive: &Path, out: &Path) -> Result<Published, PortalError> {
     folder.retain_runs(&rows.iter().map(|row| row.id.as_str()).collect::<BTreeSet<_>>())?;
     folder.finish()?;
     Ok(Published { runs: rows.len(), refused })
+}
+
+/// Writes the reports again whose ceiling has become known, or is another one now. `published` are the runs
+/// of the rows, with the ceilings of their reports.
+fn publish_changed(
+    folder: &Folder,
+    rows: Vec<Row>,
+    published: &[(&ArchivedRun, Option<Ceiling>)],
+    refused: &mut Vec<Refused>,
+) -> Result<Vec<Row>, PortalError> {
+    let run_of = |ceiling: &Option<Ceiling>| ceiling.as_ref().map(|ceiling| ceiling.run.clone());
+    let mut known = Vec::with_capacity(rows.len());
+    for (row, (run, of_report)) in rows.into_iter().zip(published) {
+        if run_of(&row.ceiling) == run_of(of_report) {
+            known.push(row);
+            continue;
+        }
+        match source::publish_again(run, folder, row.ceiling) {
+            Ok(row) => known.push(row),
+            Err(Failure::Refused(reason)) => refused.push(Refused { name: source::name(run.folder()), reason }),
+            Err(Failure::Portal(error)) => return Err(error),
+        }
+    }
+    Ok(known)
 }

@@ -47,7 +47,8 @@ pub(super) struct Row {
     pub(super) generator: String,
     /// Whether it speaks HTTP.
     pub(super) is_http: bool,
-    /// The most that the generator has shown there. It follows from the other runs.
+    /// The most that the generator has shown there. It follows from the other runs. In the folder of the run
+    /// it is the one of the report there.
     #[serde(default)]
     pub(super) ceiling: Option<Ceiling>,
     pub(super) duration_s: f64,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
+use crate::beside::Beside;
 use crate::record::{CandidateRecord, Machine, Program, RunRecord};
 
 /// Names and values, in the order in which they are shown.
@@ -30,6 +31,7 @@ pub(super) fn settings(record: &RunRecord, plan_toml: &str) -> Settings {
     let facts: BTreeMap<_, _> = candidate.facts.iter().cloned().collect();
     all.extend(facts.into_iter().map(|(name, fact)| (format!("fact: {name}"), chosen.masked(&fact))));
     all.push(("preparation".to_owned(), record.preparation.clone()));
+    all.extend(made_beside(&record.beside));
     all.push(("workers".to_owned(), record.workers.len().to_string()));
     all.extend(program("testbed", &record.testbed));
     for (number, machine) in record.machines.iter().enumerate() {
@@ -40,6 +42,16 @@ pub(super) fn settings(record: &RunRecord, plan_toml: &str) -> Settings {
 
 fn named(settings: &[(&str, &str)]) -> Settings {
     settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// What was made beside the load: with less of it, two runs with one plan are no repetitions.
+fn made_beside(beside: &Beside) -> Settings {
+    let fill = beside.fill.iter().map(|fill| ("fill", format!("{} units of {}", fill.units, fill.scenario)));
+    let replay = beside.replay.iter().map(|replay| {
+        let cut = if replay.is_cut { ", and the log goes on" } else { "" };
+        ("replay", format!("{} requests of {} lines{cut}", replay.requests, replay.lines))
+    });
+    fill.chain(replay).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn program(who: &str, program: &Program) -> Settings {
@@ -125,6 +137,7 @@ fn ports(candidate: &CandidateRecord) -> BTreeSet<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beside::FillRecord;
 
     fn candidate(url: &str, command: &str) -> CandidateRecord {
         let command = Some(command.split(' ').map(str::to_owned).collect());
@@ -174,6 +187,17 @@ mod tests {
 
     fn configuration_of(candidate: &CandidateRecord) -> String {
         configuration(candidate).unwrap_or_default()
+    }
+
+    #[test]
+    fn runs_with_fills_of_different_lengths_are_no_repetitions() {
+        let of = |units: u64| {
+            let fill = FillRecord { scenario: "ingest".to_owned(), units, seconds: 3.0, ..FillRecord::default() };
+            made_beside(&Beside { fill: Some(fill), ..Beside::default() })
+        };
+        assert_eq!(of(20), [("fill".to_owned(), "20 units of ingest".to_owned())]);
+        assert_ne!(of(20), of(7));
+        assert!(made_beside(&Beside::default()).is_empty());
     }
 
     #[test]

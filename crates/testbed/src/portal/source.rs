@@ -91,22 +91,44 @@ fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Publishes a run, unless the same bag was published before. Returns its row. `ceiling` is that of the
-/// generator of a run.
+/// Publishes a run, unless the same bag was published before. Returns its row, with the ceiling of its
+/// report. `ceiling` is that of the generator of a run.
 pub(super) fn publish(
     run: &ArchivedRun,
     folder: &Folder,
     ceiling: impl Fn(&RunRecord) -> Option<Ceiling>,
 ) -> Result<Row, Failure> {
+    let (id, manifest) = identified(run)?;
+    match published(&folder.run(&id), &manifest) {
+        Some(row) => Ok(row),
+        None => write(run, folder, (&id, &manifest), ceiling),
+    }
+}
+
+/// Publishes a run again, because the ceiling of its generator is another one than that of its report.
+pub(super) fn publish_again(run: &ArchivedRun, folder: &Folder, ceiling: Option<Ceiling>) -> Result<Row, Failure> {
+    let (id, manifest) = identified(run)?;
+    write(run, folder, (&id, &manifest), |_| ceiling.clone())
+}
+
+/// The id of a run, and what identifies its content.
+fn identified(run: &ArchivedRun) -> Result<(String, Vec<u8>), Failure> {
     let id = name(run.folder());
     if !is_plain(&id) {
         return Err(Failure::Refused("its name has other signs than letters, digits, and . _ -".to_owned()));
     }
     let manifest = run.folder().join(MANIFEST);
     let manifest = read_plain(&manifest).map_err(|error| Failure::Refused(format!("{MANIFEST}: {error}")))?;
-    if let Some(row) = published(&folder.run(&id), &manifest) {
-        return Ok(row);
-    }
+    Ok((id, manifest))
+}
+
+/// Compares all files of a run with their digests, and writes its folder.
+fn write(
+    run: &ArchivedRun,
+    folder: &Folder,
+    (id, manifest): (&str, &[u8]),
+    ceiling: impl Fn(&RunRecord) -> Option<Ceiling>,
+) -> Result<Row, Failure> {
     run.verify()?;
     let record = run.record()?;
     if record.id != id {
@@ -115,7 +137,7 @@ pub(super) fn publish(
     let plan_toml = run.text("plan.toml")?;
     let plan: Plan = toml::from_str(&plan_toml).map_err(|error| Failure::Refused(format!("plan.toml: {error}")))?;
     let outcome = run.outcome()?;
-    let row = Row::new(&record, &outcome, plan.name);
+    let row = Row { ceiling: ceiling(&record), ..Row::new(&record, &outcome, plan.name) };
     let mut seconds = run.seconds()?;
     seconds.sort_by_key(|second| second.at_s);
     let data = data::script(run, &record, &seconds, &plan_toml);
@@ -128,7 +150,7 @@ pub(super) fn publish(
         events: &run.marks()?,
         plan_toml: &plan_toml,
         log: outcome.log.as_ref(),
-        ceiling: ceiling(&record),
+        ceiling: row.ceiling.clone(),
     });
 
     let new = folder.begin_run()?;
@@ -138,12 +160,12 @@ pub(super) fn publish(
             .map_err(|error| Failure::Refused(format!("{name}: {error}")))?;
     }
     let json = serde_json::to_vec(&row).map_err(|error| Failure::Refused(error.to_string()))?;
-    let written = [(REPORT, report.as_bytes()), (DATA, data.as_bytes()), (ROW, &json), (MANIFEST, &manifest)];
+    let written = [(REPORT, report.as_bytes()), (DATA, data.as_bytes()), (ROW, &json), (MANIFEST, manifest)];
     for (name, content) in written {
         let path = new.path().join(name);
         fs::write(&path, content).map_err(failed(&path))?;
     }
-    folder.add_run(&id, new)?;
+    folder.add_run(id, new)?;
     Ok(row)
 }
 

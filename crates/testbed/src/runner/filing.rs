@@ -49,8 +49,9 @@ impl Runner<'_> {
         };
         let names = vec![scenario.names()];
         let measured = tally::count(&filled.events, &names, window, &[], &mut std::io::sink())?;
-        let (scenario, seconds) = (scenario.name.clone(), filled.seconds);
-        Ok(Some(FillRecord { scenario, units: filled.units, seconds, summary: measured.summary }))
+        let (scenario, units, seconds) = (scenario.name.clone(), filled.units, filled.seconds);
+        let wanted = self.inputs.plan.fill.as_ref().map(|fill| fill.units).unwrap_or_default();
+        Ok(Some(FillRecord { scenario, units, wanted, seconds, summary: measured.summary }))
     }
 
     /// Counts, judges and files.

@@ -7,7 +7,6 @@ mod watching;
 mod work;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -18,7 +17,6 @@ use crate::candidate::{Candidate, CandidateError, Given};
 use crate::coordinator::{Collected, RunError, WorkerPlace};
 use crate::export::svg::DrawError;
 use crate::inputs::Inputs;
-use crate::machine;
 use crate::monitor::Watcher;
 use crate::plan::PlanError;
 use crate::record::{CandidateRecord, FORMAT, Machine, Program, RunRecord, WorkerRecord};
@@ -29,8 +27,6 @@ use filing::Monitored;
 use watching::{Sampled, Seen};
 use work::Work;
 
-/// How long the machine is watched before a run, to see whether it is busy with something else.
-const BUSY_WINDOW: Duration = Duration::from_secs(1);
 /// A run on a machine where others use more than this share of all processors is void.
 const BUSY_MAX: f64 = 0.1;
 
@@ -161,11 +157,12 @@ impl Runner<'_> {
     pub async fn run(&self, places: Vec<WorkerPlace>) -> Result<Filed, RunnerError> {
         let mut coordinating = Machine::find(Some(self.archive));
         coordinating.roles.push("coordinator".to_owned());
-        // Before the candidate starts: what it does then is not the work of others.
-        coordinating.busy_before = machine::busy(BUSY_WINDOW).await;
+        coordinating.busy_before = self.busy_before().await;
         let work = self.prepare().await?;
-        coordinating.disk = Machine::find(self.data_folder(&work)).disk;
+        let data = self.data_folder(&work);
+        coordinating.disk = Machine::find(data).disk;
         let mut missing = self.missing(&work.candidate);
+        missing.extend(missing_disk(data, coordinating.disk.as_deref()));
         missing.extend(coordinating.missing("the testbed"));
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
@@ -288,6 +285,11 @@ impl Runner<'_> {
     }
 }
 
+/// The disk of the candidate's data, if their folder is known and it is not.
+fn missing_disk(data: Option<&Path>, disk: Option<&str>) -> Option<String> {
+    (data.is_some() && disk.is_none()).then(|| "the disk and the file system of the candidate's data".to_owned())
+}
+
 /// Why a run on a machine with so many processors says nothing, if others were at work there before or
 /// during it. `when` says where, too, if that is not the coordinator's machine.
 fn busy_reason(busy: Option<f64>, when: &str, processors: usize, may_be_busy: bool) -> Option<String> {
@@ -299,8 +301,15 @@ fn busy_reason(busy: Option<f64>, when: &str, processors: usize, may_be_busy: bo
 /// Processors of a machine that others used during the load, on average. Workers that somebody has started
 /// there are no others.
 fn used_by_others(samples: &Samples, machine: &Machine, collected: &Collected) -> Option<f64> {
-    let used = samples.mean("cpu_others")?;
-    let (Some((first_s, _)), Some((last_s, _))) = (samples.rows.first(), samples.rows.last()) else { return None };
+    let column = samples.columns.iter().position(|known| known == "cpu_others")?;
+    // What workers have used is known from the start instant until they were done. A sample has the second
+    // before it, most of which must be of this time: the one of the start instant is of the warm-up.
+    let ended_s = collected.ended_at.duration_since(collected.started_at).as_secs_f64();
+    let of_load = 0.5..=ended_s + 0.5;
+    let rows = samples.rows.iter().filter(|(at_s, _)| of_load.contains(at_s));
+    let known: Vec<_> = rows.filter_map(|(at_s, values)| Some((*at_s, values.get(column).copied()??))).collect();
+    let (Some((first_s, _)), Some((last_s, _))) = (known.first(), known.last()) else { return None };
+    let used = known.iter().map(|(_, used)| used).sum::<f64>() / known.len() as f64;
     let workers = collected.workers.iter().zip(&collected.machines);
     let there = workers.filter(|(worker, of_worker)| worker.address.is_some() && of_worker.is_same(machine));
     let of_workers = there.map(|(worker, _)| worker.cpu_s).sum::<f64>() / (last_s - first_s + 1.0);
@@ -446,14 +455,17 @@ mod tests {
     fn what_others_use_elsewhere_is_known_if_one_monitor_watches_a_machine_that_is_not_the_coordinators() {
         let machine = |name: &str| Machine { name: name.to_owned(), ..Machine::default() };
         let (here, there) = (machine("here"), machine("node-2"));
+        // Before the start instant, and after the workers were done, they are busy too.
+        let rows = [(0.001, 9.0), (1.0, 3.0), (2.0, 1.0), (3.0, 9.0)];
         let samples = |column: &str| Samples {
             columns: vec![column.to_owned()],
-            rows: vec![(0.0, vec![Some(3.0)]), (1.0, vec![Some(1.0)])],
+            rows: rows.map(|(at_s, used)| (at_s, vec![Some(used)])).into(),
             ..Samples::default()
         };
         let started =
             WorkerRecord { address: Some("x:1".to_owned()), cpu_s: 1.0, ..worker(0, 0.0, Program::default()) };
         let collected = collected(vec![started], vec![there.clone()], None);
+        let collected = Collected { ended_at: "1970-01-01T00:00:02.2Z".parse().unwrap(), ..collected };
         let used = |column: &str, machine: &Machine, watched: &[Machine]| {
             used_by_others_there(&samples(column), machine, &here, watched, &collected)
         };
@@ -494,6 +506,22 @@ mod tests {
         assert!(missing(started(), &candidate("the testbed", None)).is_empty());
         let url = Measured::Url("http://127.0.0.1".to_owned(), None);
         assert!(missing(url, &candidate("another", None)).is_empty(), "nobody knows it");
+    }
+
+    #[test]
+    fn a_candidate_without_a_name_and_data_on_no_known_disk_are_gaps() {
+        let inputs = inputs();
+        let candidate = CandidateRecord {
+            program: Program { name: String::new(), ..program("another") },
+            command: Some(Vec::new()),
+            configuration: Some(String::new()),
+            ..CandidateRecord::default()
+        };
+        let url = Measured::Url("http://127.0.0.1".to_owned(), None);
+        assert_eq!(runner(&inputs, url).missing(&candidate), ["the candidate's name"]);
+        let data = Some(Path::new("/srv"));
+        assert!(missing_disk(data, None).is_some_and(|what| what.contains("the candidate's data")));
+        assert_eq!((missing_disk(data, Some("ext4")), missing_disk(None, None)), (None, None));
     }
 
     #[test]

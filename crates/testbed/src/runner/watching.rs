@@ -21,6 +21,9 @@ use crate::samples::{Marked, Samples};
 /// From sample to sample of the monitor.
 const MONITOR_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the machine is watched before a run, to see whether it is busy with something else.
+const BUSY_WINDOW: Duration = Duration::from_secs(1);
+
 /// What the monitor has sampled, as it is kept and as it is shown.
 pub(super) struct Sampled {
     /// The name of its file, without the ending.
@@ -59,6 +62,17 @@ pub(super) struct Seen {
 }
 
 impl Runner<'_> {
+    /// Processors that others use before the run. A candidate that the testbed starts has not begun: what it
+    /// does when it starts is not their work either.
+    pub(super) async fn busy_before(&self) -> Option<f64> {
+        let pid = match &self.measured {
+            Measured::Url(_, pid) => *pid,
+            Measured::Candidate(_) => None,
+        };
+        let cgroups = self.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect();
+        monitor::others_during(BUSY_WINDOW, watches(pid), cgroups).await
+    }
+
     /// Makes the load and the events, and watches the candidate meanwhile.
     pub(super) async fn measure(
         &self,
@@ -153,7 +167,7 @@ impl Runner<'_> {
         };
         monitor::Settings {
             data: self.data_folder(work).map(Path::to_owned),
-            watches: id.map(|pid| Watch { name: "server".to_owned(), pid }).into_iter().collect(),
+            watches: watches(id),
             cgroups: work.cgroup.iter().map(|folder| CgroupWatch::new("container", folder)).collect(),
             // Without the candidate's process its time would be that of others.
             others: self.is_candidate_here(),
@@ -162,6 +176,11 @@ impl Runner<'_> {
             interval: MONITOR_INTERVAL,
         }
     }
+}
+
+/// The process of the candidate, if it is known.
+fn watches(pid: Option<u32>) -> Vec<Watch> {
+    pid.map(|pid| Watch { name: "server".to_owned(), pid }).into_iter().collect()
 }
 
 /// A name of a machine as a part of the name of a file: what a stranger calls itself may be anything.

@@ -36,7 +36,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::caller::{CallerError, Host, clock, heard, instant};
 use crate::event::EventError;
@@ -317,13 +317,20 @@ impl Prepared {
     async fn run(&self, begin: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
         let generator = self.generator(begin)?;
         let (shared, load_share) = (generator.shared.clone(), generator.load_share.clone());
-        let cpu_before = cpu_s();
+        let cpu_before = Rc::new(Cell::new(cpu_s()));
+        let (start, at_start) = (shared.start, cpu_before.clone());
+        // What the warm-up takes does not count.
+        let warming_up = spawn_local(async move {
+            sleep_until(start.into()).await;
+            at_start.set(cpu_s());
+        });
         let stalls = StallMeter::default();
         let measuring = spawn_local(stalls.clone().run());
         attend(spawn_local(generator.run()), &shared, wire, None).await?;
         measuring.abort();
+        warming_up.abort();
         let finished = ToCoordinator::Finished {
-            cpu_s: cpu_s() - cpu_before,
+            cpu_s: cpu_s() - cpu_before.get(),
             load_share: load_share.get(),
             longest_stall_ms: stalls.longest().as_secs_f64() * 1e3,
         };

@@ -1,5 +1,6 @@
 //! The candidates that come with the program, as far as what they need is installed.
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{has_ended, is_installed};
@@ -47,26 +48,63 @@ async fn nginx_serves_the_files_of_its_data_folder() {
     running.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_processes_of_a_candidate_that_is_given_up_end_with_it() {
-    let folder = tempfile::tempdir().unwrap();
+/// A candidate that never answers. Its data folder gets a file with the id of a child of it.
+fn parent(folder: &Path) -> Candidate {
     let spec = "name = \"parent\"\nready_within = \"120s\"\n\
                 start = [\"sh\", \"-c\", \"sleep 600 & echo $! > $0/new; mv $0/new $0/child; wait\", \"${data}\"]\n";
-    std::fs::write(folder.path().join("candidate.toml"), spec).unwrap();
-    let candidate = Candidate::read(folder.path()).unwrap();
+    std::fs::write(folder.join("candidate.toml"), spec).unwrap();
+    Candidate::read(folder).unwrap()
+}
+
+/// The id of its child, once it has one.
+async fn child_in(folder: &Path) -> String {
     let child = async {
         loop {
-            if let Ok(child) = std::fs::read_to_string(folder.path().join("child")) {
+            if let Ok(child) = std::fs::read_to_string(folder.join("child")) {
                 break child;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
+    tokio::time::timeout(Duration::from_secs(60), child).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_processes_of_a_candidate_that_is_given_up_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let candidate = parent(folder.path());
     // It is given up as soon as it has a child: it never answers.
     let child = tokio::select! {
         _ = RunningCandidate::start(&candidate, folder.path(), folder.path(), Path::new("")) => panic!("it has ended"),
-        child = child => child,
+        child = child_in(folder.path()) => child,
     };
+    has_ended(&child).await;
+}
+
+/// Names the folder of the candidate that the process below starts.
+const FOLDER: &str = "PENATES_TEST_CANDIDATE_FOLDER";
+
+/// Starts a candidate that never answers, and waits to be killed.
+#[tokio::test]
+#[ignore = "the process that another test kills"]
+async fn an_owner() {
+    let folder = std::env::var_os(FOLDER).unwrap();
+    let folder = Path::new(&folder);
+    drop(RunningCandidate::start(&parent(folder), folder, folder, Path::new("")).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_does_not_outlive_a_testbed_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "candidates::an_owner", "--ignored"])
+        .env(FOLDER, folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = child_in(folder.path()).await;
+    owner.kill().unwrap();
+    owner.wait().unwrap();
     has_ended(&child).await;
 }
 

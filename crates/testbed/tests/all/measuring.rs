@@ -163,13 +163,15 @@ async fn the_same_plan_and_seed_send_the_same_requests_byte_for_byte() {
     assert_ne!(once, sent_with(8, 2).await);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_dies_voids_the_run() {
+/// The first reason about worker 1, which dies as soon as it has something to report.
+async fn lost_in(of_plan: &str) -> String {
     let address = serve(async |_| ok()).await;
-    let plan = "name = \"dies\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 2\n\
-                load = { shape = \"constant\", rate = 10, duration = \"600s\" }\n";
+    let plan = format!(
+        "name = \"dies\"\nscenarios = [{{ scenario = \"get\" }}]\nworkers = 2\n\
+         load = {{ shape = \"constant\", rate = 10, duration = \"600s\" }}\n{of_plan}"
+    );
     let folder = tempfile::tempdir().unwrap();
-    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
+    let inputs = Inputs::of_plan(Plan::parse(&plan).unwrap(), folder.path()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = WorkerPlace::At(listener.local_addr().unwrap().to_string());
     let WorkerPlace::At(real_address) = worker() else { unreachable!() };
@@ -182,9 +184,17 @@ async fn a_worker_that_dies_voids_the_run() {
     let die = |_: u32, _: Progress| dying.abort();
     let archive = folder.path().join("archive");
     let filed = runner_of(&inputs, address, &archive, &die).run(vec![worker(), place]).await.unwrap();
-    let Judgement { verdict, reasons } = &filed.outcome.judgement;
-    assert_eq!(*verdict, Verdict::Void);
-    assert!(reasons.iter().any(|reason| reason.starts_with("worker 1: ")), "{reasons:?}");
+    let Judgement { verdict, reasons } = filed.outcome.judgement;
+    assert_eq!(verdict, Verdict::Void);
+    let found = reasons.iter().find(|reason| reason.starts_with("worker 1: "));
+    found.unwrap_or_else(|| panic!("{reasons:?}")).clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_voids_the_run_in_the_load_and_in_the_fill() {
+    assert!(!lost_in("").await.contains("in the fill"));
+    let in_fill = lost_in("fill = { scenario = \"get\", units = 1000000000 }\n").await;
+    assert!(in_fill.starts_with("worker 1: in the fill: "), "{in_fill}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

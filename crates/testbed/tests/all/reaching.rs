@@ -243,6 +243,6 @@ async fn a_fill_and_a_load_over_a_longer_link_check_the_name_and_send_the_header
 
     // The link has an address of its own, which the certificate need not have.
     let collected = collect(&run, &reach("127.0.0.1")).await;
-    assert!(collected.lost.unwrap().contains("the fill failed"));
+    assert!(collected.lost.unwrap().contains("the fill is not whole"));
     assert!(server.seen.lock().is_empty());
 }

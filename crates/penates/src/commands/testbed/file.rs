@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use testbed::archive::ArchivedRun;
 
-use crate::cli::ReachArgs;
+use crate::cli::WriteArgs;
 use crate::commands::load::{self, LoadArgs};
 use crate::resources::BaseArgs;
 
@@ -26,7 +26,7 @@ pub struct FileArgs {
     base: BaseArgs,
     /// Where.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 /// Checks the run, and loads its files.
@@ -36,5 +36,5 @@ pub async fn run(args: FileArgs) -> anyhow::Result<()> {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '-';
     ensure!(!id.is_empty() && id.chars().all(is_plain), "the record has an id that no run has: {id:?}");
     let into = format!("{}/{id}", args.into.trim_matches('/'));
-    load::run(LoadArgs::of_bag(args.run, into, args.base, args.reach)).await
+    load::run(LoadArgs::of_bag(args.run, into, args.base, args.write)).await
 }

@@ -231,7 +231,7 @@ impl RunsArgs {
         let filed = tokio::select! {
             filed = runner.run(places) => filed?,
             // Workers and candidate end with the values that hold them.
-            () = interrupt::asked_to_end()? => return Err(CliError::Interrupted.into()),
+            () = interrupt::asked_to_end_or_hung_up()? => return Err(CliError::Interrupted.into()),
         };
         bars.end();
         Ok(filed)
