@@ -139,7 +139,8 @@ impl Cluster {
     fn launch(&self, node: &Node) -> Result<()> {
         let settings = self.settings();
         let heap_mib = settings.heap_mib.map_or_else(|| self.fitting_heap_mib(), Ok)?;
-        node.start(&settings, heap_mib, &self.jars, &self.java)
+        let java = settings.java_home.as_deref().map_or_else(|| Ok(self.java.clone()), Java::in_home)?;
+        node.start(&settings, heap_mib, &self.jars, &java)
     }
 
     /// The heap's size that fits into memory. It is computed once: memory that the first nodes take

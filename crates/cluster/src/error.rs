@@ -22,6 +22,14 @@ pub enum ClusterError {
         /// What was found instead.
         found: String,
     },
+    /// A home has no Java that Cassandra runs on.
+    #[error("Cassandra needs Java 11 or 17, and {home} {why}; name the home of such a Java")]
+    UnusableJava {
+        /// The home.
+        home: PathBuf,
+        /// What it has instead.
+        why: String,
+    },
     /// Maven is needed once, to fetch the jars.
     #[error(
         "Maven (mvn) is needed to fetch Cassandra's jars; install it, or set CASSANDRA_HOME to an installation of Cassandra 5"

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -166,6 +167,10 @@ pub struct Settings {
     pub client_tls: bool,
     /// Size of each node's heap in MiB. By default it is what fits into memory, 256 to 1,024.
     pub heap_mib: Option<u32>,
+    /// The home of the Java that runs the nodes, 11 or 17; `None`: the Java 17 that is found. Programs
+    /// beside the nodes, such as `nodetool`, run on that one in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub java_home: Option<PathBuf>,
     /// More options for the Java machine. They follow the built-in ones and override them. The node's
     /// own address replaces `{address}` in them.
     pub jvm_options: Vec<String>,
@@ -186,6 +191,7 @@ impl Default for Settings {
             authentication: false,
             client_tls: false,
             heap_mib: None,
+            java_home: None,
             jvm_options: Vec::new(),
             yaml: BTreeMap::new(),
             limits: None,
@@ -242,6 +248,7 @@ mod tests {
         spec.network = Network::Fixed(7);
         spec.settings.commitlog_sync = CommitlogSync::Group { window: Duration::from_millis(5) };
         spec.settings.yaml.insert("memtable_heap_space".to_owned(), "64MiB".into());
+        spec.settings.java_home = Some("/opt/jdk-17".into());
         let stored = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<ClusterSpec>(&stored).unwrap(), spec);
     }

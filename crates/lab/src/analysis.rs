@@ -216,7 +216,7 @@ fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Optio
     let is_two_level = plan.factors.iter().all(|factor| factor.values.len() == 1);
     let (mut contrasts, mut left_out) = (Vec::new(), 0);
     if plan.design.is_balanced() && is_two_level {
-        left_out = keep_whole_blocks(&mut observed, plan.design.settings(&plan.factors, plan.seed).len());
+        left_out = keep_whole_blocks(plan, &mut observed, |run| run.block);
         contrasts = stats::contrasts(&plan.factors, &observed);
     }
     (!rows.is_empty()).then(|| Table {
@@ -248,14 +248,15 @@ fn fresh_difference(again: &[&Line], workload: &str, metric: &str) -> Option<Fre
     Some(Fresh { workload: workload.to_owned(), metric: metric.to_owned(), setting, difference, failed_shares })
 }
 
-/// Leaves out blocks that have not all settings: there the factors are not balanced. Returns how
-/// many.
-fn keep_whole_blocks(observed: &mut Vec<Observation<'_>>, settings: usize) -> usize {
+/// Leaves out runs of blocks that have not all settings of the design: there the factors are not
+/// balanced. Returns of how many blocks.
+pub(crate) fn keep_whole_blocks<T>(plan: &Plan, runs: &mut Vec<T>, block: impl Fn(&T) -> u32) -> usize {
+    let settings = plan.design.settings(&plan.factors, plan.seed).len();
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    for run in observed.iter() {
-        *counts.entry(run.block).or_default() += 1;
+    for run in runs.iter() {
+        *counts.entry(block(run)).or_default() += 1;
     }
-    observed.retain(|run| counts.get(&run.block) == Some(&settings));
+    runs.retain(|run| counts.get(&block(run)) == Some(&settings));
     counts.values().filter(|count| **count != settings).count()
 }
 
@@ -307,7 +308,10 @@ fn front(valid: &[&Line], workload: &str, one: &Metric, other: &Metric) -> Optio
 fn aliases(plan: &Plan) -> Vec<String> {
     let Design::Fractional { resolution } = plan.design else { return Vec::new() };
     let name = |number: &usize| plan.factors.get(*number).map_or("", |factor| &factor.name);
-    let of = |numbers: &[usize]| numbers.iter().map(name).collect::<Vec<_>>().join(" × ");
+    let of = |numbers: &[usize]| {
+        let sign = if numbers.len() % 2 == 1 { stats::OPPOSITE } else { "" };
+        format!("{sign}{}", numbers.iter().map(name).collect::<Vec<_>>().join(" × "))
+    };
     let all = crate::design::fraction(plan.factors.len(), resolution).aliases(plan.factors.len());
     all.iter()
         .map(|((one, other), with)| {

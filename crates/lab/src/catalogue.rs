@@ -2,6 +2,7 @@
 
 use crate::deployment;
 use crate::factor::Applied;
+use crate::rig::THROTTLE;
 
 /// A setting that the lab knows.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ const fn around(name: &'static str, applied: Applied) -> Known {
 
 /// The names that settings had before Cassandra 4.1. A node does not start with a setting under both
 /// names.
-const OLD: [(&str, &str); 10] = [
+const OLD: [(&str, &str); 11] = [
     ("memtable_heap_space", "memtable_heap_space_in_mb"),
     ("memtable_offheap_space", "memtable_offheap_space_in_mb"),
     ("compaction_throughput", "compaction_throughput_mb_per_sec"),
@@ -40,10 +41,15 @@ const OLD: [(&str, &str); 10] = [
     ("key_cache_size", "key_cache_size_in_mb"),
     ("row_cache_size", "row_cache_size_in_mb"),
     ("commitlog_sync_period", "commitlog_sync_period_in_ms"),
+    ("commitlog_sync_group_window", "commitlog_sync_group_window_in_ms"),
     ("commitlog_segment_size", "commitlog_segment_size_in_mb"),
     ("file_cache_size", "file_cache_size_in_mb"),
     ("column_index_size", "column_index_size_in_kb"),
 ];
+
+/// The least values with which a node starts, of settings that a running node takes. Running nodes take
+/// some that are less, and would not start again with them.
+const LEAST: [(&str, u32); 3] = [("concurrent_compactors", 1), ("concurrent_reads", 2), ("concurrent_writes", 2)];
 
 /// The option of a table that names a memtable of `cassandra.yaml`. All others are maps.
 pub const MEMTABLE: &str = "memtable";
@@ -55,6 +61,10 @@ pub const MEMTABLES: [(&str, &str); 3] =
 /// See [`MEMTABLES`].
 pub const MEMTABLE_DEFAULT: &str = "default";
 
+/// The factor that says which Java runs the nodes: the path of its home, or the name of a folder in
+/// `/usr/lib/jvm`.
+pub const JDK: &str = "jdk";
+
 /// The name that a setting had before.
 pub fn old_name(name: &str) -> Option<&'static str> {
     OLD.iter().find(|(new, _)| *new == name).map(|(_, old)| *old)
@@ -62,7 +72,7 @@ pub fn old_name(name: &str) -> Option<&'static str> {
 
 /// All of them. The caches are applied by a restart, because `system_views.settings` does not
 /// follow what a running node is given.
-pub const KNOWN: [Known; 33] = [
+pub const KNOWN: [Known; 34] = [
     restart("memtable_heap_space"),
     restart("memtable_offheap_space"),
     restart("memtable_allocation_type"),
@@ -96,6 +106,7 @@ pub const KNOWN: [Known; 33] = [
     around(deployment::CONSISTENCY, Applied::Keyspace),
     Known { name: "heap", applied: Applied::Heap, nodetool: None },
     Known { name: "collector", applied: Applied::Jvm, nodetool: None },
+    Known { name: JDK, applied: Applied::Jvm, nodetool: None },
 ];
 
 /// The setting of a name.
@@ -103,14 +114,73 @@ pub fn find(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
-/// The value as `nodetool` takes it: a rate is a whole number of MiB per second.
+/// The least value of a setting that is a number.
+pub fn least(name: &str) -> u32 {
+    LEAST.iter().find(|(known, _)| *known == name).map_or(0, |(_, least)| *least)
+}
+
+/// The value as `nodetool` takes it: a rate is a whole number of MiB per second. `None` if it does not
+/// take it, or if a node does not start with it.
 pub fn for_nodetool(name: &str, value: &str) -> Option<String> {
     match name {
-        "compaction_throughput" => {
+        THROTTLE => {
             let bytes = crate::value::bytes(value)?;
             let mib = bytes / f64::from(1 << 20);
             (mib.fract() == 0.0 && mib >= 0.0).then(|| format!("{mib:.0}"))
         }
-        _ => value.parse::<u32>().ok().map(|number| number.to_string()),
+        _ => value.parse::<u32>().ok().filter(|number| *number >= least(name)).map(|number| number.to_string()),
+    }
+}
+
+/// The value as `cassandra.yaml` takes it. There a rate is a whole number of MiB, KiB or B per second,
+/// always with its unit: a node does not start with others, which `nodetool` or the lab may take.
+pub fn for_yaml(name: &str, value: &str) -> String {
+    let known = find(name).filter(|known| known.nodetool.is_some());
+    match known.and_then(|_| for_nodetool(name, value)) {
+        Some(mib) if name == THROTTLE => format!("{mib}MiB/s"),
+        Some(number) => number,
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_node_is_given_what_its_command_takes() {
+        for (name, value, expected) in [
+            ("concurrent_compactors", "4", "setconcurrentcompactors 4"),
+            ("compaction_throughput", "16MiB/s", "setcompactionthroughput 16"),
+            ("compaction_throughput", "0", "setcompactionthroughput 0"),
+            ("concurrent_reads", "64", "setconcurrency ReadStage 64"),
+            ("concurrent_writes", "128", "setconcurrency MutationStage 128"),
+        ] {
+            let words = find(name).and_then(|known| known.nodetool).map(|words| words.join(" "));
+            let given = words.zip(for_nodetool(name, value)).map(|(words, value)| format!("{words} {value}"));
+            assert_eq!(given.as_deref(), Some(expected));
+        }
+        assert_eq!(for_nodetool("compaction_throughput", "1.5MiB/s"), None);
+    }
+
+    #[test]
+    fn the_file_of_a_node_has_rates_with_their_unit_and_no_number_with_which_it_does_not_start() {
+        for (name, value, expected) in [
+            ("compaction_throughput", "0", "0MiB/s"),
+            ("compaction_throughput", "16MiB", "16MiB/s"),
+            ("compaction_throughput", "1GiB/s", "1024MiB/s"),
+            ("compaction_throughput", "1.5GiB/s", "1536MiB/s"),
+            ("compaction_throughput", "64MiB/s", "64MiB/s"),
+            // Of a factor that is applied by a restart only.
+            ("compaction_throughput", "500KiB/s", "500KiB/s"),
+            ("concurrent_reads", "032", "32"),
+            ("memtable_heap_space", "1GiB", "1GiB"),
+        ] {
+            assert_eq!(for_yaml(name, value), expected);
+        }
+        for (name, least) in LEAST {
+            assert_eq!(for_nodetool(name, &least.to_string()), Some(least.to_string()), "{name}");
+            assert_eq!(for_nodetool(name, &(least - 1).to_string()), None, "{name}");
+        }
     }
 }

@@ -3,12 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::Table;
+use testbed::page::number::significant;
+
+use crate::analysis::{Row, Table};
 use crate::checks::LATENESS_SHARE_MAX;
 use crate::factor::Setting;
 use crate::line::Line;
-use crate::metric::{LATENESS_P99_MS, Metric};
-use crate::recommend::loses_more;
+use crate::metric::{self, LATENESS_P99_MS, Metric};
+use crate::plan::Bound;
+use crate::recommend::{bound_mean, loses_more};
+use crate::report::changed;
+use crate::stats::Difference;
 
 /// What should be known of the runs of a workload.
 pub(crate) fn caveats(lines: &[Line], workload: &str, table: Option<&Table>, objective: &Metric) -> Vec<String> {
@@ -36,11 +41,32 @@ fn void_attempts(lines: &[&Line]) -> Vec<String> {
 fn losing(table: &Table) -> Vec<String> {
     let default = table.rows.iter().find(|row| row.setting.is_default()).map_or(0.0, |row| row.failed_share);
     let losing = table.rows.iter().filter(|row| loses_more((default, row.failed_share)));
-    let of = |row: &crate::analysis::Row| {
+    let of = |row: &Row| {
         let (share, default) = (row.failed_share * 100.0, default * 100.0);
         format!("{} loses {share:.2} % of the operations, the default {default:.2} %: it is not selected.", row.setting)
     };
     losing.map(of).collect()
+}
+
+/// What is to be known of a setting that is better and does not keep the bound.
+pub(crate) fn over_bound(
+    bound: &Bound,
+    tables: &[Table],
+    table: &Table,
+    (row, difference): (&Row, &Difference),
+) -> Option<String> {
+    let mean = bound_mean(bound, tables, table, row);
+    if mean.is_some_and(|mean| mean <= bound.max) {
+        return None;
+    }
+    let title = metric::find(&bound.metric).map_or(bound.metric.as_str(), |metric| metric.title);
+    let is = mean.map_or_else(|| "was not measured".to_owned(), |mean| format!("is {}", significant(mean)));
+    Some(format!(
+        "{} is better by {}, but {title} {is} then, and may be at most {}: it is not selected.",
+        row.setting,
+        changed(difference.scale, difference.change),
+        significant(bound.max)
+    ))
 }
 
 fn lateness(lines: &[&Line], objective: &Metric) -> Option<String> {

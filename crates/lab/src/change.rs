@@ -17,6 +17,7 @@ use crate::recommend::{Gain, is_better, is_sure};
 use crate::report::changed;
 use crate::stats::Difference;
 use crate::sync;
+use crate::value;
 
 /// A change that is recommended. What leads back leads to the default of the lab's node: an
 /// operator's node may have had other values.
@@ -59,10 +60,9 @@ impl Change {
     ) -> Self {
         let costs = costs(analysis, &setting);
         let defaults = defaults(plan, lines);
-        let asked = setting.get(sync::NAME).map(str::to_owned);
-        let asked = asked.or_else(|| Some(format!("periodic:{}", setting.get(sync::PERIOD)?)));
-        let before = defaults.get(sync::NAME).cloned();
-        let before = before.or_else(|| Some(format!("periodic:{}", defaults.get(sync::PERIOD)?)));
+        // A plan has one of the two factors at most.
+        let meant = |all: &BTreeMap<String, String>| all.iter().find_map(|(name, value)| sync::meant(name, value));
+        let (asked, before) = (meant(&setting.0), meant(&defaults));
         let loss = asked.and_then(|asked| sync::loss(&asked, before.as_deref()));
         let usual = kept(plan, |name| defaults.get(name).cloned());
         let changed = kept(plan, |name| setting.get(name).map(str::to_owned).or_else(|| defaults.get(name).cloned()));
@@ -112,15 +112,13 @@ impl Change {
                     }
                 }
                 Applied::Table => {
-                    let option = |value: &str| match name.as_str() {
-                        catalogue::MEMTABLE => format!("{name} = '{value}'"),
-                        _ => format!("{name} = {value}"),
-                    };
+                    // A plan may have a map of JSON, which is none of CQL.
+                    let in_cql = |value: &str| value::option(&name, value).unwrap_or_else(|| value.to_owned());
+                    let option = |value: &str| format!("{name} = {}", in_cql(value));
                     to.push(option(&value));
                     back.extend(before.map(|before| option(before)));
-                    let named = catalogue::MEMTABLES.iter().filter(|_| name == catalogue::MEMTABLE);
-                    let named = named.filter(|(known, _)| *known == value);
-                    self.yaml.extend(named.map(|(known, class)| memtable(known, class)));
+                    let configuration = plan.node.memtable(&value).filter(|_| name == catalogue::MEMTABLE);
+                    self.yaml.extend(configuration.map(|configuration| memtable(&value, &configuration)));
                 }
                 Applied::Heap => {
                     let set = |mib: &str| format!("set -Xms{mib}m -Xmx{mib}m");
@@ -137,9 +135,14 @@ impl Change {
                     let back = before.map_or_else(|| format!("set {name} as it was"), |before| set(before));
                     self.settings.push((set(&value), back));
                 }
+                Applied::Jvm if name == catalogue::JDK => {
+                    let run = |home: &str| format!("run the node on the Java of {home}");
+                    let back = before.map_or_else(|| "run it on the Java that it had".to_owned(), |home| run(home));
+                    self.jvm.push((run(&value), back));
+                }
                 Applied::Jvm => {
-                    let set = factor.default.as_ref().map_or_else(String::new, |before| format!(", and add {before}"));
-                    self.jvm.push((format!("add {value}"), format!("delete {value}{set}")));
+                    let before = factor.default.as_deref().unwrap_or_default();
+                    self.jvm.push((swapped(before, &value), swapped(&value, before)));
                 }
             }
         }
@@ -172,24 +175,41 @@ fn costs(analysis: &Analysis, setting: &Setting) -> Vec<String> {
 /// has no line with it.
 fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, String) {
     let name = &factor.name;
-    if name == sync::NAME
-        && let Some(to) = sync::in_words(value)
-    {
-        let back = before.and_then(|before| sync::in_words(before));
-        return (to, back.unwrap_or_else(|| format!("set {name} and its time as they were")));
+    let mode = |value: &str| sync::meant(name, value).and_then(|mode| sync::in_words(&mode));
+    if let Some(to) = mode(value) {
+        let back = before.and_then(|before| mode(before));
+        return (to, back.unwrap_or_else(|| format!("set {} and its time as they were", sync::NAME)));
     }
+    let set = |value: &str| format!("set {name}: {}", catalogue::for_yaml(name, value));
     let was = before.map_or_else(String::new, |before| format!(" (was {before})"));
     let old = catalogue::old_name(name).map_or_else(String::new, |old| format!("; delete {old}, if it is there"));
     let back = match &factor.default {
-        Some(default) => format!("set {name}: {default}"),
+        Some(default) => set(default),
         None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
     };
-    (format!("set {name}: {value}{was}{old}"), back)
+    (format!("{}{was}{old}", set(value)), back)
 }
 
 /// What to do to `cassandra.yaml` so that tables can name a memtable, and what leads back.
-fn memtable(name: &str, class: &str) -> (String, String) {
-    (format!("have {name}: {{class_name: {class}}} below memtable: configurations"), "it may stay".to_owned())
+fn memtable(name: &str, configuration: &str) -> (String, String) {
+    (format!("have {name}: {configuration} below memtable: configurations"), "it may stay".to_owned())
+}
+
+/// The collectors of Java, as its options name them.
+const COLLECTORS: [&str; 7] = ["SerialGC", "ParallelGC", "G1GC", "ZGC", "ShenandoahGC", "ConcMarkSweepGC", "EpsilonGC"];
+
+/// What to do to options of Java so that some replace others. An operator's node may have a collector
+/// that the plan does not say, and Java does not start with two.
+fn swapped(from: &str, to: &str) -> String {
+    let steps = [("delete", from), ("add", to)].into_iter().filter(|(_, options)| !options.is_empty());
+    let steps: Vec<_> = steps.map(|(step, options)| format!("{step} {options}")).collect();
+    let is_collector =
+        |option: &str| option.strip_prefix("-XX:+Use").is_some_and(|collector| COLLECTORS.contains(&collector));
+    let others = match to.split_whitespace().any(is_collector) {
+        true => "; delete any other -XX:+Use…GC that is there: Java does not start with two collectors",
+        false => "",
+    };
+    format!("{}{others}", steps.join(", and then "))
 }
 
 /// The number of copies and the levels of clients: the values of factors, or those of the plan.
@@ -220,4 +240,68 @@ fn around(name: &str, value: &str) -> String {
 fn live(name: &str, value: &str) -> Option<String> {
     let words = catalogue::find(name)?.nodetool?.join(" ");
     Some(format!("nodetool {words} {}", catalogue::for_nodetool(name, value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::stats::Scale;
+
+    /// The change to the first values of these factors, each with its default and its value.
+    fn changed_to(factors: &[(&str, Option<&str>, &str)]) -> Change {
+        let factor = |(name, default, value): &(&str, Option<&str>, &str)| Factor {
+            name: (*name).to_owned(),
+            default: default.map(str::to_owned),
+            values: vec![(*value).to_owned()],
+            repeats: None,
+            applied: None,
+        };
+        let mut plan = crate::preset::find("thesis", crate::preset::Scale::default()).unwrap();
+        plan.factors = factors.iter().map(factor).collect();
+        let setting = Setting::of(factors.iter().map(|(name, _, value)| (*name, Some(*value))));
+        let gain = Gain { scale: Scale::Unit, change: -1.0, interval: None, p: None, comparisons: 1, blocks: 5 };
+        let analysis = crate::analysis::analyse(&plan, &[]);
+        Change::of(&plan, &[], &analysis, setting, (gain, None))
+    }
+
+    #[test]
+    fn a_rate_is_recommended_as_the_file_of_a_node_takes_it() {
+        let change = changed_to(&[("compaction_throughput", Some("1GiB/s"), "0")]);
+        let [(to, back)] = &change.yaml[..] else { panic!("one key: {change:?}") };
+        assert!(to.starts_with("set compaction_throughput: 0MiB/s (was 1GiB/s)"), "{to}");
+        assert_eq!(back, "set compaction_throughput: 1024MiB/s");
+        assert_eq!(change.live[0].0, "nodetool setcompactionthroughput 0");
+    }
+
+    #[test]
+    fn a_period_is_recommended_with_its_mode_and_without_the_keys_of_others() {
+        let change = changed_to(&[("commitlog_sync_period", Some("10s"), "1s")]);
+        let [(to, back)] = &change.yaml[..] else { panic!("one step: {change:?}") };
+        assert!(to.starts_with("set commitlog_sync: periodic, commitlog_sync_period: 1000ms; delete "), "{to}");
+        assert!(to.contains("commitlog_sync_group_window"), "{to}");
+        assert!(back.starts_with("set commitlog_sync: periodic, commitlog_sync_period: 10000ms"), "{back}");
+        assert!(change.warnings.is_empty(), "{:?}", change.warnings);
+    }
+
+    #[test]
+    fn options_of_java_replace_those_of_the_default_and_any_other_collector() {
+        let (serial, g1) = ("-XX:+UseSerialGC", "-XX:+UseG1GC -XX:MaxGCPauseMillis=200");
+        let change = changed_to(&[("collector", Some(serial), g1)]);
+        let [(to, back)] = &change.jvm[..] else { panic!("one step: {change:?}") };
+        assert!(to.starts_with(&format!("delete {serial}, and then add {g1}; delete any other")), "{to}");
+        assert!(back.starts_with(&format!("delete {g1}, and then add {serial}")), "{back}");
+        let change = changed_to(&[("collector", None, "-XX:+AlwaysPreTouch")]);
+        assert_eq!(change.jvm, [("add -XX:+AlwaysPreTouch".to_owned(), "delete -XX:+AlwaysPreTouch".to_owned())]);
+    }
+
+    #[test]
+    fn options_of_a_table_are_cql_and_a_memtable_says_its_configuration() {
+        let json = r#"{"class": "LZ4Compressor", "chunk_length_in_kb": 16}"#;
+        let change = changed_to(&[("compression", None, json), ("memtable", None, "trie")]);
+        let (to, _) = change.alter_table.unwrap();
+        let expected = "compression = {'chunk_length_in_kb': '16', 'class': 'LZ4Compressor'} AND memtable = 'trie';";
+        assert!(to.ends_with(expected), "{to}");
+        assert_eq!(change.yaml[0].0, "have trie: {class_name: TrieMemtable} below memtable: configurations");
+    }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::catalogue;
 use crate::deployment::{self, Levels};
 use crate::plan::PlanError;
+use crate::rig::THROTTLE;
 use crate::sync;
 use crate::value;
 
@@ -34,8 +35,9 @@ pub enum Applied {
     /// A setting of a candidate of the testbed, which starts with it. It is read back from the process
     /// that runs.
     Setting,
-    /// Options of the Java machine, separated by spaces. They are read back from the node's command
-    /// line.
+    /// Options of the Java machine, separated by spaces; or which Java it is
+    /// ([`JDK`](crate::catalogue::JDK)). The first are read back from the node's command line, and the
+    /// second from the program that runs.
     Jvm,
 }
 
@@ -101,9 +103,14 @@ impl Factor {
         if self.applied() == Applied::Live
             && let Some(value) = all.find(|value| catalogue::for_nodetool(&self.name, value).is_none())
         {
-            return wrong(format!("a running node does not take {value}: a whole number, or one of MiB/s"));
+            let expected = match self.name.as_str() {
+                THROTTLE => "a whole number of MiB/s".to_owned(),
+                name => format!("a whole number, at least {}", catalogue::least(name)),
+            };
+            return wrong(format!("a node does not take {value}: {expected}"));
         }
         self.check_deployment()?;
+        self.check_jdk()?;
         if self.name == sync::NAME && self.values.iter().chain(&self.default).any(|value| sync::mode(value).is_none()) {
             return wrong("periodic:TIME, batch or group:TIME, such as group:5ms".to_owned());
         }
@@ -154,6 +161,27 @@ impl Factor {
             None => Ok(()),
         }
     }
+
+    /// Homes of Java are checked by their form only: a plan is read on machines without them too. A
+    /// candidate may have a setting of this name.
+    fn check_jdk(&self) -> Result<(), PlanError> {
+        if self.name != catalogue::JDK || self.applied() == Applied::Setting {
+            return Ok(());
+        }
+        let mut all = self.values.iter().chain(&self.default);
+        if self.applied() == Applied::Jvm && all.all(|value| is_java_home(value)) {
+            return Ok(());
+        }
+        let what = "homes of Java without spaces, applied = \"jvm\": paths, such as /opt/jdk-17, or names of folders \
+            in /usr/lib/jvm";
+        Err(PlanError::Invalid { at: format!("factors: {}", self.name), what: what.to_owned() })
+    }
+}
+
+/// Whether a value can be the home of a Java: a path from the root, or the name of a folder.
+fn is_java_home(value: &str) -> bool {
+    let is_name = !value.is_empty() && !value.starts_with(['.', '-', '@']) && !value.contains('/');
+    (is_name || value.starts_with('/')) && !value.contains(char::is_whitespace)
 }
 
 /// A combination of values: those that are not the default, by the names of factors.
@@ -215,4 +243,40 @@ fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 fn optional_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let value = Option::<toml::Value>::deserialize(deserializer)?;
     value.map(text).transpose().map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jdk(values: &[&str], applied: Option<Applied>) -> Factor {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        Factor { name: catalogue::JDK.to_owned(), default: None, values, repeats: None, applied }
+    }
+
+    #[test]
+    fn a_value_with_which_a_node_would_not_start_is_refused_although_a_running_node_takes_it() {
+        let check = |name: &str, value: &str| {
+            let values = vec![value.to_owned()];
+            let factor = Factor { name: name.to_owned(), default: None, values, repeats: None, applied: None };
+            factor.check().map_err(|error| error.to_string())
+        };
+        let refused = check("concurrent_reads", "1");
+        assert!(refused.as_ref().is_err_and(|error| error.contains("at least 2")), "{refused:?}");
+        assert!(check("concurrent_compactors", "0").is_err() && check("compaction_throughput", "1.5MiB/s").is_err());
+        assert!(check("concurrent_reads", "2").is_ok() && check("compaction_throughput", "0").is_ok());
+    }
+
+    #[test]
+    fn a_java_is_named_by_its_home_or_its_folder_and_needs_a_restart() {
+        let factor = jdk(&["/opt/jdk-17", "java-17-openjdk-amd64"], None);
+        assert!(factor.check().is_ok() && factor.applied().needs_restart());
+        for wrong in ["", "opt/jdk-17", "../jdk", "/opt/my jdk", "-Xmx1g", "@options"] {
+            let refused = jdk(&[wrong], None).check().map_err(|error| error.to_string());
+            assert!(refused.as_ref().is_err_and(|error| error.contains("folders in /usr/lib/jvm")), "{refused:?}");
+        }
+        // It is no key of a file, which would be written into it. A candidate may call its own so.
+        assert!(jdk(&["/opt/jdk-17"], Some(Applied::Restart)).check().is_err());
+        assert!(jdk(&["17"], Some(Applied::Setting)).check().is_ok());
+    }
 }

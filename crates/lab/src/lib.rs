@@ -13,8 +13,9 @@
 //! - `design/`: which combinations; `search.rs`: which ones next, by what was measured;
 //!   `schedule.rs`: in which order.
 //! - `rig.rs`: what is measured, as the lab sees it. `simulated.rs` is a made-up node, `node/` a real
-//!   one, and `candidate/` a server of the Redis protocol. `load/` makes the load of both,
-//!   `page_cache.rs` what Linux has of their files in memory, and `flushes.rs` reads what flushes do.
+//!   one, and `candidate/` a server of the Redis protocol or of doors of Penates. `load/` makes the
+//!   load of both, `page_cache.rs` what Linux has of their files in memory, and `flushes.rs` reads
+//!   what flushes do.
 //! - `run.rs`: one run, with the rates of `hold.rs` and the threads of `closed.rs`; `checks.rs`: what
 //!   voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and `study.rs` keep them,
 //!   `archive.rs` for ever.
@@ -23,7 +24,8 @@
 //!   `report/` shows it, `apply.rs` sets what a running node takes, and `yaml.rs` changes an
 //!   operator's `cassandra.yaml`.
 //!
-//! The crate knows nothing of Penates.
+//! The crate knows nothing of Penates but the paths of its doors, and the command that makes
+//! volumes.
 
 pub mod analysis;
 pub mod apply;

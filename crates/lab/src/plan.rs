@@ -6,12 +6,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::catalogue;
 use crate::deployment::{self, Levels};
 use crate::design::Design;
 use crate::factor::{Applied, Factor, Setting};
-use crate::metric::{self, Source};
+use crate::metric::{self, Metric, Source};
 use crate::sync;
-use crate::workload::{Data, PageCache, Partitions, Workload};
+use crate::workload::{Data, Mix, PageCache, Partitions, Workload};
 
 /// What a name is made of.
 pub(crate) const NAME_RULE: &str = "a name of at most 64 small letters, digits and hyphens";
@@ -73,6 +74,9 @@ pub struct Plan {
     /// The server that is measured in place of a node of Cassandra.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<CandidateName>,
+    /// The door of Penates through which the loads go; `None`: what is measured is asked itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<DoorName>,
     /// When the node starts again; `None`: before every run, if any factor needs a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
@@ -94,6 +98,16 @@ pub enum CandidateName {
     Name(String),
     /// That of a folder with a file `candidate.toml`.
     Folder(PathBuf),
+}
+
+/// A door of Penates that speaks HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoorName {
+    /// The repository door: a record is a resource, with its bytes as texts of its description.
+    Repository,
+    /// The data door: a record is a page, and a partition a volume. They are only read.
+    Data,
 }
 
 /// The most that the mean of a metric may be.
@@ -158,6 +172,16 @@ impl Node {
         ];
         let differing = all.into_iter().filter(|(differs, ..)| *differs);
         differing.map(|(_, name, value, applied)| (name, value, applied)).collect()
+    }
+
+    /// How a memtable is configured below `memtable: configurations`, as a line of YAML has it: as the
+    /// plan says, or as the lab does. `None` if neither does.
+    pub(crate) fn memtable(&self, name: &str) -> Option<String> {
+        if let Some(own) = self.yaml.get(catalogue::MEMTABLE) {
+            return own.get("configurations")?.get(name).map(ToString::to_string);
+        }
+        let (_, class) = catalogue::MEMTABLES.iter().find(|(known, _)| *known == name)?;
+        Some(format!("{{class_name: {class}}}"))
     }
 }
 
@@ -322,6 +346,7 @@ impl Plan {
                 self.check_cluster()?;
             }
         }
+        self.check_door()?;
         self.check_bound()?;
         self.check_measured()
     }
@@ -347,17 +372,48 @@ impl Plan {
         if let Some(factor) = self.factors.iter().find(|factor| factor.applied() != Applied::Setting) {
             return wrong(&factor.name, "settings of a candidate are applied = \"setting\"".to_owned());
         }
-        if self.data.partitions != Partitions::Single || self.data.ttl.is_some() {
-            return wrong("data", "records of a candidate are each alone, and do not expire".to_owned());
+        let are_placed = match self.data.partitions {
+            Partitions::Single => true,
+            Partitions::Wide { .. } => self.door == Some(DoorName::Data),
+            Partitions::TimeSeries { .. } => false,
+        };
+        if !are_placed || self.data.ttl.is_some() {
+            let what = "records of a candidate are each alone, or pages of the data door, and do not expire";
+            return wrong("data", what.to_owned());
         }
         if self.restart == Some(Restart::WhenChanged) {
             return wrong("restart", "a candidate starts before every run, on an empty folder".to_owned());
         }
-        let compared = std::iter::once(&self.objective).chain(&self.beside);
-        match compared.into_iter().find(|name| metric::find(name).is_some_and(|metric| metric.is_of_cassandra())) {
+        let held = self.workloads.iter().filter_map(|workload| workload.hold.as_ref()).map(|hold| &hold.metric);
+        let mut asked = std::iter::once(&self.objective).chain(&self.beside).chain(held);
+        match asked.find(|name| metric::find(name).is_some_and(|metric| metric.is_of_cassandra())) {
             Some(name) => wrong(name, "only Cassandra has this metric".to_owned()),
             None => Ok(()),
         }
+    }
+
+    /// The server of a door has to be named, and gets only what the door takes.
+    fn check_door(&self) -> Result<(), PlanError> {
+        let Some(door) = self.door else { return Ok(()) };
+        let wrong = |at: String, what: &str| Err(PlanError::Invalid { at, what: what.to_owned() });
+        if self.candidate.is_none() {
+            let what = "name the candidate that has it, such as penates-records: the lab asks its nodes over CQL";
+            return wrong("door".to_owned(), what);
+        }
+        let has_others = |mix: &Mix| match door {
+            DoorName::Repository => mix.delete > 0.0,
+            DoorName::Data => mix.write + mix.delete > 0.0,
+        };
+        if door == DoorName::Data && self.data.compressible {
+            let what = "pages of the data door are texts of synthetic volumes, which compress as they do: leave it out";
+            return wrong("data.compressible".to_owned(), what);
+        }
+        let Some(workload) = self.workloads.iter().find(|workload| has_others(&workload.mix)) else { return Ok(()) };
+        let taken = match door {
+            DoorName::Repository => "the repository door gets writes and reads, and no deletions",
+            DoorName::Data => "the data door gets reads alone: mix = { read = 1 }",
+        };
+        wrong(format!("workloads: {}", workload.name), taken)
     }
 
     /// Options of Java must not set the heap by themselves.
@@ -454,17 +510,30 @@ impl Plan {
         values.chain([usual]).max()
     }
 
-    /// What is to be compared has to be measured: the objective under each workload under which
-    /// settings are compared.
-    fn check_measured(&self) -> Result<(), PlanError> {
-        let Some(objective) = metric::find(&self.objective) else { return Ok(()) };
-        let wrong = |what: String| Err(PlanError::Invalid { at: self.objective.clone(), what });
-        if objective.source() == Source::MBeans && !self.node.jmx {
-            return wrong("it is read from MBeans, so node.jmx has to be true".to_owned());
+    /// What has to be measured, and under which workload: the objective and the metric of the bound
+    /// where settings are compared, and what a workload is to hold.
+    pub(crate) fn needed(&self) -> Vec<(&'static Metric, &Workload)> {
+        let names = std::iter::once(&self.objective).chain(self.bound.as_ref().map(|bound| &bound.metric));
+        let mut needed = Vec::new();
+        for metric in names.filter_map(|name| metric::find(name)) {
+            needed.extend(self.compared_workloads().into_iter().map(|workload| (metric, workload)));
         }
-        for workload in self.compared_workloads() {
+        for workload in &self.workloads {
+            let held = workload.hold.as_ref().and_then(|hold| metric::find(&hold.metric));
+            needed.extend(held.map(|metric| (metric, workload)));
+        }
+        needed
+    }
+
+    /// What is needed has to be measured.
+    fn check_measured(&self) -> Result<(), PlanError> {
+        for (metric, workload) in self.needed() {
+            let wrong = |what: String| Err(PlanError::Invalid { at: metric.name.to_owned(), what });
+            if metric.source() == Source::MBeans && !self.node.jmx {
+                return wrong("it is read from MBeans, so node.jmx has to be true".to_owned());
+            }
             let (mix, name) = (&workload.mix, &workload.name);
-            let is_measured = match objective.source() {
+            let is_measured = match metric.source() {
                 Source::Reads | Source::ReadBytes => mix.read > 0.0,
                 Source::Writes | Source::WrittenBytes => mix.write > 0.0,
                 Source::Held if workload.hold.is_none() => {
@@ -521,5 +590,47 @@ impl Plan {
     /// The factor of a name.
     pub fn factor(&self, name: &str) -> Option<&Factor> {
         self.factors.iter().find(|factor| factor.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const PLAN: &str = r#"
+        name = "x"
+        candidate = { name = "penates-records" }
+        door = "repository"
+        design = { kind = "one-at-a-time" }
+        workloads = [{ name = "w", mix = { write = 1, read = 1 }, rate = 10, duration = "1s" }]
+        [[factors]]
+        name = "store.cache"
+        values = ["24MiB"]
+    "#;
+
+    #[test]
+    fn a_plan_names_a_door_and_is_refused_where_the_door_does_not_take_its_load() {
+        let plan = Plan::parse(PLAN).unwrap();
+        assert_eq!(plan.door, Some(DoorName::Repository));
+        assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+        let pages = "door = \"data\"\n data = { partitions = { kind = \"wide\", rows = 10 } }";
+        let of_data = PLAN.replace("door = \"repository\"", pages).replace("write = 1, ", "");
+        assert_eq!(Plan::parse(&of_data).unwrap().door, Some(DoorName::Data));
+
+        let candidate = "candidate = { name = \"penates-records\" }";
+        let of_node = PLAN.replace(candidate, "").replace("store.cache\"", "x\"\n applied = \"restart\"");
+        for (wrong, why) in [
+            (of_node, "name the candidate that has it"),
+            (PLAN.replace("read = 1", "delete = 1"), "no deletions"),
+            (of_data.replace("read = 1", "read = 1, write = 1"), "workloads: w: the data door gets reads alone"),
+            (of_data.replace("\"data\"", "\"repository\""), "each alone"),
+            (of_data.replace("rows = 10 }", "rows = 10 }, compressible = true"), "data.compressible: pages"),
+            (PLAN.replace("\"repository\"", "\"front\""), "unknown variant"),
+            (PLAN.replace("rate =", "hold = { metric = \"gc_ms\", max = 1.0 }, rate ="), "only Cassandra has this"),
+        ] {
+            let error = Plan::parse(&wrong).unwrap_err().to_string();
+            assert!(error.contains(why), "{why}: {error}");
+        }
     }
 }

@@ -130,6 +130,7 @@ fn thesis(scale: Scale) -> Plan {
     Plan {
         name: "thesis".to_owned(),
         candidate: None,
+        door: None,
         description: description(&data, duration_s, eighth_mib),
         seed: 1,
         repeats: scale.repeats,

@@ -46,6 +46,12 @@ pub enum Finding {
         /// Effects and interactions that are sure all the same.
         effects: Vec<String>,
     },
+    /// Settings are better for sure, and may not be recommended: they do not keep the bound, or lose more
+    /// operations than the default. The caveats say which does what.
+    NotAllowed {
+        /// The settings with their gains, the best first.
+        better: Vec<(Setting, Gain)>,
+    },
     /// The default itself changed while it was measured: differences say nothing.
     Drift(Drift),
     /// A setting was better when it was selected, and not for sure when it was measured afresh.
@@ -127,16 +133,26 @@ pub fn recommend(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Vec<Recomm
     let for_workload = |workload: &crate::workload::Workload| {
         let is_it = |table: &&Table| table.metric == objective.name && table.workload == workload.name;
         let table = analysis.tables.iter().find(is_it);
+        let finding = match table {
+            _ if workload.closed.is_some() => Finding::ClosedLoop,
+            None => Finding::Nothing,
+            Some(table) => finding(plan, lines, analysis, table, objective),
+        };
+        let mut caveats = caveats::caveats(lines, &workload.name, table, objective);
+        // Of these, no difference says anything.
+        if !matches!(finding, Finding::ClosedLoop | Finding::Drift(_)) {
+            let better = table.into_iter().flat_map(|table| better(table, objective).map(move |found| (table, found)));
+            let tables = &analysis.tables;
+            caveats.extend(
+                better.filter_map(|(table, found)| caveats::over_bound(plan.bound.as_ref()?, tables, table, found)),
+            );
+        }
         Recommendation {
             workload: workload.name.clone(),
             rate: workload.rate,
             objective: objective.name.to_owned(),
-            finding: match table {
-                _ if workload.closed.is_some() => Finding::ClosedLoop,
-                None => Finding::Nothing,
-                Some(table) => finding(plan, lines, analysis, table, objective),
-            },
-            caveats: caveats::caveats(lines, &workload.name, table, objective),
+            finding,
+            caveats,
         }
     };
     plan.workloads.iter().map(for_workload).collect()
@@ -151,7 +167,15 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
     }
     let visible = visible(plan, analysis, table, objective);
     let Some((chosen, difference)) = chosen(plan, &analysis.tables, table, objective) else {
-        return Finding::NoDifference { visible, effects: effects(table) };
+        let better = better(table, objective).filter(|(row, _)| !is_allowed(plan, &analysis.tables, table, row));
+        let gained = |(row, difference): (&Row, &Difference)| {
+            (row.setting.clone(), Gain::of(difference, comparisons(analysis, objective)))
+        };
+        let better: Vec<_> = better.map(gained).collect();
+        return match better.is_empty() {
+            true => Finding::NoDifference { visible, effects: effects(table) },
+            false => Finding::NotAllowed { better },
+        };
     };
     let setting = chosen.setting.clone();
     let selected = Gain::of(difference, comparisons(analysis, objective));
@@ -229,26 +253,38 @@ fn visible(plan: &Plan, analysis: &Analysis, table: &Table, objective: &Metric) 
 /// The effects and interactions that are sure.
 fn effects(table: &Table) -> Vec<String> {
     let is_sure = |contrast: &&stats::Contrast| is_sure(contrast.p_corrected);
-    table.contrasts.iter().filter(is_sure).map(|contrast| contrast.factors.join(" × ")).collect()
+    table.contrasts.iter().filter(is_sure).map(stats::Contrast::name).collect()
+}
+
+/// The settings that are better than the default for sure, by the runs of the design alone, the best
+/// first.
+fn better<'a>(table: &'a Table, objective: &Metric) -> impl Iterator<Item = (&'a Row, &'a Difference)> {
+    let differences = table.rows.iter().filter_map(|row| Some((row, row.difference.as_ref()?)));
+    differences.filter(move |(_, found)| is_sure(found.p_corrected) && is_better(found.change, objective))
+}
+
+/// Whether a setting may be recommended: it keeps the bound, and loses no more operations than the
+/// default.
+fn is_allowed(plan: &Plan, tables: &[Table], table: &Table, row: &Row) -> bool {
+    let default_share = table.rows.iter().find(|row| row.setting.is_default()).map_or(0.0, |row| row.failed_share);
+    !loses_more((default_share, row.failed_share)) && keeps_bound(plan, tables, table, row)
 }
 
 /// The setting to recommend, if fresh runs confirm it: of those that are better than the default,
-/// keep the bound, and are not surely worse than the best of these, the one with the fewest changes. Without fresh runs
-/// after it, the selection is corrected for the number of comparisons. With them it needs no
-/// correction: the fresh runs decide.
+/// may be recommended, and are not surely worse than the best of these, the one with the fewest
+/// changes. Without fresh runs after it, the selection is corrected for the number of comparisons.
+/// With them it needs no correction: the fresh runs decide.
 fn chosen<'a>(
     plan: &Plan,
     tables: &[Table],
     table: &'a Table,
     objective: &Metric,
 ) -> Option<(&'a Row, &'a Difference)> {
-    let default_share = table.rows.iter().find(|row| row.setting.is_default()).map_or(0.0, |row| row.failed_share);
     let better = table.rows.iter().filter_map(|row| {
         let difference = row.difference.as_ref()?;
         let p = if plan.confirm > 0 { difference.p } else { difference.p_corrected };
         let is_chosen = is_sure(p) && is_better(difference.change, objective);
-        let is_allowed = !loses_more((default_share, row.failed_share)) && keeps_bound(plan, tables, table, row);
-        (is_chosen && is_allowed).then_some((row, difference))
+        (is_chosen && is_allowed(plan, tables, table, row)).then_some((row, difference))
     });
     let better: Vec<_> = better.collect();
     // Rows are in order.
@@ -260,9 +296,13 @@ fn chosen<'a>(
 /// Whether the mean of the metric of the bound is within it.
 fn keeps_bound(plan: &Plan, tables: &[Table], table: &Table, row: &Row) -> bool {
     let Some(bound) = &plan.bound else { return true };
-    let of_bound = tables.iter().find(|other| other.metric == bound.metric && other.workload == table.workload);
-    let rows = of_bound.map_or(&[][..], |table| &table.rows);
-    rows.iter().find(|other| other.setting == row.setting).is_some_and(|row| row.summary.mean <= bound.max)
+    bound_mean(bound, tables, table, row).is_some_and(|mean| mean <= bound.max)
+}
+
+/// The mean of the metric of the bound, of a setting under the workload of a table.
+pub(crate) fn bound_mean(bound: &Bound, tables: &[Table], table: &Table, row: &Row) -> Option<f64> {
+    let of_bound = tables.iter().find(|other| other.metric == bound.metric && other.workload == table.workload)?;
+    of_bound.rows.iter().find(|other| other.setting == row.setting).map(|row| row.summary.mean)
 }
 
 /// What is to be measured afresh, by workload.

@@ -95,7 +95,7 @@ pub fn later_stages(plan: &Plan) -> Vec<Planned> {
     let compared = plan.compared_workloads().into_iter();
     let found: Vec<_> = compared.map(|workload| (setting.clone(), workload.name.clone())).collect();
     // The best value of one factor alone is no union.
-    let has_union = matches!(plan.design, Design::OneAtATime { union: true, .. }) && plan.factors.len() > 1;
+    let has_union = plan.design.has_union() && plan.factors.len() > 1;
     let mut all = if has_union { second_stage(plan, &found, 1) } else { Vec::new() };
     all.extend(fresh_stage(plan, &found, all.len() as u32 + 1));
     all

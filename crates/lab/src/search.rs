@@ -2,6 +2,8 @@
 //! and Welch, Efficient Global Optimization of Expensive Black-Box Functions, 1998; several at once as
 //! in Ginsbourger, Le Riche and Carraro, Kriging Is Well-Suited to Parallelize Optimization, 2010).
 
+use std::collections::BTreeSet;
+
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -43,12 +45,24 @@ pub fn proposals(plan: &Plan, lines: &[Line], round: u32) -> Vec<Proposal> {
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     random.set_stream(u64::from(round) << 8);
     let workloads = plan.compared_workloads().into_iter();
-    workloads.flat_map(|workload| for_workload(plan, &tables, &workload.name, *batch, &mut random)).collect()
+    let of_workload = |workload: &crate::workload::Workload| {
+        let tried = lines.iter().map(|line| &line.planned).filter(|planned| planned.workload == workload.name);
+        let tried: BTreeSet<_> = tried.map(|planned| &planned.setting).collect();
+        for_workload(plan, &tables, (workload.name.as_str(), &tried), *batch, &mut random)
+    };
+    workloads.flat_map(of_workload).collect()
 }
 
-/// Proposals for one workload. A setting that is proposed counts as measured with what is expected of
-/// it, so that the next one is chosen elsewhere.
-fn for_workload(plan: &Plan, tables: &[Table], workload: &str, batch: u32, random: &mut ChaCha8Rng) -> Vec<Proposal> {
+/// Proposals for one workload, under which some settings were tried already. One of these of which no
+/// run counts does not run, and would not the next time either. A setting that is proposed counts as
+/// measured with what is expected of it, so that the next one is chosen elsewhere.
+fn for_workload(
+    plan: &Plan,
+    tables: &[Table],
+    (workload, tried): (&str, &BTreeSet<&Setting>),
+    batch: u32,
+    random: &mut ChaCha8Rng,
+) -> Vec<Proposal> {
     let of = |metric: &str| tables.iter().find(|table| table.metric == metric && table.workload == workload);
     let Some(mut objective) = of(&plan.objective).and_then(|table| Known::objective(plan, table)) else {
         return Vec::new();
@@ -58,7 +72,8 @@ fn for_workload(plan: &Plan, tables: &[Table], workload: &str, batch: u32, rando
     let candidates = candidates(&plan.factors, objective.best(), random);
     let mut found = Vec::new();
     for _ in 0..batch {
-        let open: Vec<_> = candidates.iter().filter(|setting| !objective.has(setting)).cloned().collect();
+        let is_open = |setting: &&Setting| !objective.has(setting) && !tried.contains(*setting);
+        let open: Vec<_> = candidates.iter().filter(is_open).cloned().collect();
         let Some((setting, expected, keeps)) = best(&objective, bound.as_ref(), &open) else { break };
         found.push(Proposal {
             workload: workload.to_owned(),

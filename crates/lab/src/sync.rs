@@ -13,9 +13,22 @@ pub const NAME: &str = "commitlog_sync";
 pub const PERIOD: &str = "commitlog_sync_period";
 const WINDOW: &str = "commitlog_sync_group_window";
 
+/// The keys of all modes.
+pub(crate) const KEYS: [&str; 3] = [NAME, PERIOD, WINDOW];
+
 /// The names that these keys had before Cassandra 4.1.
 const OLD_PERIOD: &str = "commitlog_sync_period_in_ms";
 const OLD_WINDOW: &str = "commitlog_sync_group_window_in_ms";
+
+/// The value of [`NAME`] that a value of a factor means: a period is one of the mode `periodic`, which
+/// the nodes have where no factor says the mode. `None` of other factors.
+pub fn meant(factor: &str, value: &str) -> Option<String> {
+    match factor {
+        NAME => Some(value.to_owned()),
+        PERIOD => Some(format!("periodic:{value}")),
+        _ => None,
+    }
+}
 
 /// The mode that a value means; `None` if it means none.
 pub fn mode(value: &str) -> Option<CommitlogSync> {

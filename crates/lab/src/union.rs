@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Table, analyse};
-use crate::design::Design;
 use crate::factor::Setting;
 use crate::line::Line;
 use crate::metric;
@@ -30,7 +29,7 @@ pub fn best_values(table: &Table) -> BTreeMap<&str, (&str, &Difference)> {
 /// The best values of all factors together, by the objective, for each workload under which single
 /// changes were measured. None if the plan asks for none, or no value beats the default.
 pub fn unions(plan: &Plan, lines: &[Line]) -> Vec<(Setting, String)> {
-    if !matches!(plan.design, Design::OneAtATime { union: true, .. }) {
+    if !plan.design.has_union() {
         return Vec::new();
     }
     let first: Vec<_> = lines.iter().filter(|line| line.planned.stage == 1).cloned().collect();

@@ -5,6 +5,9 @@
 //! refused: keys with a list or a map below them, values over several lines, and keys that are there
 //! twice.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use similar::TextDiff;
 use thiserror::Error;
 
@@ -22,7 +25,8 @@ pub struct Edits {
     pub set: Vec<(String, String)>,
     /// Keys that have to go, if they are there: earlier names, and those of another mode.
     pub delete: Vec<String>,
-    /// Keys below others, by their whole names, with their values. They are changed by hand.
+    /// Keys below others, by their whole names, and keys whose values are lists or maps, with their
+    /// values. They are changed by hand.
     pub below: Vec<(String, String)>,
     /// Factors of the setting that are not in this file: options of tables and of Java.
     pub elsewhere: Vec<String>,
@@ -77,24 +81,52 @@ struct Key<'a> {
 pub fn edits(plan: &Plan, setting: &Setting) -> Edits {
     let mut edits = Edits::default();
     for (name, value) in &setting.0 {
-        let applied = plan.factor(name).map(crate::factor::Factor::applied);
-        match (applied, sync::keys(value).filter(|_| name == sync::NAME)) {
-            (Some(Applied::Restart | Applied::Live), None) if name.contains('.') => {
-                edits.below.push((name.clone(), value.clone()));
-            }
-            (Some(Applied::Restart | Applied::Live), Some(keys)) => {
-                edits.set.extend(keys.set.into_iter().map(|(key, value)| (key.to_owned(), value)));
-                edits.delete.extend(keys.delete.into_iter().map(str::to_owned));
-            }
-            (Some(Applied::Restart | Applied::Live), None) => {
-                edits.set.push((name.clone(), value.clone()));
-                edits.delete.extend(catalogue::old_name(name).map(str::to_owned));
-            }
-            (Some(_), _) => edits.elsewhere.push(name.clone()),
-            (None, _) => {}
+        let Some(factor) = plan.factor(name) else { continue };
+        if !matches!(factor.applied(), Applied::Restart | Applied::Live) {
+            edits.elsewhere.push(name.clone());
+            // A table that names a memtable needs it in the file.
+            let needed = plan.node.memtable(value).filter(|_| name == catalogue::MEMTABLE);
+            edits.below.extend(needed.map(|needed| (format!("{name}.configurations.{value}"), needed)));
+        } else if let Some(keys) = sync::meant(name, value).and_then(|mode| sync::keys(&mode)) {
+            edits.set.extend(keys.set.into_iter().map(|(key, value)| (key.to_owned(), value)));
+            edits.delete.extend(keys.delete.into_iter().map(str::to_owned));
+        } else if name.contains('.') || is_nested(value) {
+            edits.below.push((name.clone(), value.clone()));
+        } else {
+            edits.set.push((name.clone(), catalogue::for_yaml(name, value)));
+            edits.delete.extend(catalogue::old_name(name).map(str::to_owned));
         }
     }
     edits
+}
+
+/// Whether a value of a plan is a list or a map.
+fn is_nested(value: &str) -> bool {
+    matches!(serde_json::from_str(value), Ok(Value::Array(_) | Value::Object(_)))
+}
+
+/// What edits change of when the node of a file acknowledges writes, in words: a mode of the commit log
+/// that the file did not have, and writes that may be lost then and were not before.
+///
+/// # Errors
+/// The file is not keys, one a line, or has a mode that is no plain value.
+pub fn commit_log(text: &str, edits: &Edits) -> Result<Vec<String>, YamlError> {
+    let Some((_, to)) = edits.set.iter().find(|(name, _)| name == sync::NAME) else { return Ok(Vec::new()) };
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let keys = keys(&lines)?;
+    let mut before = BTreeMap::new();
+    for name in sync::KEYS {
+        before.extend(value_of(&keys, name)?.map(|value| (name.to_owned(), value)));
+    }
+    let Some(from) = before.get(sync::NAME) else { return Ok(Vec::new()) };
+    let name = sync::NAME;
+    let mode = (from != to).then(|| {
+        format!("{name} was {from} and becomes {to}, as it was measured: a node does not start with keys of both.")
+    });
+    let after: BTreeMap<_, _> = edits.set.iter().cloned().collect();
+    let meant = |there: &BTreeMap<_, _>, mode: &String| sync::of_settings(there).unwrap_or_else(|| mode.clone());
+    let loss = sync::loss(&meant(&after, to), Some(&meant(&before, from)));
+    Ok(mode.into_iter().chain(loss).collect())
 }
 
 /// The text of a file with the edits made.
@@ -374,6 +406,41 @@ data_file_directories: [/data]
         assert_eq!(old, gone);
     }
 
+    #[test]
+    fn a_period_of_the_commit_log_comes_with_its_mode_and_without_the_keys_of_the_files_own() {
+        let edits = edits_of(&[("commitlog_sync_period", "1s")]);
+        let file = |mode: &str| FILE.replace("commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n", mode);
+        let loss = "Durability: a node that fails may lose the acknowledged writes of the last 1 s; before, of 0 s.";
+        for (mode, was) in [
+            ("commitlog_sync: group\ncommitlog_sync_group_window: 5ms\n", "group"),
+            ("commitlog_sync: group\ncommitlog_sync_group_window_in_ms: 5\n", "group"),
+            ("commitlog_sync: 'batch'\n", "batch"),
+        ] {
+            let text = file(mode);
+            let (new, old) = changed(&text, &edits);
+            assert_eq!(new, ["commitlog_sync: periodic", "commitlog_sync_period: 1000ms"], "{mode}");
+            assert!(mode.lines().eq(old), "{mode}");
+            let said = commit_log(&text, &edits).unwrap();
+            assert!(said[0].starts_with(&format!("commitlog_sync was {was} and becomes periodic")), "{said:?}");
+            assert_eq!(said[1..], [loss], "{mode}");
+        }
+        // A file that has the mode has its period changed, and nothing is lost that was not before.
+        let (new, old) = changed(FILE, &edits);
+        assert_eq!(new, ["commitlog_sync_period: 1000ms"]);
+        assert_eq!(old, ["commitlog_sync_period: 10000ms"]);
+        assert!(commit_log(FILE, &edits).unwrap().is_empty());
+        let longer = commit_log(FILE, &edits_of(&[("commitlog_sync", "periodic:60s")])).unwrap();
+        assert!(longer.len() == 1 && longer[0].contains("the last 60 s; before, of 10 s"), "{longer:?}");
+        assert!(commit_log("{}", &edits_of(&[("concurrent_reads", "64")])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn values_are_written_as_a_node_takes_them_when_it_starts() {
+        let edits = edits_of(&[("compaction_throughput", "0"), ("concurrent_reads", "64")]);
+        let expected = [("compaction_throughput", "0MiB/s"), ("concurrent_reads", "64")];
+        assert_eq!(edits.set, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
+
     fn edits_of(setting: &[(&str, &str)]) -> Edits {
         let plan = crate::preset::find("thesis", crate::preset::Scale::default()).unwrap();
         let mut plan = plan;
@@ -390,10 +457,13 @@ data_file_directories: [/data]
             ("heap", "2048"),
             ("compression", "{'enabled': 'false'}"),
             ("concurrent_reads", "64"),
+            ("memtable", "trie"),
             ("sstable.selected_format", "bti"),
         ]);
-        assert_eq!(edits.elsewhere, ["compression", "heap"]);
-        assert_eq!(edits.below, [("sstable.selected_format".to_owned(), "bti".to_owned())]);
+        assert_eq!(edits.elsewhere, ["compression", "heap", "memtable"]);
+        let below =
+            [("memtable.configurations.trie", "{class_name: TrieMemtable}"), ("sstable.selected_format", "bti")];
+        assert_eq!(edits.below, below.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert_eq!(edits.set, [("concurrent_reads".to_owned(), "64".to_owned())]);
     }
 

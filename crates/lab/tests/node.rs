@@ -229,10 +229,10 @@ async fn two_nodes_keep_two_copies_answer_as_asked_and_are_limited_by_containers
     let mut node = opening.await.unwrap();
     let mut study = OpenStudy::create(folder.path(), &plan).unwrap();
     execute(&mut study, &mut node, |_| {}).await.unwrap();
-    let lines = study.study().lines();
-    assert_eq!(lines.len(), settings, "{lines:?}");
+    // On a machine that does much else, a run may be void. It is made again.
+    let lines: Vec<_> = study.study().lines().iter().filter(|line| line.is_valid()).collect();
+    assert_eq!(lines.len(), settings, "{:?}", study.study().lines());
     for line in lines {
-        assert!(line.is_valid(), "{line:?}");
         let of = |factor: &str| line.planned.setting.get(factor).is_some();
         assert_eq!(line.read_back["consistency"], if of("consistency") { "ALL/ONE" } else { "ONE" });
         if let Some(container) = line.read_back.get("container") {

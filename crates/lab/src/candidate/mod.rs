@@ -1,5 +1,6 @@
 //! A server of the Redis protocol that the testbed knows how to start, such as the records door of
-//! Penates over its embedded engine, or Redis. Its own settings are the factors.
+//! Penates over its embedded engine, or Redis; or one with other doors of Penates. Its own settings
+//! are the factors.
 //!
 //! Each run has a new server with a new folder. So no setting profits from what another one has left.
 
@@ -7,6 +8,7 @@ mod door;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ use walkdir::WalkDir;
 
 use crate::estimate::Room;
 use crate::factor::Setting;
+use crate::load::doors::HttpDoor;
 use crate::load::watch::Watched;
 use crate::load::{self, Load, process};
 use crate::page_cache;
@@ -56,7 +59,7 @@ pub struct Server {
 /// A server that runs.
 struct Running {
     process: RunningCandidate,
-    door: Arc<Connections>,
+    way: Way,
     pid: u32,
     /// What it was started with.
     settings: Vec<(String, String)>,
@@ -66,6 +69,27 @@ struct Running {
     in_memory: Option<f64>,
     /// Whether a run was made since.
     is_used: bool,
+}
+
+/// How operations reach a server.
+enum Way {
+    Redis(Arc<Connections>),
+    Http(Arc<HttpDoor>),
+}
+
+impl Way {
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Redis(door) => door.address(),
+            Self::Http(door) => door.address(),
+        }
+    }
+}
+
+/// The first of these addresses that is one of HTTP: a server of several protocols names only one
+/// of them as its own, and shows its metrics over HTTP.
+fn of_http(urls: [Option<String>; 2]) -> Option<String> {
+    urls.into_iter().flatten().find(|url| url.starts_with("http://"))
 }
 
 fn fatal(error: impl Display) -> RigError {
@@ -92,6 +116,9 @@ impl Server {
         if spec.setting.is_empty() || spec.setting_in_force.is_none() {
             let missing = "does not say how a setting is given and read back (`setting`, `setting_in_force`)";
             return Err(fatal(format!("candidate {} {missing}", spec.name)));
+        }
+        if plan.door.is_some() && of_http([Some(spec.url.clone()), spec.metrics.clone()]).is_none() {
+            return Err(fatal(format!("candidate {} has no address over HTTP, where the door would be", spec.name)));
         }
         let (plan, folder, program) = (plan.clone(), folder.to_owned(), program.to_owned());
         Ok(Self { plan, candidate, folder, program, running: None, begun: Instant::now() })
@@ -125,12 +152,22 @@ impl Server {
         let started =
             RunningCandidate::start_with(&self.candidate, &settings, &data, &self.folder, &self.program).await;
         let process = started.map_err(failed)?;
-        let target = Target::of_url(&process.url()).map_err(fatal)?;
+        let way = self.way(&process)?;
         let pid = process.id().ok_or_else(|| failed("the server has ended"))?;
-        let door = Arc::new(Connections::new(target.address));
         self.running =
-            Some(Running { process, door, pid, settings, in_force: BTreeMap::new(), in_memory: None, is_used: false });
+            Some(Running { process, way, pid, settings, in_force: BTreeMap::new(), in_memory: None, is_used: false });
         Ok(())
+    }
+
+    /// How a server is reached that has started.
+    fn way(&self, process: &RunningCandidate) -> Result<Way, RigError> {
+        let address = |url: &str| Target::of_url(url).map(|target| target.address).map_err(fatal);
+        let Some(door) = self.plan.door else {
+            return Ok(Way::Redis(Arc::new(Connections::new(address(&process.url())?))));
+        };
+        let url = of_http([Some(process.url()), process.metrics_url()]);
+        let url = url.ok_or_else(|| fatal("the server has no address over HTTP"))?;
+        Ok(Way::Http(Arc::new(HttpDoor::new(door, address(&url)?))))
     }
 
     /// Fails if the disk has no room for a run.
@@ -231,7 +268,10 @@ impl Rig for Server {
 
     async fn prefill(&mut self, seed: u64) -> Result<(), RigError> {
         self.has_room()?;
-        load::prefill(self.running()?.door.as_ref(), &self.plan.data, seed).await?;
+        match &self.running()?.way {
+            Way::Redis(door) => load::prefill(door.as_ref(), &self.plan.data, seed).await?,
+            Way::Http(door) => door.prefill(&self.plan.data, seed, &self.program).await?,
+        }
         self.wait_until_quiet().await?;
         let (files, pid) = (self.files().map(|(path, _)| path), self.running()?.pid);
         let share = self.plan.data.page_cache.reach(files, &[pid]).map_err(failed)?;
@@ -257,13 +297,17 @@ impl Rig for Server {
         let kept = serde_json::to_vec_pretty(&kept).map_err(fatal)?;
         std::fs::write(folder.join("candidate.json"), kept).map_err(fatal)?;
         let (pid, begun) = (running.pid, self.begun);
-        let watched = Watched { data: self.data(), pids: vec![pid], addresses: vec![running.door.address()] };
+        let watched = Watched { data: self.data(), pids: vec![pid], addresses: vec![running.way.address()] };
         let watch = async |start, duration| watched.run(start, duration, folder).await;
         let at_window = async {
             Counters { at_s: begun.elapsed().as_secs_f64(), nodes: 1, used: process::used(pid), ..Counters::default() }
         };
-        let load = Load { data: &self.plan.data, workload, seed };
-        let (mut loaded, begun) = load.make(&running.door, watch, folder, at_window).await?;
+        // Its records are in no series.
+        let load = Load { data: &self.plan.data, workload, seed, after: Duration::ZERO };
+        let (mut loaded, begun) = match &running.way {
+            Way::Redis(door) => load.make(door, watch, folder, at_window).await?,
+            Way::Http(door) => load.make(door, watch, folder, at_window).await?,
+        };
         loaded.metrics.extend(running.in_memory.map(|share| (page_cache::SHARE.to_owned(), share)));
         Ok(Loaded { begun, ..loaded })
     }

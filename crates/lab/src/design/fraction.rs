@@ -80,7 +80,9 @@ impl Fraction {
     }
 
     /// Interactions of two factors that are the same contrast as another effect, so that only their
-    /// sum is measured: pairs of numbers of factors, with what each is confounded with.
+    /// sum is measured: pairs of numbers of factors, with what each is confounded with. All defaults
+    /// together are one of the runs, so a single factor is the opposite of a pair, and a pair is the
+    /// same as another one.
     pub fn aliases(&self, factors: usize) -> Vec<Alias> {
         let words = words(self.base, &self.generators);
         let numbers = |word: u32| (0..factors).filter(|bit| word >> bit & 1 == 1).collect::<Vec<_>>();

@@ -78,6 +78,11 @@ impl Design {
         }
     }
 
+    /// Whether the best values of all factors are measured together afterwards.
+    pub fn has_union(&self) -> bool {
+        matches!(self, Self::OneAtATime { union: true, .. })
+    }
+
     /// Whether effects and interactions follow from its contrasts: each two factors are balanced.
     pub fn is_balanced(&self) -> bool {
         matches!(self, Self::Grid {} | Self::Factorial {} | Self::Fractional { .. })

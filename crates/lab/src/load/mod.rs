@@ -2,9 +2,11 @@
 //! loop is there for likeness with others' results.
 //!
 //! - `records.rs`: which records, and which bytes; `tally.rs` counts operations.
+//! - `doors.rs` sends operations through doors of Penates.
 //! - `watch.rs` watches the machine meanwhile, with `packets.rs`; `process.rs` reads what a process
 //!   has used.
 
+pub(crate) mod doors;
 mod packets;
 pub(crate) mod process;
 pub(crate) mod records;
@@ -90,6 +92,8 @@ struct Asking {
     data: Data,
     records: Records,
     chooser: Chooser,
+    /// See [`Load::after`].
+    after: Duration,
 }
 
 impl Asking {
@@ -98,7 +102,7 @@ impl Asking {
         let operation = self.mix.choose(random.random());
         let place = Place::of(self.data.partitions, self.chooser.choose(random));
         let asked = match operation {
-            Operation::Write => Asked::Write(place.newest(&self.data, due), self.records.values(random)),
+            Operation::Write => Asked::Write(place.newest(&self.data, self.after + due), self.records.values(random)),
             Operation::Read => Asked::Read(place),
             Operation::Delete => Asked::Delete(place),
         };
@@ -114,6 +118,9 @@ pub(crate) struct Load<'a> {
     pub workload: &'a Workload,
     /// Operations, keys and bytes follow from it.
     pub seed: u64,
+    /// How long the loads took that were made on the same records before: what this one adds to a
+    /// series is newer than what they have added.
+    pub after: Duration,
 }
 
 impl Load<'_> {
@@ -159,7 +166,8 @@ impl Load<'_> {
 
     fn asking(&self) -> Asking {
         let chooser = Chooser::new(self.workload.keys, self.data.records);
-        Asking { mix: self.workload.mix, data: *self.data, records: Records::new(self.data, self.seed), chooser }
+        let records = Records::new(self.data, self.seed);
+        Asking { mix: self.workload.mix, data: *self.data, records, chooser, after: self.after }
     }
 
     /// The records of the prefill had the seed itself.
@@ -246,7 +254,7 @@ mod tests {
 
     use super::*;
     use crate::closed::Closed;
-    use crate::workload::Keys;
+    use crate::workload::{Keys, Partitions};
 
     const THREADS: u32 = 3;
 
@@ -274,6 +282,35 @@ mod tests {
         }
     }
 
+    fn workload() -> Workload {
+        Workload {
+            name: "w".to_owned(),
+            mix: Mix { write: 1.0, read: 1.0, delete: 0.0 },
+            rate: 1.0,
+            keys: Keys::Uniform,
+            warm_up: None,
+            duration: Duration::from_millis(300),
+            hold: None,
+            closed: None,
+        }
+    }
+
+    #[test]
+    fn what_a_later_load_adds_to_a_series_is_newer_than_what_earlier_loads_have_added() {
+        let workload = Workload { mix: Mix { write: 1.0, read: 0.0, delete: 0.0 }, ..workload() };
+        let data = Data { partitions: Partitions::TimeSeries { series: 1, read: 1 }, ..Data::default() };
+        let written_at = |after: Duration, due: Duration| {
+            let load = Load { data: &data, workload: &workload, seed: 1, after };
+            match load.asking().choose(due, &mut load.random()) {
+                (_, Asked::Write(place, _)) => place.at.unwrap(),
+                _ => panic!("all are writes"),
+            }
+        };
+        let last = Duration::from_millis(299);
+        assert!(written_at(Duration::ZERO, last) < written_at(workload.time(), Duration::ZERO));
+        assert!(written_at(workload.time(), last) < written_at(workload.time() * 2, Duration::ZERO));
+    }
+
     #[tokio::test]
     async fn in_a_closed_loop_as_many_operations_as_threads_are_under_way_and_none_is_late() {
         let door = Arc::new(Waiting {
@@ -282,25 +319,16 @@ mod tests {
             most: AtomicU64::new(0),
             together: Barrier::new(THREADS as usize),
         });
-        let workload = Workload {
-            name: "w".to_owned(),
-            mix: Mix { write: 1.0, read: 1.0, delete: 0.0 },
-            rate: 1.0,
-            keys: Keys::Uniform,
-            warm_up: None,
-            duration: Duration::from_millis(300),
-            hold: None,
-            closed: Some(Closed::of(THREADS)),
-        };
+        let workload = Workload { closed: Some(Closed::of(THREADS)), ..workload() };
         let (data, folder) = (Data::default(), tempfile::tempdir().unwrap());
-        let load = Load { data: &data, workload: &workload, seed: 1 };
+        let load = Load { data: &data, workload: &workload, seed: 1, after: Duration::ZERO };
         let made = load.make(&door, async |_, _| Ok(Means::new()), folder.path(), async {}).await;
         let (loaded, ()) = made.unwrap();
         assert_eq!(door.most.load(Ordering::SeqCst), u64::from(THREADS));
         assert_eq!((loaded.due, loaded.done), (door.asked.load(Ordering::SeqCst), loaded.due));
         assert!(loaded.due > 10 && loaded.lateness_p99_ms < 0.01, "{loaded:?}");
         let searched = Workload { closed: Some(Closed::SEARCH), ..workload };
-        let load = Load { data: &data, workload: &searched, seed: 1 };
+        let load = Load { data: &data, workload: &searched, seed: 1, after: Duration::ZERO };
         let unknown = load.make(&door, async |_, _| Ok(Means::new()), folder.path(), async {}).await;
         assert!(unknown.is_err_and(|error| error.to_string().contains("number of threads")));
     }

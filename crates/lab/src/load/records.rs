@@ -75,7 +75,7 @@ impl Place {
     }
 
     /// The same in a series, as a record that is newer than those that were there before: it is due so
-    /// long after the load began.
+    /// long after the first load on them began, without what lies between loads.
     pub fn newest(self, data: &Data, due: Duration) -> Self {
         let Partitions::TimeSeries { series, .. } = data.partitions else { return self };
         let newer = u128::from(data.records / series + 1) + due.as_nanos();

@@ -1,6 +1,7 @@
 //! What a run ran with, kept beside its figures: the node's configuration, its command line, its table
 //! and its jars.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,10 +21,18 @@ pub(super) fn name(stem: &str, node: NodeId, extension: &str) -> String {
     }
 }
 
-/// Writes `cassandra.yaml`, and `node.json` with the command line, into the folder of a run.
-pub(super) fn keep(run: &Path, node: NodeId, folder: &Path, command: &[String]) -> io::Result<()> {
+/// Writes `cassandra.yaml`, and `node.json` with the command line and the Java that runs it, into the
+/// folder of a run.
+pub(super) fn keep(
+    run: &Path,
+    node: NodeId,
+    folder: &Path,
+    command: &[String],
+    java: &BTreeMap<String, String>,
+) -> io::Result<()> {
     fs::copy(folder.join(YAML), run.join(name("cassandra", node, "yaml")))?;
-    fs::write(run.join(name("node", node, "json")), serde_json::to_vec_pretty(&json!({"command": command}))?)
+    let kept = json!({"command": command, "java": java});
+    fs::write(run.join(name("node", node, "json")), serde_json::to_vec_pretty(&kept)?)
 }
 
 /// Writes the statement that makes the table, `table.cql`.
@@ -49,6 +58,19 @@ pub(super) fn digest(jars: &Path) -> io::Result<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_run_keeps_the_nodes_file_its_command_line_and_its_java() {
+        let (node, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(node.path().join("conf")).unwrap();
+        fs::write(node.path().join(YAML), "{}").unwrap();
+        let java = BTreeMap::from([("java.home".to_owned(), "/opt/jdk-17".to_owned())]);
+        keep(run.path(), NodeId(2), node.path(), &["java".to_owned(), "-Xmx512m".to_owned()], &java).unwrap();
+        assert_eq!(fs::read_to_string(run.path().join("cassandra-2.yaml")).unwrap(), "{}");
+        let kept = fs::read(run.path().join("node-2.json")).unwrap();
+        let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
+        assert_eq!(kept, json!({"command": ["java", "-Xmx512m"], "java": {"java.home": "/opt/jdk-17"}}));
+    }
 
     #[test]
     fn another_jar_or_another_name_is_another_digest_and_other_files_are_none() {

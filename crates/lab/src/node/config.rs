@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster::Settings;
+use cluster::{Java, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::catalogue;
@@ -37,8 +37,12 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
         match factor.applied() {
             // Its keys depend on its mode.
             _ if factor.name == sync::NAME => settings.commitlog_sync = sync::mode(value).unwrap_or_default(),
-            Applied::Restart | Applied::Live => insert(&mut settings.yaml, &factor.name, yaml(value)),
+            Applied::Restart | Applied::Live => {
+                let value = yaml(&catalogue::for_yaml(&factor.name, value));
+                insert(&mut settings.yaml, &factor.name, value);
+            }
             Applied::Heap => settings.heap_mib = value.parse().ok().or(settings.heap_mib),
+            Applied::Jvm if factor.name == catalogue::JDK => settings.java_home = Some(Java::home_named(value)),
             Applied::Jvm => settings.jvm_options.extend(value.split_whitespace().map(str::to_owned)),
             // The rest lies around the node.
             Applied::Table | Applied::Cluster | Applied::Keyspace | Applied::Setting => {}
@@ -247,5 +251,94 @@ mod tests {
         assert_eq!(options_of(collector, &started), "-XX:-UseSerialGC -XX:+UseG1GC");
         let value = [("collector", Some("-XX:-UseSerialGC -XX:+UseG1GC"))];
         assert_eq!(settings(&plan, &Setting::of(value)).jvm_options, ["-XX:-UseSerialGC", "-XX:+UseG1GC"]);
+    }
+
+    #[test]
+    fn a_node_starts_on_the_java_of_the_setting() {
+        let mut plan = plan();
+        plan.factors[4] = Factor {
+            name: catalogue::JDK.to_owned(),
+            default: None,
+            values: vec!["/opt/jdk-17".to_owned(), "temurin-11".to_owned()],
+            repeats: None,
+            applied: None,
+        };
+        plan.check().unwrap();
+        let of = |jdk| settings(&plan, &Setting::of([(catalogue::JDK, jdk)]));
+        let home = |jdk| of(jdk).java_home.map(|home| home.display().to_string());
+        assert_eq!(home(Some("/opt/jdk-17")).as_deref(), Some("/opt/jdk-17"));
+        assert_eq!(home(Some("temurin-11")).as_deref(), Some("/usr/lib/jvm/temurin-11"));
+        assert_eq!(home(None), None, "the one that is found");
+        assert!(of(Some("/opt/jdk-17")).jvm_options.is_empty(), "it is no option of Java");
+        assert_ne!(of(Some("/opt/jdk-17")), of(None), "a restart is needed");
+    }
+
+    /// A plan with one factor and one value.
+    fn with_value(name: &str, value: &str) -> Plan {
+        let mut plan = plan();
+        let (name, values) = (name.to_owned(), vec![value.to_owned()]);
+        plan.factors = vec![Factor { name, default: None, values, repeats: None, applied: None }];
+        plan.check().unwrap();
+        plan
+    }
+
+    #[test]
+    fn a_rate_is_in_the_nodes_file_as_the_file_takes_it() {
+        for (default, expected) in [("0", "0MiB/s"), ("1.5GiB/s", "1536MiB/s"), ("16MiB", "16MiB/s")] {
+            let mut plan = with_value("compaction_throughput", "32MiB/s");
+            plan.factors[0].default = Some(default.to_owned());
+            plan.check().unwrap();
+            assert_eq!(settings(&plan, &Setting::default()).yaml["compaction_throughput"], expected);
+        }
+    }
+
+    #[test]
+    fn each_setting_of_the_catalogue_that_needs_a_restart_becomes_a_key_of_the_nodes_file() {
+        let all = [
+            ("memtable_heap_space", "64MiB", json!("64MiB")),
+            ("memtable_offheap_space", "64MiB", json!("64MiB")),
+            ("memtable_allocation_type", "offheap_objects", json!("offheap_objects")),
+            ("memtable_flush_writers", "2", json!(2)),
+            ("memtable_cleanup_threshold", "0.2", json!(0.2)),
+            ("snapshot_before_compaction", "true", json!(true)),
+            ("partition_size_warn_threshold", "50MiB", json!("50MiB")),
+            ("native_transport_max_threads", "64", json!(64)),
+            ("key_cache_size", "0MiB", json!("0MiB")),
+            ("row_cache_size", "16MiB", json!("16MiB")),
+            ("commitlog_sync_period", "1s", json!("1s")),
+            ("commitlog_segment_size", "16MiB", json!("16MiB")),
+            ("disk_access_mode", "mmap_index_only", json!("mmap_index_only")),
+            ("flush_compression", "table", json!("table")),
+            ("trickle_fsync", "true", json!(true)),
+            ("file_cache_size", "64MiB", json!("64MiB")),
+            ("column_index_size", "16KiB", json!("16KiB")),
+            ("sstable.selected_format", "bti", json!({"selected_format": "bti"})),
+        ];
+        for (name, value, expected) in &all {
+            let plan = with_value(name, value);
+            let node = settings(&plan, &Setting::of([(*name, Some(*value))]));
+            let key = name.split('.').next().unwrap_or_default();
+            assert_eq!(node.yaml.get(key), Some(expected), "{name}");
+            assert_eq!(settings(&plan, &Setting::default()).yaml.get(key), None, "{name} as the node has it");
+        }
+        // The mode of the commit log has keys of its own.
+        let known = catalogue::KNOWN.iter().filter(|known| known.applied == Applied::Restart);
+        let known = known.map(|known| known.name).filter(|name| *name != sync::NAME);
+        let shown: Vec<_> = all.iter().map(|(name, ..)| *name).collect();
+        assert!(known.clone().all(|name| shown.contains(&name)), "{:?}", known.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_option_of_a_table_is_written_as_cql() {
+        for (name, value, expected) in [
+            ("compaction", "{'class': 'X', 'fanout_size': 10}", "compaction = {'class': 'X', 'fanout_size': '10'}"),
+            ("compression", "{'enabled': false}", "compression = {'enabled': 'false'}"),
+            ("caching", "{'rows_per_partition': 10}", "caching = {'rows_per_partition': '10'}"),
+            ("memtable", "skiplist_sharded", "memtable = 'skiplist_sharded'"),
+            ("memtable", "trie", "memtable = 'trie'"),
+        ] {
+            let options = table_options(&with_value(name, value), &Setting::of([(name, Some(value))]));
+            assert_eq!(options, [expected]);
+        }
     }
 }

@@ -37,7 +37,8 @@ enum Kind {
     State,
 }
 
-/// How many tables a read has looked into: a mean by itself.
+/// How many tables a read has looked into: a mean by itself, in which a read weighs half after a minute,
+/// because histograms of Cassandra decay.
 const TABLES_PER_READ: &str = "sstables_per_read";
 
 /// How many flushes of the table were begun.
@@ -208,17 +209,15 @@ fn together(nodes: &[Samples]) -> Samples {
     first.iter().enumerate().filter_map(at).collect()
 }
 
-/// The means of states, the most of what waits, the last mean of tables per read, and the rate of
-/// compactions.
+/// The means of states, the most of what waits, and the rate of compactions.
 fn of_samples(all: &[(f64, Values)]) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     let of = |name: &str| series(all, name);
     for (name, ..) in FIGURES.iter().filter(|figure| figure.3 == Kind::State) {
         let values = of(name);
-        if let Some((_, last)) = values.last() {
+        if !values.is_empty() {
             let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
-            // That one is a mean by itself, since the table was made.
-            found.insert((*name).to_owned(), if *name == TABLES_PER_READ { *last } else { mean });
+            found.insert((*name).to_owned(), mean);
         }
     }
     let most = of("pending_compactions").into_iter().map(|(_, value)| value).max_by(f64::total_cmp);
@@ -244,10 +243,10 @@ mod tests {
                 [("pending_compactions", pending), ("jmx_compacted_bytes", bytes), ("sstables_per_read", tables)];
             (at_s, Values::from(values))
         };
-        let all = [sample(1.0, 0.0, 100.0, 1.0), sample(2.0, 6.0, 100.0, 1.5), sample(5.0, 3.0, 500.0, 2.5)];
+        let all = [sample(1.0, 0.0, 100.0, 1.0), sample(2.0, 6.0, 100.0, 1.5), sample(5.0, 3.0, 500.0, 3.5)];
         let found = of_samples(&all);
         assert_eq!((found["pending_compactions"], found["pending_compactions_max"]), (3.0, 6.0));
-        assert_eq!((found["compaction_rate_bytes_per_s"], found["sstables_per_read"]), (100.0, 2.5));
+        assert_eq!((found["compaction_rate_bytes_per_s"], found["sstables_per_read"]), (100.0, 2.0));
         // A node that did not answer has no figures, and none is made up.
         assert!(of_samples(&[(1.0, Values::new())]).is_empty());
         assert!(!of_samples(&all[..1]).contains_key("compaction_rate_bytes_per_s"));

@@ -1,12 +1,14 @@
 //! Real nodes: Cassandra by crate `cluster`, asked over CQL.
 //!
 //! - `one.rs`: a node that runs; `config.rs`: the settings of a node for a setting of the study;
-//!   `views.rs`: what a node says of itself; `table.rs`: the table of the load.
+//!   `jdk.rs`: the Javas of a plan; `views.rs`: what a node says of itself; `table.rs`: the table of the
+//!   load.
 //! - `jmx.rs` reads its MBeans, and `tasks.rs` how far compactions are; `as_run.rs` keeps what a run
 //!   ran with.
 
 mod as_run;
 mod config;
+mod jdk;
 mod jmx;
 mod one;
 mod table;
@@ -30,7 +32,7 @@ use crate::factor::{Applied, Factor, Setting};
 use crate::flushes;
 use crate::load::watch::Watched;
 use crate::load::{self, Load};
-use crate::metric::{self, Source};
+use crate::metric::Source;
 use crate::page_cache;
 use crate::plan::{Plan, Restart};
 use crate::rig::{Baseline, CountedBy, Counters, Facts, Loaded, Rig, RigError, THROTTLE};
@@ -38,6 +40,7 @@ use crate::sync;
 use crate::value;
 use crate::workload::{Data, Workload};
 
+use jdk::Jdk;
 use one::One;
 pub use views::CqlError;
 pub(crate) use views::Views;
@@ -63,6 +66,8 @@ pub struct Node {
     agent: Result<PathBuf, String>,
     /// The digest of Cassandra's jars; `None` if they cannot be read.
     jars: Option<String>,
+    /// The Javas among which the plan chooses.
+    jdks: Vec<Jdk>,
 }
 
 /// Nodes that run.
@@ -75,6 +80,8 @@ struct Running {
     started: cluster::Settings,
     /// The table, once it was made.
     table: Option<Arc<table::Table>>,
+    /// How long the loads took that were made on its records.
+    loaded: Duration,
     /// The share of its files that was in memory after the prefill, if somebody says it.
     in_memory: Option<f64>,
 }
@@ -124,8 +131,9 @@ impl Node {
     /// is fetched, which takes half a minute or more. The call blocks.
     ///
     /// # Errors
-    /// What is missing on the machine.
+    /// What is missing on the machine, or a Java of the plan that runs no node.
     pub fn open(plan: &Plan, folder: &Path) -> Result<Self, ClusterError> {
+        let jdks = jdk::of_plan(plan)?;
         let settings = config::settings(plan, &Setting::default());
         let cluster = Arc::new(open(folder, config::nodes(plan, &Setting::default()), settings)?);
         let agent = match plan.node.jmx {
@@ -135,7 +143,7 @@ impl Node {
         };
         let jars = as_run::digest(cluster.jars()).ok();
         let (plan, folder) = (plan.clone(), folder.to_owned());
-        Ok(Self { plan, folder, cluster, running: None, begun: Instant::now(), agent, jars })
+        Ok(Self { plan, folder, cluster, running: None, begun: Instant::now(), agent, jars, jdks })
     }
 
     /// Runs blocking work of the cluster on a thread of its own.
@@ -207,7 +215,8 @@ impl Node {
         }
         let all: Vec<_> = running.iter().map(|node| node.cql).collect();
         let all = Views::connect(&all).await.map_err(failed)?;
-        self.running = Some(Running { nodes: running, all, started: settings, table: None, in_memory: None });
+        let (nodes, started) = (running, settings);
+        self.running = Some(Running { nodes, all, started, table: None, loaded: Duration::ZERO, in_memory: None });
         Ok(())
     }
 
@@ -270,6 +279,9 @@ impl Node {
             Applied::Restart | Applied::Live => settings.get(&factor.name).cloned(),
             Applied::Table => node.views.table_option(&factor.name).await.map_err(failed)?,
             Applied::Heap => config::heap_of(&command_line(node.pid)),
+            Applied::Jvm if factor.name == catalogue::JDK => {
+                program(node.pid).map(|program| jdk::named(&self.jdks, &program))
+            }
             Applied::Jvm => Some(config::options_of(factor, &command_line(node.pid))),
             Applied::Cluster if factor.name == deployment::NODES => {
                 Some(node.views.nodes().await.map_err(failed)?.to_string())
@@ -336,18 +348,25 @@ fn open(folder: &Path, nodes: u8, settings: cluster::Settings) -> Result<Cluster
 
 /// The words of a process's command line; none if it has ended.
 fn command_line(pid: u32) -> Vec<String> {
-    let process = procfs::process::Process::new(i32::try_from(pid).unwrap_or_default());
-    process.and_then(|process| process.cmdline()).unwrap_or_default()
+    process(pid).and_then(|process| process.cmdline()).unwrap_or_default()
+}
+
+/// The program of a process, with links resolved; `None` if it has ended.
+fn program(pid: u32) -> Option<PathBuf> {
+    process(pid).and_then(|process| process.exe()).ok()
+}
+
+fn process(pid: u32) -> procfs::ProcResult<procfs::process::Process> {
+    procfs::process::Process::new(i32::try_from(pid).unwrap_or_default())
 }
 
 #[async_trait]
 impl Rig for Node {
     async fn facts(&mut self) -> Result<Facts, RigError> {
-        let objective = &self.plan.objective;
-        if let Err(why) = &self.agent
-            && metric::find(objective).is_some_and(|metric| metric.source() == Source::MBeans)
-        {
-            return Err(fatal(format!("{objective} is read from MBeans, and their agent cannot be had: {why}")));
+        let needed = self.plan.needed().into_iter().map(|(metric, _)| metric);
+        let of_mbeans = needed.map(|metric| (metric.name, metric.source())).find(|(_, by)| *by == Source::MBeans);
+        if let (Err(why), Some((name, _))) = (&self.agent, of_mbeans) {
+            return Err(fatal(format!("{name} is read from MBeans, and their agent cannot be had: {why}")));
         }
         self.has_room()?;
         self.can_have_containers()?;
@@ -377,6 +396,7 @@ impl Rig for Node {
             ("jars", self.jars.clone()),
         ];
         facts.extend(known.into_iter().filter_map(|(fact, value)| Some((fact.to_owned(), value?))));
+        facts.extend(jdk::facts(&self.jdks));
         Ok(Facts { facts })
     }
 
@@ -408,6 +428,7 @@ impl Rig for Node {
         let table = table.map_err(failed)?;
         if let Some(running) = &mut self.running {
             running.table = Some(Arc::new(table));
+            running.loaded = Duration::ZERO;
         }
         for node in &self.running()?.nodes {
             if node.views.snapshots().await.map_err(failed)? > 0 {
@@ -475,13 +496,18 @@ impl Rig for Node {
     }
 
     async fn load(&mut self, workload: &Workload, seed: u64, folder: &Path) -> Result<Loaded, RigError> {
+        let after = self.running()?.loaded;
+        if let Some(running) = &mut self.running {
+            running.loaded += workload.time();
+        }
         let running = self.running()?;
         let table = running.first()?.views.described().await.map_err(failed)?;
         for node in &running.nodes {
-            as_run::keep(folder, node.id, &node.folder, &command_line(node.pid)).map_err(fatal)?;
+            let java = node.views.java().await.map_err(failed)?;
+            as_run::keep(folder, node.id, &node.folder, &command_line(node.pid), &java).map_err(fatal)?;
         }
         as_run::keep_table(folder, &table).map_err(fatal)?;
-        let load = Load { data: &self.plan.data, workload, seed };
+        let load = Load { data: &self.plan.data, workload, seed, after };
         let watched = running.watched()?;
         let watch = async |start, duration| {
             let of_jmx = jmx::sample(&running.nodes, start, duration, folder);

@@ -18,6 +18,12 @@ use super::table;
 use crate::catalogue;
 use crate::rig::Counters;
 
+/// The property of Java with its version.
+const JAVA_VERSION: &str = "java.version";
+
+/// What is kept of the Java of a node, as Java names it.
+const JAVA: [&str; 3] = ["java.home", JAVA_VERSION, "java.vm.name"];
+
 /// The pools in which flushes and compactions run and wait.
 const POOLS: [&str; 4] =
     ["CompactionExecutor", "MemtableFlushWriter", "MemtablePostFlush", "PerDiskMemtableFlushWriter_0"];
@@ -215,16 +221,19 @@ impl Views {
         Ok(rows.into_iter().next().and_then(|(count,)| count).unwrap_or_default() as f64)
     }
 
+    /// The Java that runs the node: its home, version and machine, by the names that Java has for them.
+    pub async fn java(&self) -> Result<BTreeMap<String, String>, CqlError> {
+        let query = "SELECT name, value FROM system_views.system_properties";
+        let rows = self.rows::<(String, Option<String>)>(query).await?;
+        let of_java = rows.into_iter().filter(|(name, _)| JAVA.contains(&name.as_str()));
+        Ok(of_java.filter_map(|(name, value)| Some((name, value?))).collect())
+    }
+
     /// The versions of Cassandra and of Java.
     pub async fn versions(&self) -> Result<BTreeMap<String, String>, CqlError> {
         let cassandra = self.rows::<(String,)>("SELECT release_version FROM system.local").await?;
-        let java = "SELECT value FROM system_views.system_properties WHERE name = 'java.version'";
-        let java = self.rows::<(Option<String>,)>(java).await?;
-        let first = |name: &str, rows: Vec<Option<String>>| Some((name.to_owned(), rows.into_iter().flatten().next()?));
-        let all = [
-            first("cassandra", cassandra.into_iter().map(|(version,)| Some(version)).collect()),
-            first("java", java.into_iter().map(|(version,)| version).collect()),
-        ];
-        Ok(all.into_iter().flatten().collect())
+        let cassandra = cassandra.into_iter().next().map(|(version,)| version);
+        let all = [("cassandra", cassandra), ("java", self.java().await?.remove(JAVA_VERSION))];
+        Ok(all.into_iter().filter_map(|(name, version)| Some((name.to_owned(), version?))).collect())
     }
 }

@@ -4,8 +4,9 @@
 use plotters::prelude::*;
 
 use super::figures::{Area, Drawn, FONT, Figure, LINES, figure, span};
+use super::tables::without;
 use super::{Report, ReportError};
-use crate::analysis::Table;
+use crate::analysis::{Table, keep_whole_blocks};
 use crate::factor::Factor;
 use crate::line::Line;
 
@@ -24,8 +25,8 @@ struct Cell<'a> {
     lines: Vec<Vec<(usize, f64)>>,
 }
 
-/// A plot for each workload, if the design is balanced: only then a mean shows nothing of the other
-/// factors.
+/// A plot for each workload, if the design is balanced, of its whole blocks: only there a mean shows
+/// nothing of the other factors.
 pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
     let plan = report.study.plan();
     if !plan.design.is_balanced() || plan.factors.len() < 2 {
@@ -36,9 +37,14 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
     for table in tables {
         let lines = report.study.lines().iter().filter(|line| {
             let planned = &line.planned;
-            line.is_valid() && planned.stage == 1 && !planned.is_control && planned.workload == table.workload
+            let is_of_design = planned.stage == 1 && !planned.is_control && planned.workload == table.workload;
+            line.is_valid() && is_of_design && line.metrics.contains_key(&plan.objective)
         });
-        let lines: Vec<_> = lines.collect();
+        let mut lines: Vec<_> = lines.collect();
+        let left_out = without(keep_whole_blocks(plan, &mut lines, |line| line.planned.block));
+        if lines.is_empty() {
+            continue;
+        }
         let factors = chosen(&plan.factors, table);
         let cells: Vec<Vec<_>> = (0..factors.len() - 1)
             .map(|one| {
@@ -47,7 +53,8 @@ pub(super) fn draw(report: &Report<'_>) -> Result<Vec<Figure>, ReportError> {
                     .collect()
             })
             .collect();
-        let title = format!("{} under {}: interactions of each two factors", plan.objective, table.workload);
+        let of = format!("{} under {}", plan.objective, table.workload);
+        let title = format!("{of}: interactions of each two factors{left_out}");
         let height = 40 + CELL * cells.len() as u32;
         let name = format!("interactions-{}", table.workload);
         all.push(figure(report, name, title, height, |area, title| matrix(area, title, &cells))?);

@@ -66,7 +66,9 @@ pub(super) fn grids(report: &Report<'_>) -> Vec<Grid> {
         all.extend(plan.factors.iter().map(|factor| by_value(factor, &workload.name, &first)));
     }
     all.push(best(report));
-    let second: Vec<_> = valid.into_iter().filter(|line| line.planned.stage == 2).collect();
+    // The second stage of a Bayesian design has its rounds.
+    let is_of_union = |line: &&Line| line.planned.stage == 2 && plan.design.has_union();
+    let second: Vec<_> = valid.into_iter().filter(is_of_union).collect();
     all.extend(plan.workloads.iter().map(|workload| union(&workload.name, &second)));
     all.retain(|grid| !grid.rows.is_empty());
     if plan.is_closed() {

@@ -98,6 +98,10 @@ fn limit(report: &Report<'_>) -> Option<String> {
 }
 
 fn union(report: &Report<'_>) -> Option<String> {
+    // The second stage of a Bayesian design has its rounds.
+    if !report.study.plan().design.has_union() {
+        return None;
+    }
     let unions = report.study.lines().iter().filter(|line| line.planned.stage == 2).map(|line| &line.planned.setting);
     let unions: Vec<_> = unions.filter(|setting| !setting.is_default()).collect();
     let objective = metric::find(&report.study.plan().objective)?;

@@ -105,18 +105,19 @@ fn settings(table: &Table, missing: &[(Setting, String)]) -> Section {
     }
 }
 
+/// What a title says of blocks that are left out.
+pub(super) fn without(blocks: usize) -> String {
+    if blocks == 0 { String::new() } else { format!(", without {blocks} blocks of which not all runs count") }
+}
+
 fn effects(table: &Table) -> Section {
     let row = |contrast: &crate::stats::Contrast| {
         let (effect, interval) = (significant(contrast.effect), range(contrast.interval, significant));
-        let names = std::iter::once(contrast.factors.join(" × ")).chain(contrast.aliases.iter().cloned());
-        vec![names.collect::<Vec<_>>().join(", or "), effect, interval, probability(contrast.p_corrected)]
+        vec![contrast.name(), effect, interval, probability(contrast.p_corrected)]
     };
-    let left_out = match table.left_out {
-        0 => String::new(),
-        blocks => format!(", without {blocks} blocks of which not all runs count"),
-    };
+    let (of, left_out) = (title(&table.metric), without(table.left_out));
     Section {
-        title: format!("Effects and interactions: {} under {}{left_out}", title(&table.metric), table.workload),
+        title: format!("Effects and interactions: {of} under {}{left_out}", table.workload),
         headings: vec!["factors", "effect", "95 %", "p (Holm)"],
         rows: table.contrasts.iter().map(row).collect(),
     }

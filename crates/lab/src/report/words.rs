@@ -86,6 +86,10 @@ pub fn finding(recommendation: &Recommendation) -> Vec<String> {
             significant(*mean),
             significant(*max),
         )],
+        Finding::NotAllowed { better } => {
+            let all: Vec<_> = better.iter().map(|(setting, gain)| format!("{setting} by {}", gained(gain))).collect();
+            vec![format!("{of}: nothing is recommended. Better for sure, and not allowed: {}.", all.join("; "))]
+        }
         Finding::NoDifference { visible, effects } => no_difference(&of, visible.as_ref(), effects),
         Finding::Better(change) => better(&of, change),
     };

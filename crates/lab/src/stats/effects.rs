@@ -18,12 +18,16 @@ pub struct Observation<'a> {
     pub value: f64,
 }
 
+/// What an effect is written after that is the opposite of another one for all runs.
+pub(crate) const OPPOSITE: &str = "− ";
+
 /// The effect of a factor, or the interaction of two.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
     /// The factor, or the two.
     pub factors: Vec<String>,
-    /// Other effects that these runs cannot tell from this one: its figures are those of their sum.
+    /// Other effects that these runs cannot tell from this one, each with a minus where it is the
+    /// opposite (`− a × b`): its figures are those of their sum with these signs.
     pub aliases: Vec<String>,
     /// What the metric changes by, from the default of the factor to its last value. Of two: how
     /// far the effect of one differs where the other has its last value, by 2.
@@ -34,6 +38,14 @@ pub struct Contrast {
     pub p: Option<f64>,
     /// The same, corrected for all contrasts of the metric (Holm).
     pub p_corrected: Option<f64>,
+}
+
+impl Contrast {
+    /// What it is, with all effects that cannot be told from it: `c, or − a × b`.
+    pub fn name(&self) -> String {
+        let names = std::iter::once(self.factors.join(" × ")).chain(self.aliases.iter().cloned());
+        names.collect::<Vec<_>>().join(", or ")
+    }
 }
 
 /// The effects of all factors, then the interactions of each two. Every block has to have all
@@ -49,18 +61,20 @@ pub fn contrasts(factors: &[Factor], observed: &[Observation<'_>]) -> Vec<Contra
     });
     let mut kept: Vec<(Vec<f64>, Contrast)> = Vec::new();
     for (factors, codes) in single.chain(double) {
-        match kept.iter_mut().find(|(known, _)| is_alias(known, &codes)) {
-            Some((_, contrast)) => contrast.aliases.push(factors.join(" × ")),
+        match kept.iter_mut().find_map(|(known, contrast)| Some((sign(known, &codes)?, contrast))) {
+            Some((sign, contrast)) => contrast.aliases.push(format!("{sign}{}", factors.join(" × "))),
             None => kept.extend(contrast(factors, &codes, observed).map(|contrast| (codes, contrast))),
         }
     }
     kept.into_iter().map(|(_, contrast)| contrast).collect()
 }
 
-/// Whether two contrasts are the same for all runs, or opposite.
-fn is_alias(one: &[f64], other: &[f64]) -> bool {
+/// After what another contrast is written if it is the same as one for all runs, or the opposite; `None`
+/// if it is neither.
+fn sign(one: &[f64], other: &[f64]) -> Option<&'static str> {
     let is_all = |sign: f64| one.iter().zip(other).all(|(one, other)| *one == sign * other);
-    is_all(1.0) || is_all(-1.0)
+    let opposite = is_all(-1.0).then_some(OPPOSITE);
+    if is_all(1.0) { Some("") } else { opposite }
 }
 
 /// −1 at the default, 1 at the last value, and the others evenly between.
@@ -148,7 +162,31 @@ mod tests {
             settings.iter().map(|setting| Observation { setting, block: 1, value: setting.0.len() as f64 }).collect();
         let found = contrasts(&factors, &observed);
         assert_eq!(found.len(), 3, "{found:?}");
-        assert_eq!(found[0].aliases, ["b × c"]);
+        // All defaults together are one of the runs, so c is −1 where a and b are: it is − a × b.
+        let names: Vec<_> = found.iter().map(Contrast::name).collect();
+        assert_eq!(names, ["a, or − b × c", "b, or − a × c", "c, or − a × b"]);
+    }
+
+    #[test]
+    fn an_effect_has_the_sign_with_which_its_row_names_it() {
+        let factors = factors();
+        let settings = Design::Fractional { resolution: 3 }.settings(&factors, 1);
+        // Only a and b together do something: each adds 2 on average, and their interaction 2.
+        let value = |setting: &Setting| if setting.get("a").and(setting.get("b")).is_some() { 4.0 } else { 0.0 };
+        let observed: Vec<_> =
+            settings.iter().map(|setting| Observation { setting, block: 1, value: value(setting) }).collect();
+        let found = contrasts(&factors, &observed);
+        let named: Vec<_> = found.iter().map(|contrast| (contrast.name(), contrast.effect)).collect();
+        assert_eq!(named[2], ("c, or − a × b".to_owned(), -2.0), "{named:?}");
+        // Of four factors the last one is a product of three, and no sign changes.
+        let mut four = factors.clone();
+        four.push(Factor { name: "d".to_owned(), ..factors[0].clone() });
+        let settings = Design::Fractional { resolution: 4 }.settings(&four, 1);
+        let observed: Vec<_> =
+            settings.iter().map(|setting| Observation { setting, block: 1, value: value(setting) }).collect();
+        let found = contrasts(&four, &observed);
+        let pair = found.iter().find(|contrast| contrast.factors == ["a", "b"]).unwrap();
+        assert_eq!((pair.name(), pair.effect), ("a × b, or c × d".to_owned(), 2.0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod summary;
 
 pub use compare::{Difference, Pair, Scale, holm, paired};
 pub use drift::{Drift, drift};
+pub(crate) use effects::OPPOSITE;
 pub use effects::{Contrast, Observation, contrasts};
 pub use pareto::front;
 pub use power::{Test, visible};

@@ -1,6 +1,8 @@
 //! Bayesian designs on a simulated node.
 
 use lab::execute::rounds;
+use lab::report::Report;
+use lab::search::proposals;
 
 use super::*;
 
@@ -100,4 +102,35 @@ async fn a_setting_over_the_bound_is_not_recommended() {
     let last = all.last().unwrap().0;
     let of_last: Vec<_> = all.iter().filter(|(round, _)| *round == last).collect();
     assert!(of_last.iter().any(|(_, proposal)| proposal.keeps_bound.unwrap() >= 0.5), "{of_last:?}");
+}
+
+#[tokio::test]
+async fn a_setting_that_does_not_run_is_not_proposed_again() {
+    // The time is too short for a round.
+    let plan = plan("1m", "confirm = 0");
+    let mut lines = super::fresh::in_memory(&plan, &valley()).await;
+    let first = proposals(&plan, &lines, 1);
+    for proposal in &first {
+        let mut line = lines[0].clone();
+        (line.planned.stage, line.planned.setting) = (2, proposal.setting.clone());
+        line.attempt = ATTEMPTS_MAX;
+        line.void.push("the node did not start".to_owned());
+        lines.push(line);
+    }
+    let second = proposals(&plan, &lines, 2);
+    assert_eq!((first.len(), second.len()), (4, 4));
+    let is_new = |setting: &Setting| first.iter().all(|proposal| &proposal.setting != setting);
+    assert!(second.iter().all(|proposal| is_new(&proposal.setting)), "{first:?} {second:?}");
+}
+
+#[tokio::test]
+async fn a_page_of_a_bayesian_study_has_no_union_of_best_values() {
+    let mut plan = plan("25m", "confirm = 0");
+    plan.factors.truncate(2);
+    let folder = tempfile::tempdir().unwrap();
+    let lines = study_of(folder.path(), &plan, valley(), Fault::None).await;
+    assert!(lines.iter().any(|line| line.planned.stage == 2), "it has rounds");
+    let study = Study::read(folder.path()).unwrap();
+    let page = std::fs::read_to_string(Report::of(&study).write(folder.path()).unwrap()).unwrap();
+    assert!(!page.contains("Union of the best values") && !page.contains("Are the best values together"));
 }

@@ -1,7 +1,7 @@
 //! The highest rate that a setting holds under a bound.
 
 use lab::hold::{HELD_RATE, Hold};
-use lab::plan::Plan;
+use lab::plan::{Bound, Plan};
 use lab::simulated::{Fault, Surface};
 
 use super::{TWO, change, measured, plan, recommended, setting, surface};
@@ -60,4 +60,28 @@ fn a_plan_says_what_is_to_be_held() {
     let mut plan = holding();
     plan.workloads[0].hold.as_mut().unwrap().metric = "rate_per_s".to_owned();
     assert!(plan.check().unwrap_err().to_string().contains("hold: a known metric of which less is better"));
+}
+
+#[test]
+fn what_is_never_measured_cannot_be_held_and_is_no_bound() {
+    let refused = |plan: &Plan| plan.check().unwrap_err().to_string();
+    let held = |metric: &str| {
+        let mut plan = holding();
+        plan.workloads[0].hold.as_mut().unwrap().metric = metric.to_owned();
+        plan.check().unwrap();
+        plan
+    };
+    let mut of_mbeans = held("gc_ms");
+    of_mbeans.node.jmx = false;
+    assert!(refused(&of_mbeans).contains("gc_ms: it is read from MBeans"), "{}", refused(&of_mbeans));
+    let mut of_writes = held("write_p99_ms");
+    of_writes.workloads[0].mix.write = 0.0;
+    let never = "write_p99_ms: the workload writes has no such operations";
+    assert!(refused(&of_writes).contains(never), "{}", refused(&of_writes));
+    let mut bounded = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    bounded.beside = vec!["write_p99_ms".to_owned()];
+    bounded.bound = Some(Bound { metric: "write_p99_ms".to_owned(), max: 20.0 });
+    bounded.check().unwrap();
+    bounded.workloads[0].mix.write = 0.0;
+    assert!(refused(&bounded).contains(never), "{}", refused(&bounded));
 }

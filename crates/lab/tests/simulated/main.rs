@@ -18,7 +18,8 @@ use lab::design::Design;
 use lab::execute::{ATTEMPTS_MAX, ExecuteError, execute, known_runs, runs_left};
 use lab::factor::Setting;
 use lab::line::Line;
-use lab::plan::{Plan, Restart};
+use lab::metric::FAILED_SHARE;
+use lab::plan::{Bound, Plan, Restart};
 use lab::recommend::{Finding, recommend};
 use lab::schedule::{FRESH, later_stages, restarts};
 use lab::simulated::{Fault, Simulated, Surface, level};
@@ -192,7 +193,19 @@ async fn a_fraction_measures_fewer_settings_and_names_what_it_cannot_tell_apart(
     let (_, analysis) = measured(&plan, Surface { interactions: Vec::new(), ..surface() }, Fault::None).await;
     let heap = &analysis.tables[0].contrasts[0];
     assert!((heap.effect + 2.0).abs() < 0.3, "{heap:?}");
-    assert!(analysis.aliases.iter().any(|alias| alias.contains("memtable_heap_space × concurrent_compactors")));
+    let expected = "memtable_heap_space × concurrent_compactors cannot be distinguished from − trickle_fsync";
+    assert!(analysis.aliases.iter().any(|alias| alias == expected), "{:?}", analysis.aliases);
+}
+
+#[tokio::test]
+async fn an_effect_of_a_fraction_is_named_with_what_it_cannot_be_told_from() {
+    let plan = plan(r#"{ kind = "fractional", resolution = 3 }"#, TWO);
+    // Each of its settings has one of these at least, and is worse.
+    let costs = ["memtable_heap_space", "trickle_fsync"].map(|name| (level(name, "2"), 2.0)).to_vec();
+    let finding = recommended(&plan, Surface { effects: costs, interactions: Vec::new(), ..surface() }).await;
+    let Finding::NoDifference { effects, .. } = &finding else { panic!("{finding:?}") };
+    let expected = "memtable_heap_space, or − concurrent_compactors × trickle_fsync";
+    assert!(effects.iter().any(|effect| effect == expected), "{effects:?}");
 }
 
 #[tokio::test]
@@ -413,6 +426,34 @@ async fn operations_that_were_not_done_count_and_a_setting_that_loses_more_is_no
             assert_ne!(change.setting.get(&best.0), Some(best.1.as_str()));
         }
         assert!(found.caveats.iter().any(|caveat| caveat.contains("loses")), "{:?}", found.caveats);
+    }
+}
+
+#[tokio::test]
+async fn a_setting_that_is_better_for_sure_and_not_allowed_is_named_with_the_reason() {
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    plan.factors.truncate(1);
+    let lines = fresh::in_memory(&plan, &surface()).await;
+    // With 20 ms an operation takes 0.1 ms of the processors, and with 18 ms 0.111 ms.
+    let bound = Some(Bound { metric: "cpu_ms_per_operation".to_owned(), max: 0.105 });
+    let bounded = Plan { bound, ..plan.clone() };
+    bounded.check().unwrap();
+    let heap = setting(&[("memtable_heap_space", "2")]);
+    let mut losing = lines.clone();
+    for line in losing.iter_mut().filter(|line| line.planned.setting == heap) {
+        line.metrics.insert(FAILED_SHARE.to_owned(), 0.01);
+    }
+    for (plan, lines, reason) in [
+        (&bounded, &lines, "during the load is 0.11"),
+        (&bounded, &lines, "and may be at most 0.105: it is not selected."),
+        (&plan, &losing, "loses 1.00 % of the operations, the default 0.00 %: it is not selected."),
+    ] {
+        let found = recommend(plan, lines, &analyse(plan, lines)).swap_remove(0);
+        let Finding::NotAllowed { better } = &found.finding else { panic!("{found:?}") };
+        assert!(better.len() == 1 && better[0].0 == heap && better[0].1.change < -0.08, "{better:?}");
+        let words = lab::report::finding(&found).join("\n");
+        assert!(words.contains("Better for sure, and not allowed: memtable_heap_space = 2 by −"), "{words}");
+        assert!(words.contains(reason) && !words.contains("no difference found"), "{reason}: {words}");
     }
 }
 

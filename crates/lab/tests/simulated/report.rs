@@ -72,6 +72,25 @@ async fn a_balanced_design_has_a_plot_of_the_interactions_of_each_two_factors() 
 }
 
 #[tokio::test]
+async fn a_plot_of_interactions_has_only_blocks_of_which_all_runs_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(r#"{ kind = "factorial" }"#, TWO);
+    study_of(folder.path(), &plan, surface(), Fault::None).await;
+    // The first run, under one of the two workloads.
+    let path = folder.path().join("runs.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.lines().next().unwrap().contains("\"void\":[]"), "{text}");
+    fs::write(&path, text.replacen("\"void\":[]", "\"void\":[\"lost\"]", 1)).unwrap();
+    let study = Study::read(folder.path()).unwrap();
+    Report::of(&study).write(folder.path()).unwrap();
+    let figure = |workload: &str| folder.path().join(format!("figures/interactions-{workload}.svg"));
+    let figures = ["writes", "reads"].map(|workload| fs::read_to_string(figure(workload)).unwrap());
+    let without = "without 1 blocks of which not all runs count";
+    assert_eq!(figures.iter().filter(|svg| svg.contains(without)).count(), 1);
+    assert!(figures.iter().all(|svg| svg.matches("<circle").count() == 3 * 2 * 2));
+}
+
+#[tokio::test]
 async fn figures_of_compactions_are_shown_with_the_warning_that_more_is_a_cost() {
     for (beside, is_warned) in [("compacted_bytes_drained", true), ("cpu_ms_per_operation", false)] {
         let folder = tempfile::tempdir().unwrap();

@@ -176,6 +176,60 @@ fn settings_of_the_embedded_engine_are_studied_over_the_records_door() {
 }
 
 #[test]
+fn settings_of_the_embedded_engine_are_studied_over_the_repository_door_and_the_data_door() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let plan = |door: &str, mix: &str, partitions: &str| {
+        format!(
+            r#"
+            name = "doors"
+            candidate = {{ name = "penates-records" }}
+            door = "{door}"
+            repeats = 1
+            confirm = 0
+            control_every = 0
+            objective = "read_p99_ms"
+            beside = ["disk_bytes"]
+            design = {{ kind = "one-at-a-time" }}
+            data = {{ records = 40, record_bytes = 200, partitions = {partitions} }}
+            lateness_max = "1h"
+            workloads = [{{ name = "w", mix = {{ {mix} }}, rate = 100, warm_up = "0s", duration = "300ms" }}]
+            [[factors]]
+            name = "store.cache"
+            values = ["24MiB"]
+            "#
+        )
+    };
+    let studied = |door: &str, mix: &str, partitions: &str| {
+        let file = format!("{door}.toml");
+        fs::write(here.join(&file), plan(door, mix, partitions)).unwrap();
+        lab(here, &["run", &file, "--folder", door]).ends_with(0);
+        let lines = fs::read_to_string(here.join(door).join("runs.jsonl")).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    // Each waits most of the time until its server is quiet.
+    let (resources, pages) = std::thread::scope(|scope| {
+        let resources = scope.spawn(|| studied("repository", "write = 1, read = 1", "{ kind = \"single\" }"));
+        let pages = studied("data", "read = 1", "{ kind = \"wide\", rows = 10 }");
+        (resources.join().unwrap(), pages)
+    });
+    for (runs, has_writes) in [(resources, true), (pages, false)] {
+        assert_eq!(runs.len(), 2);
+        for run in &runs {
+            assert_eq!(run["void"], serde_json::json!([]), "{run}");
+            assert_eq!(run["metrics"]["failed_share"], 0.0, "{run}");
+            let metrics = run["metrics"].as_object().unwrap();
+            assert!(metrics["read_p99_ms"].as_f64().unwrap() > 0.0, "{run}");
+            assert_eq!(metrics.contains_key("write_p99_ms"), has_writes, "{run}");
+        }
+    }
+    let of_redis = plan("repository", "read = 1", "{ kind = \"single\" }").replace("penates-records", "redis");
+    fs::write(here.join("redis.toml"), of_redis).unwrap();
+    let refused = lab(here, &["run", "redis.toml", "--folder", "redis"]);
+    assert!(refused.code != 0 && refused.stderr.contains("no address over HTTP"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

@@ -59,7 +59,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         runs.len(),
         humantime::format_duration(std::time::Duration::from_secs(time.as_secs())),
     ))?;
-    if matches!(plan.design, Design::OneAtATime { union: true, .. }) {
+    if plan.design.has_union() {
         output.line("Then the best values of all factors together, beside the default.")?;
     }
     if let Design::Bayesian { batch, budget, .. } = &plan.design {

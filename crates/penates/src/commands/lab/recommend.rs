@@ -50,6 +50,7 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     let refused = |error: YamlError| CliError::Usage(format!("{shown} is not changed: {error}"));
     let after = yaml::edited(&before, &edits).map_err(refused)?;
     let differences = yaml::differences(&before, &change.beside).map_err(refused)?;
+    let commit_log = yaml::commit_log(&before, &edits).map_err(refused)?;
     let diff = yaml::diff(&shown, &before, &after);
     let mut output = Output::stdout();
     if !diff.is_empty() {
@@ -57,6 +58,9 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     }
     output.finish()?;
     report_others(&edits);
+    for line in commit_log {
+        note!("{shown}: {line}");
+    }
     if !differences.is_empty() {
         note!(
             "The change was measured beside other values than {shown} has, so its gain may be another: {}.",
@@ -83,7 +87,7 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
 fn report_others(edits: &Edits) {
     if !edits.below.is_empty() {
         let keys: Vec<_> = edits.below.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        note!("Below another key of this file, and to be changed by hand: {}.", keys.join(", "));
+        note!("Below another key of this file, or no plain value, and to be changed by hand: {}.", keys.join(", "));
     }
     if !edits.elsewhere.is_empty() {
         note!("Not in this file: {}. `penates lab report` says what to do.", edits.elsewhere.join(", "));

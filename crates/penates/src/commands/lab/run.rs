@@ -72,7 +72,7 @@ pub async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
 
 async fn go_on(mut study: OpenStudy, is_simulated: bool, output: OutputArgs) -> anyhow::Result<()> {
     let plan = study.study().plan().clone();
-    let ending = interrupt::asked_to_end()?;
+    let ending = interrupt::asked_to_end_or_hung_up()?;
     let done = async {
         let mut rig = rig(&plan, &study.study().folder().join("node"), is_simulated).await?;
         let bar = progress::study();
